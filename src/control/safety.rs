@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::instances;
+use super::instance_claims;
 use dryrack_catalog::{Accelerator, Host, mismatch};
 use dryrack_event::Safety;
 use dryrack_fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
@@ -24,7 +24,7 @@ pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(
         }
         let meets = match demand.requirements.as_deref() {
             None => meets_requirements(fleet, demand, claim),
-            Some(requirements) => instances::meets(fleet, requirements, claim),
+            Some(requirements) => instance_claims::meets(fleet, requirements, claim),
         };
         if !meets {
             broken.push((node, Safety::RequirementUnmet));

@@ -164,12 +164,12 @@ fn drive<'a>(
         let of_world = world.next_time();
         if of_world.is_some() {
             last_of_world = now;
-        } else if control.scans() && now.since(last_of_world) > PATIENCE {
+        } else if control.never_rests() && now.since(last_of_world) > PATIENCE {
             end.cut_short = true;
             break;
         }
         // If nothing more can happen in the world, refused demands would be refused forever.
-        let is_over = of_world.is_none() && control.only_scans_in_vain();
+        let is_over = of_world.is_none() && control.only_repeats_refusals();
         // No wakeup can be earlier than a world event that is due now.
         let is_now = of_world == Some(now);
         let wakeup = if is_over || is_now { None } else { control.next_wakeup() };

@@ -126,7 +126,7 @@ fn run_in(
         }
         let of_world = world.next_time();
         let wakeup = control.next_wakeup().map(|(at, _)| at);
-        let is_over = world.is_over() && (wakeup.is_none() || end.interrupted || control.only_scans_in_vain());
+        let is_over = world.is_over() && (wakeup.is_none() || end.interrupted || control.only_repeats_refusals());
         if is_over {
             break;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::options::{Loops, RunsOptions};
 use crate::clocks::PassTime;
-use crate::passes::PassState;
+use crate::pass::PassState;
 use crate::profile::{PassOptions, Trigger};
 use dryrack_units::{SimDuration, SimTime};
 

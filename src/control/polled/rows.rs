@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::clock::{Clock, Look};
 use super::options::{BeginRule, Loops, PlacelessRule, PrepareRule, ReplicaRetryRule, RunsOptions};
-use crate::store::ReplicaIndex;
+use crate::core::store::ReplicaIndex;
 use dryrack_event::{Outcome, Reason};
-use dryrack_ids::{FleetId, JobId};
+use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_policy::Holding;
 use dryrack_units::{SimDuration, SimTime};
@@ -37,8 +37,6 @@ pub(super) struct RunRow {
     pub groups: Vec<Group>,
     /// One of its nodes has found a place, so its workers may look for theirs.
     pub settled: bool,
-    /// The fleet of that place.
-    pub fleet: Option<FleetId>,
     /// For a service that scales: how many replicas it is to have, by the last look at it.
     pub desired: u32,
     /// For such a service: how many requests were last counted.
@@ -165,7 +163,7 @@ impl Member {
 }
 
 /// All runs, and the clocks of the loops that look at them.
-pub(crate) struct Flow {
+pub(crate) struct Polled {
     pub(super) options: RunsOptions,
     /// By the number of their job.
     pub(super) runs: Vec<RunRow>,
@@ -189,9 +187,9 @@ pub(crate) struct Flow {
     pub(super) rest: Vec<u32>,
 }
 
-impl Flow {
-    pub(crate) fn new(options: &RunsOptions, seed: u64) -> Flow {
-        Flow {
+impl Polled {
+    pub(crate) fn new(options: &RunsOptions, seed: u64) -> Polled {
+        Polled {
             options: options.clone(),
             runs: Vec::new(),
             members: Vec::new(),
@@ -207,13 +205,8 @@ impl Flow {
         }
     }
 
-    pub fn is_ideal(&self) -> bool {
+    pub(super) fn is_ideal(&self) -> bool {
         self.options.loops == Loops::Ideal
-    }
-
-    /// The fleet that all nodes of the run go to, once it has one.
-    pub fn fleet_of(&self, job: JobId) -> Option<FleetId> {
-        self.runs.get(job.index())?.fleet
     }
 
     pub(super) fn run(&mut self, job: JobId) -> &mut RunRow {
@@ -225,40 +218,40 @@ impl Flow {
     }
 
     /// Notes that it no longer waits where it is.
-    pub fn unlist(&mut self, index: ReplicaIndex) {
+    pub(super) fn unlist(&mut self, index: ReplicaIndex) {
         self.parked.remove(&index);
         self.over_quota.remove(&index);
     }
 
     /// The turn and the number of the next submission.
-    pub fn next_count(&mut self) -> (u64, u64) {
+    pub(super) fn next_count(&mut self) -> (u64, u64) {
         self.created += 1;
         (self.next_turn(), self.created)
     }
 
     /// The turn of the next look.
-    pub fn next_turn(&mut self) -> u64 {
+    pub(super) fn next_turn(&mut self) -> u64 {
         self.turns += 1;
         self.turns
     }
 
     /// The nodes of the same replica, including itself.
-    pub fn siblings(&self, index: ReplicaIndex) -> &[ReplicaIndex] {
+    pub(super) fn siblings(&self, index: ReplicaIndex) -> &[ReplicaIndex] {
         let member = &self.members[index as usize];
         &self.runs[member.run.index()].groups[member.group as usize].members
     }
 
-    pub fn members_of(&self, job: JobId) -> Vec<ReplicaIndex> {
+    pub(super) fn members_of(&self, job: JobId) -> Vec<ReplicaIndex> {
         self.runs[job.index()].groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
     /// Whether every node of it has ended.
-    pub fn is_over(&self, job: JobId) -> bool {
+    pub(super) fn is_over(&self, job: JobId) -> bool {
         self.members_of(job).iter().all(|index| self.members[*index as usize].state == MemberState::Ended)
     }
 
     /// Puts a node where its loop will find it, after anything about it has changed.
-    pub fn index_member(&mut self, index: ReplicaIndex) {
+    pub(super) fn index_member(&mut self, index: ReplicaIndex) {
         self.resume_member(index);
         let due = self.member_due(index);
         let lively = due.is_some() && !self.is_quiet(index);
@@ -276,7 +269,7 @@ impl Flow {
         }
     }
 
-    pub fn index_run(&mut self, job: JobId) {
+    pub(super) fn index_run(&mut self, job: JobId) {
         self.resume_run(job);
         let due = self.run_due(job);
         let lively = due.is_some() && !self.is_run_quiet(job);
@@ -373,7 +366,7 @@ impl Flow {
     }
 
     /// Whether it is prepared, and so are those it waits for.
-    pub fn may_begin(&self, index: ReplicaIndex) -> bool {
+    pub(super) fn may_begin(&self, index: ReplicaIndex) -> bool {
         self.members[index as usize].prepared && self.is_its_turn(index) && self.are_ready(self.siblings(index))
     }
 
@@ -389,7 +382,7 @@ impl Flow {
     }
 
     /// Whether others of its replica may begin once it has started.
-    pub fn is_awaited(&self, index: ReplicaIndex) -> bool {
+    pub(super) fn is_awaited(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
         match self.runs[self.members[index as usize].run.index()].startup {
             StartupOrder::Any => false,
@@ -399,7 +392,7 @@ impl Flow {
     }
 
     /// Whether a node that has a place may begin to prepare. Its instance must be up.
-    pub fn may_prepare(&self, index: ReplicaIndex) -> bool {
+    pub(super) fn may_prepare(&self, index: ReplicaIndex) -> bool {
         let in_turn = match self.options.prepare {
             PrepareRule::AtOnce => true,
             PrepareRule::InTurn => self.is_its_turn(index),
@@ -410,7 +403,7 @@ impl Flow {
 
     /// Whether each of the nodes of a replica has what the others wait for. A node that has begun, and may be done
     /// already, is not waited for.
-    pub fn are_ready(&self, siblings: &[ReplicaIndex]) -> bool {
+    pub(super) fn are_ready(&self, siblings: &[ReplicaIndex]) -> bool {
         let is_ready = |index: &ReplicaIndex| {
             let member = &self.members[*index as usize];
             match self.options.begin {
@@ -424,7 +417,7 @@ impl Flow {
 
     /// Whether looks at one of its nodes that is to begin fail, because a node beside it ended without ever having
     /// had a place. While that goes on, nobody looks at the run.
-    pub fn is_locked(&self, job: JobId) -> bool {
+    pub(super) fn is_locked(&self, job: JobId) -> bool {
         let run = &self.runs[job.index()];
         self.options.placeless == PlacelessRule::Raises
             && run.state.is_active()
@@ -497,7 +490,7 @@ impl Flow {
     }
 
     /// When a run that pauses may be submitted again: one pause after the last look at any of its nodes.
-    pub fn next_submission(&self, job: JobId) -> SimTime {
+    pub(super) fn next_submission(&self, job: JobId) -> SimTime {
         let run = &self.runs[job.index()];
         let is_wanted = |group: &&Group| !group.dismissed;
         // A service without replicas had some, or is new.
@@ -523,12 +516,12 @@ impl Flow {
 
     /// Whether a replica that is tried again by itself skips the pause. Without loops it would be tried forever in
     /// one instant.
-    pub fn retries_at_once(&self) -> bool {
+    pub(super) fn retries_at_once(&self) -> bool {
         self.options.replica_retry == ReplicaRetryRule::AtOnce && !self.is_ideal()
     }
 
     /// When a replica that is tried again by itself may be submitted again.
-    pub fn next_of_group(&self, job: JobId, group: u32) -> SimTime {
+    pub(super) fn next_of_group(&self, job: JobId, group: u32) -> SimTime {
         let members = &self.runs[job.index()].groups[group as usize].members;
         let last = members.iter().map(|index| self.members[*index as usize].processed).max().unwrap_or(self.now);
         match self.retries_at_once() {

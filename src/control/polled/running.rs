@@ -1,65 +1,65 @@
 //! Looks at nodes that are to run or are running.
 
+use super::Polled;
 use super::options::BeginRule;
-use crate::Control;
-use crate::store::ReplicaIndex;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
 use dryrack_event::Command;
 use dryrack_lifecycle::{MemberState, WholeState};
 
-impl Control {
-    pub(super) fn look_at_running(&mut self, index: ReplicaIndex) {
-        let member = self.flow().member(index);
+impl Polled {
+    pub(super) fn look_at_running(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let member = self.member(index);
         let (state, job, news) = (member.state, member.run, member.news);
         if !matches!(state, MemberState::Provisioning | MemberState::Pulling | MemberState::Running) {
             // It was ended since it was listed.
             return;
         }
         if let Some((outcome, because)) = news {
-            self.terminate(index, outcome, because);
-            return self.processed(index);
+            self.terminate(core, index, outcome, because);
+            return self.processed(core, index);
         }
         match state {
-            MemberState::Provisioning if self.flow().may_prepare(index) => {
-                self.advance(index, MemberState::Pulling, None);
-                self.flow().member(index).asked = true;
+            MemberState::Provisioning if self.may_prepare(index) => {
+                self.advance(core, index, MemberState::Pulling, None);
+                self.member(index).asked = true;
                 self.flag(index);
-                let replica = &self.replicas[index as usize];
+                let replica = &core.replicas[index as usize];
                 let placement = replica.placement.clone().expect("what is provisioned has a place");
-                self.command(Command::Prepare { run: replica.run(), placement });
+                core.command(Command::Prepare { run: replica.run(), placement });
             }
-            MemberState::Pulling if self.flow().may_begin(index) => {
+            MemberState::Pulling if self.may_begin(index) => {
                 for other in self.begins_with(index) {
-                    self.begin_work(other);
-                    self.processed(other);
+                    self.begin_work(core, other);
+                    self.processed(core, other);
                 }
-                if self.flow().run(job).state != WholeState::Running {
+                if self.run(job).state != WholeState::Running {
                     self.flag_run(job);
                 }
             }
             _ => {}
         }
-        self.processed(index);
+        self.processed(core, index);
     }
 
     /// The nodes that begin when this one may begin. If all are to be prepared first, these are all nodes of its
     /// replica that need not wait for another one to begin first.
     fn begins_with(&mut self, index: ReplicaIndex) -> Vec<ReplicaIndex> {
-        match self.flow().options.begin {
+        match self.options.begin {
             BeginRule::AllPlaced => vec![index],
             BeginRule::AllPrepared => {
-                let flow = self.flow();
                 let may = |other: &ReplicaIndex| {
-                    flow.members[*other as usize].state == MemberState::Pulling && flow.may_begin(*other)
+                    self.members[*other as usize].state == MemberState::Pulling && self.may_begin(*other)
                 };
-                flow.siblings(index).iter().copied().filter(may).collect()
+                self.siblings(index).iter().copied().filter(may).collect()
             }
         }
     }
 
-    fn begin_work(&mut self, index: ReplicaIndex) {
-        self.flow().member(index).began = true;
-        self.advance(index, MemberState::Running, None);
-        let run = self.replicas[index as usize].run();
-        self.command(Command::Begin { run });
+    fn begin_work(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.member(index).began = true;
+        self.advance(core, index, MemberState::Running, None);
+        let run = core.replicas[index as usize].run();
+        core.command(Command::Begin { run });
     }
 }

@@ -1,9 +1,11 @@
 //! Looks at runs: what the states of their nodes amount to, and what follows.
 
+use super::Polled;
 use super::options::Loops;
 use super::rows::Group;
-use crate::Control;
-use crate::store::ReplicaIndex;
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
@@ -25,37 +27,38 @@ enum Reading {
     },
 }
 
-impl Control {
-    pub(super) fn look_at_run(&mut self, job: JobId) {
-        let is_locked = self.flow().is_locked(job);
-        let run = self.flow().run(job);
+impl Polled {
+    pub(super) fn look_at_run(&mut self, core: &mut Core, job: JobId) {
+        let is_locked = self.is_locked(job);
+        let run = self.run(job);
         (run.changed, run.scale_at) = (is_locked, None);
-        match self.flow().run(job).state {
+        match self.run(job).state {
             _ if is_locked => {}
-            WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.look_at_active(job),
-            WholeState::Pending => self.look_at_pending(job),
-            WholeState::Terminating => self.look_at_terminating_run(job),
+            WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.look_at_active(core, job),
+            WholeState::Pending => self.look_at_pending(core, job),
+            WholeState::Terminating => self.look_at_terminating_run(core, job),
             WholeState::Ended => return,
         }
-        let now = self.now;
-        let turn = self.flow().next_turn();
-        let run = self.flow().run(job);
+        let now = core.now;
+        let turn = self.next_turn();
+        let run = self.run(job);
         (run.processed, run.turn, run.fresh) = (now, turn, false);
-        self.flow().index_run(job);
+        self.index_run(job);
     }
 
-    fn look_at_active(&mut self, job: JobId) {
-        if !self.flow().run(job).settled {
-            let members = self.flow().members_of(job);
-            let mut places = members.iter().filter_map(|index| self.replicas[*index as usize].placement.as_ref());
+    fn look_at_active(&mut self, core: &mut Core, job: JobId) {
+        if !self.run(job).settled {
+            let members = self.members_of(job);
+            let mut places = members.iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
             if let Some(place) = places.next() {
-                let fleet = self.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
-                let run = self.flow().run(job);
-                (run.settled, run.fleet) = (true, fleet);
+                let fleet = core.fleet.node(place.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
+                let run = self.run(job);
+                run.settled = true;
+                core.jobs[job.index()].fleet = fleet;
                 // Without loops, nodes that have waited for this are looked at now.
-                if self.flow().is_ideal() {
+                if self.is_ideal() {
                     for index in members {
-                        if self.flow().member(index).state == MemberState::Submitted {
+                        if self.member(index).state == MemberState::Submitted {
                             self.flag(index);
                         }
                     }
@@ -63,16 +66,16 @@ impl Control {
             }
         }
         let groups: Vec<(bool, Vec<ReplicaIndex>)> =
-            self.flow().run(job).groups.iter().map(|group| (group.dismissed, group.members.clone())).collect();
+            self.run(job).groups.iter().map(|group| (group.dismissed, group.members.clone())).collect();
         let mut readings: Vec<Reading> = Vec::new();
         let mut retried: Vec<u32> = Vec::new();
         for (number, (dismissed, members)) in groups.into_iter().enumerate() {
             if dismissed {
                 continue;
             }
-            let mut found: Vec<Reading> = members.iter().map(|index| self.reading(*index)).collect();
+            let mut found: Vec<Reading> = members.iter().map(|index| self.reading(core, *index)).collect();
             let is_done =
-                found[0] == Reading::Done && self.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
+                found[0] == Reading::Done && core.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
             if is_done {
                 readings.push(Reading::Done);
                 continue;
@@ -84,22 +87,22 @@ impl Control {
             }
             readings.extend(found);
         }
-        self.conclude_run(job, &readings, &retried);
-        if matches!(&self.flow().options.loops, Loops::Polled(loops) if !loops.runs.counts_for_nodes) {
+        self.conclude_run(core, job, &readings, &retried);
+        if matches!(&self.options.loops, Loops::Polled(loops) if !loops.runs.counts_for_nodes) {
             return;
         }
-        let (now, turn) = (self.now, self.flow().next_turn());
-        for index in self.flow().members_of(job) {
-            let member = self.flow().member(index);
+        let (now, turn) = (core.now, self.next_turn());
+        for index in self.members_of(job) {
+            let member = self.member(index);
             if member.state.is_live() {
                 (member.processed, member.turn) = (now, turn);
-                self.flow().index_member(index);
+                self.index_member(index);
             }
         }
     }
 
     /// Moves a run to the state that follows from what its nodes say.
-    fn conclude_run(&mut self, job: JobId, readings: &[Reading], retried: &[u32]) {
+    fn conclude_run(&mut self, core: &mut Core, job: JobId, readings: &[Reading], retried: &[u32]) {
         let failures = readings.iter().filter_map(|reading| match reading {
             Reading::Failed { outcome, because, is_late } => Some((*is_late, (*outcome, *because))),
             Reading::Done | Reading::Submitted | Reading::Provisioning | Reading::Running | Reading::Retry => None,
@@ -109,11 +112,11 @@ impl Control {
             return self.wind_up(job, ending);
         }
         let is = |reading| readings.contains(&reading);
-        let state = self.flow().run(job).state;
+        let state = self.run(job).state;
         // A replica is tried again by itself while others of its run go on.
         let others_go_on = retried.len() < self.live_groups(job)
             && (is(Reading::Running) || is(Reading::Provisioning) || is(Reading::Submitted));
-        let scales = self.jobs[job.index()].spec.scaling.is_some();
+        let scales = core.jobs[job.index()].spec.scaling.is_some();
         let has_none = scales && readings.is_empty() && retried.is_empty();
         let to = if (!retried.is_empty() && !others_go_on) || has_none {
             WholeState::Pending
@@ -128,74 +131,81 @@ impl Control {
         };
         if state != to {
             self.advance_run(job, to);
-            let run = self.flow().run(job);
+            let run = self.run(job);
             match to {
                 WholeState::Provisioning => run.attempt = 0,
                 WholeState::Pending => {
                     run.attempt += 1;
-                    (run.settled, run.fleet) = (false, None);
+                    run.settled = false;
+                    core.jobs[job.index()].fleet = None;
                 }
                 WholeState::Submitted | WholeState::Running | WholeState::Terminating | WholeState::Ended => {}
             }
         }
         match to {
             WholeState::Pending => {
-                self.stop_members(job, |_| true, (Outcome::Cancelled, Reason::RunOver));
-                self.announce_retry(job);
+                self.stop_members(core, job, |_| true, (Outcome::Cancelled, Reason::RunOver));
+                self.announce_retry(core, job);
             }
             WholeState::Submitted
             | WholeState::Provisioning
             | WholeState::Running
             | WholeState::Terminating
             | WholeState::Ended => {
-                retried.iter().for_each(|group| self.retry_group(job, *group));
+                retried.iter().for_each(|group| self.retry_group(core, job, *group));
                 if scales && retried.is_empty() {
-                    self.scale_service(job);
+                    self.scale_service(core, job);
                 }
             }
         }
     }
 
     fn live_groups(&mut self, job: JobId) -> usize {
-        self.flow().run(job).groups.iter().filter(|group| !group.dismissed).count()
+        self.run(job).groups.iter().filter(|group| !group.dismissed).count()
     }
 
     fn wind_up(&mut self, job: JobId, ending: (Outcome, Reason)) {
-        self.flow().run(job).ending = Some(ending);
+        self.run(job).ending = Some(ending);
         self.advance_run(job, WholeState::Terminating);
     }
 
     /// Ends a run at its submission. No loop looks at any node of it, so none looks for a place.
-    pub(super) fn refuse_run(&mut self, job: JobId, because: Reason) {
+    pub(super) fn refuse_run(&mut self, core: &mut Core, job: JobId, because: Reason) {
         let ending = (Outcome::Refused, because);
         self.wind_up(job, ending);
-        self.stop_members(job, |_| true, ending);
-        self.flow().members_of(job).into_iter().for_each(|index| self.give_back(index));
-        self.look_at_terminating_run(job);
+        self.stop_members(core, job, |_| true, ending);
+        self.members_of(job).into_iter().for_each(|index| self.give_back(core, index));
+        self.look_at_terminating_run(core, job);
     }
 
     /// Makes live nodes begin to terminate. Returns whether there were any.
-    fn stop_members(&mut self, job: JobId, is_meant: impl Fn(u32) -> bool, ending: (Outcome, Reason)) -> bool {
+    fn stop_members(
+        &mut self,
+        core: &mut Core,
+        job: JobId,
+        is_meant: impl Fn(u32) -> bool,
+        ending: (Outcome, Reason),
+    ) -> bool {
         let mut found = false;
-        for index in self.flow().members_of(job) {
-            let member = self.flow().member(index);
+        for index in self.members_of(job) {
+            let member = self.member(index);
             if member.state.is_live() && is_meant(member.group) {
-                self.terminate(index, ending.0, ending.1);
+                self.terminate(core, index, ending.0, ending.1);
                 found = true;
             }
         }
         found
     }
 
-    fn reading(&mut self, index: ReplicaIndex) -> Reading {
-        let member = self.flow().member(index);
+    fn reading(&mut self, core: &mut Core, index: ReplicaIndex) -> Reading {
+        let member = self.member(index);
         match member.state {
             MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Reading::Submitted,
             MemberState::Provisioning | MemberState::Pulling => Reading::Provisioning,
             MemberState::Running => Reading::Running,
             MemberState::Terminating | MemberState::Draining | MemberState::Ended => {
                 let (outcome, because) = member.ending.expect("what terminates does so for a reason");
-                match self.is_retry_over(index, because) {
+                match self.is_retry_over(core, index, because) {
                     _ if outcome == Outcome::Completed => Reading::Done,
                     Some(false) => Reading::Retry,
                     over => Reading::Failed { outcome, because, is_late: over == Some(true) },
@@ -205,123 +215,118 @@ impl Control {
     }
 
     /// Whether the time in which it is tried again after such an end is over; `None` if it is never tried again.
-    pub(super) fn is_retry_over(&mut self, index: ReplicaIndex, because: Reason) -> Option<bool> {
+    pub(super) fn is_retry_over(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason) -> Option<bool> {
         let event = event_of(because)?;
-        let member = self.flow().member(index);
+        let member = self.member(index);
         let job = member.run;
         let placed = if member.had_place { Some(member.processed) } else { member.placed_before };
-        let retry = self.jobs[job.index()].spec.terms.retry.as_ref()?;
+        let retry = core.jobs[job.index()].spec.terms.retry.as_ref()?;
         if !retry.on.contains(&event) {
             return None;
         }
         let duration = retry.duration;
-        let from = placed.unwrap_or(self.flow().run(job).submitted);
-        Some(self.now.since(from) > duration)
+        let from = placed.unwrap_or(self.run(job).submitted);
+        Some(core.now.since(from) > duration)
     }
 
-    fn look_at_pending(&mut self, job: JobId) {
-        let now = self.now;
-        if self.jobs[job.index()].spec.scaling.is_some() {
-            return self.look_at_pending_service(job);
+    fn look_at_pending(&mut self, core: &mut Core, job: JobId) {
+        let now = core.now;
+        if core.jobs[job.index()].spec.scaling.is_some() {
+            return self.look_at_pending_service(core, job);
         }
-        let flow = self.flow();
-        if !flow.is_over(job) || now < flow.next_submission(job) {
+        if !self.is_over(job) || now < self.next_submission(job) {
             return;
         }
-        let wanted: Vec<u32> = (0..flow.run(job).groups.len() as u32)
-            .filter(|group| !flow.run(job).groups[*group as usize].dismissed)
+        let wanted: Vec<u32> = (0..self.run(job).groups.len() as u32)
+            .filter(|group| !self.run(job).groups[*group as usize].dismissed)
             .collect();
         self.advance_run(job, WholeState::Submitted);
-        wanted.into_iter().for_each(|group| self.resubmit(job, group));
+        wanted.into_iter().for_each(|group| self.resubmit(core, job, group));
     }
 
     /// Tries a replica again by itself, while others of its run go on. It begins anew once all its nodes have ended
     /// and the first pause is over.
-    fn retry_group(&mut self, job: JobId, group: u32) {
-        self.stop_members(job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));
-        let members = self.flow().run(job).groups[group as usize].members.clone();
-        if self.flow().retries_at_once() {
+    fn retry_group(&mut self, core: &mut Core, job: JobId, group: u32) {
+        self.stop_members(core, job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));
+        let members = self.run(job).groups[group as usize].members.clone();
+        if self.retries_at_once() {
             for index in &members {
-                let holds = self.replicas[*index as usize].placement.is_some();
-                if self.flow().member(*index).state == MemberState::Terminating && !holds {
-                    self.give_back(*index);
+                let holds = core.replicas[*index as usize].placement.is_some();
+                if self.member(*index).state == MemberState::Terminating && !holds {
+                    self.give_back(core, *index);
                 }
             }
         }
-        if members.iter().all(|index| self.flow().member(*index).state == MemberState::Ended) {
-            self.announce(job, group);
-            if self.flow().next_of_group(job, group) <= self.now {
-                self.resubmit(job, group);
+        if members.iter().all(|index| self.member(*index).state == MemberState::Ended) {
+            self.announce(core, job, group);
+            if self.next_of_group(job, group) <= core.now {
+                self.resubmit(core, job, group);
             }
-            self.flow().index_run(job);
+            self.index_run(job);
         }
     }
 
     /// Announces that the nodes of a run that pauses will be tried again, once all have ended.
-    pub(super) fn announce_retry(&mut self, job: JobId) {
-        let flow = self.flow();
-        if flow.run(job).state != WholeState::Pending || !flow.is_over(job) {
+    pub(super) fn announce_retry(&mut self, core: &mut Core, job: JobId) {
+        if self.run(job).state != WholeState::Pending || !self.is_over(job) {
             return;
         }
-        for group in 0..flow.run(job).groups.len() as u32 {
-            self.announce(job, group);
+        for group in 0..self.run(job).groups.len() as u32 {
+            self.announce(core, job, group);
         }
         // It is looked at when its pause is over.
-        self.flow().index_run(job);
+        self.index_run(job);
     }
 
-    fn announce(&mut self, job: JobId, group: u32) {
-        let run = self.flow().run(job);
+    fn announce(&mut self, core: &mut Core, job: JobId, group: u32) {
+        let run = self.run(job);
         let Group { members, dismissed, announced, .. } = &mut run.groups[group as usize];
         if *dismissed || std::mem::replace(announced, true) {
             return;
         }
         let (members, pauses) = (members.clone(), run.state == WholeState::Pending);
-        let flow = self.flow();
-        let at = if pauses { flow.next_submission(job) } else { flow.next_of_group(job, group) };
+        let at = if pauses { self.next_submission(job) } else { self.next_of_group(job, group) };
         let because = self.cause_of(&members);
         for index in members {
-            let replica = &mut self.replicas[index as usize];
+            let replica = &mut core.replicas[index as usize];
             replica.attempt += 1;
             replica.phase = Phase::Pending;
-            replica.since = self.now;
+            replica.since = core.now;
             replica.version += 1;
             replica.held = None;
             let run = replica.run();
-            self.emit(Event::Retry { run, at, because });
-            self.set_deadline(index);
-            self.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, self.fleet.len() as u32)));
+            core.emit(Event::Retry { run, at, because });
+            core.set_deadline(index);
+            core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
         }
     }
 
     /// What went wrong first among the nodes of a replica.
     fn cause_of(&mut self, members: &[ReplicaIndex]) -> Reason {
-        let flow = self.flow();
-        let reasons = members.iter().filter_map(|index| flow.members[*index as usize].ending);
+        let reasons = members.iter().filter_map(|index| self.members[*index as usize].ending);
         let mut reasons = reasons.map(|(_, because)| because);
         reasons.clone().find(|because| event_of(*because).is_some()).or(reasons.next()).unwrap_or(Reason::RunOver)
     }
 
     /// Makes the next submission of a replica that was announced.
-    pub(super) fn resubmit(&mut self, job: JobId, group: u32) {
-        let now = self.now;
-        let flow = self.flow();
-        let members = flow.run(job).groups[group as usize].members.clone();
-        flow.run(job).groups[group as usize].announced = false;
+    pub(super) fn resubmit(&mut self, core: &mut Core, job: JobId, group: u32) {
+        let now = core.now;
+        let members = self.run(job).groups[group as usize].members.clone();
+        self.run(job).groups[group as usize].announced = false;
         for index in members {
-            let count = flow.next_count();
-            let next = flow.member(index).again(now, count);
-            *flow.member(index) = next;
-            flow.index_member(index);
+            let count = self.next_count();
+            let next = self.member(index).again(now, count);
+            *self.member(index) = next;
+            self.index_member(index);
         }
-        for index in self.flow().run(job).groups[group as usize].members.clone() {
+        for index in self.run(job).groups[group as usize].members.clone() {
             // Its pause is over, so the reasons why it waits are given anew.
-            self.replicas[index as usize].held = None;
+            core.replicas[index as usize].held = None;
         }
     }
 
-    fn look_at_terminating_run(&mut self, job: JobId) {
-        let (outcome, because) = self.flow().run(job).ending.expect("what terminates does so for a reason");
+    fn look_at_terminating_run(&mut self, core: &mut Core, job: JobId) {
+        let (outcome, because) = self.run(job).ending.expect("what terminates does so for a reason");
         // If the end was wished for from outside, each node ends in the same way.
         let of_nodes = match outcome {
             Outcome::Cancelled | Outcome::Refused => (outcome, because),
@@ -329,29 +334,28 @@ impl Control {
                 (Outcome::Cancelled, Reason::RunOver)
             }
         };
-        if self.stop_members(job, |_| true, of_nodes) {
-            for index in self.flow().members_of(job) {
-                if self.flow().member(index).state == MemberState::Terminating {
+        if self.stop_members(core, job, |_| true, of_nodes) {
+            for index in self.members_of(job) {
+                if self.member(index).state == MemberState::Terminating {
                     self.flag(index);
                 }
             }
             return;
         }
-        let flow = self.flow();
-        if !flow.is_over(job) {
+        if !self.is_over(job) {
             return;
         }
         // What was announced no longer comes.
-        for index in self.flow().members_of(job) {
-            if self.replicas[index as usize].phase != Phase::Ended {
-                self.end(index, outcome, because);
+        for index in self.members_of(job) {
+            if core.replicas[index as usize].phase != Phase::Ended {
+                self.end(core, index, outcome, because);
             }
         }
         self.advance_run(job, WholeState::Ended);
-        let record = &mut self.jobs[job.index()];
+        let record = &mut core.jobs[job.index()];
         record.live = 0;
         record.ended = Some((outcome, because));
-        self.emit(Event::JobEnded { job, outcome, because });
+        core.emit(Event::JobEnded { job, outcome, because });
     }
 }
 

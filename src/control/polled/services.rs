@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use crate::Control;
+use super::Polled;
+use crate::core::Core;
 use dryrack_event::{Event, Phase, Reason};
 use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
@@ -19,31 +20,27 @@ enum Worth {
     Serving,
 }
 
-impl Control {
+impl Polled {
     /// Takes in a count of requests, which is seen at the next look at the run.
-    pub(crate) fn requests_counted(&mut self, job: JobId, requests: u64) {
-        if self.runs.is_none() || self.jobs[job.index()].spec.scaling.is_none() {
+    pub(super) fn count_requests(&mut self, core: &mut Core, job: JobId, requests: u64) {
+        if core.jobs[job.index()].spec.scaling.is_none() {
             return;
         }
-        let ideal = self.flow().is_ideal();
-        let run = self.flow().run(job);
+        let ideal = self.is_ideal();
+        let run = self.run(job);
         run.requests = Some(requests);
         run.unasked = false;
         run.changed = true;
         run.flagged |= ideal && (run.state.is_active() || run.state == WholeState::Pending);
-        self.flow().index_run(job);
-    }
-
-    fn scaling(&self, job: JobId) -> Scaling {
-        self.jobs[job.index()].spec.scaling.as_deref().copied().expect("only what scales comes here")
+        self.index_run(job);
     }
 
     /// Looks at a service that is active and of which no replica is to be tried again.
-    pub(super) fn scale_service(&mut self, job: JobId) {
-        let scaling = self.scaling(job);
+    pub(super) fn scale_service(&mut self, core: &mut Core, job: JobId) {
+        let scaling = scaling(core, job);
         let last = self.last_scaled(job);
-        let since = last.map(|last| self.now.since(last));
-        let run = self.flow().run(job);
+        let since = last.map(|last| core.now.since(last));
+        let run = self.run(job);
         match autoscale(&scaling, run.desired, run.requests, since) {
             Scaled::To(desired) => run.desired = desired,
             Scaled::NotBefore(delay) => run.scale_at = last.map(|last| last.saturating_add(delay)),
@@ -52,27 +49,26 @@ impl Control {
         let mut active = self.groups_that(job, |worth| worth > Worth::Inactive);
         active.sort_by_key(|group| (Reverse(self.worth(job, *group)), self.number_of(job, *group)));
         if active.len() < desired {
-            self.bring_up(job, desired - active.len());
+            self.bring_up(core, job, desired - active.len());
         }
         let mut surplus = active.split_off(desired.min(active.len()));
         surplus.reverse();
         for group in surplus {
-            self.dismiss(job, group);
+            self.dismiss(core, job, group);
         }
     }
 
     /// Looks at a service that pauses or has no replicas. Its requests take effect without any delay.
-    pub(super) fn look_at_pending_service(&mut self, job: JobId) {
-        let scaling = self.scaling(job);
-        let now = self.now;
-        let flow = self.flow();
-        let at = flow.next_submission(job);
-        if !flow.is_over(job) || now < at {
+    pub(super) fn look_at_pending_service(&mut self, core: &mut Core, job: JobId) {
+        let scaling = scaling(core, job);
+        let now = core.now;
+        let at = self.next_submission(job);
+        if !self.is_over(job) || now < at {
             // A service that is not over waits for the ends of its nodes.
-            flow.run(job).scale_at = Some(at).filter(|at| *at > now);
+            self.run(job).scale_at = Some(at).filter(|at| *at > now);
             return;
         }
-        let run = self.flow().run(job);
+        let run = self.run(job);
         let Scaled::To(desired) = autoscale(&scaling, run.desired, run.requests, None) else {
             panic!("without a last change there is no delay");
         };
@@ -82,12 +78,12 @@ impl Control {
         }
         run.desired = desired;
         self.advance_run(job, WholeState::Submitted);
-        self.bring_up(job, desired as usize);
+        self.bring_up(core, job, desired as usize);
     }
 
     /// Adds this many replicas: first those that have ended or are about to, in order of their numbers, then new
     /// ones.
-    fn bring_up(&mut self, job: JobId, more: usize) {
+    fn bring_up(&mut self, core: &mut Core, job: JobId, more: usize) {
         let mut inactive = self.groups_that(job, |worth| worth == Worth::Inactive);
         inactive.retain(|group| self.states_of(job, *group).all(|state| !state.is_live()));
         inactive.sort_by_key(|group| self.number_of(job, *group));
@@ -96,23 +92,23 @@ impl Control {
         for group in inactive {
             let has_ended = self.states_of(job, group).all(|state| state == MemberState::Ended);
             match has_ended {
-                true => self.revive(job, group),
+                true => self.revive(core, job, group),
                 // Its end is still to come, but nobody waits for it.
-                false => self.add_group(job, Some(group)),
+                false => self.add_group(core, job, Some(group)),
             }
         }
-        (0..new).for_each(|_| self.add_group(job, None));
+        (0..new).for_each(|_| self.add_group(core, job, None));
         self.stir(job);
     }
 
     /// Submits a replica that has ended again, because it is wanted again.
-    fn revive(&mut self, job: JobId, group: u32) {
-        let now = self.now;
-        let run = self.flow().run(job);
+    fn revive(&mut self, core: &mut Core, job: JobId, group: u32) {
+        let now = core.now;
+        let run = self.run(job);
         let is_announced = run.groups[group as usize].announced;
         run.groups[group as usize].dismissed = false;
         for index in run.groups[group as usize].members.clone() {
-            let replica = &mut self.replicas[index as usize];
+            let replica = &mut core.replicas[index as usize];
             replica.dismissed = false;
             if is_announced {
                 continue;
@@ -122,28 +118,25 @@ impl Control {
             replica.since = now;
             replica.version += 1;
             let run = replica.run();
-            self.emit(Event::Retry { run, at: now, because: Reason::ScaledUp });
-            self.set_deadline(index);
+            core.emit(Event::Retry { run, at: now, because: Reason::ScaledUp });
+            core.set_deadline(index);
         }
-        self.resubmit(job, group);
+        self.resubmit(core, job, group);
     }
 
     fn groups_that(&self, job: JobId, is_meant: impl Fn(Worth) -> bool) -> Vec<u32> {
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        let groups = (0..).zip(&flow.runs[job.index()].groups);
+        let groups = (0..).zip(&self.runs[job.index()].groups);
         let groups = groups.filter(|(_, group)| !group.followed).map(|(number, _)| number);
         groups.filter(|group| is_meant(self.worth(job, *group))).collect()
     }
 
     fn number_of(&self, job: JobId, group: u32) -> u32 {
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        flow.runs[job.index()].groups[group as usize].number
+        self.runs[job.index()].groups[group as usize].number
     }
 
     fn states_of(&self, job: JobId, group: u32) -> impl Iterator<Item = MemberState> + '_ {
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        let members = &flow.runs[job.index()].groups[group as usize].members;
-        members.iter().map(|index| flow.members[*index as usize].state)
+        let members = &self.runs[job.index()].groups[group as usize].members;
+        members.iter().map(|index| self.members[*index as usize].state)
     }
 
     /// The worth of its node that has come the least far.
@@ -162,10 +155,9 @@ impl Control {
     ///
     /// Source: dstack 0.22.5, where a replica that is tried again counts as a change too.
     fn last_scaled(&self, job: JobId) -> Option<SimTime> {
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        let run = &flow.runs[job.index()];
+        let run = &self.runs[job.index()];
         let changed = |group: u32| {
-            let members = run.groups[group as usize].members.iter().map(|index| &flow.members[*index as usize]);
+            let members = run.groups[group as usize].members.iter().map(|index| &self.members[*index as usize]);
             match self.worth(job, group) {
                 Worth::Inactive => members.map(|member| member.processed).max(),
                 Worth::Submitted | Worth::Starting | Worth::Serving => members.map(|member| member.submitted).min(),
@@ -173,4 +165,8 @@ impl Control {
         };
         self.groups_that(job, |_| true).into_iter().filter_map(changed).max()
     }
+}
+
+fn scaling(core: &Core, job: JobId) -> Scaling {
+    core.jobs[job.index()].spec.scaling.as_deref().copied().expect("only what scales comes here")
 }

@@ -1,32 +1,34 @@
 //! Looks at terminating nodes: they are stopped, their last words are awaited, and what they hold is given back.
 
+use super::Polled;
 use super::options::{Loops, ReleaseRule};
-use crate::Control;
-use crate::store::ReplicaIndex;
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
 use dryrack_event::Command;
 use dryrack_fleet::Placement;
 use dryrack_ids::NodeId;
 use dryrack_lifecycle::MemberState;
 
-impl Control {
-    pub(super) fn look_at_terminating(&mut self, index: ReplicaIndex) {
-        let member = self.flow().member(index);
+impl Polled {
+    pub(super) fn look_at_terminating(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let member = self.member(index);
         let (state, began, asked) = (member.state, member.began, member.asked);
         let (over, lost) = (member.over, member.lost);
         match state {
             MemberState::Terminating => {
                 if asked && !over {
-                    let run = self.replicas[index as usize].run();
-                    self.command(Command::Stop { run });
+                    let run = core.replicas[index as usize].run();
+                    core.command(Command::Stop { run });
                 }
                 // A node that never began holds nothing that could be in another's way.
                 if !began || (over && !self.drains()) {
-                    self.give_back(index);
+                    self.give_back(core, index);
                 } else {
-                    self.advance(index, MemberState::Draining, None);
+                    self.advance(core, index, MemberState::Draining, None);
                 }
             }
-            MemberState::Draining if over || lost => self.give_back(index),
+            MemberState::Draining if over || lost => self.give_back(core, index),
             MemberState::Draining => {}
             MemberState::Waiting
             | MemberState::Submitted
@@ -36,40 +38,39 @@ impl Control {
             | MemberState::Running
             | MemberState::Ended => return,
         }
-        self.processed(index);
+        self.processed(core, index);
     }
 
     fn drains(&mut self) -> bool {
-        match &self.flow().options.loops {
+        match &self.options.loops {
             Loops::Ideal => false,
             Loops::Polled(loops) => loops.terminating.drains,
         }
     }
 
     /// Ends a node. What it began on a host that cannot be heard stays taken until it is known to be over.
-    pub(super) fn give_back(&mut self, index: ReplicaIndex) {
-        let member = self.flow().member(index);
+    pub(crate) fn give_back(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let member = self.member(index);
         let (outcome, because) = member.ending.expect("what terminates does so for a reason");
         let keeps = member.asked && !member.over && member.lost;
-        let replica = &self.replicas[index as usize];
+        let replica = &core.replicas[index as usize];
         let Some(placement) = replica.placement.clone() else {
-            return self.end(index, outcome, because);
+            return self.end(core, index, outcome, because);
         };
         let stopped = replica.stopped_on.clone();
-        let leaks = self.flow().options.release == ReleaseRule::LastOfRound;
+        let leaks = self.options.release == ReleaseRule::LastOfRound;
         let kept = match keeps {
             true => placement.split(|node| !stopped.contains(&node)).0,
-            false if leaks => placement.split(|node| self.is_overwritten(node)).0,
+            false if leaks => placement.split(|node| self.is_overwritten(core, node)).0,
             false => Placement::default(),
         };
-        self.end_keeping(index, outcome, because, kept);
+        self.end_keeping(core, index, outcome, because, kept);
     }
 
     /// Whether another node gives back something on this host later in this round.
-    fn is_overwritten(&self, node: NodeId) -> bool {
-        let flow = self.runs.as_ref().expect("only a profile that has runs comes here");
-        flow.rest.iter().any(|index| {
-            let member = &flow.members[*index as usize];
+    fn is_overwritten(&self, core: &Core, node: NodeId) -> bool {
+        self.rest.iter().any(|index| {
+            let member = &self.members[*index as usize];
             let gives_back = match member.state {
                 MemberState::Terminating => !member.began,
                 MemberState::Draining => member.over || member.lost,
@@ -81,7 +82,7 @@ impl Control {
                 | MemberState::Running
                 | MemberState::Ended => false,
             };
-            let placement = self.replicas[*index as usize].placement.as_ref();
+            let placement = core.replicas[*index as usize].placement.as_ref();
             gives_back && placement.is_some_and(|placement| placement.touches(node))
         })
     }

@@ -1,9 +1,9 @@
 //! How runs and their nodes stand, in the words of their own tables, for comparison with a program that has such
 //! tables.
 
+use super::Polled;
 use super::clock::Look;
-use super::options::ReleaseRule;
-use crate::Control;
+use crate::core::Core;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
@@ -36,22 +36,21 @@ pub struct MemberStanding {
     pub created: u64,
 }
 
-impl Control {
-    /// Every run, in order of submission; empty if the profile has none.
-    pub fn runs(&self) -> Vec<RunStanding> {
-        let runs = self.runs.iter().flat_map(|flow| &flow.runs);
+impl Polled {
+    /// Every run, in order of submission.
+    pub(crate) fn standings(&self, core: &Core) -> Vec<RunStanding> {
+        let runs = self.runs.iter();
         let standing = |run: &super::rows::RunRow| {
-            let scales = self.jobs[run.job.index()].spec.scaling.is_some();
+            let scales = core.jobs[run.job.index()].spec.scaling.is_some();
             RunStanding { job: run.job, state: run.state, desired: scales.then_some(run.desired), ending: run.ending }
         };
         runs.map(standing).collect()
     }
 
     /// Every node of every run, in order of declaration.
-    pub fn members(&self) -> Vec<MemberStanding> {
-        let Some(flow) = &self.runs else { return Vec::new() };
-        let standing = |(member, replica): (&super::rows::Member, &crate::store::Replica)| {
-            let group = &flow.runs[member.run.index()].groups[member.group as usize];
+    pub(crate) fn member_standings(&self, core: &Core) -> Vec<MemberStanding> {
+        let standing = |(member, replica): (&super::rows::Member, &crate::core::store::Replica)| {
+            let group = &self.runs[member.run.index()].groups[member.group as usize];
             MemberStanding {
                 job: member.run,
                 group: group.number,
@@ -63,50 +62,43 @@ impl Control {
                 created: member.created,
             }
         };
-        flow.members.iter().zip(self.replicas.values()).map(standing).collect()
-    }
-
-    /// Whether what is given back may be lost, as in old releases of a program.
-    pub(crate) fn leaks(&self) -> bool {
-        self.runs.as_ref().is_some_and(|flow| flow.options.release == ReleaseRule::LastOfRound)
+        self.members.iter().zip(core.replicas.values()).map(standing).collect()
     }
 
     /// Asserts that no node waits where it is that the fleet would hold.
-    pub(crate) fn assert_no_run_waits_in_vain(&self) {
-        let Some(flow) = &self.runs else { return };
-        for index in &flow.parked {
-            let replica = &self.replicas[*index as usize];
-            let demand = &self.demands[replica.demand as usize].demand;
-            let context = self.context(replica.run());
-            let decision = decide_for(&self.profile.scheduler, demand, context, &self.fleet, Grouping::EachNode, 1);
-            let wanted = flow.over_quota.get(index);
-            let is_over_quota = wanted.is_some_and(|wanted| !self.is_within_quota(*index, *wanted));
+    pub(super) fn assert_no_run_waits_in_vain(&self, core: &Core) {
+        for index in &self.parked {
+            let replica = &core.replicas[*index as usize];
+            let demand = &core.demands[replica.demand as usize].demand;
+            let context = core.context(replica.run());
+            let decision = decide_for(&core.profile.scheduler, demand, context, &core.fleet, Grouping::EachNode, 1);
+            let wanted = self.over_quota.get(index);
+            let is_over_quota = wanted.is_some_and(|wanted| !core.is_within_quota(*index, *wanted));
             let waits = is_over_quota || matches!(decision, Decision::Refuse { .. });
             assert!(waits, "{} waits, but would fit", replica.run());
         }
     }
 
     /// Asserts that what is kept twice agrees, and that records that wait can be found.
-    pub(crate) fn assert_runs(&self) {
-        let Some(flow) = &self.runs else { return };
-        assert_eq!(flow.members.len(), self.replicas.len(), "every replica is a node of a run");
+    pub(super) fn assert_runs(&self, core: &Core) {
+        assert_eq!(self.members.len(), core.replicas.len(), "every replica is a node of a run");
         let mut listed = [0; 4];
-        for (index, (member, replica)) in flow.members.iter().zip(self.replicas.values()).enumerate() {
-            let group = &flow.runs[member.run.index()].groups[member.group as usize];
+        for (index, (member, replica)) in self.members.iter().zip(core.replicas.values()).enumerate() {
+            let group = &self.runs[member.run.index()].groups[member.group as usize];
             assert_eq!(group.members[member.node as usize] as usize, index, "a node is not where its run has it");
             let phase = member.state.phase(replica.placement.is_some());
             let is_announced = group.announced && replica.phase == Phase::Pending;
             assert!(replica.phase == phase || is_announced, "{} is not in its phase", replica.run());
             if let Some((look, at)) = member.due {
                 listed[look as usize] += 1;
-                assert!(flow.clocks[look as usize].due.contains(&(at, index as u32)), "a node is not where it is due");
+                assert!(self.clocks[look as usize].due.contains(&(at, index as u32)), "a node is not where it is due");
             }
         }
-        for run in &flow.runs {
+        for run in &self.runs {
             listed[Look::Runs as usize] += usize::from(run.due.is_some());
         }
         for look in Look::ALL {
-            assert_eq!(flow.clocks[look as usize].due.len(), listed[look as usize], "a loop lists what is not due");
+            assert_eq!(self.clocks[look as usize].due.len(), listed[look as usize], "a loop lists what is not due");
         }
     }
 }

@@ -1,14 +1,16 @@
 //! The queue of entries and its one consumer: what is computed, and what is written of the result.
 
+use crate::attempts::Attempts;
+use crate::core::Core;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
 use super::rows::Carried;
-use super::{Control, ReplicaIndex};
+use super::{ReplicaIndex, Scanned};
 use crate::Watched;
-use crate::store::Wait;
-use crate::timer::Timer;
+use crate::core::store::Wait;
+use crate::core::timer::Timer;
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::RunId;
@@ -98,12 +100,11 @@ struct RowRead {
     placement: Option<Placement>,
 }
 
-impl Control {
+impl Scanned {
     /// Adds an entry for a row, unless the same row in its current state is in the queue already.
-    pub(super) fn enqueue(&mut self, id: u64) {
-        let scan = self.scan.as_ref().expect("a scan is going on");
-        let row = &scan.rows[&id];
-        let replica = &self.replicas[row.replica as usize];
+    pub(super) fn enqueue(&mut self, core: &mut Core, id: u64) {
+        let row = &self.rows[&id];
+        let replica = &core.replicas[row.replica as usize];
         let entry = Entry {
             row: id,
             serial: row.serial,
@@ -113,166 +114,164 @@ impl Control {
             run: replica.run(),
             demand: replica.demand,
         };
-        let is_computed = self.scan_options().writes == Writes::Checked
-            && scan.computing.as_ref().is_some_and(|computing| computing.entry.is_as(&entry));
-        if !scan.queue.has_one_as(&entry) && !is_computed {
-            self.scan.as_mut().expect("a scan is going on").queue.push_back(entry);
+        let is_computed = self.options.writes == Writes::Checked
+            && self.computing.as_ref().is_some_and(|computing| computing.entry.is_as(&entry));
+        if !self.queue.has_one_as(&entry) && !is_computed {
+            self.queue.push_back(entry);
         }
     }
 
     /// Drops the entries of a replica that is no longer wanted.
-    pub(crate) fn drop_entries(&mut self, index: ReplicaIndex) {
-        let dead_entries = self.profile.scan.map(|options| options.dead_entries);
-        let Some(scan) = self.scan.as_mut().filter(|_| dead_entries == Some(DeadEntries::Removed)) else { return };
-        scan.queue.drop_of(index);
-        if let Some(computing) = scan.computing.take_if(|computing| computing.entry.replica == index) {
-            self.command(Command::AbandonAnalysis { run: computing.entry.run });
+    pub(super) fn drop_entries(&mut self, core: &mut Core, index: ReplicaIndex) {
+        if self.options.dead_entries != DeadEntries::Removed {
+            return;
+        }
+        self.queue.drop_of(index);
+        if let Some(computing) = self.computing.take_if(|computing| computing.entry.replica == index) {
+            core.computing = None;
+            core.command(Command::AbandonAnalysis { run: computing.entry.run });
         }
     }
 
     /// The run whose entry is being computed, and those whose entries come before that of a replica; `None` if it has
     /// none.
-    pub(crate) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
-        let scan = self.scan.as_ref()?;
-        let place = scan.queue.iter().position(|entry| entry.replica == index)?;
-        let now = scan.computing.iter().map(|computing| computing.entry.run).collect();
-        Some((now, scan.queue.iter().take(place).map(|entry| entry.run).collect()))
+    pub(super) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+        let place = self.queue.iter().position(|entry| entry.replica == index)?;
+        let now = self.computing.iter().map(|computing| computing.entry.run).collect();
+        Some((now, self.queue.iter().take(place).map(|entry| entry.run).collect()))
     }
 
     /// Takes entries until one takes time, or none is left.
-    pub(super) fn take_next(&mut self) {
-        while let Some(scan) = self.scan.as_mut().filter(|scan| scan.computing.is_none()) {
-            let Some(entry) = scan.queue.pop_front() else { return };
-            let read = self.read_row(&entry);
-            if read.is_none() && self.scan_options().dead_entries != DeadEntries::Computed {
+    pub(super) fn take_next(&mut self, core: &mut Core) {
+        while self.computing.is_none() {
+            let Some(entry) = self.queue.pop_front() else { return };
+            let read = self.read_row(core, &entry);
+            if read.is_none() && self.options.dead_entries != DeadEntries::Computed {
                 continue;
             }
             let run = entry.run;
-            let takes_time = self.jobs[run.job.index()].spec.analyse;
-            let early = self.scan_options().reads == Reads::Early || !takes_time;
-            let decision = early.then(|| self.decide_for(&entry, read.as_ref()));
+            let takes_time = core.jobs[run.job.index()].spec.analyse;
+            let early = self.options.reads == Reads::Early || !takes_time;
+            let decision = early.then(|| self.decide_for(core, &entry, read.as_ref()));
             let computation = Computation { entry, read, decision };
             if takes_time {
-                self.emit(Event::AnalysisStarted { run });
-                self.command(Command::Analyse { run });
-                let scan = self.scan.as_mut().expect("taken from above");
-                scan.computing = Some(computation);
-                scan.computations += 1;
-                let expired = Timer::ComputationExpired { number: scan.computations };
-                self.timers.set(self.now.saturating_add(self.profile.deadlines.analysing), expired);
+                core.emit(Event::AnalysisStarted { run });
+                core.command(Command::Analyse { run });
+                self.computing = Some(computation);
+                self.computations += 1;
+                core.computing = Some(self.computations);
+                let expired = Timer::ComputationExpired { number: self.computations };
+                core.timers.set(core.now.saturating_add(core.profile.deadlines.analysing), expired);
             } else {
-                self.write(computation, false);
+                self.write(core, computation, false);
             }
         }
     }
 
     /// The row that an entry names, if it is there. If rows are looked for after a computation, only those of the
     /// same model are read before it.
-    fn read_row(&self, entry: &Entry) -> Option<RowRead> {
-        let (options, scan) = (self.scan_options(), self.scan.as_ref()?);
-        let row = scan.rows.get(&entry.row)?;
-        let replica = &self.replicas[row.replica as usize];
-        if options.dead_entries == DeadEntries::Computed && replica.job != entry.run.job {
+    fn read_row(&self, core: &Core, entry: &Entry) -> Option<RowRead> {
+        let row = self.rows.get(&entry.row)?;
+        let replica = &core.replicas[row.replica as usize];
+        if self.options.dead_entries == DeadEntries::Computed && replica.job != entry.run.job {
             return None;
         }
-        Some(self.row_as_it_is(entry.row))
+        Some(self.row_as_it_is(core, entry.row))
     }
 
-    fn row_as_it_is(&self, id: u64) -> RowRead {
-        let row = &self.scan.as_ref().expect("it has rows").rows[&id];
-        let replica = &self.replicas[row.replica as usize];
+    fn row_as_it_is(&self, core: &Core, id: u64) -> RowRead {
+        let row = &self.rows[&id];
+        let replica = &core.replicas[row.replica as usize];
         let placement = replica.placement.clone().or(row.carried.as_ref().map(|carried| carried.placement.clone()));
         RowRead { serial: row.serial, version: row.version, phase: replica.phase, placement }
     }
 
     /// Takes in the world's answer to a computation.
-    pub(crate) fn computed(&mut self, run: RunId, fact: Lifecycle) {
-        let scan = self.scan.as_mut().expect("only a scanned flow computes");
-        let Some(mut computation) = scan.computing.take_if(|computing| computing.entry.run == run) else { return };
+    pub(super) fn computed(&mut self, core: &mut Core, run: RunId, fact: Lifecycle) {
+        let Some(mut computation) = self.computing.take_if(|computing| computing.entry.run == run) else { return };
+        core.computing = None;
         if computation.decision.is_none() {
-            computation.decision = Some(self.decide_for(&computation.entry, computation.read.as_ref()));
+            computation.decision = Some(self.decide_for(core, &computation.entry, computation.read.as_ref()));
         }
-        self.write(computation, fact == Lifecycle::AnalysisFailed);
-    }
-
-    /// Whether this computation is the one under way.
-    pub(crate) fn computes(&self, number: u64) -> bool {
-        self.scan.as_ref().is_some_and(|scan| scan.computing.is_some() && scan.computations == number)
+        self.write(core, computation, fact == Lifecycle::AnalysisFailed);
     }
 
     /// Handles a computation that the world has not answered in time: no placement is found.
-    pub(crate) fn computation_expired(&mut self) {
-        let computing = self.scan.as_ref().and_then(|scan| scan.computing.as_ref());
-        let run = computing.expect("only one under way has a deadline").entry.run;
-        self.command(Command::AbandonAnalysis { run });
-        self.computed(run, Lifecycle::AnalysisFailed);
+    pub(super) fn computation_expired(&mut self, core: &mut Core) {
+        let run = self.computing.as_ref().expect("only one under way has a deadline").entry.run;
+        core.command(Command::AbandonAnalysis { run });
+        self.computed(core, run, Lifecycle::AnalysisFailed);
     }
 
-    fn decide_for(&mut self, entry: &Entry, read: Option<&RowRead>) -> (Decision, Option<Box<Watched>>) {
+    fn decide_for(
+        &mut self,
+        core: &mut Core,
+        entry: &Entry,
+        read: Option<&RowRead>,
+    ) -> (Decision, Option<Box<Watched>>) {
         let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
-        let own = carried.filter(|_| self.scan_options().own_claim == OwnClaim::Free);
-        let own = own.and_then(|carried| Some((carried.run, self.kept_claims.get(&carried.run).cloned()?)));
-        let demand = Arc::clone(&self.demands[entry.demand as usize].demand);
+        let own = carried.filter(|_| self.options.own_claim == OwnClaim::Free);
+        let own = own.and_then(|carried| Some((carried.run, core.kept_claims.get(&carried.run).cloned()?)));
+        let demand = Arc::clone(&core.demands[entry.demand as usize].demand);
         if let Some((run, placement)) = &own {
-            placement.claims().iter().for_each(|claim| self.fleet.release_of(*run, claim));
+            placement.claims().iter().for_each(|claim| core.fleet.release_of(*run, claim));
         }
-        self.examine_part_if_watched(entry.replica, &demand, Seats::All);
-        let watched = self.last_examination(entry.replica);
-        let decision = self.decide_of(entry.demand, entry.run, 1);
+        core.examine_part_if_watched(entry.replica, &demand, Seats::All);
+        let watched = core.last_examination(entry.replica);
+        let decision = core.decide_of(entry.demand, entry.run, 1);
         if let Some((run, placement)) = &own {
-            self.hold_placement(*run, demand.deployment.as_deref(), placement);
+            core.hold_placement(*run, demand.deployment.as_deref(), placement);
         }
         if matches!(decision, Decision::Refuse { .. }) {
-            self.demands[entry.demand as usize].refused_at = Some(self.fleet.growth());
+            core.demands[entry.demand as usize].refused_at = Some(core.fleet.growth());
         }
         (decision, watched)
     }
 
     fn carried_by(&self, row: u64) -> Option<Carried> {
-        self.scan.as_ref()?.rows.get(&row)?.carried.clone()
+        self.rows.get(&row)?.carried.clone()
     }
 
     /// Writes the result of a computation into the row that has the entry's id now.
-    fn write(&mut self, computation: Computation, failed: bool) {
+    fn write(&mut self, core: &mut Core, computation: Computation, failed: bool) {
         let Computation { entry, read, decision } = computation;
         let (decision, watched) = decision.expect("decided before it is written");
-        let scan = self.scan.as_ref().expect("only a scanned flow computes");
-        let Some(row) = scan.rows.get(&entry.row) else { return };
+        let Some(row) = self.rows.get(&entry.row) else { return };
         let index = row.replica;
-        let read = read.unwrap_or_else(|| self.row_as_it_is(entry.row));
-        let is_checked = self.scan_options().writes == Writes::Checked;
+        let read = read.unwrap_or_else(|| self.row_as_it_is(core, entry.row));
+        let is_checked = self.options.writes == Writes::Checked;
         if is_checked && ((row.serial, row.version) != (read.serial, read.version) || read.phase != Phase::Analysing) {
-            let run = self.replicas[index as usize].run();
-            self.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+            let run = core.replicas[index as usize].run();
+            core.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
             return;
         }
         match decision {
             // A row that has a place by now, or is another's row, is left alone.
-            _ if failed && index == entry.replica && self.replicas[index as usize].phase == Phase::Analysing => {
-                self.end(index, Outcome::Failed, Reason::AnalysisFailed);
+            _ if failed && index == entry.replica && core.replicas[index as usize].phase == Phase::Analysing => {
+                self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
             }
             _ if failed => {}
             Decision::Place(mut candidates) => {
                 let candidate = candidates.swap_remove(0);
-                let demand = &self.demands[entry.demand as usize].demand;
-                if is_checked && !still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement) {
-                    let run = self.replicas[index as usize].run();
-                    self.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
-                    let reasons = Histogram::of(Reason::StaleRead, self.fleet.len() as u32);
-                    self.write_refusal(index, &read, (Refusal::Unfit, reasons));
+                let demand = &core.demands[entry.demand as usize].demand;
+                if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &candidate.placement) {
+                    let run = core.replicas[index as usize].run();
+                    core.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+                    let reasons = Histogram::of(Reason::StaleRead, core.fleet.len() as u32);
+                    self.write_refusal(core, index, &read, (Refusal::Unfit, reasons));
                     return;
                 }
-                self.keep_examination_of(index, watched);
-                self.write_placement(index, &read, candidate);
+                core.keep_examination_of(index, watched);
+                self.write_placement(core, index, &read, candidate);
             }
-            Decision::Refuse { refusal, reasons } => self.write_refusal(index, &read, (refusal, reasons)),
+            Decision::Refuse { refusal, reasons } => self.write_refusal(core, index, &read, (refusal, reasons)),
         }
     }
 
     /// Writes a placement. A column that equals what was read is not written: a row read as scheduled keeps the state
     /// that it has got since.
-    fn write_placement(&mut self, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
-        let replica = &self.replicas[index as usize];
+    fn write_placement(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
+        let replica = &core.replicas[index as usize];
         let (phase, failed) = (replica.phase, replica.wait == Wait::BackOff);
         let state = if read.phase == Phase::Scheduled { phase } else { Phase::Scheduled };
         let same_place = read.placement.as_ref() == Some(&candidate.placement) && phase.holds_claim();
@@ -280,54 +279,54 @@ impl Control {
             return;
         }
         if phase.holds_claim() {
-            self.begin_again_in_row(index, Reason::WrittenOver, false);
+            self.begin_again_in_row(core, index, Reason::WrittenOver, false);
         }
-        self.release_carried(index);
+        self.release_carried(core, index);
         if failed {
-            self.begin_pending(index);
+            begin_pending(core, index);
         }
-        self.place(index, candidate);
+        self.place(core, index, candidate);
         if matches!(state, Phase::Preparing | Phase::Running) {
-            self.enter(index, Phase::Preparing, None);
+            self.enter(core, index, Phase::Preparing, None);
         }
         if state == Phase::Running {
-            self.enter(index, Phase::Running, None);
+            self.enter(core, index, Phase::Running, None);
         }
-        self.row_changed(index);
+        self.row_changed(core, index);
     }
 
-    fn write_refusal(&mut self, index: ReplicaIndex, read: &RowRead, held: (Refusal, Histogram)) {
-        let replica = &self.replicas[index as usize];
+    fn write_refusal(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, held: (Refusal, Histogram)) {
+        let replica = &core.replicas[index as usize];
         let phase = replica.phase;
         if !matches!(read.phase, Phase::Scheduled | Phase::Analysing) {
             return;
         }
-        let unplaced = self.scan_options().unplaced;
+        let unplaced = self.options.unplaced;
         if phase.holds_claim() {
-            self.begin_again_in_row(index, Reason::WrittenOver, true);
+            self.begin_again_in_row(core, index, Reason::WrittenOver, true);
         } else if phase == Phase::Analysing {
-            self.enter(index, Phase::Pending, None);
-        } else if self.replicas[index as usize].wait == Wait::BackOff {
-            self.begin_pending(index);
+            self.enter(core, index, Phase::Pending, None);
+        } else if core.replicas[index as usize].wait == Wait::BackOff {
+            begin_pending(core, index);
         }
-        self.replicas[index as usize].wait = Wait::Scan;
+        core.replicas[index as usize].wait = Wait::Scan;
         match (self.carried(index).cloned(), unplaced) {
             (None, _) | (_, Unplaced::KeepsNodeAndClaim) => {}
-            (Some(_), Unplaced::Released) => self.release_carried(index),
+            (Some(_), Unplaced::Released) => self.release_carried(core, index),
             (Some(carried), Unplaced::KeepsNode) => {
-                self.release_carried(index);
-                self.carry(index, Some(Carried { claims: false, ..carried }));
+                self.release_carried(core, index);
+                self.carry(core, index, Some(Carried { claims: false, ..carried }));
             }
         }
-        self.hold(index, held);
-        self.row_changed(index);
+        core.hold(index, held);
+        self.row_changed(core, index);
     }
+}
 
-    /// Ends the wait of a replica for another attempt.
-    fn begin_pending(&mut self, index: ReplicaIndex) {
-        let replica = &mut self.replicas[index as usize];
-        (replica.wait, replica.held) = (Wait::Scan, None);
-        // This makes the timer of its pause void.
-        replica.version += 1;
-    }
+/// Ends the wait of a replica for another attempt.
+fn begin_pending(core: &mut Core, index: ReplicaIndex) {
+    let replica = &mut core.replicas[index as usize];
+    (replica.wait, replica.held) = (Wait::Scan, None);
+    // This makes the timer of its pause void.
+    replica.version += 1;
 }

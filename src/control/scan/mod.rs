@@ -26,22 +26,26 @@ pub use options::{
 };
 pub use rows::RowView;
 
+use crate::attempts::Attempts;
+use crate::core::Core;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Control;
-use super::clocks::PassTime;
-use super::passes::PassState;
-use super::profile::{PassOptions, Trigger};
-use super::store::ReplicaIndex;
+use crate::clocks::PassTime;
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::core::timer::Timer;
+use crate::flow::{Due, Flow};
+use crate::pass::PassState;
+use crate::profile::{PassOptions, Trigger};
 use consumer::{Computation, Entries};
-use dryrack_event::{Command, Outcome, Phase, Reason};
+use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
 use dryrack_fleet::Placement;
 use dryrack_ids::{NodeId, RunId};
+use dryrack_policy::RetryState;
 use dryrack_units::{SimDuration, SimTime};
 use rows::Row;
 
 /// The state of a scanned flow.
-pub struct ScanState {
+pub struct Scanned {
     rows: BTreeMap<u64, Row>,
     row_of: BTreeMap<ReplicaIndex, u64>,
     /// How many rows there ever were.
@@ -57,10 +61,11 @@ pub struct ScanState {
     /// How many computations there ever were.
     computations: u64,
     ticks: PassState,
+    options: ScanOptions,
 }
 
-impl ScanState {
-    pub fn new(options: &ScanOptions) -> ScanState {
+impl Scanned {
+    pub(crate) fn new(options: &ScanOptions) -> Scanned {
         let pass = PassOptions {
             trigger: Trigger::Every(options.every),
             batch: None,
@@ -70,7 +75,7 @@ impl ScanState {
         };
         let mut ticks = PassState::new(pass, 0, "scan");
         ticks.ran(SimTime::ZERO);
-        ScanState {
+        Scanned {
             rows: BTreeMap::new(),
             row_of: BTreeMap::new(),
             serial: 0,
@@ -81,114 +86,171 @@ impl ScanState {
             computing: None,
             computations: 0,
             ticks,
+            options: *options,
         }
     }
 }
 
-impl Control {
-    /// When a scan is due. The consumer waits only for inputs.
-    pub(super) fn scan_due(&self) -> Option<(SimTime, &'static str)> {
-        let (scan, options) = (self.scan.as_ref()?, self.profile.scan.as_ref()?);
-        (!scan.watched.is_empty()).then(|| (scan.ticks.next_tick(options.every, self.now), "a scan"))
-    }
-
-    /// Whether all that is left to do is to repeat refusals that were made since the fleet last grew.
-    pub fn only_scans_in_vain(&mut self) -> bool {
-        let growth = self.fleet.growth();
-        let Some(scan) = &self.scan else { return false };
-        let in_vain = scan.watched.iter().all(|id| {
-            let replica = &self.replicas[scan.rows[id].replica as usize];
-            let is_refused = self.demands[replica.demand as usize].refused_at == Some(growth);
-            // With a queue that never empties, some row is always being analysed again.
-            matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused
-        });
-        in_vain && self.next_but_scans().is_none()
-    }
-
-    /// Whether it goes on looking for as long as anything is not served.
-    pub fn scans(&self) -> bool {
-        self.scan.is_some()
-    }
-
+impl Scanned {
     /// Runs the scans that are due, and lets the consumer go on.
-    pub(super) fn run_scans(&mut self) {
-        if self.scan.is_none() {
-            return;
-        }
-        self.create_rows();
-        let ticks = self.scan_due().is_some_and(|(at, _)| at <= self.now);
-        let scan = self.scan.as_mut().expect("checked above");
-        let created = std::mem::take(&mut scan.created);
-        let options = self.scan_options();
-        let scan = self.scan.as_mut().expect("checked above");
+    fn run_scans(&mut self, core: &mut Core) {
+        self.create_rows(core);
+        let ticks = self.next_due(core).is_some_and(|(at, _)| at <= core.now);
+        let created = std::mem::take(&mut self.created);
         if ticks {
-            scan.ticks.ran(self.now);
+            self.ticks.ran(core.now);
         }
-        let all = ticks || (options.created == Created::ScansAll && !created.is_empty());
-        let looked_at: Vec<u64> = if all { scan.watched.iter().copied().collect() } else { created };
-        let taken: Vec<u64> = looked_at.into_iter().filter(|id| self.is_to_be_scheduled(*id)).collect();
-        taken.into_iter().for_each(|id| self.put(id));
-        self.take_next();
+        let all = ticks || (self.options.created == Created::ScansAll && !created.is_empty());
+        let looked_at: Vec<u64> = if all { self.watched.iter().copied().collect() } else { created };
+        let taken: Vec<u64> = looked_at.into_iter().filter(|id| self.is_to_be_scheduled(core, *id)).collect();
+        taken.into_iter().for_each(|id| self.put(core, id));
+        self.take_next(core);
     }
 
     /// Puts a row that a scan takes into the queue: the row is analysed, and an entry for it is added.
-    fn put(&mut self, id: u64) {
-        let scan = self.scan.as_ref().expect("a scan is going on");
-        let index = scan.rows[&id].replica;
-        if self.replicas[index as usize].phase == Phase::Scheduled {
-            self.begin_again_in_row(index, Reason::NotPickedUp, true);
+    fn put(&mut self, core: &mut Core, id: u64) {
+        let index = self.rows[&id].replica;
+        if core.replicas[index as usize].phase == Phase::Scheduled {
+            self.begin_again_in_row(core, index, Reason::NotPickedUp, true);
         }
-        if self.replicas[index as usize].phase == Phase::Pending {
-            self.enter(index, Phase::Analysing, None);
-            self.row_changed(index);
+        if core.replicas[index as usize].phase == Phase::Pending {
+            self.enter(core, index, Phase::Analysing, None);
+            self.row_changed(core, index);
         }
-        self.enqueue(id);
+        self.enqueue(core, id);
     }
 
     /// Ends a row's attempt and begins another, pending, in the same row. What the old attempt claimed is carried.
-    fn begin_again_in_row(&mut self, index: ReplicaIndex, because: Reason, claims: bool) {
-        let run = self.replicas[index as usize].run();
-        let placement = self.replicas[index as usize].placement.clone().unwrap_or_default();
+    fn begin_again_in_row(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason, claims: bool) {
+        let run = core.replicas[index as usize].run();
+        let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
         let node = main_node(&placement);
         let kept = if claims { placement.clone() } else { Placement::default() };
         if node.is_some() {
-            self.command(Command::Stop { run });
+            core.command(Command::Stop { run });
         }
-        self.close_attempt(index, Outcome::Lost, because, kept);
-        self.begin_next_attempt(index, self.now, because);
-        self.replicas[index as usize].wait = super::store::Wait::Scan;
+        self.close_attempt(core, index, Outcome::Lost, because, kept);
+        core.begin_next_attempt(index, core.now, because);
+        core.replicas[index as usize].wait = Wait::Scan;
         if let Some(node) = node {
-            self.carry(index, Some(rows::Carried { run, node, placement, claims }));
+            self.carry(core, index, Some(rows::Carried { run, node, placement, claims }));
+        }
+    }
+}
+
+impl Flow for Scanned {
+    fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.want_row(core, index);
+    }
+
+    fn settle(&mut self, core: &mut Core) {
+        self.run_scans(core);
+    }
+
+    /// The consumer waits only for inputs.
+    fn next_due(&mut self, core: &mut Core) -> Option<Due> {
+        (!self.watched.is_empty()).then(|| (self.ticks.next_tick(self.options.every, core.now), "a scan"))
+    }
+
+    /// Each replica has one row, and each row has a replica that is wanted.
+    fn check(&self, core: &Core) {
+        assert_eq!(self.rows.len(), self.row_of.len(), "a row without a replica");
+        for row in self.rows.values() {
+            assert_eq!(self.row_of.get(&row.replica), Some(&row.id), "a row of another replica");
+            let phase = core.replicas[row.replica as usize].phase;
+            assert!(phase != Phase::Ended, "row {} outlives its replica", row.id);
         }
     }
 
-    /// What is lost with a node: everything that has a claim there, and the rows that name the node. In a scanned
-    /// flow, they are in the order of their rows.
-    pub(super) fn on_node_in_order(&self, node: NodeId) -> Vec<ReplicaIndex> {
-        let mut lost: Vec<ReplicaIndex> = self.nodes[node.index()].runs.iter().copied().collect();
-        if let Some(scan) = &self.scan {
-            let names = |row: &&Row| row.carried.as_ref().is_some_and(|carried| carried.node == node);
-            lost.extend(scan.rows.values().filter(names).map(|row| row.replica));
-            lost.sort_by_key(|replica| (scan.row_of.get(replica), *replica));
+    /// Scans look again and again, so nothing is asserted of them here.
+    fn check_nothing_waits_in_vain(&self, _core: &Core) {}
+
+    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
+        match fact {
+            Lifecycle::Analysed | Lifecycle::AnalysisFailed => self.computed(core, run, fact),
+            _ => self.attempt_fact(core, index, run, fact),
         }
+    }
+
+    fn parks_jobs(&self) -> bool {
+        true
+    }
+
+    /// Everything that has a claim there, and the rows that name the node, in the order of the rows.
+    fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
+        let mut lost: Vec<ReplicaIndex> = core.nodes[node.index()].runs.to_vec();
+        let names = |row: &&Row| row.carried.as_ref().is_some_and(|carried| carried.node == node);
+        lost.extend(self.rows.values().filter(names).map(|row| row.replica));
+        lost.sort_by_key(|replica| (self.row_of.get(replica), *replica));
         lost
     }
 
-    /// Whether the claim that outlives this run is carried by its row.
-    pub(super) fn is_carried(&self, run: RunId) -> bool {
-        let Some(index) = self.jobs[run.job.index()].replica(run.replica) else { return false };
-        self.carried(index).is_some_and(|carried| carried.run == run)
+    fn restarts_in_place(&self, core: &Core, index: ReplicaIndex) -> bool {
+        self.options.restarts_in_place.is_some() && core.replicas[index as usize].placement.is_some()
     }
 
-    /// Asserts for a scanned flow that each replica has one row, and that each row has a replica that is wanted.
-    pub(super) fn assert_rows(&self) {
-        let Some(scan) = &self.scan else { return };
-        assert_eq!(scan.rows.len(), scan.row_of.len(), "a row without a replica");
-        for row in scan.rows.values() {
-            assert_eq!(scan.row_of.get(&row.replica), Some(&row.id), "a row of another replica");
-            let phase = self.replicas[row.replica as usize].phase;
-            assert!(phase != Phase::Ended, "row {} outlives its replica", row.id);
+    /// Keeps the row of the attempt, with its claim.
+    fn keep_place(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, placement: Placement) {
+        let node = main_node(&placement).expect("what is placed has a node");
+        self.carry(core, index, Some(rows::Carried { run, node, placement, claims: true }));
+        self.row_changed(core, index);
+    }
+
+    fn restart_due(&mut self, core: &Core, index: ReplicaIndex, pause: SimDuration) -> SimTime {
+        self.next_restart(core, index, pause)
+    }
+
+    fn restart(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.restart_in_place(core, index);
+    }
+
+    fn give_up(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.delete_row(core, index);
+    }
+
+    /// A row counts its failures, and is made anew without them, unless what failed had no place to stay in.
+    fn forget_failures(&mut self, core: &mut Core, index: ReplicaIndex) {
+        core.replicas[index as usize].retry = RetryState::default();
+    }
+
+    fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.drop_entries(core, index);
+    }
+
+    fn sort_for_scale_down(&self, core: &Core, replicas: &mut Vec<ReplicaIndex>) {
+        match self.options.scale_down {
+            ScaleDown::OldestOfTheMostCrowded => self.sort_most_crowded_first(core, replicas),
+            ScaleDown::YoungestOfTheLeastWell => core.sort_least_healthy_first(replicas),
         }
+    }
+
+    fn scale_down_fails(&self, core: &Core, replicas: &[ReplicaIndex]) -> bool {
+        self.packed_scale_down_fails(core, replicas)
+    }
+
+    fn fire(&mut self, core: &mut Core, timer: Timer) {
+        match timer {
+            Timer::ComputationExpired { .. } => self.computation_expired(core),
+            other => panic!("scans set no {other:?}"),
+        }
+    }
+
+    fn analysed_before(&self, _core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+        self.entries_before(index)
+    }
+
+    fn never_rests(&self) -> bool {
+        true
+    }
+
+    fn only_repeats_refusals(&self, core: &Core) -> bool {
+        let growth = core.fleet.growth();
+        self.watched.iter().all(|id| {
+            let replica = &core.replicas[self.rows[id].replica as usize];
+            let is_refused = core.demands[replica.demand as usize].refused_at == Some(growth);
+            // With a queue that never empties, some row is always being analysed again.
+            matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused
+        })
     }
 }
 

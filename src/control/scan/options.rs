@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::profile::ProfileError;
+use crate::profile::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
 /// Options of a scanned flow. Every replica has a row in a store. Scans over the rows put those that are to be placed

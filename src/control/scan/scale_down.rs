@@ -1,9 +1,11 @@
 //! The order in which rows of a scanned flow go when a job is scaled down.
 
+use crate::core::Core;
 use std::collections::BTreeMap;
 
 use super::options::PackedScaleDown;
-use super::{Control, ReplicaIndex, main_node};
+use super::{ReplicaIndex, Scanned, main_node};
+use crate::core::store::Wait;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::NodeId;
@@ -20,45 +22,45 @@ enum Wellness {
     Runs,
 }
 
-impl Control {
+impl Scanned {
     /// Sorts by how well a row is, then by how crowded its node is, then by row. The program adds up three scores
     /// with the weights 100, 10 and 1. The second is the score of layers that do not lie on a GPU. The latter two
     /// never outweigh the first.
-    pub(crate) fn sort_most_crowded_first(&self, replicas: &mut Vec<ReplicaIndex>) {
-        let scores = self.places_scored(replicas);
-        let key = |index: &ReplicaIndex| (self.scan.as_ref().and_then(|scan| scan.row_of.get(index).copied()), *index);
+    pub(super) fn sort_most_crowded_first(&self, core: &Core, replicas: &mut Vec<ReplicaIndex>) {
+        let scores = self.places_scored(core, replicas);
+        let key = |index: &ReplicaIndex| (self.row_of.get(index).copied(), *index);
         let mut keyed: Vec<_> =
-            replicas.iter().map(|index| (self.wellness(*index), scores[index], key(index))).collect();
+            replicas.iter().map(|index| (self.wellness(core, *index), scores[index], key(index))).collect();
         keyed.sort();
         *replicas = keyed.into_iter().map(|(.., (_, index))| index).collect();
     }
 
     /// Whether scaling down these replicas of one job fails.
-    pub(crate) fn packed_scale_down_fails(&self, replicas: &[ReplicaIndex]) -> bool {
-        let fails = self.profile.scan.is_some_and(|options| options.packed_scale_down == PackedScaleDown::Fails);
+    pub(super) fn packed_scale_down_fails(&self, core: &Core, replicas: &[ReplicaIndex]) -> bool {
+        let fails = self.options.packed_scale_down == PackedScaleDown::Fails;
         let is_packed = |index: &ReplicaIndex| {
-            let demand = &self.demands[self.replicas[*index as usize].demand as usize].demand;
+            let demand = &core.demands[core.replicas[*index as usize].demand as usize].demand;
             demand.deployment.as_ref().is_some_and(|deployment| deployment.strategy == Strategy::Binpack)
         };
-        fails && replicas.iter().any(|index| is_packed(index) && self.node_of(*index).is_some())
+        fails && replicas.iter().any(|index| is_packed(index) && self.node_of(core, *index).is_some())
     }
 
     /// Where a row is, or is recorded to be.
-    fn place_of(&self, index: ReplicaIndex) -> Option<Placement> {
-        let placement = self.replicas[index as usize].placement.clone();
+    pub(crate) fn place_of(&self, core: &Core, index: ReplicaIndex) -> Option<Placement> {
+        let placement = core.replicas[index as usize].placement.clone();
         placement.or_else(|| self.carried(index).map(|carried| carried.placement.clone()))
     }
 
     /// The node that a row names.
-    fn node_of(&self, index: ReplicaIndex) -> Option<NodeId> {
-        self.place_of(index).and_then(|placement| main_node(&placement))
+    fn node_of(&self, core: &Core, index: ReplicaIndex) -> Option<NodeId> {
+        self.place_of(core, index).and_then(|placement| main_node(&placement))
     }
 
-    fn wellness(&self, index: ReplicaIndex) -> Wellness {
-        let replica = &self.replicas[index as usize];
-        let Some(node) = self.node_of(index) else { return Wellness::Unwell };
-        let state = self.fleet.node(node).status.state;
-        let in_error = replica.phase == Phase::Pending && replica.wait == crate::store::Wait::BackOff;
+    fn wellness(&self, core: &Core, index: ReplicaIndex) -> Wellness {
+        let replica = &core.replicas[index as usize];
+        let Some(node) = self.node_of(core, index) else { return Wellness::Unwell };
+        let state = core.fleet.node(node).status.state;
+        let in_error = replica.phase == Phase::Pending && replica.wait == Wait::BackOff;
         match (state, replica.phase) {
             (NodeState::NotReady, _) => Wellness::Unwell,
             _ if in_error => Wellness::Unwell,
@@ -68,17 +70,17 @@ impl Control {
     }
 
     /// Scores of the places of these replicas of one job. Zero for a replica that has no place or is not of a model.
-    fn places_scored(&self, replicas: &[ReplicaIndex]) -> BTreeMap<ReplicaIndex, Score> {
+    fn places_scored(&self, core: &Core, replicas: &[ReplicaIndex]) -> BTreeMap<ReplicaIndex, Score> {
         let mut scores: BTreeMap<ReplicaIndex, Score> = replicas.iter().map(|index| (*index, Score::ZERO)).collect();
         let placed: Vec<(ReplicaIndex, Placement)> =
-            replicas.iter().filter_map(|index| Some((*index, self.place_of(*index)?))).collect();
+            replicas.iter().filter_map(|index| Some((*index, self.place_of(core, *index)?))).collect();
         let Some((first, _)) = placed.first() else { return scores };
-        let replica = &self.replicas[*first as usize];
-        let demand = &self.demands[replica.demand as usize].demand;
+        let replica = &core.replicas[*first as usize];
+        let demand = &core.demands[replica.demand as usize].demand;
         let Some(deployment) = &demand.deployment else { return scores };
-        let options = &self.profile.scheduler.deployments;
+        let options = &core.profile.scheduler.deployments;
         let places: Vec<&Placement> = placed.iter().map(|(_, placement)| placement).collect();
-        let found = placement_scores(options, demand, deployment, &self.fleet, self.context(replica.run()), &places);
+        let found = placement_scores(options, demand, deployment, &core.fleet, core.context(replica.run()), &places);
         scores.extend(placed.iter().map(|(index, _)| *index).zip(found));
         scores
     }

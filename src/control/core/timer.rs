@@ -1,10 +1,10 @@
 //! Timers: what is due when, and what makes each timer void.
 
+use crate::core::Core;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Control;
-use super::store::ReplicaIndex;
+use crate::core::store::ReplicaIndex;
 use dryrack_ids::{FleetId, NodeId, RunId};
 use dryrack_units::SimTime;
 
@@ -86,8 +86,8 @@ impl Timers {
     }
 }
 
-impl Control {
-    pub(super) fn pop_due_timer(&mut self) -> Option<Timer> {
+impl Core {
+    pub(crate) fn pop_due_timer(&mut self) -> Option<Timer> {
         let Reverse((at, set, timer)) = self.next_timer()?;
         if at > self.now {
             return None;
@@ -100,7 +100,7 @@ impl Control {
     }
 
     /// The next timer that is not void.
-    pub(super) fn peek_timer(&mut self) -> Option<(SimTime, &'static str)> {
+    pub(crate) fn peek_timer(&mut self) -> Option<(SimTime, &'static str)> {
         self.next_timer().map(|Reverse((at, _, timer))| (at, timer.reason()))
     }
 
@@ -146,9 +146,9 @@ impl Control {
             Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::LookForMissing { fleet, at } => self.is_missing_looked_for(fleet, at),
-            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.is_carried(run),
+            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.carried.contains(&run),
             Timer::Completed { run } => self.kept_claims.contains_key(&run),
-            Timer::ComputationExpired { number } => self.computes(number),
+            Timer::ComputationExpired { number } => self.computing == Some(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::NextLevel { replica, version }

@@ -5,11 +5,13 @@
 //! by memory counts as a whole one. A replica accrues GPU time while it runs, in all of its attempts, whether or not
 //! any of the work is kept.
 
+use crate::core::Core;
+use crate::queue::Queue;
+use crate::queue::preempting::freeable::note_changes_of;
 use std::collections::BTreeMap;
 
-use super::Control;
-use super::store::ReplicaIndex;
-use super::timer::Timer;
+use crate::core::store::ReplicaIndex;
+use crate::core::timer::Timer;
 use dryrack_event::Phase;
 use dryrack_scheduler::{OrderKey, Preempt};
 use dryrack_units::{GpuShare, SimDuration, SimTime};
@@ -65,42 +67,20 @@ impl Turns {
 /// One GPU second, in nanoseconds times thousandths of a GPU.
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
-impl Control {
-    fn width_of(&self, index: ReplicaIndex) -> u128 {
-        let demand = self.replicas[index as usize].demand;
-        u128::from(width(&self.demands[demand as usize].demand))
-    }
-
-    /// How long it has run in all its attempts.
-    fn served(&self, index: ReplicaIndex) -> SimDuration {
-        let replica = &self.replicas[index as usize];
-        let now = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
-        replica.served.saturating_add(now)
-    }
-
-    /// The queue that it is in, counted from 0 for those that have had least.
-    pub(super) fn level(&self, index: ReplicaIndex) -> u32 {
-        let levels = &self.profile.scheduler.levels;
-        if levels.is_empty() {
-            return 0;
-        }
-        let had = u128::from(self.served(index).as_nanos()) * self.width_of(index);
-        levels.iter().filter(|level| had >= u128::from(**level) * GPU_SECOND).count() as u32
-    }
-
+impl Queue {
     /// Its place among those that wait in its queue.
-    pub(super) fn turn(&self, index: ReplicaIndex) -> i64 {
-        let of_submission = self.replicas[index as usize].job.index() as i64;
+    pub(super) fn turn(&self, core: &Core, index: ReplicaIndex) -> i64 {
+        let of_submission = core.replicas[index as usize].job.index() as i64;
         self.turns.of.get(&index).map_or(of_submission, |turn| turn.place)
     }
 
     /// Gives a replica that begins to wait its place in the queue, according to the GPU time it has had so far.
-    pub(super) fn take_turn(&mut self, index: ReplicaIndex) {
-        let order = &self.profile.scheduler.order;
+    pub(super) fn take_turn(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let order = &core.profile.scheduler.order;
         if !order.iter().any(|key| matches!(key, OrderKey::Remaining | OrderKey::Attained)) {
             return;
         }
-        if order.contains(&OrderKey::Joined) && self.level(index) > 0 {
+        if order.contains(&OrderKey::Joined) && level(core, index) > 0 {
             let Turns { first, last, of, .. } = &mut self.turns;
             let turn = of.entry(index).or_default();
             if std::mem::take(&mut turn.is_last) {
@@ -111,64 +91,86 @@ impl Control {
                 turn.place = *first;
             }
         }
-        self.replicas[index as usize].key = self.key_of(index);
+        core.replicas[index as usize].key = self.key_of(core, index);
     }
 
     /// Moves a replica into the next queue while it runs.
-    pub(super) fn join_next_level(&mut self, index: ReplicaIndex) {
-        self.turns.of.entry(index).or_default().joined = self.now;
-        if self.turns.joined.0 != self.now {
-            self.turns.joined = (self.now, Vec::new());
+    pub(super) fn join_next_level(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.turns.of.entry(index).or_default().joined = core.now;
+        if self.turns.joined.0 != core.now {
+            self.turns.joined = (core.now, Vec::new());
         }
         self.turns.joined.1.push(index);
-        self.note_changes_of(index);
-        self.await_next_level(index);
+        note_changes_of(core, index);
+        await_next_level(core, index);
     }
 
     /// The replicas that entered a queue in this moment while they ran.
-    pub(super) fn those_who_join(&self) -> &[ReplicaIndex] {
-        if self.turns.joined.0 == self.now { &self.turns.joined.1 } else { &[] }
+    pub(super) fn those_who_join(&self, core: &Core) -> &[ReplicaIndex] {
+        if self.turns.joined.0 == core.now { &self.turns.joined.1 } else { &[] }
     }
 
     /// Whether it entered its queue in this moment while it ran.
-    fn joined_now(&self, index: ReplicaIndex) -> bool {
-        self.turns.of.get(&index).is_some_and(|turn| turn.joined == self.now)
+    fn joined_now(&self, core: &Core, index: ReplicaIndex) -> bool {
+        self.turns.of.get(&index).is_some_and(|turn| turn.joined == core.now)
     }
 
     /// Whether it goes behind the other, which waits in the queue that it enters in this moment.
-    pub(super) fn joins_behind(&self, index: ReplicaIndex, other: ReplicaIndex) -> bool {
-        let runs_on = self.replicas[index as usize].since < self.now;
-        runs_on && self.joined_now(index) && !self.joined_now(other)
+    pub(super) fn joins_behind(&self, core: &Core, index: ReplicaIndex, other: ReplicaIndex) -> bool {
+        let runs_on = core.replicas[index as usize].since < core.now;
+        runs_on && self.joined_now(core, index) && !self.joined_now(core, other)
     }
 
     /// Notes that it is stopped. If it entered its queue in this moment, it comes last there.
-    pub(super) fn leave_as_last(&mut self, index: ReplicaIndex) {
-        if self.joined_now(index) {
+    pub(super) fn leave_as_last(&mut self, core: &mut Core, index: ReplicaIndex) {
+        if self.joined_now(core, index) {
             self.turns.of.entry(index).or_default().is_last = true;
         }
     }
 
     /// Since when it has been one of those that run in its queue. In one moment, those that waited there come first.
-    pub(super) fn runs_there_since(&self, index: ReplicaIndex) -> (SimTime, bool, i64) {
-        let since = self.replicas[index as usize].since;
+    pub(super) fn runs_there_since(&self, core: &Core, index: ReplicaIndex) -> (SimTime, bool, i64) {
+        let since = core.replicas[index as usize].since;
         match self.turns.of.get(&index) {
             Some(turn) if turn.joined >= since => (turn.joined, true, i64::from(index)),
-            _ => (since, false, self.turn(index)),
+            _ => (since, false, self.turn(core, index)),
         }
     }
+}
 
-    /// Sets a timer for when it enters the next queue. Those that wait may stop it then, so they are looked at.
-    pub(super) fn await_next_level(&mut self, index: ReplicaIndex) {
-        let options = &self.profile.scheduler;
-        let replica = &self.replicas[index as usize];
-        if options.preempt != Preempt::MoreAttained || replica.phase != Phase::Running {
-            return;
-        }
-        let Some(next) = options.levels.get(self.level(index) as usize) else { return };
-        let whole = (u128::from(*next) * GPU_SECOND).div_ceil(self.width_of(index));
-        let left = whole.saturating_sub(u128::from(self.served(index).as_nanos()));
-        let at = self.now.saturating_add(SimDuration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX)));
-        let timer = Timer::NextLevel { replica: index, version: replica.version };
-        self.timers.set(at, timer);
+fn width_of(core: &Core, index: ReplicaIndex) -> u128 {
+    let demand = core.replicas[index as usize].demand;
+    u128::from(width(&core.demands[demand as usize].demand))
+}
+
+/// How long it has run in all its attempts.
+fn served(core: &Core, index: ReplicaIndex) -> SimDuration {
+    let replica = &core.replicas[index as usize];
+    let now = if replica.phase == Phase::Running { core.now.since(replica.since) } else { SimDuration::ZERO };
+    replica.served.saturating_add(now)
+}
+
+/// The queue that it is in, counted from 0 for those that have had least.
+pub(in crate::queue) fn level(core: &Core, index: ReplicaIndex) -> u32 {
+    let levels = &core.profile.scheduler.levels;
+    if levels.is_empty() {
+        return 0;
     }
+    let had = u128::from(served(core, index).as_nanos()) * width_of(core, index);
+    levels.iter().filter(|level| had >= u128::from(**level) * GPU_SECOND).count() as u32
+}
+
+/// Sets a timer for when it enters the next queue. Those that wait may stop it then, so they are looked at.
+pub(in crate::queue) fn await_next_level(core: &mut Core, index: ReplicaIndex) {
+    let options = &core.profile.scheduler;
+    let replica = &core.replicas[index as usize];
+    if options.preempt != Preempt::MoreAttained || replica.phase != Phase::Running {
+        return;
+    }
+    let Some(next) = options.levels.get(level(core, index) as usize) else { return };
+    let whole = (u128::from(*next) * GPU_SECOND).div_ceil(width_of(core, index));
+    let left = whole.saturating_sub(u128::from(served(core, index).as_nanos()));
+    let at = core.now.saturating_add(SimDuration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX)));
+    let timer = Timer::NextLevel { replica: index, version: replica.version };
+    core.timers.set(at, timer);
 }

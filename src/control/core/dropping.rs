@@ -1,7 +1,7 @@
 //! Drops the records of what has ended and can no longer affect anything, so that a long simulation does not grow
 //! with all it has done. Every output is the same as if they were kept.
 
-use super::Control;
+use crate::core::Core;
 use dryrack_event::Phase;
 use dryrack_ids::{JobId, RunId};
 
@@ -13,27 +13,25 @@ pub(super) struct Dropping {
     dropped: Vec<JobId>,
 }
 
-impl Control {
-    /// Turns off keeping the records of jobs that are over. Nothing can be asked about these jobs any more, and the
-    /// profile cannot change. Flows of scans and of looks keep all records, because their rows outlive their jobs.
-    pub fn dropping_ended(self) -> Control {
-        let is_direct = self.scan.is_none() && self.runs.is_none();
-        Control { dropping: is_direct.then(Dropping::default), ..self }
+impl Core {
+    /// Stops keeping the records of jobs that are over.
+    pub(crate) fn drop_from_now_on(&mut self) {
+        self.dropping = Some(Dropping::default());
     }
 
     /// Hands on each job that was dropped since the last call.
-    pub fn take_dropped(&mut self, take: impl FnMut(JobId)) {
+    pub(crate) fn take_dropped(&mut self, take: impl FnMut(JobId)) {
         self.dropping.iter_mut().flat_map(|dropping| dropping.dropped.drain(..)).for_each(take);
     }
 
     /// The index of a replica; `None` if its job is over and was dropped.
-    pub(super) fn replica_of(&self, run: RunId) -> Option<super::store::ReplicaIndex> {
+    pub(crate) fn replica_of(&self, run: RunId) -> Option<super::store::ReplicaIndex> {
         let job = self.jobs.get(run.job.index())?;
         Some(job.replica(run.replica).expect("checked at the door"))
     }
 
     /// Whether this replica exists or existed. For a dropped job, the number of its replicas is noted.
-    pub(super) fn knows_replica(&self, run: RunId) -> bool {
+    pub(crate) fn knows_replica(&self, run: RunId) -> bool {
         match self.jobs.get(run.job.index()) {
             Some(job) => job.replica(run.replica).is_some(),
             None => self.jobs.note(run.job.index()).is_some_and(|replicas| run.replica < replicas),
@@ -41,16 +39,15 @@ impl Control {
     }
 
     /// Notes a job that may be dropped once this instant is settled.
-    pub(super) fn job_is_over(&mut self, job: JobId) {
+    pub(crate) fn job_is_over(&mut self, job: JobId) {
         if let Some(dropping) = &mut self.dropping {
             dropping.over.push(job);
         }
     }
 
-    pub(super) fn drop_ended(&mut self) {
-        // Entries of the analysis queue refer to replicas by index, even to replicas that have ended since.
-        let is_idle = self.dropping.as_ref().is_none_or(|dropping| dropping.over.is_empty());
-        if is_idle || !self.analysis_queue.is_empty() {
+    /// Drops what has ended. Nothing may still name it.
+    pub(crate) fn drop_ended(&mut self) {
+        if self.dropping.as_ref().is_none_or(|dropping| dropping.over.is_empty()) {
             return;
         }
         let Some(Dropping { mut over, mut dropped }) = self.dropping.take() else { return };

@@ -1,10 +1,13 @@
 //! The plain computation of slots. It keeps nothing and looks at everything anew. What [`super`] does is checked
 //! against it.
 
-use super::super::Control;
-use super::super::backfill::Held;
-use super::super::store::ReplicaIndex;
 use super::{CLOSE, Plan, SECOND, YEAR, down_to};
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use crate::queue::backfill::Held;
+use crate::queue::backfill::plain::held_until;
+use crate::queue::backfill::plain::judge_on;
 use dryrack_fleet::{Fleet, NodeState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, SlotOptions};
@@ -146,110 +149,110 @@ impl Table {
     }
 }
 
-impl Control {
-    /// Looks at every time and every end from the beginning, each on a copy of the fleet.
-    pub(super) fn plan_plainly(&self, index: ReplicaIndex, table: &Table) -> Plan {
-        let job = self.replicas[index as usize].job;
-        let length = self.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
-        let mut from = table.now;
-        loop {
-            let (free, later) = table.free_for(from, length);
-            let Some((start, candidate)) = self.first_start(index, &free, table.now) else {
-                let Some(later) = later else { return Plan::Nothing };
-                from = later;
-                continue;
-            };
-            let mut start = start.max(from);
-            let mut later = later;
-            if start <= table.now && !self.is_completing(&candidate) {
-                return Plan::Start(candidate, free.nodes());
-            }
-            if start <= table.now {
-                (start, later) = (table.now.saturating_add(SECOND), None);
-            }
-            if let Some(later) = later.filter(|later| start > *later) {
-                from = later;
-                continue;
-            }
-            if start > table.now.saturating_add(table.options.window) {
-                return Plan::Nothing;
-            }
-            let nodes = Nodes::of(candidate.placement.claims().iter().map(|claim| claim.node), self.fleet.len());
-            if !table.is_taken(start, length, &nodes) {
-                let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
-                return Plan::Reserve(start, nodes);
-            }
-            // Planning again from there would give the same result.
-            if start == from {
-                return Plan::Nothing;
-            }
-            from = start;
-        }
-    }
-
-    /// Whether something on its nodes is about to be free.
-    fn is_completing(&self, candidate: &Candidate) -> bool {
-        let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
-        self.kept_claims.values().any(touched)
-    }
-
-    /// The fleet with these nodes only, and without what is completing.
-    pub(super) fn fleet_of(&self, free: &Nodes) -> Fleet {
-        let mut fleet = self.fleet.clone();
-        for node in 0..free.0.len() {
-            let node = NodeId::new(node);
-            if !free.has(node) {
-                fleet.set_node_state(node, NodeState::NotReady);
-            }
-        }
-        for kept in self.kept_claims.values().flat_map(|kept| kept.claims()) {
-            fleet.release(kept);
-        }
-        fleet
-    }
-
-    /// When and where it fits on these nodes, if what runs ends at its limit.
-    fn first_start(&self, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
-        let mut fleet = self.fleet_of(free);
-        if let Some(candidate) = self.judge_on(index, &fleet) {
-            return Some((now, candidate));
-        }
-        let mut held: Vec<(SimTime, ReplicaIndex, Placement)> = self.held_until().into_iter().map(in_seconds).collect();
-        held.sort_unstable_by_key(|(until, replica, _)| (*until, *replica));
-        held.retain(|(until, ..)| *until < SimTime::MAX);
-        let mut reach = None;
-        let mut close = CLOSE;
-        let mut rest = held.iter().peekable();
-        while rest.peek().is_some() {
-            let mut last = None;
-            while let Some((until, _, placement)) = rest.next() {
-                // Runs that hold none of these nodes are skipped, and the distance from them to the next end is not
-                // checked.
-                if !placement.claims().iter().any(|claim| free.has(claim.node)) {
-                    continue;
-                }
-                placement.claims().iter().for_each(|claim| fleet.release(claim));
-                last = Some(*until);
-                let from = *reach.get_or_insert(down_to(*until, CLOSE).saturating_add(CLOSE));
-                if rest.peek().is_some_and(|(next, ..)| *next > from.saturating_add(close)) {
-                    break;
-                }
-            }
-            let (from, last) = (reach?, last?);
-            close = close.saturating_mul(2);
-            while rest.peek().is_some_and(|(next, ..)| *next > from.saturating_add(close)) {
-                close = close.saturating_mul(2);
-            }
-            if let Some(candidate) = self.judge_on(index, &fleet) {
-                // A run that is over its limit is about to end.
-                return Some((last.max(now.saturating_add(SECOND)), candidate));
-            }
-        }
-        None
-    }
-}
+impl Queue {}
 
 fn in_seconds(held: Held) -> (SimTime, ReplicaIndex, Placement) {
     let until = if held.until == SimTime::MAX { held.until } else { down_to(held.until, SECOND) };
     (until, held.replica, held.placement)
+}
+
+/// Looks at every time and every end from the beginning, each on a copy of the fleet.
+pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table) -> Plan {
+    let job = core.replicas[index as usize].job;
+    let length = core.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
+    let mut from = table.now;
+    loop {
+        let (free, later) = table.free_for(from, length);
+        let Some((start, candidate)) = first_start(core, index, &free, table.now) else {
+            let Some(later) = later else { return Plan::Nothing };
+            from = later;
+            continue;
+        };
+        let mut start = start.max(from);
+        let mut later = later;
+        if start <= table.now && !is_completing(core, &candidate) {
+            return Plan::Start(candidate, free.nodes());
+        }
+        if start <= table.now {
+            (start, later) = (table.now.saturating_add(SECOND), None);
+        }
+        if let Some(later) = later.filter(|later| start > *later) {
+            from = later;
+            continue;
+        }
+        if start > table.now.saturating_add(table.options.window) {
+            return Plan::Nothing;
+        }
+        let nodes = Nodes::of(candidate.placement.claims().iter().map(|claim| claim.node), core.fleet.len());
+        if !table.is_taken(start, length, &nodes) {
+            let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
+            return Plan::Reserve(start, nodes);
+        }
+        // Planning again from there would give the same result.
+        if start == from {
+            return Plan::Nothing;
+        }
+        from = start;
+    }
+}
+
+/// Whether something on its nodes is about to be free.
+fn is_completing(core: &Core, candidate: &Candidate) -> bool {
+    let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
+    core.kept_claims.values().any(touched)
+}
+
+/// The fleet with these nodes only, and without what is completing.
+pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
+    let mut fleet = core.fleet.clone();
+    for node in 0..free.0.len() {
+        let node = NodeId::new(node);
+        if !free.has(node) {
+            fleet.set_node_state(node, NodeState::NotReady);
+        }
+    }
+    for kept in core.kept_claims.values().flat_map(|kept| kept.claims()) {
+        fleet.release(kept);
+    }
+    fleet
+}
+
+/// When and where it fits on these nodes, if what runs ends at its limit.
+fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
+    let mut fleet = fleet_of(core, free);
+    if let Some(candidate) = judge_on(core, index, &fleet) {
+        return Some((now, candidate));
+    }
+    let mut held: Vec<(SimTime, ReplicaIndex, Placement)> = held_until(core).into_iter().map(in_seconds).collect();
+    held.sort_unstable_by_key(|(until, replica, _)| (*until, *replica));
+    held.retain(|(until, ..)| *until < SimTime::MAX);
+    let mut reach = None;
+    let mut close = CLOSE;
+    let mut rest = held.iter().peekable();
+    while rest.peek().is_some() {
+        let mut last = None;
+        while let Some((until, _, placement)) = rest.next() {
+            // Runs that hold none of these nodes are skipped, and the distance from them to the next end is not
+            // checked.
+            if !placement.claims().iter().any(|claim| free.has(claim.node)) {
+                continue;
+            }
+            placement.claims().iter().for_each(|claim| fleet.release(claim));
+            last = Some(*until);
+            let from = *reach.get_or_insert(down_to(*until, CLOSE).saturating_add(CLOSE));
+            if rest.peek().is_some_and(|(next, ..)| *next > from.saturating_add(close)) {
+                break;
+            }
+        }
+        let (from, last) = (reach?, last?);
+        close = close.saturating_mul(2);
+        while rest.peek().is_some_and(|(next, ..)| *next > from.saturating_add(close)) {
+            close = close.saturating_mul(2);
+        }
+        if let Some(candidate) = judge_on(core, index, &fleet) {
+            // A run that is over its limit is about to end.
+            return Some((last.max(now.saturating_add(SECOND)), candidate));
+        }
+    }
+    None
 }

@@ -1,11 +1,11 @@
 //! Instances that clouds make. They are requested when a run finds nothing idle or a fleet has too few, and given
 //! back when nothing has been on them for too long. What the cloud answers is an input, as everything is.
 
-use std::collections::BTreeSet;
+use crate::core::Core;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Control;
-use super::timer::Timer;
+use crate::core::timer::Timer;
 use dryrack_event::{Command, Event, Reason};
 use dryrack_fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
@@ -25,9 +25,18 @@ pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
 
+/// The instances of all fleets, and what is known of the fleets whose instances a cloud makes.
+#[derive(Default)]
+pub(super) struct Instances {
+    /// By fleet; `None` for a fleet whose instances are all there from the start.
+    clouds: Vec<Option<CloudRecord>>,
+    /// Instances of cloud fleets, including places at which there is no instance.
+    records: BTreeMap<NodeId, InstanceRecord>,
+}
+
 /// A fleet whose instances a cloud makes.
 #[derive(Default)]
-pub(super) struct CloudRecord {
+struct CloudRecord {
     consolidation: Consolidation,
     /// When a look for missing instances is due, if one is.
     look_at: Option<SimTime>,
@@ -40,7 +49,7 @@ pub(super) struct CloudRecord {
 }
 
 /// An instance, or the place of one that does not exist yet.
-pub(super) struct InstanceRecord {
+struct InstanceRecord {
     fleet: FleetId,
     state: InstanceState,
     made_for: MadeFor,
@@ -54,14 +63,16 @@ pub(super) struct InstanceRecord {
     epoch: u64,
 }
 
-impl Control {
-    pub(super) fn declare_cloud(&mut self, spec: &FleetSpec) {
-        self.clouds.push(spec.cloud.as_ref().map(|_| CloudRecord::default()));
+impl Core {
+    pub(crate) fn declare_fleet(&mut self, fleet: FleetId, spec: &Arc<FleetSpec>) {
+        let declared = self.fleet.declare_fleet(Arc::clone(spec));
+        assert_eq!(declared, fleet, "fleets are declared in order of their ids");
+        self.instances.clouds.push(spec.cloud.as_ref().map(|_| CloudRecord::default()));
     }
 
     pub(super) fn declare_instance(&mut self, node: NodeId, state: NodeState, spec: &NodeSpec) {
         let Some(fleet) = spec.shape.instance.as_ref().map(|instance| instance.fleet) else { return };
-        if self.clouds[fleet.index()].is_none() {
+        if self.instances.clouds[fleet.index()].is_none() {
             return;
         }
         let state = InstanceState::of(state);
@@ -74,15 +85,15 @@ impl Control {
             asked: self.now,
             epoch: 0,
         };
-        self.instances.insert(node, record);
+        self.instances.records.insert(node, record);
         self.time_instance(node);
     }
 
     /// Requests the first instances of newly declared fleets.
-    pub(super) fn begin_fleets(&mut self) {
-        for index in 0..self.clouds.len() {
+    pub(crate) fn begin_fleets(&mut self) {
+        for index in 0..self.instances.clouds.len() {
             let fleet = FleetId::new(index);
-            let Some(cloud) = self.clouds[index].as_mut().filter(|cloud| !cloud.has_begun) else { continue };
+            let Some(cloud) = self.instances.clouds[index].as_mut().filter(|cloud| !cloud.has_begun) else { continue };
             cloud.has_begun = true;
             let nodes = self.fleet.fleet(fleet).nodes;
             let target = nodes.map_or(0, |nodes| nodes.target);
@@ -94,13 +105,13 @@ impl Control {
     /// Moves an instance from one state to another.
     fn change_instance(&mut self, node: NodeId, to: InstanceState, because: Reason) {
         let now = self.now;
-        let record = self.instances.get_mut(&node).expect("only what a cloud makes changes so");
+        let record = self.instances.records.get_mut(&node).expect("only what a cloud makes changes so");
         let from = record.state;
         assert!(is_instance_edge(from, to), "an instance cannot go from {from:?} to {to:?}");
         let (fleet, since) = (record.fleet, record.since);
         (record.state, record.since) = (to, now);
         record.epoch += 1;
-        let cloud = self.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
+        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
         cloud.kept.remove(&(since, node));
         cloud.leaving += u32::from(to == InstanceState::Terminating);
         cloud.leaving -= u32::from(from == InstanceState::Terminating);
@@ -110,7 +121,7 @@ impl Control {
 
     /// Sets the timer that ends a state without any input.
     fn time_instance(&mut self, node: NodeId) {
-        let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = self.instances[&node];
+        let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = self.instances.records[&node];
         match state {
             InstanceState::Pending => {
                 let at = since.saturating_add(LONGEST_PROVISIONING);
@@ -130,7 +141,7 @@ impl Control {
     }
 
     /// Requests the instances that a placement needs and that do not exist.
-    pub(super) fn make_for(&mut self, placement: &Placement, of_run: Option<IdleLimit>) {
+    pub(crate) fn make_for(&mut self, placement: &Placement, of_run: Option<IdleLimit>) {
         for claim in placement.claims() {
             if self.fleet.is_unmade(claim.node) {
                 self.make(claim.node, (MadeFor::Run, of_run), Reason::InstanceWanted);
@@ -139,7 +150,7 @@ impl Control {
     }
 
     fn make(&mut self, node: NodeId, (made_for, of_run): (MadeFor, Option<IdleLimit>), because: Reason) {
-        let record = self.instances.get_mut(&node).expect("only a cloud makes instances");
+        let record = self.instances.records.get_mut(&node).expect("only a cloud makes instances");
         (record.made_for, record.of_run, record.asked) = (made_for, of_run, self.now);
         self.set_reported(node, NodeState::Joining, because);
         self.change_instance(node, InstanceState::Pending, because);
@@ -148,24 +159,24 @@ impl Control {
 
     /// Gives back instances that were kept for the minimum, where those made for a placement make them unnecessary.
     /// The placement may be on one of the kept instances, so all of it must be in the ledger.
-    pub(super) fn give_back_beside(&mut self, placement: &Placement) {
+    pub(crate) fn give_back_beside(&mut self, placement: &Placement) {
         for claim in placement.claims() {
-            if let Some(fleet) = self.instances.get(&claim.node).map(|record| record.fleet) {
+            if let Some(fleet) = self.instances.records.get(&claim.node).map(|record| record.fleet) {
                 self.give_back_kept(fleet);
             }
         }
     }
 
     /// Whether it was requested and is not up yet.
-    pub(super) fn is_coming(&self, node: NodeId) -> bool {
-        self.instances.get(&node).is_some_and(|record| record.state.is_coming())
+    pub(crate) fn is_coming(&self, node: NodeId) -> bool {
+        self.instances.records.get(&node).is_some_and(|record| record.state.is_coming())
     }
 
     /// Whether a report of this state is to be ignored. Such a report is about an instance that was given up, or
     /// about the predecessor of an instance that has not been heard of yet. An instance on its way is either there or
     /// gone, and nothing between.
-    pub(super) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
-        let Some(record) = self.instances.get(&node) else { return false };
+    pub(crate) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
+        let Some(record) = self.instances.records.get(&node) else { return false };
         match state {
             NodeState::Gone => false,
             NodeState::Joining | NodeState::Ready => record.state == InstanceState::Terminating,
@@ -175,9 +186,9 @@ impl Control {
         }
     }
 
-    /// Updates an instance after its node has reported a state.
-    pub(super) fn instance_reported(&mut self, node: NodeId, state: NodeState) {
-        let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.get(&node) else { return };
+    /// Updates an instance after its node has reported a state. Returns whether the instance has just come up.
+    pub(crate) fn instance_reported(&mut self, node: NodeId, state: NodeState) -> bool {
+        let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.records.get(&node) else { return false };
         let (fleet, known) = (*fleet, *known);
         match (state, known) {
             (NodeState::Joining, InstanceState::Pending) => {
@@ -190,7 +201,7 @@ impl Control {
                 let is_free = self.fleet.node(node).status.blocks.is_empty();
                 let to = if is_free { InstanceState::Idle } else { InstanceState::Busy };
                 self.change_instance(node, to, Reason::Provisioned);
-                self.instance_is_up(node);
+                return true;
             }
             (NodeState::Gone, InstanceState::Terminated) => {}
             (NodeState::Gone, _) => {
@@ -212,18 +223,19 @@ impl Control {
                 _,
             ) => {}
         }
+        false
     }
 
     /// Makes an idle instance busy, after something was placed on it.
     pub(super) fn instance_taken(&mut self, node: NodeId) {
-        if self.instances.get(&node).is_some_and(|record| record.state == InstanceState::Idle) {
+        if self.instances.records.get(&node).is_some_and(|record| record.state == InstanceState::Idle) {
             self.change_instance(node, InstanceState::Busy, Reason::InstanceWanted);
         }
     }
 
     /// Updates an instance after something on it was released.
     pub(super) fn instance_released(&mut self, node: NodeId) {
-        let Some(record) = self.instances.get(&node) else { return };
+        let Some(record) = self.instances.records.get(&node) else { return };
         if !self.fleet.node(node).status.blocks.is_empty() {
             return;
         }
@@ -241,9 +253,9 @@ impl Control {
         }
     }
 
-    pub(super) fn idle_too_long(&mut self, node: NodeId) {
-        let InstanceRecord { fleet, since, .. } = self.instances[&node];
-        let cloud = self.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
+    pub(crate) fn idle_too_long(&mut self, node: NodeId) {
+        let InstanceRecord { fleet, since, .. } = self.instances.records[&node];
+        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
         cloud.kept.insert((since, node));
         self.give_back_kept(fleet);
     }
@@ -252,7 +264,7 @@ impl Control {
     fn give_back_kept(&mut self, fleet: FleetId) {
         let nodes = self.fleet.fleet(fleet).nodes;
         while may_give_back(nodes, self.staying(fleet)) {
-            let cloud = self.clouds[fleet.index()].as_ref().expect("it is a cloud's");
+            let cloud = self.instances.clouds[fleet.index()].as_ref().expect("it is a cloud's");
             let Some((_, node)) = cloud.kept.first().copied() else { return };
             self.give_back_instance(node, Reason::IdleTooLong);
         }
@@ -260,12 +272,12 @@ impl Control {
 
     /// Number of instances that exist or are on their way, without those that are being given back.
     fn staying(&self, fleet: FleetId) -> u32 {
-        let leaving = self.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
+        let leaving = self.instances.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
         self.fleet.live_instances(fleet) - leaving
     }
 
-    fn give_back_instance(&mut self, node: NodeId, because: Reason) {
-        let fleet = self.instances[&node].fleet;
+    pub(crate) fn give_back_instance(&mut self, node: NodeId, because: Reason) {
+        let fleet = self.instances.records[&node].fleet;
         // From here on, nothing is placed there.
         self.set_reported(node, NodeState::NotReady, because);
         self.change_instance(node, InstanceState::Terminating, because);
@@ -273,38 +285,32 @@ impl Control {
         self.check_minimum(fleet);
     }
 
-    /// Gives back an instance that was requested too long ago.
-    pub(super) fn not_provisioned(&mut self, node: NodeId) {
-        self.give_back_instance(node, Reason::DeadlineExpired);
-        self.evict(node);
-    }
-
     /// Sets the timer after which a silent instance is given back.
     pub(super) fn expect_sign_of(&mut self, node: NodeId) {
-        if self.instances.get(&node).is_some_and(|record| record.state.is_up()) {
+        if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };
             self.timers.set(self.now.saturating_add(LONGEST_SILENCE), Timer::SilentForLong { node, since });
         }
     }
 
-    pub(super) fn silent_for_long(&mut self, node: NodeId) {
-        if self.instances.get(&node).is_some_and(|record| record.state.is_up()) {
+    pub(crate) fn silent_for_long(&mut self, node: NodeId) {
+        if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
             self.give_back_instance(node, Reason::HeartbeatLost);
         }
     }
 
     /// Whether the instance has not changed since this epoch.
     pub(super) fn is_unchanged(&self, node: NodeId, epoch: u64) -> bool {
-        self.instances.get(&node).is_some_and(|record| record.epoch == epoch)
+        self.instances.records.get(&node).is_some_and(|record| record.epoch == epoch)
     }
 
     /// Whether it was requested at `asked` and is not up yet.
     pub(super) fn is_coming_since(&self, node: NodeId, asked: SimTime) -> bool {
-        self.is_coming(node) && self.instances[&node].asked == asked
+        self.is_coming(node) && self.instances.records[&node].asked == asked
     }
 
     pub(super) fn is_missing_looked_for(&self, fleet: FleetId, at: SimTime) -> bool {
-        self.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.look_at == Some(at))
+        self.instances.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.look_at == Some(at))
     }
 
     /// Schedules a look for missing instances if a fleet has fewer than its minimum.
@@ -312,7 +318,7 @@ impl Control {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min && self.makes_instances();
         let now = self.now;
-        let cloud = self.clouds[fleet.index()].as_mut().expect("it is a cloud's");
+        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("it is a cloud's");
         if is_short && cloud.look_at.is_none() {
             let at = now.saturating_add(cloud.consolidation.pause());
             cloud.look_at = Some(at);
@@ -320,11 +326,11 @@ impl Control {
         }
     }
 
-    pub(super) fn look_for_missing(&mut self, fleet: FleetId) {
+    pub(crate) fn look_for_missing(&mut self, fleet: FleetId) {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min;
         let now = self.now;
-        let cloud = self.clouds[fleet.index()].as_mut().expect("it is a cloud's");
+        let cloud = self.instances.clouds[fleet.index()].as_mut().expect("it is a cloud's");
         cloud.look_at = None;
         if !is_short {
             return cloud.consolidation.found_whole();
@@ -376,7 +382,7 @@ impl Control {
 
     /// Asserts that instances agree with their nodes, and that no fleet has more instances than its maximum.
     pub(super) fn assert_instances(&self) {
-        for (node, record) in &self.instances {
+        for (node, record) in &self.instances.records {
             let status = &self.fleet.node(*node).status;
             let name = &self.fleet.node(*node).name;
             let gone = status.state == NodeState::Gone;

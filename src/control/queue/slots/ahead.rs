@@ -1,12 +1,12 @@
 //! What is ahead of each node if what runs ends at its limit, and how many tasks of a demand it would take after each
 //! of these ends. Both are kept from pass to pass, and computed again only for nodes that have changed.
 
+use crate::core::Core;
 use smallvec::SmallVec;
 
-use super::super::Control;
-use super::super::store::ReplicaIndex;
 use super::table::{contains, insert, nodes_of, words_for};
 use super::{CLOSE, SECOND, down_to};
+use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::{NodeId, RunId};
@@ -117,45 +117,45 @@ pub struct Ahead {
 
 impl Ahead {
     /// Takes in the current state of everything.
-    pub fn begin(&mut self, control: &Control) {
-        self.lines.resize_with(control.fleet.len(), Line::default);
-        let mut running: Vec<ReplicaIndex> = control.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
+    pub fn begin(&mut self, core: &Core) {
+        self.lines.resize_with(core.fleet.len(), Line::default);
+        let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
         running.sort_unstable();
         running.dedup();
         self.ends.clear();
-        self.ends.extend(running.into_iter().filter_map(|index| control.end_of(index)));
+        self.ends.extend(running.into_iter().filter_map(|index| end_of(core, index)));
         self.ends.sort_unstable_by_key(|end| end.at);
         let kept =
             |(run, kept): (&RunId, &Placement)| kept.claims().iter().map(|it| (it.node, *run)).collect::<Vec<_>>();
-        self.kept = control.kept_claims.iter().flat_map(kept).collect();
+        self.kept = core.kept_claims.iter().flat_map(kept).collect();
         self.kept.sort_unstable();
-        for node in 0..control.fleet.len() {
-            self.look_at(control, NodeId::new(node));
+        for node in 0..core.fleet.len() {
+            self.look_at(core, NodeId::new(node));
         }
     }
 
     /// Takes in a replica that has just begun.
-    pub fn enter(&mut self, control: &Control, index: ReplicaIndex) {
-        let end = control.end_of(index);
+    pub fn enter(&mut self, core: &Core, index: ReplicaIndex) {
+        let end = end_of(core, index);
         if let Some(end) = end {
             let place = self.ends.partition_point(|other| other.at < end.at);
             self.ends.insert(place, end);
         }
-        let placement = control.replicas[index as usize].placement.as_ref();
+        let placement = core.replicas[index as usize].placement.as_ref();
         for claim in placement.iter().flat_map(|placement| placement.claims()) {
-            self.look_at(control, claim.node);
+            self.look_at(core, claim.node);
         }
     }
 
     /// Takes in what has changed on a node.
-    fn look_at(&mut self, control: &Control, node: NodeId) {
+    fn look_at(&mut self, core: &Core, node: NodeId) {
         let line = &mut self.lines[node.index()];
-        let version = control.fleet.node(node).version;
+        let version = core.fleet.node(node).version;
         let kept = &self.kept[self.kept.partition_point(|(other, _)| *other < node)..];
         let kept: SmallVec<[RunId; 1]> =
             kept.iter().take_while(|(other, _)| *other == node).map(|(_, run)| *run).collect();
-        let runs = control.nodes[node.index()].runs.iter();
-        let mut ends: SmallVec<[Moment; 4]> = runs.filter_map(|index| control.moment_of(*index)).collect();
+        let runs = core.nodes[node.index()].runs.iter();
+        let mut ends: SmallVec<[Moment; 4]> = runs.filter_map(|index| moment_of(core, *index)).collect();
         ends.sort_unstable();
         let is_same = line.generation > 0 && line.version == version && line.kept == kept && line.ends == ends;
         if is_same {
@@ -164,13 +164,13 @@ impl Ahead {
         self.generation += 1;
         *line = Line { version, kept, ends, generation: self.generation, cores: SmallVec::new() };
         let mut cores = SmallVec::new();
-        let shape = &control.fleet.node(node).shape;
-        each_status(control, node, line, |status| cores.push(status.cpu_free(shape)));
+        let shape = &core.fleet.node(node).shape;
+        each_status(core, node, line, |status| cores.push(status.cpu_free(shape)));
         line.cores = cores;
     }
 
     /// What the demand makes of all nodes in their current state.
-    pub fn rooms(&mut self, control: &Control, demand: u32) -> &Rooms {
+    pub fn rooms(&mut self, core: &Core, demand: u32) -> &Rooms {
         let place = demand as usize;
         if self.rooms.len() <= place {
             self.rooms.resize_with(place + 1, || None);
@@ -182,7 +182,7 @@ impl Ahead {
         rooms.read = self.generation;
         rooms.nodes.resize_with(self.lines.len(), NodeRooms::default);
         rooms.nobody.resize(words_for(self.lines.len()), 0);
-        let (options, demand) = (&control.profile.scheduler, &control.demands[place].demand);
+        let (options, demand) = (&core.profile.scheduler, &core.demands[place].demand);
         for (number, (line, of_node)) in self.lines.iter().zip(&mut rooms.nodes).enumerate() {
             if of_node.generation == line.generation {
                 continue;
@@ -190,8 +190,8 @@ impl Ahead {
             let node = NodeId::new(number);
             of_node.generation = line.generation;
             of_node.rooms.clear();
-            each_status(control, node, line, |status| {
-                of_node.rooms.push(room(options, demand, &control.fleet, node, status));
+            each_status(core, node, line, |status| {
+                of_node.rooms.push(room(options, demand, &core.fleet, node, status));
             });
             let first = of_node.rooms.iter().position(|room| *room > 0);
             of_node.ready = first.map(|step| step.checked_sub(1).map_or(SimTime::ZERO, |end| line.ends[end].0));
@@ -232,8 +232,8 @@ impl Ahead {
     }
 
     /// The current status of a node, where claims kept of ended runs are assumed to be free already.
-    pub fn status_now(&self, control: &Control, node: NodeId) -> NodeStatus {
-        status_now(control, node, &self.lines[node.index()])
+    pub fn status_now(&self, core: &Core, node: NodeId) -> NodeStatus {
+        status_now(core, node, &self.lines[node.index()])
     }
 
     /// When this many tasks fit on these nodes, on at least `least` of them, if what runs ends at its limit; and
@@ -295,44 +295,42 @@ impl Ahead {
 
 /// Calls `each` with the status of a node: now, with the claims kept of ended runs assumed to be free, and after each
 /// end that is ahead of it.
-fn each_status(control: &Control, node: NodeId, line: &Line, mut each: impl FnMut(&NodeStatus)) {
-    let mut status = status_now(control, node, line);
+fn each_status(core: &Core, node: NodeId, line: &Line, mut each: impl FnMut(&NodeStatus)) {
+    let mut status = status_now(core, node, line);
     each(&status);
     for (_, replica) in &line.ends {
-        let placement = control.replicas[*replica as usize].placement.as_ref().expect("what runs has a place");
-        give_back(control, &mut status, (node, placement));
+        let placement = core.replicas[*replica as usize].placement.as_ref().expect("what runs has a place");
+        give_back(core, &mut status, (node, placement));
         each(&status);
     }
 }
 
-fn status_now(control: &Control, node: NodeId, line: &Line) -> NodeStatus {
-    let mut status = control.fleet.node(node).status.clone();
-    line.kept.iter().for_each(|run| give_back(control, &mut status, (node, &control.kept_claims[run])));
+fn status_now(core: &Core, node: NodeId, line: &Line) -> NodeStatus {
+    let mut status = core.fleet.node(node).status.clone();
+    line.kept.iter().for_each(|run| give_back(core, &mut status, (node, &core.kept_claims[run])));
     status
 }
 
-fn give_back(control: &Control, status: &mut NodeStatus, (node, placement): (NodeId, &Placement)) {
-    let shape = &control.fleet.node(node).shape;
+fn give_back(core: &Core, status: &mut NodeStatus, (node, placement): (NodeId, &Placement)) {
+    let shape = &core.fleet.node(node).shape;
     let claims = placement.claims().iter().filter(|claim| claim.node == node);
     claims.for_each(|claim| status.give_back(shape, claim));
 }
 
-impl Control {
-    /// When it ends at its limit, in whole seconds; `None` if it has no limit.
-    fn moment_of(&self, index: ReplicaIndex) -> Option<Moment> {
-        let replica = &self.replicas[index as usize];
-        let estimate = self.jobs[replica.job.index()].spec.estimate?;
-        let since = match replica.phase {
-            Phase::Running | Phase::Scheduled => replica.since,
-            Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => self.now,
-        };
-        let until = since.saturating_add(estimate);
-        (until < SimTime::MAX).then(|| (down_to(until, SECOND), index))
-    }
+/// When it ends at its limit, in whole seconds; `None` if it has no limit.
+fn moment_of(core: &Core, index: ReplicaIndex) -> Option<Moment> {
+    let replica = &core.replicas[index as usize];
+    let estimate = core.jobs[replica.job.index()].spec.estimate?;
+    let since = match replica.phase {
+        Phase::Running | Phase::Scheduled => replica.since,
+        Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => core.now,
+    };
+    let until = since.saturating_add(estimate);
+    (until < SimTime::MAX).then(|| (down_to(until, SECOND), index))
+}
 
-    fn end_of(&self, index: ReplicaIndex) -> Option<End> {
-        let at = self.moment_of(index)?;
-        let placement = self.replicas[index as usize].placement.clone().unwrap_or_default();
-        Some(End { at, placement })
-    }
+fn end_of(core: &Core, index: ReplicaIndex) -> Option<End> {
+    let at = moment_of(core, index)?;
+    let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
+    Some(End { at, placement })
 }

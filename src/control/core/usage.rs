@@ -1,25 +1,24 @@
 //! The monitors of running runs. A monitor is bound when a run starts, is given samples, is asked whether it fires,
 //! and is dropped when the run ends.
 
-use super::Control;
-use super::store::ReplicaIndex;
-use super::timer::Timer;
-use dryrack_event::{Command, Event, Outcome, Phase, Reason};
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use dryrack_event::{Command, Event, Phase};
 use dryrack_ids::RunId;
 use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
-use dryrack_workload::{PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
+use dryrack_workload::{PolicySource, SampleFault, UtilizationPolicy};
 
 /// The monitor of one run.
 pub struct Watch {
-    monitor: UtilizationMonitor,
+    pub(crate) monitor: UtilizationMonitor,
     /// When it is to be looked at next even if nothing is heard.
-    look_at: Option<SimTime>,
+    pub(crate) look_at: Option<SimTime>,
     /// The faults of its samples that have been reported; each is reported once.
     odd: [bool; SampleFault::ALL.len()],
 }
 
-impl Control {
+impl Core {
     /// The policy that binds a running replica, if any.
     fn effective_policy(&self, index: ReplicaIndex) -> Option<(PolicySource, UtilizationPolicy)> {
         let replica = &self.replicas[index as usize];
@@ -36,7 +35,7 @@ impl Control {
     }
 
     /// Binds a policy to a run that has started.
-    pub(super) fn bind_policy(&mut self, index: ReplicaIndex) {
+    pub(crate) fn bind_policy(&mut self, index: ReplicaIndex) {
         let Some((source, values)) = self.effective_policy(index) else { return };
         let gpus = self.gpus_held(index) as u16;
         let run = self.replicas[index as usize].run();
@@ -48,7 +47,7 @@ impl Control {
     }
 
     /// Takes in a sample. A sample of a run that is no longer running changes nothing.
-    pub(super) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
+    pub(crate) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
         let Some(index) = self.replica_of(run) else { return };
         let replica = &mut self.replicas[index as usize];
         if replica.attempt != run.attempt {
@@ -65,52 +64,8 @@ impl Control {
         }
     }
 
-    /// Judges every run that was sampled, once all inputs of this instant are applied.
-    pub(super) fn judge_sampled(&mut self) {
-        while let Some(index) = self.to_judge.pop_first() {
-            self.judge_usage(index);
-        }
-    }
-
-    /// Lets a monitor fire if it should, and sets the time of its next look.
-    pub(super) fn judge_usage(&mut self, index: ReplicaIndex) {
-        let (now, run) = (self.now, self.replicas[index as usize].run());
-        while let Some(watch) = &mut self.replicas[index as usize].watch {
-            let policy = *watch.monitor.policy();
-            let UtilizationPolicy { min_gpu_utilization, time_window, mode, .. } = policy;
-            let Some(covered) = watch.monitor.fire(now) else {
-                let next = watch.monitor.next(now);
-                if next != watch.look_at {
-                    watch.look_at = next;
-                    let version = self.replicas[index as usize].version;
-                    if let Some(at) = next {
-                        self.timers.set(at, Timer::PolicyLook { replica: index, version, at });
-                    }
-                }
-                return;
-            };
-            match mode {
-                PolicyMode::Warn => self.emit(Event::PolicyWarned { run, min_gpu_utilization, time_window, covered }),
-                PolicyMode::Observe | PolicyMode::Enforce => {
-                    self.emit(Event::PolicyFired { run, mode, min_gpu_utilization, time_window, covered });
-                }
-            }
-            if mode == PolicyMode::Enforce {
-                self.stop(index, Outcome::Expired, Reason::UtilizationPolicy);
-            }
-        }
-    }
-
     pub(super) fn is_look_due(&self, index: ReplicaIndex, at: SimTime) -> bool {
         self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.look_at == Some(at))
-    }
-
-    /// Looks at a monitor whose time has come. The next look is set if one is needed.
-    pub(super) fn look_at_usage(&mut self, index: ReplicaIndex) {
-        if let Some(watch) = &mut self.replicas[index as usize].watch {
-            watch.look_at = None;
-        }
-        self.judge_usage(index);
     }
 
     /// Asserts that a running replica with an effective policy has a monitor of that policy, and that no other
@@ -130,7 +85,7 @@ impl Control {
 }
 
 /// Checks that the numbers of a sample are possible, whatever run it is of.
-pub(super) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
+pub(crate) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
     if utilization.len().max(memory) > usize::from(u16::MAX) {
         return Err("a sample of more GPUs than any run has");
     }

@@ -1,8 +1,8 @@
 //! A second fleet in which placements may be tried. It is kept beside the real one, and brought in line with it by
 //! updating the nodes that differ.
 
-use super::super::Control;
-use super::super::store::ReplicaIndex;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Caching, Candidate, Decision, Rankings, decide_for};
@@ -17,23 +17,23 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    pub fn new(control: &Control) -> Shadow {
-        let fleet = control.fleet.clone();
-        let (read, own) = (control.fleet.node_change_count(), fleet.node_change_count());
-        Shadow { fleet, read, own, rankings: Rankings::new(&control.profile.scheduler) }
+    pub fn new(core: &Core) -> Shadow {
+        let fleet = core.fleet.clone();
+        let (read, own) = (core.fleet.node_change_count(), fleet.node_change_count());
+        Shadow { fleet, read, own, rankings: Rankings::new(&core.profile.scheduler) }
     }
 
     /// Brings the shadow in line with the real fleet.
-    pub fn follow(&mut self, control: &Control) {
-        if self.fleet.len() != control.fleet.len() {
-            return *self = Shadow::new(control);
+    pub fn follow(&mut self, core: &Core) {
+        if self.fleet.len() != core.fleet.len() {
+            return *self = Shadow::new(core);
         }
-        let (theirs, own) = (control.fleet.changed_nodes(self.read), self.fleet.changed_nodes(self.own));
+        let (theirs, own) = (core.fleet.changed_nodes(self.read), self.fleet.changed_nodes(self.own));
         let mut nodes: Vec<NodeId> = theirs.chain(own).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        nodes.into_iter().for_each(|node| self.fleet.stand_as_in(&control.fleet, node));
-        (self.read, self.own) = (control.fleet.node_change_count(), self.fleet.node_change_count());
+        nodes.into_iter().for_each(|node| self.fleet.stand_as_in(&core.fleet, node));
+        (self.read, self.own) = (core.fleet.node_change_count(), self.fleet.node_change_count());
     }
 
     /// Nodes that differ from the real ones, or have differed since the shadow was last brought in line, in order.
@@ -47,22 +47,22 @@ impl Shadow {
         placement.claims().iter().for_each(|claim| self.fleet.release(claim));
     }
 
-    /// Like [`Control::judge_on`], on this fleet.
-    pub fn judge(&mut self, control: &Control, index: ReplicaIndex) -> Option<Candidate> {
-        match self.decide(control, index) {
+    /// Like [`Queue::judge_on`], on this fleet.
+    pub fn judge(&mut self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
+        match self.decide(core, index) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
             Decision::Refuse { .. } => None,
         }
     }
 
     /// The decision for one candidate.
-    pub fn decide(&mut self, control: &Control, index: ReplicaIndex) -> Decision {
-        let replica = &control.replicas[index as usize];
-        let demand = &control.demands[replica.demand as usize].demand;
-        let (options, context) = (&control.profile.scheduler, control.context(replica.run()));
-        let plain = || decide_for(options, demand, context, &self.fleet, control.grouping, 1);
+    pub fn decide(&mut self, core: &Core, index: ReplicaIndex) -> Decision {
+        let replica = &core.replicas[index as usize];
+        let demand = &core.demands[replica.demand as usize].demand;
+        let (options, context) = (&core.profile.scheduler, core.context(replica.run()));
+        let plain = || decide_for(options, demand, context, &self.fleet, core.grouping, 1);
         match self.rankings.decide(options, (replica.demand, demand), &self.fleet, context.draw) {
-            Some(ranked) if control.caching == Caching::Paranoid => {
+            Some(ranked) if core.caching == Caching::Paranoid => {
                 assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
                 ranked
             }

@@ -1,0 +1,106 @@
+//! What every flow does to an attempt in the store: its deadline, its end, and the attempt after it.
+
+use super::Core;
+use super::store::ReplicaIndex;
+use super::timer::Timer;
+use dryrack_event::{Event, Outcome, Phase, Reason};
+use dryrack_fleet::{NodeState, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::SimTime;
+use dryrack_workload::Restart;
+
+impl Core {
+    pub(crate) fn set_deadline(&mut self, index: ReplicaIndex) {
+        let replica = &self.replicas[index as usize];
+        let deadlines = &self.profile.deadlines;
+        let longest = match replica.phase {
+            Phase::Pending => deadlines.pending,
+            Phase::Analysing => Some(deadlines.analysing),
+            // Whether its instance comes in time is checked elsewhere.
+            Phase::Scheduled if self.awaits_instance(index) => None,
+            Phase::Scheduled => Some(deadlines.scheduled),
+            Phase::Preparing => Some(deadlines.preparing),
+            // A scheduler outside enforces time limits too.
+            Phase::Running if self.is_decided_outside() => None,
+            Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
+            Phase::Stopping => Some(deadlines.stopping),
+            Phase::Ended => None,
+        };
+        if let Some(longest) = longest {
+            let timer = Timer::Deadline { replica: index, version: replica.version };
+            self.timers.set(self.now.saturating_add(longest), timer);
+        }
+    }
+
+    /// Whether it is placed on an instance that was requested and is not up yet.
+    fn awaits_instance(&self, index: ReplicaIndex) -> bool {
+        let placement = self.replicas[index as usize].placement.iter();
+        placement.flat_map(|placement| placement.claims()).any(|claim| self.is_coming(claim.node))
+    }
+
+    /// Whether another attempt follows, if the limit of attempts allows it.
+    pub(crate) fn is_tried_again(&self, index: ReplicaIndex, outcome: Outcome, because: Reason) -> bool {
+        let replica = &self.replicas[index as usize];
+        let job = &self.jobs[replica.job.index()];
+        let by_itself = matches!(because, Reason::Completed | Reason::Failed);
+        let again = match outcome {
+            Outcome::Completed => job.spec.restart == Restart::Always,
+            Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
+            Outcome::Lost => true,
+            Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
+        };
+        again && !job.cancelled && !replica.dismissed
+    }
+
+    /// Frees what an attempt that ends has claimed, except `kept`. On a node that is gone, nothing is kept. Returns what
+    /// is kept.
+    pub(crate) fn release(
+        &mut self,
+        index: ReplicaIndex,
+        (outcome, because): (Outcome, Reason),
+        kept: Placement,
+    ) -> Placement {
+        let is_gone = |node: NodeId| self.fleet.node(node).status.state == NodeState::Gone;
+        let kept = if kept.is_empty() { kept } else { kept.split(is_gone).1 };
+        let replica = &mut self.replicas[index as usize];
+        let (run, from) = (replica.run(), replica.phase);
+        let placement = replica.placement.take().unwrap_or_default();
+        if let Some(shares) = self.shares.as_mut().filter(|_| !placement.is_empty()) {
+            shares.give_back(self.jobs[replica.job.index()].user, self.now, &placement);
+        }
+        replica.stopping = None;
+        replica.stopped_on.clear();
+        for claim in placement.claims() {
+            let runs = &mut self.nodes[claim.node.index()].runs;
+            if let Ok(place) = runs.binary_search(&index) {
+                runs.remove(place);
+            }
+            // What is kept of it stays taken, but no longer has an expected end.
+            self.fleet.note_change(claim.node);
+            if !kept.touches(claim.node) {
+                self.release_claim(run, claim);
+            }
+        }
+        let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
+        if !kept.is_empty() {
+            self.kept_claims.insert(run, kept.clone());
+        }
+        self.emit(Event::Ended { run, from, outcome, because, kept: kept_on });
+        placement.claims().iter().for_each(|claim| self.instance_released(claim.node));
+        kept
+    }
+
+    /// Begins the next attempt, which is pending and is to be tried at `at`.
+    pub(crate) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
+        let replica = &mut self.replicas[index as usize];
+        replica.attempt += 1;
+        replica.phase = Phase::Pending;
+        replica.since = self.now;
+        replica.version += 1;
+        replica.held = None;
+        replica.due = at;
+        let run = replica.run();
+        self.emit(Event::Retry { run, at, because });
+        self.set_deadline(index);
+    }
+}

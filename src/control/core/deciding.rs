@@ -1,0 +1,95 @@
+//! Decisions about places, and what a commit compares. A decision is computed on a read of the fleet and committed by
+//! compare-and-set.
+
+use std::sync::Arc;
+
+use super::Core;
+use super::store::ReplicaIndex;
+use dryrack_event::Event;
+use dryrack_ids::{FleetId, NodeId, RunId};
+use dryrack_scheduler::{
+    Caching, Candidate, Decision, Draw, Grouping, PlacementContext, decide_for, evaluate, still_fits,
+};
+use dryrack_workload::{Demand, JobSpec};
+
+impl Core {
+    /// Decides about a replica on the current fleet.
+    pub(crate) fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
+        let replica = &self.replicas[index as usize];
+        self.decide_of(replica.demand, replica.run(), keep)
+    }
+
+    /// The same, for a run of the demand with this number.
+    pub(crate) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
+        let demand = &self.demands[number as usize].demand;
+        let context = self.context(run);
+        let (scheduler, fleet) = (&self.profile.scheduler, &self.fleet);
+        let may_keep = match (self.caching, self.grouping) {
+            (Caching::Off, _) | (_, Grouping::EachNode) => false,
+            (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
+        };
+        let plain = || decide_for(scheduler, demand, context, fleet, self.grouping, keep);
+        if !may_keep {
+            return plain();
+        }
+        let ranked = self.rankings.decide(scheduler, (number, demand), fleet, context.draw);
+        match ranked.or_else(|| self.refusals.still(number, fleet)) {
+            Some(kept) if self.caching == Caching::Paranoid => {
+                assert_eq!(kept, plain(), "{run}: what was kept is not what is computed");
+                kept
+            }
+            Some(kept) => kept,
+            None => {
+                let decision = plain();
+                self.refusals.keep(scheduler, (number, demand), fleet, &decision);
+                decision
+            }
+        }
+    }
+
+    /// How many candidates to keep. Nothing can change between read and commit within one instant, so then one is
+    /// enough.
+    pub(crate) fn candidates_wanted(&self) -> usize {
+        let options = self.profile.commit;
+        if options.decision_time.is_zero() { 1 } else { options.candidates as usize }
+    }
+
+    /// Answers what the scheduler would say to a demand at this time. Nothing comes of it.
+    pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
+        let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
+        self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
+    }
+
+    /// The context in which a run is placed, which says whose replica it is.
+    pub(crate) fn context(&self, run: RunId) -> PlacementContext {
+        let job = &self.jobs[run.job.index()];
+        self.context_for(run, &job.spec, job.fleet)
+    }
+
+    /// The same, for a job that need not be known. `fleet` is the fleet that its other replicas are in.
+    pub(crate) fn context_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
+        let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
+        PlacementContext { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
+    }
+
+    pub(crate) fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {
+        let claims = candidates.iter().flat_map(|candidate| candidate.placement.claims());
+        let mut read: Vec<_> = claims.map(|claim| (claim.node, self.fleet.node(claim.node).version)).collect();
+        read.sort_unstable();
+        read.dedup();
+        read
+    }
+
+    /// Compare-and-set: whether nothing that the decision was based on has changed, or the candidate still fits.
+    pub(crate) fn may_commit(&self, index: ReplicaIndex, candidate: &Candidate, read: &[(NodeId, u64)]) -> bool {
+        if !self.profile.commit.recheck {
+            return true;
+        }
+        let unchanged = candidate.placement.claims().iter().all(|claim| {
+            let version = self.fleet.node(claim.node).version;
+            read.binary_search(&(claim.node, version)).is_ok()
+        });
+        let demand = &self.demands[self.replicas[index as usize].demand as usize].demand;
+        unchanged || still_fits(&self.profile.scheduler, demand, &self.fleet, &candidate.placement)
+    }
+}

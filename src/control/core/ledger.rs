@@ -1,0 +1,113 @@
+//! The ledger: who holds what. What a placement takes is entered here and nowhere else, and counted against the user's
+//! share and the project's quota.
+
+use std::sync::Arc;
+
+use super::Core;
+use super::store::ReplicaIndex;
+use crate::safety;
+use dryrack_event::{Event, Safety};
+use dryrack_fleet::{Hosting, NodeClaim, Placement};
+use dryrack_ids::RunId;
+use dryrack_policy::Holding;
+use dryrack_scheduler::offers::GangRule;
+use dryrack_scheduler::{Candidate, PlacementContext};
+use dryrack_workload::{Demand, Deployment};
+
+impl Core {
+    /// Binds a replica to a place: checks that the placement is safe, and enters it into the ledger and into the log.
+    /// `part` is the demand that was placed, if that is not the replica's own, and `is_torn` says that the other
+    /// nodes of its gang are placed without it.
+    pub(crate) fn bind(&mut self, index: ReplicaIndex, candidate: Candidate, part: Option<&Demand>, is_torn: bool) {
+        let Candidate { placement, score } = candidate;
+        let replica = &self.replicas[index as usize];
+        let run = replica.run();
+        let demand = part.unwrap_or(&self.demands[replica.demand as usize].demand);
+        let mut broken = safety::broken_by(&self.fleet, demand, &placement);
+        if is_torn {
+            broken.push((placement.claims()[0].node, Safety::GangTorn));
+        }
+        for (node, what) in broken {
+            assert!(
+                self.profile.historic || self.is_decided_outside(),
+                "{run} on {} would break safety: {what:?}, under the profile {}",
+                self.fleet.node(node).name,
+                self.profile.name
+            );
+            self.emit(Event::SafetyBroken { run, node, what });
+        }
+        self.enter_ledger(index, &placement);
+        self.emit(Event::Placed { run, score, placement: placement.clone() });
+        placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
+        self.replicas[index as usize].placement = Some(placement);
+    }
+
+    /// Enters a placement into the ledger, and counts what it takes against shares and quotas.
+    fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
+        let replica = &self.replicas[index as usize];
+        let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.deployment.clone());
+        self.hold_placement(run, deployment.as_deref(), placement);
+        // A first node that goes elsewhere may leave the other nodes of its gang what they need, so taking can make
+        // room.
+        if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
+            self.fleet.ask_again();
+        }
+        if let Some(shares) = &mut self.shares {
+            shares.take(self.jobs[run.job.index()].user, self.now, placement);
+        }
+        let project = self.jobs[run.job.index()].spec.project.as_deref();
+        if self.quotas.counts(project) {
+            self.quotas.take(project, self.holding(placement));
+        }
+        for claim in placement.claims() {
+            let runs = &mut self.nodes[claim.node.index()].runs;
+            if let Err(place) = runs.binary_search(&index) {
+                runs.insert(place, index);
+            }
+        }
+    }
+
+    /// Enters a placement into the ledger.
+    pub(crate) fn hold_placement(&mut self, run: RunId, deployment: Option<&Deployment>, placement: &Placement) {
+        let Some(deployment) = deployment else { return self.fleet.take(placement) };
+        let hosting = Hosting {
+            model: PlacementContext::key(run.job),
+            model_name: Arc::clone(&deployment.model.name),
+            backend: Arc::from(deployment.backend.name()),
+        };
+        self.fleet.host(run, placement, &hosting);
+    }
+
+    /// Frees what a run held of a node.
+    pub(super) fn release_claim(&mut self, run: RunId, claim: &NodeClaim) {
+        self.fleet.release_of(run, claim);
+        let project = self.jobs[run.job.index()].spec.project.as_deref();
+        if self.quotas.counts(project) {
+            self.quotas.give_back(project, Holding::of(self.fleet.node(claim.node), claim));
+        }
+    }
+
+    /// Whether its project may take this much more.
+    pub(crate) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
+        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        self.quotas.admits(job.spec.project.as_deref(), wanted)
+    }
+
+    /// What a placement takes, as quotas count it.
+    pub(crate) fn holding(&self, placement: &Placement) -> Holding {
+        let each = placement.claims().iter().map(|claim| Holding::of(self.fleet.node(claim.node), claim));
+        each.fold(Holding::default(), Holding::and)
+    }
+
+    /// Asserts that quotas count for each project what its runs hold.
+    pub(super) fn assert_quotas(&self) {
+        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
+        let all: Vec<_> = live.chain(kept).collect();
+        for (project, said) in self.quotas.held() {
+            let own = all.iter().filter(|(job, _)| self.jobs[job.index()].spec.project.as_deref() == Some(project));
+            let held = own.fold(Holding::default(), |sum, (_, placement)| sum.and(self.holding(placement)));
+            assert_eq!(said, held, "{project} holds something else than is counted");
+        }
+    }
+}

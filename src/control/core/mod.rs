@@ -1,0 +1,248 @@
+//! The core of the control plane: the store of records, the ledger, the timers, the clock and the outbox.
+//!
+//! It alone binds and releases, and it alone emits. It never asks which flow it serves. What belongs to every flow is a
+//! part of it, and each part keeps its own state: instances that clouds make and take ([`instances`]), quotas and shares
+//! ([`ledger`], [`shares`]), utilization policies ([`usage`]), and decisions that are examined ([`examined`]).
+
+mod attempt;
+mod deciding;
+mod dropping;
+mod examined;
+mod instances;
+mod kept;
+mod ledger;
+pub(crate) mod nodes;
+mod scaling;
+pub(crate) mod shares;
+pub(crate) mod store;
+pub(crate) mod timer;
+mod usage;
+
+pub use examined::{AnalysedBefore, Watch, Watched};
+pub use instances::LONGEST_PROVISIONING;
+pub(crate) use usage::check_sample;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::flow::Held;
+use super::profile::{Profile, Trigger};
+use dropping::Dropping;
+use dryrack_event::{Command, Event, Output};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_ids::{NodeId, Records, RunId};
+use dryrack_policy::Quotas;
+use dryrack_scheduler::{Caching, Grouping, OrderKey, Rankings, Refusals};
+use dryrack_units::SimTime;
+use dryrack_workload::Demand;
+use examined::Examined;
+use instances::Instances;
+use nodes::NodeRecord;
+use shares::Shares;
+use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
+use timer::Timers;
+
+pub(crate) struct Core {
+    pub profile: Arc<Profile>,
+    pub grouping: Grouping,
+    pub caching: Caching,
+    pub rankings: Rankings,
+    pub refusals: Refusals,
+    /// Determines everything that the profile leaves to chance.
+    pub seed: u64,
+    pub now: SimTime,
+    /// When settling last did anything.
+    pub settled_at: SimTime,
+    pub fleet: Fleet,
+    pub nodes: Vec<NodeRecord>,
+    pub jobs: Records<JobRecord>,
+    pub replicas: Records<Replica>,
+    /// Ended jobs that are to be dropped, and those dropped since the control plane was last asked for them; `None`
+    /// keeps all.
+    dropping: Option<Dropping>,
+    pub demands: Vec<DemandRecord>,
+    demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
+    /// Numbers of demands by address, because most jobs share one that is already known.
+    demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
+    /// GPU time that each user has had, if the queue is ordered by it.
+    pub shares: Option<Shares>,
+    /// Claims that outlive their run, because a node cannot confirm that it has stopped.
+    pub kept_claims: BTreeMap<RunId, Placement>,
+    /// Those of the kept claims whose nodes are no longer asked about them.
+    given_up: BTreeSet<RunId>,
+    /// Runs that have ended and of which the flow still has a record, with or without a kept claim.
+    pub carried: BTreeSet<RunId>,
+    pub timers: Timers,
+    /// The number of the computation that the flow waits for, if it waits for one.
+    pub computing: Option<u64>,
+    /// Until when a node's last loss of readiness counts against it, earliest first.
+    flaps: VecDeque<(SimTime, NodeId)>,
+    /// Replicas with a usage sample in this instant.
+    pub to_judge: BTreeSet<ReplicaIndex>,
+    quotas: Quotas,
+    instances: Instances,
+    outbox: VecDeque<Output>,
+    examined: Examined,
+    /// When the profile last changed.
+    reconfigured: Option<SimTime>,
+}
+
+impl Core {
+    pub fn new(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Core {
+        let is_fair = profile.scheduler.order.contains(&OrderKey::FairShare);
+        let shares = is_fair.then(|| Shares::new(&profile.scheduler.fair_share));
+        Core {
+            fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
+            rankings: Rankings::new(&profile.scheduler),
+            quotas: Quotas::new(&profile.policies.quotas),
+            shares,
+            profile,
+            grouping,
+            caching: Caching::On,
+            refusals: Refusals::default(),
+            seed,
+            now: SimTime::ZERO,
+            settled_at: SimTime::ZERO,
+            nodes: Vec::new(),
+            jobs: Records::default(),
+            replicas: Records::default(),
+            dropping: None,
+            demands: Vec::new(),
+            demand_index: HashMap::default(),
+            demand_places: HashMap::default(),
+            kept_claims: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            carried: BTreeSet::new(),
+            timers: Timers::default(),
+            computing: None,
+            flaps: VecDeque::new(),
+            to_judge: BTreeSet::new(),
+            instances: Instances::default(),
+            outbox: VecDeque::new(),
+            examined: Examined::default(),
+            reconfigured: None,
+        }
+    }
+
+    /// Goes on to this time.
+    pub fn go_on_to(&mut self, now: SimTime) {
+        if now > self.now {
+            self.keep_timers();
+            self.now = now;
+        }
+    }
+
+    pub fn emit(&mut self, event: Event) {
+        self.outbox.push_back(Output::Event(event));
+    }
+
+    pub fn command(&mut self, command: Command) {
+        self.outbox.push_back(Output::Command(command));
+    }
+
+    /// Takes the next output, in the order in which outputs arose.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outbox.pop_front()
+    }
+
+    /// Whether all outputs were taken.
+    pub fn is_drained(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Whether a scheduler outside decides.
+    pub fn is_decided_outside(&self) -> bool {
+        self.profile.passes.place.trigger == Trigger::Outside
+    }
+
+    /// Says why a replica waits, unless the same reasons were the last to be given.
+    pub fn hold(&mut self, index: ReplicaIndex, held: Held) {
+        let replica = &mut self.replicas[index as usize];
+        let same = (replica.held.as_ref())
+            .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
+        if !same {
+            replica.held = Some(held.clone());
+            let run = replica.run();
+            self.emit(Event::Held { run, refusal: held.0, reasons: held.1 });
+        }
+    }
+
+    /// What each run holds, including kept claims.
+    pub fn held(&self) -> Vec<Placement> {
+        let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
+        live.chain(self.kept_claims.values().cloned()).collect()
+    }
+
+    /// Where a replica that holds a place is.
+    pub fn placement_of(&self, index: ReplicaIndex) -> &Placement {
+        self.replicas[index as usize].placement.as_ref().expect("it holds a place")
+    }
+
+    /// All replicas that hold a place, in order of their numbers.
+    pub fn holders(&self) -> Vec<ReplicaIndex> {
+        let mut holders: Vec<_> = self.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        holders
+    }
+
+    /// Takes in a profile that replaces the current one, which is returned. Every demand is to be judged anew.
+    pub fn follow(&mut self, profile: Profile) -> Arc<Profile> {
+        // Lines and accounts are numbered in the order of all jobs there ever were.
+        assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
+        self.rankings = Rankings::new(&profile.scheduler);
+        self.refusals = Refusals::default();
+        let before = std::mem::replace(&mut self.profile, Arc::new(profile));
+        self.reconfigured = Some(self.now);
+        for demand in &mut self.demands {
+            (demand.held, demand.refused_at) = (None, None);
+        }
+        self.fleet.ask_again();
+        self.follow_shares(&before);
+        before
+    }
+
+    /// Sets up the users' shares. If they begin to count with this profile, nobody has had anything yet, but
+    /// everybody holds what it holds.
+    fn follow_shares(&mut self, before: &Profile) {
+        let options = &self.profile.scheduler;
+        let is_fair = options.order.contains(&OrderKey::FairShare);
+        if is_fair && self.shares.is_some() && before.scheduler.fair_share == options.fair_share {
+            return;
+        }
+        let Some(mut shares) = is_fair.then(|| Shares::new(&options.fair_share)) else {
+            self.shares = None;
+            return;
+        };
+        for job in self.jobs.numbers() {
+            let job = &mut self.jobs[job];
+            job.user = shares.number(job.spec.user.as_ref(), &options.fair_share, self.now);
+        }
+        for replica in self.replicas.values() {
+            if let Some(placement) = &replica.placement {
+                shares.take(self.jobs[replica.job.index()].user, self.now, placement);
+            }
+        }
+        self.shares = Some(shares);
+    }
+
+    /// Asserts the integrity of the store and the ledger. Costs a pass over everything.
+    pub fn check(&self) {
+        let held = self.held();
+        self.fleet.assert_adds_up(held.iter());
+        for (index, replica) in self.replicas.iter() {
+            let holds = replica.placement.is_some();
+            assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
+            for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
+                let runs = &self.nodes[claim.node.index()].runs;
+                assert!(runs.contains(&(index as ReplicaIndex)), "{} is not on its node", replica.run());
+            }
+        }
+        let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
+        let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
+        assert_eq!(on_nodes, self.replicas.values().map(claims).sum::<usize>(), "a node keeps a run that has left it");
+        self.assert_monitors();
+        self.assert_instances();
+        self.assert_quotas();
+    }
+}

@@ -1,0 +1,144 @@
+//! What is reported of nodes and GPUs, and what follows for what runs there.
+
+use crate::core::Core;
+use smallvec::SmallVec;
+
+use crate::core::store::ReplicaIndex;
+use crate::core::timer::Timer;
+use dryrack_event::{Event, Reason};
+use dryrack_fleet::{GpuState, NodeSpec, NodeState, Reliance, SILENT_STATES};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_lifecycle::is_node_edge;
+use dryrack_units::{SimDuration, SimTime};
+
+/// What is known of a node besides its status in the fleet.
+pub struct NodeRecord {
+    /// The state that it last reported, or that was set on its behalf.
+    pub(crate) reported: NodeState,
+    /// The time of its last heartbeat, while one is overdue.
+    pub silent_since: Option<SimTime>,
+    /// Its silence has outlasted the grace period.
+    pub(crate) presumed_lost: bool,
+    /// Increases whenever its timers become void.
+    pub epoch: u64,
+    /// Replicas with a claim here, in order of their numbers.
+    pub runs: SmallVec<[ReplicaIndex; 4]>,
+}
+
+impl Core {
+    pub(crate) fn declare_node(&mut self, node: NodeId, state: NodeState, spec: &NodeSpec) {
+        let declared = self.fleet.declare(spec, state);
+        assert_eq!(declared, node, "nodes are declared in order of their ids");
+        self.nodes.push(NodeRecord {
+            reported: state,
+            silent_since: None,
+            presumed_lost: false,
+            epoch: 0,
+            runs: SmallVec::new(),
+        });
+        self.declare_instance(node, state, spec);
+        // A demand that fits nowhere may fit here.
+        for demand in &mut self.demands {
+            demand.held = None;
+        }
+    }
+
+    /// Sets the reported state as if the node had reported it itself.
+    pub(super) fn set_reported(&mut self, node: NodeId, state: NodeState, because: Reason) {
+        self.nodes[node.index()].reported = state;
+        self.update_node(node, because);
+    }
+
+    pub(crate) fn heartbeat_missed(&mut self, node: NodeId, last: SimTime) {
+        let options = self.profile.heartbeat;
+        let record = &mut self.nodes[node.index()];
+        if record.silent_since.is_some() {
+            return;
+        }
+        record.silent_since = Some(last);
+        record.epoch += 1;
+        let epoch = record.epoch;
+        self.update_reliance(node, false);
+        let after = |length, every| noticed(last.saturating_add(length), every).max(self.now);
+        let lost = after(options.grace, options.checked_every);
+        let evict = after(options.evict_after, options.evicted_every);
+        self.timers.set(lost, Timer::SilenceExpired { node, epoch });
+        self.timers.set(evict, Timer::Evict { node, epoch });
+    }
+
+    pub(crate) fn heartbeat_back(&mut self, node: NodeId) {
+        let record = &mut self.nodes[node.index()];
+        if record.silent_since.take().is_none() {
+            return;
+        }
+        record.presumed_lost = false;
+        record.epoch += 1;
+        self.update_node(node, Reason::HeartbeatBack);
+    }
+
+    pub(crate) fn silence_expired(&mut self, node: NodeId) {
+        self.nodes[node.index()].presumed_lost = true;
+        self.update_node(node, Reason::HeartbeatLost);
+        self.expect_sign_of(node);
+    }
+
+    /// Whether no heartbeat of the node is overdue.
+    pub(crate) fn is_heard(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].silent_since.is_none()
+    }
+
+    pub(crate) fn gpu_reported(&mut self, gpu: GpuId, to: GpuState) {
+        let from = self.fleet.node(gpu.node).status.gpus[usize::from(gpu.index)].state;
+        if from != to {
+            self.fleet.set_gpu_state(gpu, to);
+            self.emit(Event::GpuChanged { gpu, from, to });
+        }
+    }
+
+    pub(crate) fn update_node(&mut self, node: NodeId, because: Reason) {
+        let record = &self.nodes[node.index()];
+        // A node that has not joined, or is gone, is not missed.
+        let unheard = record.presumed_lost && !matches!(record.reported, NodeState::Gone | NodeState::Joining);
+        let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
+        let from = self.fleet.node(node).status.state;
+        self.update_reliance(node, from == NodeState::Ready && SILENT_STATES.contains(&to));
+        if from != to {
+            assert!(is_node_edge(from, to), "a node cannot go from {from:?} to {to:?}");
+            self.fleet.set_node_state(node, to);
+            self.emit(Event::NodeChanged { node, from, to, because });
+            if to == NodeState::Ready {
+                self.expect_stops_on(node);
+            }
+        }
+    }
+
+    /// Updates in the fleet how far the node can be relied on, if the profile asks for it.
+    fn update_reliance(&mut self, node: NodeId, has_flapped: bool) {
+        if !self.profile.scheduler.asks_for_reliance() {
+            return;
+        }
+        let mut reliance = self.fleet.node(node).status.reliance;
+        reliance.overdue = self.nodes[node.index()].silent_since.is_some();
+        if has_flapped {
+            reliance.flaps += 1;
+            self.flaps.push_back((self.now.saturating_add(self.profile.heartbeat.flap_window), node));
+        }
+        self.fleet.set_reliance(node, reliance);
+    }
+
+    /// Forgets losses of readiness that are too old to count. They affect only preferences, so nobody is woken.
+    pub(crate) fn forget_flaps(&mut self) {
+        while let Some((_, node)) = self.flaps.pop_front_if(|(until, _)| *until <= self.now) {
+            let reliance = self.fleet.node(node).status.reliance;
+            self.fleet.set_reliance(node, Reliance { flaps: reliance.flaps - 1, ..reliance });
+        }
+    }
+}
+
+/// When it is noticed that a silence has lasted beyond `end`: at the next multiple of `every`, or at `end` without
+/// one.
+pub(crate) fn noticed(end: SimTime, every: Option<SimDuration>) -> SimTime {
+    let Some(every) = every else { return end };
+    let ticks = end.as_nanos() / every.as_nanos() + 1;
+    SimTime::ZERO.saturating_add(every.saturating_mul(ticks))
+}

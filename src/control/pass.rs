@@ -1,0 +1,55 @@
+//! The clockwork of one pass: when it runs by its period, its offset and its jitter.
+
+use super::profile::PassOptions;
+use dryrack_rng::Stream;
+use dryrack_units::{SimDuration, SimTime};
+
+/// The clockwork of one pass.
+pub struct PassState {
+    options: PassOptions,
+    pub(crate) seed: u64,
+    purpose: &'static str,
+    pub(crate) last: Option<SimTime>,
+    /// The batch was full, so the rest is due at once, in the next round of the same instant.
+    pub(crate) cut_short: bool,
+    /// How many of its batch the pass had looked at when a decision that takes time interrupted it. The pass goes on
+    /// once that decision is made.
+    pub(crate) interrupted_after: Option<u32>,
+}
+
+impl PassState {
+    pub fn new(options: PassOptions, seed: u64, purpose: &'static str) -> PassState {
+        PassState { options, seed, purpose, last: None, cut_short: false, interrupted_after: None }
+    }
+
+    /// Replaces the options, such as the period.
+    pub(crate) fn follow(&mut self, options: PassOptions) {
+        self.options = options;
+    }
+
+    /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
+    pub(crate) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
+        let reach = self.options.offset.saturating_add(self.options.jitter).as_nanos() / period.as_nanos() + 1;
+        let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);
+        loop {
+            let since = period.saturating_mul(number).saturating_add(self.jitter(number));
+            let at = SimTime::ZERO.saturating_add(self.options.offset).saturating_add(since);
+            if at >= now && self.last.is_none_or(|last| at > last) {
+                return at;
+            }
+            number += 1;
+        }
+    }
+
+    /// Records that the tick of this instant has run.
+    pub(crate) fn ran(&mut self, now: SimTime) {
+        self.last = Some(now);
+    }
+
+    fn jitter(&self, number: u64) -> SimDuration {
+        match self.options.jitter.is_zero() {
+            true => SimDuration::ZERO,
+            false => Stream::new(self.seed, self.purpose, number).duration(SimDuration::ZERO, self.options.jitter),
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Backfilling: which replicas may pass the head of the queue because they do not delay it.
+//!
+//! The future is computed from what is known. Everything that runs ends by its estimate, in order of these times, and
+//! gives back what it holds. Whether a replica fits then is asked of the scheduler's own stages, for nodes as they
+//! would stand. So a reservation is of places, not only of numbers.
+//!
+//! The plain computation ([`plain`]) works on a copy of the fleet, for each waiting replica by itself, in each pass.
+//! With caching, [`Backfilling`] keeps what was learned: waiting replicas by demand ([`shelves`]), what runs on each
+//! node and until when ([`calendar`]), what each demand will find there ([`outlook`]), and, if everybody gets a
+//! reservation, the plan of a pass ([`plan`]). Every answer equals that of the plain computation;
+//! [`Caching::Paranoid`] computes both and compares them.
+
+mod calendar;
+mod outlook;
+pub(super) mod plain;
+mod plan;
+mod reservations;
+mod shelves;
+
+pub(super) use plain::Held;
+
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::queue::Queue;
+use crate::queue::backfill::plain::ends_if_started;
+use crate::queue::backfill::plain::first_fit_time;
+use crate::queue::backfill::plain::fits_beside_plainly;
+use crate::queue::backfill::plain::judge_on;
+use crate::queue::backfill::plan::plan_reservations;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::store::{Replica, ReplicaIndex, Wait};
+use crate::profile::Profile;
+use calendar::{Calendar, Part};
+use dryrack_event::Phase;
+use dryrack_fleet::{Fleet, NodeClaim};
+use dryrack_scheduler::{
+    Backfill, Caching, Candidate, Decision, Grouping, Preempt, QueueKey, asks_for_itself, is_by_node,
+};
+use dryrack_units::{SimDuration, SimTime};
+use outlook::Outlook;
+use plan::{Bookings, Doing};
+use shelves::{ENDLESS, Position, Shelves, Waiting};
+
+/// Outlooks are kept for at most this many demands times nodes.
+const MOST_OUTLOOKS: usize = 4_000_000;
+
+/// The shortest time there is.
+const MOMENT: SimDuration = SimDuration::from_nanos(1);
+
+/// A head that is waited for, and what was known when it was picked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked {
+    head: ReplicaIndex,
+    /// When it would fit.
+    reserved: SimTime,
+    /// The number of replicas at that time.
+    came_before: usize,
+}
+
+/// A reservation.
+struct Planned {
+    replica: ReplicaIndex,
+    from: SimTime,
+    candidate: Candidate,
+    /// The fleet that was judged, if the replica starts now and is watched.
+    sees: Option<Fleet>,
+}
+
+/// What is kept from pass to pass.
+#[derive(Default)]
+pub(super) struct Backfilling {
+    shelves: Shelves,
+    calendar: Calendar,
+    /// By demand.
+    outlooks: BTreeMap<u32, Outlook>,
+    /// By demand: where it goes now, and the version of the fleet for which this holds.
+    now: Vec<Option<(u64, Option<Candidate>)>>,
+    /// By demand: for each shape of nodes, whether one could ever hold a task.
+    doing: Doing,
+    /// For two demands, whether the first asks for no more than the second.
+    compared: BTreeMap<(u32, u32), bool>,
+    bookings: Bookings,
+    since: Since,
+}
+
+/// What happened since the last pass in which everybody got a reservation.
+#[derive(Default)]
+struct Since {
+    /// How many changes of nodes there were by then.
+    read: u64,
+    /// Replicas that queued up behind all others.
+    came_last: Vec<(u32, QueueKey)>,
+    /// Demands of which any other replica came or went.
+    disturbed: BTreeSet<u32>,
+    /// The last key that was ever in the queue.
+    last: Option<QueueKey>,
+}
+
+impl Backfilling {
+    /// `None` if nothing is kept: the profile's kind of backfilling keeps nothing, or the plain computation is in
+    /// use.
+    pub fn of(profile: &Profile, grouping: Grouping, caching: Caching) -> Option<Box<Backfilling>> {
+        let keeps = match profile.scheduler.backfill {
+            Backfill::Easy | Backfill::Conservative | Backfill::Rlscheduler => true,
+            Backfill::None | Backfill::Slots => false,
+        };
+        let is_plain = caching == Caching::Off || grouping == Grouping::EachNode;
+        (keeps && !is_plain).then(Box::default)
+    }
+
+    fn insert(&mut self, demand: u32, new: Waiting) {
+        self.shelves.insert(demand, new);
+        let is_last = self.since.last.is_none_or(|last| last < new.key);
+        if is_last {
+            self.since.last = Some(new.key);
+            self.since.came_last.push((demand, new.key));
+        } else {
+            self.since.disturbed.insert(demand);
+        }
+    }
+
+    fn remove(&mut self, demand: u32, key: QueueKey) {
+        self.shelves.remove(demand, key);
+        self.since.disturbed.insert(demand);
+    }
+}
+
+impl Queue {
+    /// Starts over with what is kept.
+    pub(in crate::queue) fn keep_backfilling(&mut self, core: &mut Core) {
+        self.backfilling = Backfilling::of(&core.profile, core.grouping, core.caching);
+        if self.backfilling.is_some() || core.profile.scheduler.preempt != Preempt::Nobody {
+            core.fleet.keep_node_changes();
+        }
+    }
+
+    /// Notes that a replica begins to wait in the queue.
+    pub(in crate::queue) fn shelve(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let replica = &core.replicas[index as usize];
+        let key = replica.key;
+        let length = core.jobs[replica.job.index()].spec.estimate.unwrap_or(ENDLESS);
+        if let Some(kept) = &mut self.backfilling {
+            kept.insert(replica.demand, Waiting { key, length });
+        }
+    }
+
+    /// Notes that a replica no longer waits in the queue.
+    pub(in crate::queue) fn unshelve(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let Replica { key, demand, .. } = core.replicas[index as usize];
+        if let Some(kept) = &mut self.backfilling {
+            kept.remove(demand, key);
+        }
+    }
+
+    /// Lets replicas pass the head of the queue, after the head was refused.
+    pub(in crate::queue) fn backfill(&mut self, core: &mut Core) {
+        match core.profile.scheduler.backfill {
+            Backfill::None => {}
+            Backfill::Easy => self.backfill_easy(core),
+            Backfill::Conservative => self.backfill_conservative(core),
+            Backfill::Rlscheduler => self.backfill_rlscheduler(core),
+            Backfill::Slots => self.backfill_slots(core),
+        }
+    }
+
+    fn head(&self, core: &Core) -> Option<QueueKey> {
+        self.queue.heads(core.now).next().map(|(head, _)| head)
+    }
+
+    fn backfill_rlscheduler(&mut self, core: &mut Core) {
+        let Some(head) = self.head(core) else { return };
+        let picked = match self.picked {
+            Some(picked) if picked.head == head.replica() => picked,
+            _ => {
+                let reserved = self.fits_at(core, head.replica()).unwrap_or(SimTime::MAX);
+                Picked { head: head.replica(), reserved, came_before: core.replicas.len() }
+            }
+        };
+        self.picked = Some(picked);
+        let is_by_demand = self.is_by_demand(core);
+        // A replica must end before the reservation, even if only by the shortest time.
+        let most = picked.reserved.checked_since(core.now.saturating_add(MOMENT));
+        if is_by_demand && self.next_to_pass(core, head, Position::Start, most, None).is_none() {
+            return;
+        }
+        // In order of submission. Within one instant, the order is that of the queue when the head was picked from
+        // it. Replicas that have come since are behind, in the order in which they came.
+        let came_since = |replica: ReplicaIndex| (replica as usize >= picked.came_before).then_some(replica);
+        let mut rest = self.rest(core, head);
+        rest.sort_by_key(|key| (core.replicas[key.replica() as usize].wanted, came_since(key.replica())));
+        for index in rest.into_iter().map(QueueKey::replica) {
+            if ends_if_started(core, index, core.now) >= picked.reserved {
+                continue;
+            }
+            let fits = match is_by_demand {
+                true => self.fits_now_of_kept(core, index),
+                false => self.fits_now(core, index),
+            };
+            if let Some(candidate) = fits {
+                core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
+                self.start_past_head(core, index, candidate);
+            }
+        }
+    }
+
+    fn fits_now_of_kept(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<Candidate> {
+        let mut kept = self.backfilling.take().expect("something is kept");
+        let found = fits_now_kept(core, &mut kept, index);
+        self.backfilling = Some(kept);
+        found
+    }
+
+    fn backfill_easy(&mut self, core: &mut Core) {
+        let Some(head) = self.head(core) else { return };
+        let Some(mut reserved) = self.fits_at(core, head.replica()) else { return };
+        if !self.is_by_demand(core) {
+            return self.easy_in_order(core, head, reserved);
+        }
+        let mut from = Position::Start;
+        loop {
+            let (most, beside) = (reserved.checked_since(core.now), Some((head.replica(), reserved)));
+            let Some((index, candidate)) = self.next_to_pass(core, head, from, most, beside) else { return };
+            from = Position::Behind(core.replicas[index as usize].key);
+            core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
+            self.start_past_head(core, index, candidate);
+            reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
+        }
+    }
+
+    /// Whether all waiting replicas of a demand get the same answer, in an order that does not move with time.
+    fn is_by_demand(&self, core: &Core) -> bool {
+        let Some(kept) = &self.backfilling else { return false };
+        let has_one_answer = |demand: u32| {
+            let demand = &core.demands[demand as usize].demand;
+            !asks_for_itself(&core.profile.scheduler, demand)
+        };
+        self.nominations.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
+    }
+
+    /// The first replica behind `from`, except the head, that fits now and is no longer than `most`, if `most` is any
+    /// time at all; or one of any length, if the head of `beside` fits beside it at that time.
+    fn next_to_pass(
+        &mut self,
+        core: &mut Core,
+        head: QueueKey,
+        from: Position,
+        most: Option<SimDuration>,
+        beside: Option<(ReplicaIndex, SimTime)>,
+    ) -> Option<(ReplicaIndex, Candidate)> {
+        let mut kept = self.backfilling.take().expect("something is kept");
+        let mut best: Option<(QueueKey, Candidate)> = None;
+        for demand in kept.shelves.demands().collect::<Vec<_>>() {
+            let shelf = kept.shelves.of(demand);
+            let first = |most: SimDuration| {
+                let first = shelf.first(from, most);
+                let first = if first?.key == head { shelf.first(Position::Behind(head), most) } else { first };
+                first.filter(|found| best.as_ref().is_none_or(|(key, _)| found.key < *key))
+            };
+            let short = most.and_then(first);
+            let any = if beside.is_some() { first(ENDLESS) } else { short };
+            let Some(any) = any else { continue };
+            let Some(candidate) = fits_now_kept(core, &mut kept, any.key.replica()) else { continue };
+            let passes = match beside.filter(|_| Some(any) != short) {
+                Some((head, at)) if fits_beside(core, &mut kept, head, at, candidate.placement.claims()) => Some(any),
+                Some(_) | None => short,
+            };
+            if let Some(passes) = passes {
+                best = Some((passes.key, candidate));
+            }
+        }
+        self.backfilling = Some(kept);
+        best.map(|(key, candidate)| (key.replica(), candidate))
+    }
+
+    /// The first time at which it fits, if what runs ends by its estimate and nobody else comes.
+    fn fits_at(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<SimTime> {
+        let (number, tasks) = asked_for(core, index);
+        let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
+        let found = match is_by_node(&core.profile.scheduler, &core.demands[number as usize].demand) {
+            true => {
+                look_ahead(core, &mut kept, [number]);
+                kept.outlooks[&number].fits_at(tasks, &kept.calendar)
+            }
+            false => first_fit_time(core, index),
+        };
+        self.backfilling = Some(kept);
+        if core.caching == Caching::Paranoid {
+            assert_eq!(found, first_fit_time(core, index), "the reservation is not what is computed");
+        }
+        found
+    }
+
+    /// Takes in a change of phase, which may move the end of what runs somewhere.
+    pub(in crate::queue) fn note_phase(&self, core: &mut Core, index: ReplicaIndex, (phase, since): (Phase, SimTime)) {
+        let replica = &core.replicas[index as usize];
+        if self.backfilling.is_some()
+            && (is_timed(phase), since) != (is_timed(replica.phase), replica.since)
+            && let Some(placement) = &replica.placement
+        {
+            placement.claims().iter().for_each(|claim| core.fleet.note_change(claim.node));
+        }
+    }
+
+    fn backfill_conservative(&mut self, core: &mut Core) {
+        let kept = self.backfilling.take();
+        let is_planned = kept.as_ref().is_some_and(|kept| self.can_plan(core, kept));
+        let plain = (!is_planned || core.caching == Caching::Paranoid).then(|| self.reserve_plainly(core));
+        let starts = match (kept, plain) {
+            (Some(mut kept), plain) if is_planned => {
+                let starts = plan_reservations(core, &mut kept, plain.as_deref());
+                self.backfilling = Some(kept);
+                starts
+            }
+            (kept, plain) => {
+                self.backfilling = kept;
+                plain.into_iter().flatten().filter(|planned| planned.from == core.now).collect()
+            }
+        };
+        for Planned { replica, candidate, sees, .. } in starts {
+            core.examine_if_watched(replica, |_| sees);
+            self.start_past_head(core, replica, candidate);
+        }
+        if let Some(kept) = &mut self.backfilling {
+            kept.since.read = if is_planned { core.fleet.node_change_count() } else { 0 };
+            kept.since.came_last.clear();
+            kept.since.disturbed.clear();
+        }
+    }
+
+    pub(in crate::queue) fn start_past_head(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
+        self.leave_queue(core, index, Wait::Nothing);
+        self.place(core, index, candidate);
+    }
+}
+
+/// Whether its end is counted from when its phase began.
+fn is_timed(phase: Phase) -> bool {
+    match phase {
+        Phase::Running | Phase::Scheduled => true,
+        Phase::Pending | Phase::Analysing | Phase::Preparing | Phase::Stopping | Phase::Ended => false,
+    }
+}
+
+/// Where it goes now. All replicas of its demand get one answer until the fleet changes.
+pub(in crate::queue) fn fits_now_kept(
+    core: &mut Core,
+    kept: &mut Backfilling,
+    index: ReplicaIndex,
+) -> Option<Candidate> {
+    let number = core.replicas[index as usize].demand;
+    if kept.now.len() <= number as usize {
+        kept.now.resize_with(core.demands.len(), || None);
+    }
+    let version = core.fleet.version();
+    let known = kept.now[number as usize].as_ref().filter(|(of, _)| *of == version);
+    let found = match known {
+        Some((_, known)) => known.clone(),
+        None => {
+            let found = match core.decide_now(index, 1) {
+                Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
+                Decision::Refuse { .. } => None,
+            };
+            kept.now[number as usize] = Some((version, found.clone()));
+            found
+        }
+    };
+    if core.caching == Caching::Paranoid {
+        assert_eq!(found, judge_on(core, index, &core.fleet), "what is kept is not what is computed");
+    }
+    found
+}
+
+/// Whether it fits at this time beside a replica that has these claims from now on.
+fn fits_beside(
+    core: &mut Core,
+    kept: &mut Backfilling,
+    index: ReplicaIndex,
+    at: SimTime,
+    claims: &[NodeClaim],
+) -> bool {
+    let (number, _) = asked_for(core, index);
+    let demand = &core.demands[number as usize].demand;
+    if !is_by_node(&core.profile.scheduler, demand) {
+        return fits_beside_plainly(core, index, at, claims);
+    }
+    look_ahead(core, kept, [number]);
+    let (scheduler, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
+    let outlook = &kept.outlooks[&number];
+    let found = outlook.fits_beside((scheduler, demand), (&core.fleet, &kept.calendar), at, claims);
+    if core.caching == Caching::Paranoid {
+        assert_eq!(found, fits_beside_plainly(core, index, at, claims), "the head is put off, or is not");
+    }
+    found
+}
+
+fn asked_for(core: &Core, index: ReplicaIndex) -> (u32, u32) {
+    let number = core.replicas[index as usize].demand;
+    (number, core.demands[number as usize].demand.tasks)
+}
+
+/// Takes in what happened to nodes, and updates the outlooks of these demands.
+pub(in crate::queue) fn look_ahead(core: &mut Core, kept: &mut Backfilling, demands: impl IntoIterator<Item = u32>) {
+    update_calendar(core, &mut kept.calendar);
+    if kept.outlooks.len() * core.fleet.len() > MOST_OUTLOOKS {
+        kept.outlooks.clear();
+    }
+    for number in demands {
+        let demand = &core.demands[number as usize].demand;
+        let outlook = kept.outlooks.entry(number).or_default();
+        outlook.update(&core.profile.scheduler, demand, &core.fleet, &kept.calendar);
+    }
+}
+
+fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
+    if calendar.at != core.now {
+        calendar.at = core.now;
+        calendar.floating.iter().for_each(|node| core.fleet.note_change(*node));
+    }
+    let read = std::mem::replace(&mut calendar.read, core.fleet.node_change_count());
+    for node in core.fleet.changed_nodes(read) {
+        let (mut held, mut floats) = (Vec::new(), false);
+        for index in &core.nodes[node.index()].runs {
+            let replica = &core.replicas[*index as usize];
+            let part = replica.placement.as_ref().and_then(|placement| Part::on(placement, node));
+            floats |= !is_timed(replica.phase);
+            held.extend(part.map(|part| calendar::Held { until: said_end(core, *index), part }));
+        }
+        calendar.replace(&core.fleet, node, held, floats);
+    }
+}
+
+/// When a replica that holds a place ends by its estimate. This is counted from the beginning of its phase if it is
+/// scheduled or running, and from now otherwise.
+pub(in crate::queue) fn said_end(core: &Core, index: ReplicaIndex) -> SimTime {
+    let replica = &core.replicas[index as usize];
+    ends_if_started(core, index, if is_timed(replica.phase) { replica.since } else { core.now })
+}

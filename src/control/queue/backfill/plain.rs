@@ -1,0 +1,197 @@
+//! The plain computation: each waiting replica by itself, on copies of the fleet. The rest of backfilling is checked
+//! against it, and it decides where an answer cannot be found from single nodes.
+
+use crate::core::Core;
+use crate::queue::Queue;
+use crate::queue::backfill::said_end;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::reservations::{Reservation, most_taken};
+use super::{MOMENT, Planned};
+use crate::core::store::ReplicaIndex;
+use dryrack_fleet::{Fleet, NodeClaim, Placement};
+use dryrack_scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_for};
+use dryrack_units::SimTime;
+
+/// A placement until it ends.
+pub(crate) struct Held {
+    pub(crate) replica: ReplicaIndex,
+    pub(crate) until: SimTime,
+    pub(crate) placement: Placement,
+}
+
+/// By demand: where it goes now, and whether the head fits beside it, if that was asked.
+type Known = BTreeMap<u32, (Option<Candidate>, Option<bool>)>;
+
+impl Queue {
+    /// All waiting replicas except the head, in the order of the queue.
+    pub(super) fn rest(&self, core: &Core, head: QueueKey) -> Vec<QueueKey> {
+        self.queue.iter(core.now).filter(|key| *key != head).collect()
+    }
+
+    pub(super) fn easy_in_order(&mut self, core: &mut Core, head: QueueKey, mut reserved: SimTime) {
+        // An answer for one replica of a demand holds for all of them until something starts.
+        let mut known = Known::new();
+        for key in self.rest(core, head) {
+            let index = key.replica();
+            let number = core.replicas[index as usize].demand;
+            let demand = &core.demands[number as usize].demand;
+            let asks_for_itself = !self.nominations.is_empty() || asks_for_itself(&core.profile.scheduler, demand);
+            if asks_for_itself || self.backfilling.is_none() {
+                known.remove(&number);
+            }
+            let (fits, beside) = known.entry(number).or_insert_with(|| (self.fits_now(core, index), None));
+            let Some(candidate) = fits.clone() else { continue };
+            let is_harmless = ends_if_started(core, index, core.now) <= reserved
+                // It runs beyond the reservation, so the head must fit beside it then.
+                || *beside.get_or_insert_with(|| {
+                    fits_beside_plainly(core, head.replica(), reserved, candidate.placement.claims())
+                });
+            if is_harmless {
+                core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
+                self.start_past_head(core, index, candidate);
+                reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
+                known.clear();
+            }
+        }
+    }
+
+    /// The reservations of all waiting replicas, in the order of the queue.
+    pub(super) fn reserve_plainly(&self, core: &Core) -> Vec<Planned> {
+        let mut reservations = reservations_of_running(core);
+        let empty = fleet_without_what_runs(core);
+        let mut planned = Vec::new();
+        for key in self.queue.iter(core.now) {
+            let index = key.replica();
+            let Some((from, candidate)) = first_gap(core, index, &reservations, &empty) else { continue };
+            let until = planned_end(core, index, from);
+            let is_seen = from == core.now && core.is_watched(index);
+            let sees = is_seen.then(|| beside(&empty, &most_taken(&reservations, from, until)));
+            reservations.push(Reservation { from, until, placement: candidate.placement.clone() });
+            planned.push(Planned { replica: index, from, candidate, sees });
+        }
+        planned
+    }
+
+    pub(super) fn fits_now(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
+        judge_on(core, index, self.left_beside_nominations(core, index).as_ref().unwrap_or(&core.fleet))
+    }
+}
+
+/// The fleet that is left beside this placement.
+fn beside(empty: &Fleet, taken: &Placement) -> Fleet {
+    let mut fleet = empty.clone();
+    fleet.take(taken);
+    fleet
+}
+
+/// Whether it fits at this time beside a replica that has these claims from now on.
+pub(in crate::queue) fn fits_beside_plainly(
+    core: &Core,
+    index: ReplicaIndex,
+    at: SimTime,
+    claims: &[NodeClaim],
+) -> bool {
+    let mut fleet = fleet_at(core, at);
+    fleet.take(&Placement::new(claims.iter().cloned().collect()));
+    judge_on(core, index, &fleet).is_some()
+}
+
+/// What should have ended by now is assumed to end in the next moment.
+fn reservations_of_running(core: &Core) -> Vec<Reservation> {
+    let soon = core.now.saturating_add(MOMENT);
+    let book = |held: Held| Reservation { from: core.now, until: held.until.max(soon), placement: held.placement };
+    held_until(core).into_iter().map(book).collect()
+}
+
+/// The first time from now at which it fits for as long as it is said to run, given what runs and what is reserved.
+fn first_gap(
+    core: &Core,
+    index: ReplicaIndex,
+    reservations: &[Reservation],
+    empty: &Fleet,
+) -> Option<(SimTime, Candidate)> {
+    // A replica that does not even fit alone, for example while its node is away, is not tried at every end.
+    judge_on(core, index, empty)?;
+    let ends = reservations.iter().map(|one| one.until);
+    let mut times: Vec<SimTime> = ends.filter(|at| *at > core.now && *at < SimTime::MAX).collect();
+    times.push(core.now);
+    times.sort_unstable();
+    times.dedup();
+    times.into_iter().find_map(|from| {
+        let fleet = beside(empty, &most_taken(reservations, from, planned_end(core, index, from)));
+        judge_on(core, index, &fleet).map(|candidate| (from, candidate))
+    })
+}
+
+/// When it would end by its estimate if it starts at this time; never, if it has no estimate.
+pub(in crate::queue) fn ends_if_started(core: &Core, index: ReplicaIndex, at: SimTime) -> SimTime {
+    let job = core.replicas[index as usize].job;
+    core.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
+}
+
+/// The same for a reservation. A replica that is said to take no time needs its place for the shortest time there
+/// is.
+fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
+    ends_if_started(core, index, from).max(from.saturating_add(MOMENT))
+}
+
+/// Replicas that hold something, in order of their ends.
+pub(in crate::queue) fn held_until(core: &Core) -> Vec<Held> {
+    let mut seen = BTreeSet::new();
+    for node in &core.nodes {
+        seen.extend(node.runs.iter().copied());
+    }
+    let held = |index: ReplicaIndex| {
+        let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
+        Held { replica: index, until: said_end(core, index), placement }
+    };
+    let mut held: Vec<Held> = seen.into_iter().map(held).collect();
+    held.sort_by_key(|held| held.until);
+    held
+}
+
+/// The first time at which it fits, if what runs ends by its estimate and nobody else comes.
+pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Option<SimTime> {
+    let held = held_until(core);
+    let mut fleet = core.fleet.clone();
+    let mut rest = held.iter().peekable();
+    while let Some(next) = rest.next() {
+        next.placement.claims().iter().for_each(|claim| fleet.release(claim));
+        let is_last_of_its_time = rest.peek().is_none_or(|after| after.until > next.until);
+        if next.until == SimTime::MAX {
+            return None;
+        }
+        if is_last_of_its_time && judge_on(core, index, &fleet).is_some() {
+            return Some(next.until);
+        }
+    }
+    None
+}
+
+/// The fleet after everything has ended that is said to end by this time.
+fn fleet_at(core: &Core, at: SimTime) -> Fleet {
+    let mut fleet = core.fleet.clone();
+    for held in held_until(core).iter().filter(|held| held.until <= at) {
+        held.placement.claims().iter().for_each(|claim| fleet.release(claim));
+    }
+    fleet
+}
+
+fn fleet_without_what_runs(core: &Core) -> Fleet {
+    let mut fleet = core.fleet.clone();
+    for held in held_until(core) {
+        held.placement.claims().iter().for_each(|claim| fleet.release(claim));
+    }
+    fleet
+}
+
+pub(in crate::queue) fn judge_on(core: &Core, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
+    let replica = &core.replicas[index as usize];
+    let demand = &core.demands[replica.demand as usize].demand;
+    let context = core.context(replica.run());
+    match decide_for(&core.profile.scheduler, demand, context, fleet, core.grouping, 1) {
+        Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
+        Decision::Refuse { .. } => None,
+    }
+}

@@ -1,0 +1,587 @@
+//! Reservations for everybody, in the order of the queue, but only as many as it takes to know who starts now.
+//!
+//! A replica that starts now fits on the current fleet for as long as it is said to run. So if no demand fits on the
+//! fleet, nothing is reserved. Once no remaining replica is short enough for what is free until the reservations so
+//! far begin, the rest of the queue is not looked at. A replica is not looked at either if it could use none of the
+//! nodes that could hold one that might start, or if nothing has happened since the last pass: a reservation is moved
+//! by events, not by time.
+//!
+//! Reservations are searched for only where they can be. On a node, they can begin only when something that the node
+//! holds ends, since what fits at any other time fits earlier. A replica of the same demand as an earlier one, and no
+//! shorter, cannot begin before the earlier one. All this holds if a node with less on it never has less room:
+//! [`Control::can_plan`].
+
+use crate::core::Core;
+use crate::queue::Queue;
+use crate::queue::backfill::fits_now_kept;
+use crate::queue::backfill::look_ahead;
+use crate::queue::backfill::update_calendar;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use smallvec::SmallVec;
+
+use super::calendar::Part;
+use super::outlook::Outlook;
+use super::reservations::{Span, most_of_node};
+use super::shelves::{ENDLESS, Position, Waiting};
+use super::{Backfilling, MOMENT, Planned};
+use crate::core::store::ReplicaIndex;
+use dryrack_fleet::{Fleet, NodeStatus, Placement};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::Demand;
+
+/// If there are more demands than this, they are not compared with each other.
+const MOST_COMPARED: usize = 64;
+
+/// Reservations made in a pass.
+#[derive(Default)]
+pub(super) struct Bookings {
+    /// By node.
+    spans: Vec<Vec<Booking>>,
+    /// Nodes that have reservations.
+    touched: Vec<NodeId>,
+    /// When and where reservations end. What should have ended by now ends in the next moment.
+    ends: std::collections::BTreeSet<(SimTime, NodeId)>,
+    /// By demand and length, the time before which no replica of at least that length starts. It rises with the
+    /// length. `MAX` means never.
+    earliest: BTreeMap<u32, BTreeMap<SimDuration, SimTime>>,
+    /// By demand, the demands that ask for no more, including itself.
+    no_more: BTreeMap<u32, Vec<u32>>,
+}
+
+struct Booking {
+    from: SimTime,
+    until: SimTime,
+    part: Part,
+}
+
+impl Bookings {
+    fn begin(&mut self, nodes: usize) {
+        self.spans.resize_with(nodes, Vec::new);
+        for node in self.touched.drain(..) {
+            self.spans[node.index()].clear();
+        }
+        self.ends.clear();
+        self.earliest.clear();
+    }
+
+    fn book(&mut self, from: SimTime, until: SimTime, placement: &Placement) {
+        for part in Part::all(placement) {
+            let node = part.claim().node;
+            self.touched.push(node);
+            if until < SimTime::MAX {
+                self.ends.insert((until, node));
+            }
+            self.spans[node.index()].push(Booking { from, until, part });
+        }
+    }
+
+    fn on(&self, node: NodeId) -> &[Booking] {
+        &self.spans[node.index()]
+    }
+
+    /// No replica of this demand and length starts before this time, because none did that asks for no more, for no
+    /// longer.
+    fn earliest(&self, demand: u32, length: SimDuration) -> SimTime {
+        let of = |demand: &u32| {
+            let by_length = self.earliest.get(demand);
+            by_length.and_then(|known| known.range(..=length).next_back()).map_or(SimTime::ZERO, |(_, at)| *at)
+        };
+        self.no_more[&demand].iter().map(of).max().unwrap_or(SimTime::ZERO)
+    }
+
+    fn learn(&mut self, demand: u32, length: SimDuration, at: SimTime) {
+        let known = self.earliest.entry(demand).or_default();
+        let is_less = |(_, known): (&SimDuration, &SimTime)| *known <= at;
+        while let Some(length) = known.range(length..).next().filter(|entry| is_less(*entry)).map(|(length, _)| *length)
+        {
+            known.remove(&length);
+        }
+        known.insert(length, at);
+    }
+}
+
+/// A demand of which a replica might start now.
+struct Hope {
+    demand: u32,
+    /// For each node with room for it now, until when the node has room, and for how many tasks.
+    rooms: BTreeMap<NodeId, (SimTime, u32)>,
+    /// No replica that ends later starts now.
+    until: SimTime,
+    /// Nor does any replica of at least this length: one that asks for no more, and is no longer, did not start.
+    refused: Option<SimDuration>,
+    /// The next replica in the queue that might start.
+    next: Option<Waiting>,
+}
+
+/// What a search for room is about.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    demand: &'a Demand,
+    outlook: &'a Outlook,
+    length: SimDuration,
+}
+
+fn end(from: SimTime, length: SimDuration) -> SimTime {
+    from.saturating_add(length.max(MOMENT))
+}
+
+/// By demand: whether nodes of each shape may ever hold a task.
+pub(super) type Doing = BTreeMap<u32, Vec<bool>>;
+
+fn meet(one: &[bool], other: &[bool]) -> bool {
+    one.iter().zip(other).any(|(one, other)| *one && *other)
+}
+
+/// Adds all shapes that are connected with these by demands that may use several shapes.
+fn spread(shapes: &mut [bool], demands: &[u32], doing: &Doing) {
+    loop {
+        let mut grew = false;
+        for own in demands.iter().map(|demand| &doing[demand]) {
+            if !meet(own, shapes) {
+                continue;
+            }
+            for (shape, own) in shapes.iter_mut().zip(own) {
+                grew |= *own && !*shape;
+                *shape |= *own;
+            }
+        }
+        if !grew {
+            return;
+        }
+    }
+}
+
+impl Queue {
+    /// Whether single nodes and lengths decide everything: the order does not move with time, no waiting demand finds
+    /// its place in another way, and a node with less on it never has less room.
+    pub(super) fn can_plan(&self, core: &Core, kept: &Backfilling) -> bool {
+        let is_by_node = |number: u32| {
+            let demand = &core.demands[number as usize].demand;
+            is_by_node(&core.profile.scheduler, demand)
+        };
+        let has_pools = core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
+        !self.queue.moves() && !has_pools && kept.shelves.demands().all(is_by_node)
+    }
+}
+
+impl Hope {
+    /// The latest time until which this many tasks have room.
+    fn longest(&self, tasks: u32) -> SimTime {
+        let mut rooms: SmallVec<[(SimTime, u32); 16]> = self.rooms.values().copied().collect();
+        rooms.sort_unstable_by_key(|(until, _)| Reverse(*until));
+        let mut left = tasks;
+        for (until, room) in rooms {
+            left = left.saturating_sub(room);
+            if left == 0 {
+                return until;
+            }
+        }
+        SimTime::ZERO
+    }
+}
+
+impl Backfilling {
+    /// What a node holds, with beginnings and ends: what runs, and what is reserved.
+    fn spans(&self, node: NodeId, now: SimTime) -> impl Iterator<Item = (SimTime, SimTime, &Part)> + Clone {
+        let soon = now.saturating_add(MOMENT);
+        let held = self.calendar.held_on(node).map(move |held| (now, held.until.max(soon), &held.part));
+        held.chain(self.bookings.on(node).iter().map(|booking| (booking.from, booking.until, &booking.part)))
+    }
+
+    /// When and where something ends, from this time on, in order. Two equal ends are listed once or twice.
+    fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
+        let mut held = self.calendar.ends_from(from).peekable();
+        let mut reservations = self.bookings.ends.range((from, NodeId::new(0))..).copied().peekable();
+        std::iter::from_fn(move || match (held.peek(), reservations.peek()) {
+            (Some(one), Some(other)) if one == other => {
+                reservations.next();
+                held.next()
+            }
+            (Some(one), Some(other)) if one < other => held.next(),
+            (_, Some(_)) => reservations.next(),
+            (_, None) => held.next(),
+        })
+    }
+
+    /// When a node next holds less than at `at`, or when something more would begin within this length.
+    fn next_change(&self, node: NodeId, (now, at): (SimTime, SimTime), length: SimDuration) -> Option<SimTime> {
+        let until = end(at, length);
+        let times = self.spans(node, now).flat_map(|(begins, ends, _)| {
+            let comes = (begins >= until).then(|| at.saturating_add(begins.since(until)).saturating_add(MOMENT));
+            let goes = (ends > at && ends < SimTime::MAX).then_some(ends);
+            [comes, goes]
+        });
+        times.flatten().min()
+    }
+}
+
+/// The replicas that start now, with their places, in the order of the queue. `plain` is what the plain
+/// computation reserves.
+pub(in crate::queue) fn plan_reservations(
+    core: &mut Core,
+    kept: &mut Backfilling,
+    plain: Option<&[Planned]>,
+) -> Vec<Planned> {
+    let mut starts = Vec::new();
+    update_calendar(core, &mut kept.calendar);
+    let demands: Vec<u32> = kept.shelves.demands().collect();
+    for demand in demands.iter().chain(&kept.since.disturbed) {
+        learn_doing(core, &mut kept.doing, *demand);
+    }
+    let hopes = hopes(core, kept, &demands);
+    if !hopes.is_empty() {
+        starts = plan_for(core, kept, &demands, hopes, plain);
+    }
+    if let Some(plain) = plain {
+        let starts: Vec<_> = starts.iter().map(|start: &Planned| start.replica).collect();
+        let starts_plainly = plain.iter().filter(|planned| planned.from == core.now);
+        let starts_plainly: Vec<_> = starts_plainly.map(|planned| planned.replica).collect();
+        assert_eq!(starts, starts_plainly, "others start than by the plain computation");
+    }
+    starts
+}
+
+fn learn_doing(core: &Core, doing: &mut Doing, number: u32) {
+    let own = doing.entry(number).or_default();
+    if own.len() < core.fleet.shapes().len() {
+        let (options, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
+        own.extend(core.fleet.shapes()[own.len()..].iter().map(|group| may_ever_do(options, demand, group)));
+    }
+}
+
+/// The demands of which a replica may start now, each with the position in the queue to begin at.
+fn hopes(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u32, Position> {
+    let mut changed = vec![false; core.fleet.shapes().len()];
+    let calendar = &kept.calendar;
+    let of_nodes = core.fleet.changed_nodes(kept.since.read).chain(calendar.overdue(core.now));
+    of_nodes.chain(calendar.floating.iter().copied()).for_each(|node| changed[core.fleet.shape_index(node)] = true);
+    for demand in &kept.since.disturbed {
+        changed.iter_mut().zip(&kept.doing[demand]).for_each(|(changed, own)| *changed |= own);
+    }
+    spread(&mut changed, demands, &kept.doing);
+    let mut hopes = BTreeMap::new();
+    for (demand, key) in std::mem::take(&mut kept.since.came_last) {
+        if demands.binary_search(&demand).is_ok() {
+            hopes.entry(demand).or_insert(Position::At(key));
+        }
+    }
+    let meets = |demand: &&u32| meet(&kept.doing[*demand], &changed);
+    hopes.extend(demands.iter().filter(meets).map(|demand| (*demand, Position::Start)));
+    hopes.retain(|demand, from| {
+        let first = kept.shelves.of(*demand).first(*from, ENDLESS);
+        first.is_some_and(|first| fits_now_kept(core, kept, first.key.replica()).is_some())
+    });
+    hopes
+}
+
+/// Reserves in the order of the queue for as long as a replica may start.
+fn plan_for(
+    core: &mut Core,
+    kept: &mut Backfilling,
+    demands: &[u32],
+    hopes: BTreeMap<u32, Position>,
+    plain: Option<&[Planned]>,
+) -> Vec<Planned> {
+    let mut shapes = vec![false; core.fleet.shapes().len()];
+    for demand in hopes.keys() {
+        shapes.iter_mut().zip(&kept.doing[demand]).for_each(|(shape, own)| *shape |= *own);
+    }
+    spread(&mut shapes, demands, &kept.doing);
+    let concerned: Vec<u32> = demands.iter().filter(|demand| meet(&kept.doing[*demand], &shapes)).copied().collect();
+    look_ahead(core, kept, concerned.iter().copied());
+    kept.bookings.begin(core.fleet.len());
+    compare(core, kept, &concerned);
+    let soon = core.now.saturating_add(MOMENT);
+    kept.bookings.ends.extend(kept.calendar.overdue(core.now).map(|node| (soon, node)));
+    let first = |demand: &u32| {
+        let first = kept.shelves.of(*demand).first(Position::Start, ENDLESS)?;
+        Some(Reverse((first.key, *demand, first.length)))
+    };
+    let mut line: BinaryHeap<_> = concerned.iter().filter_map(first).collect();
+    let mut hopes: Vec<Hope> = hopes.into_iter().map(|(demand, from)| hope(core, kept, demand, from)).collect();
+    let mut starts = Vec::new();
+    while hopes.iter().any(|hope| hope.next.is_some()) {
+        let Some(Reverse((key, demand, length))) = line.pop() else { break };
+        let shelf = kept.shelves.of(demand);
+        let next = shelf.first(Position::Behind(key), ENDLESS);
+        line.extend(next.map(|next| Reverse((next.key, demand, next.length))));
+        let index = key.replica();
+        let found = gap(core, kept, index, demand, length);
+        if let Some(plain) = plain {
+            let own = plain.iter().find(|planned| planned.replica == index);
+            let own = own.map(|planned| (planned.from, planned.candidate.clone()));
+            assert_eq!(found, own, "what is reserved is not what is computed");
+        }
+        let is_seen = found.as_ref().is_some_and(|(from, _)| *from == core.now) && core.is_watched(index);
+        let sees = is_seen.then(|| fleet_beside(core, kept, (core.now, end(core.now, length))));
+        kept.bookings.learn(demand, length, found.as_ref().map_or(SimTime::MAX, |(from, _)| *from));
+        if let Some((from, candidate)) = &found {
+            kept.bookings.book(*from, end(*from, length), &candidate.placement);
+            let touched = || candidate.placement.claims().iter().map(|claim| claim.node);
+            hopes.iter_mut().for_each(|hope| dim(core, kept, hope, touched()));
+        }
+        if found.as_ref().is_none_or(|(from, _)| *from > core.now) {
+            hopes.iter_mut().for_each(|hope| refuse(core, kept, hope, demand, length));
+        }
+        let own = hopes.iter_mut().find(|hope| hope.demand == demand);
+        if let Some(hope) = own.filter(|hope| hope.next.is_some_and(|next| next.key <= key)) {
+            hope.next = next_hope(core, kept, hope, Position::Behind(key));
+        }
+        let start = found.filter(|(from, _)| *from == core.now);
+        starts.extend(start.map(|(from, candidate)| Planned { replica: index, from, candidate, sees }));
+    }
+    starts
+}
+
+/// Finds which of these demands ask for no more than which others, if they are few.
+fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
+    kept.bookings.no_more.clear();
+    if kept.compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
+        kept.compared.clear();
+    }
+    for demand in demands {
+        let mut asks_no_more = |other: &u32| {
+            *other == *demand
+                || (demands.len() <= MOST_COMPARED
+                    && *kept.compared.entry((*other, *demand)).or_insert_with(|| {
+                        let [one, other] = [other, demand].map(|number| &core.demands[*number as usize].demand);
+                        asks_no_more(one, other)
+                    }))
+        };
+        let own = demands.iter().copied().filter(|other| asks_no_more(other)).collect();
+        kept.bookings.no_more.insert(*demand, own);
+    }
+}
+
+/// What is left of the fleet beside all that is held at some time in this span.
+fn fleet_beside(core: &Core, kept: &Backfilling, (from, until): (SimTime, SimTime)) -> Fleet {
+    let mut fleet = core.fleet.clone();
+    let mut claims = SmallVec::new();
+    for (node, _) in core.fleet.iter() {
+        kept.calendar.held_on(node).for_each(|held| fleet.release(held.claim()));
+        let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
+        claims.extend(most_of_node(spans.map(|(begins, ends, part)| (begins, ends, part.claim())).collect(), from));
+    }
+    fleet.take(&Placement::new(claims));
+    fleet
+}
+
+fn hope(core: &Core, kept: &Backfilling, demand: u32, from: Position) -> Hope {
+    let tasks = core.demands[demand as usize].demand.tasks;
+    let outlook = &kept.outlooks[&demand];
+    let rooms = outlook.open.iter().map(|node| (*node, (SimTime::MAX, outlook.room_now(*node)))).collect();
+    let mut hope = Hope { demand, rooms, until: SimTime::MAX, refused: None, next: None };
+    hope.until = hope.longest(tasks);
+    hope.next = next_hope(core, kept, &hope, from);
+    hope
+}
+
+/// The next replica from this position on that is no longer than what is free.
+fn next_hope(core: &Core, kept: &Backfilling, hope: &Hope, from: Position) -> Option<Waiting> {
+    let free = match hope.until {
+        SimTime::MAX => ENDLESS,
+        until => until.checked_since(core.now).filter(|most| !most.is_zero())?,
+    };
+    let shorter =
+        hope.refused.map_or(Some(ENDLESS), |refused| (!refused.is_zero()).then(|| refused.saturating_sub(MOMENT)));
+    kept.shelves.of(hope.demand).first(from, free.min(shorter?))
+}
+
+/// Takes in that a replica of this demand and length does not start now.
+pub(in crate::queue) fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length: SimDuration) {
+    let Some(next) = hope.next else { return };
+    let is_news = hope.refused.is_none_or(|refused| length < refused);
+    if is_news && kept.bookings.no_more[&hope.demand].contains(&demand) {
+        hope.refused = Some(length);
+        if next.length >= length {
+            hope.next = next_hope(core, kept, hope, Position::At(next.key));
+        }
+    }
+}
+
+/// Takes in what was reserved on these nodes.
+fn dim(core: &Core, kept: &Backfilling, hope: &mut Hope, touched: impl Iterator<Item = NodeId>) {
+    let Some(next) = hope.next else { return };
+    let demand = &core.demands[hope.demand as usize].demand;
+    let mut is_dimmed = false;
+    for node in touched {
+        let Some((until, _)) = hope.rooms.get_mut(&node) else { continue };
+        is_dimmed = true;
+        let free_until = free_until(core, kept, hope.demand, node);
+        match free_until > core.now {
+            true => *until = free_until,
+            false => drop(hope.rooms.remove(&node)),
+        }
+    }
+    if is_dimmed {
+        hope.until = hope.longest(demand.tasks);
+        hope.next = next_hope(core, kept, hope, Position::At(next.key));
+    }
+}
+
+/// Until when a node has room for a task from now on; now, if it has none.
+fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> SimTime {
+    let demand = &core.demands[number as usize].demand;
+    let asked = Asked { demand, outlook: &kept.outlooks[&number], length: MOMENT };
+    let mut begins: SmallVec<[SimTime; 16]> = kept.bookings.on(node).iter().map(|booking| booking.from).collect();
+    begins.sort_unstable();
+    begins.dedup();
+    for from in begins {
+        if room_in(core, kept, asked, node, (core.now, from.saturating_add(MOMENT))).is_none() {
+            return from;
+        }
+    }
+    SimTime::MAX
+}
+
+/// The first time from now on at which it fits for this long beside what runs and what is reserved, and where.
+fn gap(
+    core: &Core,
+    kept: &Backfilling,
+    index: ReplicaIndex,
+    number: u32,
+    length: SimDuration,
+) -> Option<(SimTime, Candidate)> {
+    let demand = &core.demands[number as usize].demand;
+    let outlook = &kept.outlooks[&number];
+    let asked = Asked { demand, outlook, length };
+    let earliest = kept.bookings.earliest(number, length);
+    if earliest == SimTime::MAX {
+        return None;
+    }
+    if earliest <= core.now && outlook.fits_now(demand.tasks) {
+        let nodes: Vec<_> = with_room(core, kept, asked, core.now, outlook.open.iter().copied()).collect();
+        if let Some(candidate) = choose(core, index, demand, nodes) {
+            return Some((core.now, candidate));
+        }
+    }
+    let soon = core.now.saturating_add(MOMENT);
+    let of_what_runs =
+        if outlook.fits_now(demand.tasks) { soon } else { outlook.fits_at(demand.tasks, &kept.calendar)? };
+    let from = earliest.max(of_what_runs).max(soon);
+    match demand.tasks {
+        1 => gap_on_one(core, kept, asked, index, from),
+        _ => gap_on_several(core, kept, asked, index, from),
+    }
+}
+
+/// The gap for one task: on a node, when something on it ends.
+fn gap_on_one(
+    core: &Core,
+    kept: &Backfilling,
+    asked: Asked,
+    index: ReplicaIndex,
+    from: SimTime,
+) -> Option<(SimTime, Candidate)> {
+    let is_first_best = core.profile.scheduler.scorers.is_empty();
+    let mut ends = kept.ends_from(from).peekable();
+    let mut nodes: Vec<(NodeId, NodeStatus)> = Vec::new();
+    while let Some((at, node)) = ends.next() {
+        if !is_first_best || nodes.is_empty() {
+            nodes.extend(with_room(core, kept, asked, at, [node]).map(|(node, status, _)| (node, status)));
+        }
+        let is_last = ends.peek().is_none_or(|(next, _)| *next > at);
+        if is_last && !nodes.is_empty() {
+            let candidate = decide_on(core, index, asked.demand, &nodes).expect("a node has room");
+            return Some((at, candidate));
+        }
+    }
+    None
+}
+
+/// The gap for several tasks: when enough nodes have room. Each node is looked at only when what it holds begins
+/// or ends.
+fn gap_on_several(
+    core: &Core,
+    kept: &Backfilling,
+    asked: Asked,
+    index: ReplicaIndex,
+    from: SimTime,
+) -> Option<(SimTime, Candidate)> {
+    let (mut at, _) = kept.ends_from(from).next()?;
+    let mut rooms = vec![0_u32; core.fleet.len()];
+    let mut room: u64 = 0;
+    let mut due: BinaryHeap<Reverse<(SimTime, NodeId)>> = BinaryHeap::new();
+    let is_one = |node: &NodeId| asked.outlook.may_do[core.fleet.shape_index(*node)];
+    due.extend(core.fleet.iter().map(|(node, _)| node).filter(is_one).map(|node| Reverse((at, node))));
+    while let Some(Reverse((next, _))) = due.peek() {
+        at = *next;
+        while let Some(Reverse((_, node))) = due.peek().copied().filter(|Reverse((when, _))| *when == at) {
+            due.pop();
+            let found = room_in(core, kept, asked, node, (at, end(at, asked.length))).map_or(0, |(_, room)| room);
+            let before = std::mem::replace(&mut rooms[node.index()], found);
+            room = room + u64::from(found) - u64::from(before);
+            due.extend(kept.next_change(node, (core.now, at), asked.length).map(|when| Reverse((when, node))));
+        }
+        if room >= u64::from(asked.demand.tasks) {
+            let open = rooms.iter().enumerate().filter(|(_, room)| **room > 0).map(|(node, _)| NodeId::new(node));
+            let nodes = with_room(core, kept, asked, at, open.collect::<Vec<_>>()).collect();
+            return choose(core, index, asked.demand, nodes).map(|candidate| (at, candidate));
+        }
+    }
+    None
+}
+
+/// The best of these nodes, if they have room for all tasks together.
+fn choose(
+    core: &Core,
+    index: ReplicaIndex,
+    demand: &Demand,
+    nodes: Vec<(NodeId, NodeStatus, u32)>,
+) -> Option<Candidate> {
+    let room: u64 = nodes.iter().map(|(.., room)| u64::from(*room)).sum();
+    let nodes: Vec<_> = nodes.into_iter().map(|(node, status, _)| (node, status)).collect();
+    (room >= u64::from(demand.tasks)).then(|| decide_on(core, index, demand, &nodes)).flatten()
+}
+
+fn decide_on(core: &Core, index: ReplicaIndex, demand: &Demand, nodes: &[(NodeId, NodeStatus)]) -> Option<Candidate> {
+    let context = core.context(core.replicas[index as usize].run());
+    decide_among(&core.profile.scheduler, demand, context, &core.fleet, nodes)
+}
+
+/// Those of the nodes that have room from this time on for as long as is asked.
+fn with_room<'a>(
+    core: &'a Core,
+    kept: &'a Backfilling,
+    asked: Asked<'a>,
+    from: SimTime,
+    nodes: impl IntoIterator<Item = NodeId> + 'a,
+) -> impl Iterator<Item = (NodeId, NodeStatus, u32)> + 'a {
+    let within = (from, end(from, asked.length));
+    nodes.into_iter().filter_map(move |node| {
+        let (status, room) = room_in(core, kept, asked, node, within)?;
+        Some((node, status, room))
+    })
+}
+
+/// The status of a node if all that it holds at some time in this span is taken, and how many tasks it has room
+/// for beside that; `None` if it has room for none.
+fn room_in(
+    core: &Core,
+    kept: &Backfilling,
+    asked: Asked,
+    node: NodeId,
+    (from, until): (SimTime, SimTime),
+) -> Option<(NodeStatus, u32)> {
+    if !asked.outlook.may_do[core.fleet.shape_index(node)] {
+        return None;
+    }
+    let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
+    // With too few GPUs that nobody holds, no task fits, whatever else is free.
+    let needed = asked.demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count);
+    let taken = spans.clone().fold(0, |taken: u64, (_, _, part)| taken | part.gpus);
+    if core.fleet.node(node).status.gpus.len() as u32 - taken.count_ones() < needed {
+        return None;
+    }
+    let spans: SmallVec<[Span; 16]> = spans.map(|(begins, ends, part)| (begins, ends, part.claim())).collect();
+    let mut status = kept.calendar.empty(node).clone();
+    if let Some(claim) = most_of_node(spans, from) {
+        core.fleet.with_claim(&mut status, &claim);
+    }
+    let room = room_of(&core.profile.scheduler, asked.demand, &core.fleet, node, &status);
+    (room > 0).then_some((status, room))
+}

@@ -1,0 +1,295 @@
+//! The queue: replicas wait in an order, and passes over it place them.
+//!
+//! ```text
+//!   submitted ──> to be analysed ──> waiting ──a pass──> placed
+//!                                      ^ │
+//!                                      │ └── refused: told why
+//!                                      └──── the next attempt
+//! ```
+//!
+//! Its parts: what triggers a pass ([`passes`]), who waits ([`waiting`]), a decision about one of them ([`placing`]),
+//! backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]), attained service ([`attained`]), and decisions
+//! of a scheduler outside ([`outside`]).
+
+mod attained;
+mod backfill;
+mod outside;
+mod passes;
+mod placing;
+mod preempting;
+mod slots;
+mod waiting;
+
+use crate::queue::attained::await_next_level;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::attempts::Attempts;
+use super::clocks::Clocks;
+use super::core::Core;
+use super::core::store::{Replica, ReplicaIndex, Wait};
+use super::core::timer::Timer;
+use super::flow::{Due, Flow};
+use super::pass::PassState;
+use attained::Turns;
+use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_ids::RunId;
+use dryrack_scheduler::{Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
+use dryrack_units::SimTime;
+use placing::Deciding;
+
+pub(crate) struct Queue {
+    queue: WaitQueue,
+    /// The lines of the queue by the queues that jobs name.
+    lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
+    turns: Turns,
+    /// The head of the queue, if its reservation is fixed once made.
+    picked: Option<backfill::Picked>,
+    /// State that backfilling keeps between passes.
+    backfilling: Option<Box<backfill::Backfilling>>,
+    /// Where each job will go for which others are being preempted, until their room is free.
+    nominations: preempting::Nominations,
+    preempting: preempting::Preempting,
+    /// Future reservations of each node, if they are made in time slots.
+    ahead: slots::Ahead,
+    /// Queued since the last pass, in that order. Each gets one event that says why it waits.
+    fresh: VecDeque<(u64, ReplicaIndex)>,
+    /// How many have been queued so far.
+    queued: u64,
+    /// Waiting to be analysed, first come first served.
+    analysis_queue: VecDeque<(ReplicaIndex, u64)>,
+    analysing: BTreeSet<RunId>,
+    deciding: Option<Deciding>,
+    analyse_pass: PassState,
+    place_pass: PassState,
+    backfill_pass: PassState,
+    /// Clocks of passes that take time.
+    clocks: Option<Clocks>,
+    /// The state that the last backfill pass has seen, so that an equal one is skipped.
+    backfilled: Option<(u64, u64, usize)>,
+}
+
+impl Queue {
+    pub(crate) fn new(core: &mut Core) -> Queue {
+        let (profile, seed) = (Arc::clone(&core.profile), core.seed);
+        let mut queue = Queue {
+            queue: WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order),
+            lines: HashMap::default(),
+            turns: Turns::default(),
+            picked: None,
+            backfilling: None,
+            nominations: preempting::Nominations::new(),
+            preempting: preempting::Preempting::default(),
+            ahead: slots::Ahead::default(),
+            fresh: VecDeque::new(),
+            queued: 0,
+            analysis_queue: VecDeque::new(),
+            analysing: BTreeSet::new(),
+            deciding: None,
+            analyse_pass: PassState::new(profile.passes.analyse, seed, "analyse pass"),
+            place_pass: PassState::new(profile.passes.place, seed, "place pass"),
+            backfill_pass: PassState::new(profile.passes.for_backfill(), seed, "backfill pass"),
+            clocks: Clocks::new(&profile.passes, profile.ticks.as_ref()),
+            backfilled: None,
+        };
+        queue.keep_backfilling(core);
+        queue
+    }
+}
+
+impl Flow for Queue {
+    fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
+        match core.replicas[index as usize].analysed {
+            true => self.enter_queue(core, index),
+            false => {
+                let replica = &mut core.replicas[index as usize];
+                replica.wait = Wait::Analysis;
+                self.analysis_queue.push_back((index, replica.version));
+            }
+        }
+    }
+
+    fn settle(&mut self, core: &mut Core) {
+        self.go_on_with_clocks(core);
+        self.run_analyse_pass(core);
+        self.run_place_pass(core);
+        self.run_backfill_pass(core);
+        self.tell_clocks();
+    }
+
+    fn next_due(&mut self, core: &mut Core) -> Option<Due> {
+        let due = [self.analyse_pass_due(core), self.place_pass_due(core), self.backfill_pass_due(core)];
+        due.into_iter().flatten().min()
+    }
+
+    fn check(&self, core: &Core) {
+        let (mut queued, mut fresh) = (0, 0);
+        for (index, replica) in core.replicas.iter() {
+            let index = index as ReplicaIndex;
+            let analysing = self.analysing.contains(&replica.run());
+            assert_eq!(analysing, replica.phase == Phase::Analysing, "{} is not what is analysed", replica.run());
+            queued += usize::from(replica.wait == Wait::Queue);
+            let is_fresh = replica.fresh.is_some_and(|turn| self.fresh.binary_search(&(turn, index)).is_ok());
+            assert_eq!(is_fresh, replica.fresh.is_some(), "{} is told what it was told", replica.run());
+            assert!(!is_fresh || replica.wait == Wait::Queue, "{} is to be told why it waits", replica.run());
+            fresh += usize::from(is_fresh);
+        }
+        assert_eq!(fresh, self.fresh.len(), "somebody is told twice why it waits");
+        assert_eq!(queued, self.queue.len(), "the queue holds who does not wait in it");
+        let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing;
+        let analysed = core.replicas.values().filter(is_analysed).count();
+        assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
+    }
+
+    /// Nobody waits that the queue would let pass and the fleet would hold.
+    fn check_nothing_waits_in_vain(&self, core: &Core) {
+        let heads: Vec<_> = match core.profile.scheduler.discipline {
+            Discipline::Strict | Discipline::Committed => self.queue.heads(core.now).map(|(key, _)| key).collect(),
+            Discipline::Skipping => self.queue.iter(core.now).collect(),
+        };
+        for key in heads {
+            let replica = &core.replicas[key.replica() as usize];
+            let (demand, context) = (core.demand_of(key.replica()), core.context(replica.run()));
+            let decision = decide_for(&core.profile.scheduler, demand, context, &core.fleet, Grouping::EachNode, 1);
+            assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
+            assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
+        }
+    }
+
+    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
+        self.analysing.remove(&run);
+        let replica = &core.replicas[index as usize];
+        match (fact, replica.phase) {
+            (Lifecycle::Analysed, Phase::Analysing) if replica.is_at(run) => {
+                core.replicas[index as usize].analysed = true;
+                self.enter(core, index, Phase::Pending, None);
+                self.queue_up(core, index);
+            }
+            (Lifecycle::AnalysisFailed, Phase::Analysing) if replica.is_at(run) => {
+                self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
+            }
+            _ => self.attempt_fact(core, index, run, fact),
+        }
+    }
+
+    /// Takes a replica out of everything that works on it. What is cancelled causes no more work.
+    fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let replica = &core.replicas[index as usize];
+        let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
+        match wait {
+            Wait::Queue => {
+                self.leave_queue(core, index, Wait::Nothing);
+                if core.is_decided_outside() {
+                    core.command(Command::Withdraw { run });
+                }
+            }
+            // The next version makes its commit void.
+            Wait::Decision => {
+                self.deciding = None;
+                self.forget_promise(core, index);
+            }
+            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff => {}
+        }
+        if phase == Phase::Analysing && self.analysing.remove(&run) {
+            core.command(Command::AbandonAnalysis { run });
+        }
+    }
+
+    fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, before: (Phase, SimTime)) {
+        let phase = core.replicas[index as usize].phase;
+        if phase == Phase::Running {
+            await_next_level(core, index);
+        }
+        if (before.0 == Phase::Stopping) != (phase == Phase::Stopping) {
+            self.note_stopping(core, index, phase);
+        }
+        self.note_phase(core, index, before);
+    }
+
+    fn finished(&mut self, index: ReplicaIndex) {
+        self.turns.forget(index);
+    }
+
+    fn fire(&mut self, core: &mut Core, timer: Timer) {
+        match timer {
+            Timer::CommitDue { .. } => self.commit_due(core),
+            Timer::NextLevel { replica, .. } => self.join_next_level(core, replica),
+            other => panic!("the queue sets no {other:?}"),
+        }
+    }
+
+    /// Lines are numbered in order of appearance.
+    fn line_of(&mut self, core: &Core, queue: Option<&Arc<str>>) -> u32 {
+        match core.profile.scheduler.lines {
+            Lines::One => 0,
+            Lines::EachQueue => {
+                let next = self.lines.len() as u32;
+                *self.lines.entry(queue.cloned()).or_insert(next)
+            }
+        }
+    }
+
+    fn decided(&mut self, core: &mut Core, run: RunId, placement: Option<&Placement>) {
+        self.decided_outside(core, run, placement);
+    }
+
+    fn caching_changed(&mut self, core: &mut Core) {
+        self.keep_backfilling(core);
+    }
+
+    fn reconfigured(&mut self, core: &mut Core) {
+        let waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
+        let profile = Arc::clone(&core.profile);
+        self.ahead = slots::Ahead::default();
+        self.preempting.begin_anew();
+        self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
+        self.analyse_pass.follow(profile.passes.analyse);
+        self.place_pass.follow(profile.passes.place);
+        self.backfill_pass.follow(profile.passes.for_backfill());
+        self.clocks = Clocks::new(&profile.passes, profile.ticks.as_ref());
+        self.backfilled = None;
+        self.keep_backfilling(core);
+        self.picked = None;
+        self.lines.clear();
+        for job in core.jobs.numbers() {
+            let queue = core.jobs[job].spec.queue.clone();
+            core.jobs[job].line = self.line_of(core, queue.as_ref());
+        }
+        self.nominations.clear();
+        for index in core.replicas.numbers() {
+            if core.replicas[index].phase != Phase::Ended {
+                core.replicas[index].key = self.key_of(core, index as ReplicaIndex);
+            }
+        }
+        for index in waiting {
+            self.forget_fresh(core, index);
+            self.enter_queue(core, index);
+        }
+    }
+
+    fn left_to(&self, core: &Core, index: ReplicaIndex) -> Option<Fleet> {
+        let waits = core.replicas[index as usize].wait == Wait::Queue;
+        if waits { self.left_beside_nominations(core, index) } else { None }
+    }
+
+    fn analysed_before(&self, core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+        let is_it = |(other, version): &(ReplicaIndex, u64)| {
+            let replica = &core.replicas[index as usize];
+            *other == index && replica.wait == Wait::Analysis && replica.version == *version
+        };
+        let place = self.analysis_queue.iter().position(is_it)?;
+        let before = self.analysis_queue.iter().take(place);
+        let run_of = |(other, _): &(ReplicaIndex, u64)| core.replicas[*other as usize].run();
+        Some((self.analysing.iter().copied().collect(), before.map(run_of).collect()))
+    }
+
+    fn lets_records_go(&self) -> bool {
+        true
+    }
+
+    /// Entries of the analysis queue refer to replicas by index, even to replicas that have ended since.
+    fn names_ended(&self) -> bool {
+        !self.analysis_queue.is_empty()
+    }
+}

@@ -1,0 +1,300 @@
+//! Passes: what runs when. Passes are triggered by events, by a period, or by a period for each replica. They work in
+//! bounded batches.
+
+use crate::attempts::Attempts;
+use crate::clocks::Which;
+use crate::core::Core;
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::profile::{PassOptions, Trigger};
+use crate::queue::Queue;
+use dryrack_event::{Command, Event, Histogram, Phase, Reason, Refusal};
+use dryrack_rng::Stream;
+use dryrack_scheduler::{Discipline, QueueKey};
+use dryrack_units::{SimDuration, SimTime};
+
+impl Queue {
+    pub(super) fn analyse_pass_due(&self, core: &Core) -> Option<(SimTime, &'static str)> {
+        if self.analysis_queue.is_empty() || !self.analysis_has_room(core) {
+            return None;
+        }
+        if self.analyse_pass.cut_short {
+            return Some((core.now, "the rest of a batch"));
+        }
+        match core.profile.passes.analyse.trigger {
+            Trigger::Event | Trigger::Outside => None,
+            Trigger::Every(period) => Some((self.analyse_pass.next_tick(period, core.now), "an analyse pass")),
+            Trigger::EachAfter(_) => {
+                let due = self.analysis_queue.iter().map(|(index, _)| core.replicas[*index as usize].due).min()?;
+                Some((due.max(core.now), "a replica to be analysed"))
+            }
+        }
+    }
+
+    /// When the place pass is due. A pass that could only repeat its refusals is not due, because it would change
+    /// nothing. An order that moves with time is taken as it was at the last settle.
+    pub(super) fn place_pass_due(&mut self, core: &mut Core) -> Option<(SimTime, &'static str)> {
+        if self.queue.is_empty() || self.deciding.is_some() {
+            return None;
+        }
+        if self.place_pass.cut_short || self.place_pass.interrupted_after.is_some() {
+            return Some((core.now, "the rest of a batch"));
+        }
+        match core.profile.passes.place.trigger {
+            Trigger::Event | Trigger::Outside => None,
+            Trigger::Every(period) => {
+                let has_work =
+                    !self.fresh.is_empty() || self.queue.next(core.fleet.growth(), core.settled_at).is_some();
+                has_work.then(|| (self.place_tick(core, period), "a place pass"))
+            }
+            Trigger::EachAfter(period) => {
+                let waiting = self.worth_a_look(core);
+                let due = waiting.into_iter().map(|key| self.catch_up(core, key.replica(), period)).min()?;
+                Some((due, "a replica to be placed"))
+            }
+        }
+    }
+
+    fn place_tick(&self, core: &Core, period: SimDuration) -> SimTime {
+        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(Which::Place));
+        of_clock.unwrap_or_else(|| self.place_pass.next_tick(period, core.now))
+    }
+
+    fn backfill_tick(&self, core: &Core, period: SimDuration) -> SimTime {
+        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(Which::Backfill));
+        of_clock.unwrap_or_else(|| self.backfill_pass.next_tick(period, core.now))
+    }
+
+    /// Advances the clocks to this instant. Ticks in the meantime changed nothing, but took their time.
+    pub(super) fn go_on_with_clocks(&mut self, core: &mut Core) {
+        let (now, waiting) = (core.now, self.queue.len());
+        if let Some(clocks) = &mut self.clocks {
+            clocks.go_on(now);
+            clocks.are_waiting(waiting);
+        }
+    }
+
+    pub(super) fn tell_clocks(&mut self) {
+        let waiting = self.queue.len();
+        self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
+    }
+
+    /// Replicas that were not refused since the fleet last grew, or were not told yet why they wait.
+    fn worth_a_look(&self, core: &Core) -> Vec<QueueKey> {
+        let growth = core.fleet.growth();
+        let is_open = |key: &QueueKey| {
+            let index = key.replica();
+            !self.queue.is_refused(core.replicas[index as usize].demand, growth)
+                || core.replicas[index as usize].fresh.is_some()
+        };
+        self.queue.iter(core.now).filter(is_open).collect()
+    }
+
+    /// When a replica is due next. The looks it had in the meantime could not have changed anything, so they are
+    /// skipped.
+    fn catch_up(&mut self, core: &mut Core, index: ReplicaIndex, period: SimDuration) -> SimTime {
+        while core.replicas[index as usize].due < core.now {
+            let jitter = self.jitter_of(core, index);
+            let replica = &mut core.replicas[index as usize];
+            replica.due = replica.due.saturating_add(period).saturating_add(jitter);
+        }
+        core.replicas[index as usize].due
+    }
+
+    fn jitter_of(&mut self, core: &mut Core, index: ReplicaIndex) -> SimDuration {
+        let longest = core.profile.passes.place.jitter;
+        if longest.is_zero() {
+            return SimDuration::ZERO;
+        }
+        let replica = &mut core.replicas[index as usize];
+        replica.processed += 1;
+        let seed = self.place_pass.seed.wrapping_add(u64::from(replica.processed));
+        Stream::new(seed, "place pass of a replica", u64::from(index)).duration(SimDuration::ZERO, longest)
+    }
+
+    fn analysis_has_room(&self, core: &Core) -> bool {
+        self.analysing.len() < core.profile.analysis.concurrency as usize
+    }
+
+    pub(super) fn run_analyse_pass(&mut self, core: &mut Core) {
+        let options = core.profile.passes.analyse;
+        self.drop_stale_analyses(core);
+        if self.analysis_queue.is_empty() || !is_due(core, self.analyse_pass_due(core), options) {
+            return;
+        }
+        (self.analyse_pass.last, self.analyse_pass.cut_short) = (Some(core.now), false);
+        let mut looked_at = 0;
+        while self.analysis_has_room(core) {
+            if self.analysis_queue.is_empty() {
+                return;
+            }
+            if options.batch.is_some_and(|batch| looked_at >= batch) {
+                self.analyse_pass.cut_short = options.trigger == Trigger::Event;
+                return;
+            }
+            let Some((index, _)) = self.analysis_queue.pop_front() else { return };
+            looked_at += 1;
+            self.enter(core, index, Phase::Analysing, None);
+            let run = core.replicas[index as usize].run();
+            self.analysing.insert(run);
+            core.emit(Event::AnalysisStarted { run });
+            core.command(Command::Analyse { run });
+            self.drop_stale_analyses(core);
+        }
+    }
+
+    /// Drops the first entries whose replica has ended or moved on since. What is cancelled causes no more work.
+    fn drop_stale_analyses(&mut self, core: &mut Core) {
+        while let Some((index, version)) = self.analysis_queue.front() {
+            let replica = &core.replicas[*index as usize];
+            if replica.wait == Wait::Analysis && replica.version == *version {
+                return;
+            }
+            self.analysis_queue.pop_front();
+        }
+    }
+
+    pub(super) fn run_place_pass(&mut self, core: &mut Core) {
+        let options = core.profile.passes.place;
+        if self.queue.is_empty() {
+            // With nobody left, the pass is over, unless the last replica is still being decided about.
+            if self.deciding.is_none() {
+                self.place_pass.interrupted_after = None;
+            }
+            return;
+        }
+        if core.is_decided_outside() {
+            return self.tell_who_decides(core);
+        }
+        let due = self.place_pass_due(core);
+        if self.deciding.is_some() || !is_due(core, due, options) {
+            return;
+        }
+        // A pass that goes on began at its own tick, and does not count as the tick of this instant.
+        if self.place_pass.interrupted_after.is_none() {
+            self.place_pass.last = Some(core.now);
+            self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Place, core.now));
+        }
+        self.place_pass.cut_short = false;
+        match options.trigger {
+            Trigger::EachAfter(period) => self.place_each(core, period),
+            Trigger::Event | Trigger::Outside | Trigger::Every(_) => self.place_in_order(core, options),
+        }
+        if self.deciding.is_none() && !self.place_pass.cut_short {
+            self.tell_why_they_wait(core);
+        }
+    }
+
+    fn place_in_order(&mut self, core: &mut Core, options: PassOptions) {
+        self.charge_users(core);
+        self.preempt(core);
+        let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
+        loop {
+            while let Some((key, _)) = self.queue.next(core.fleet.growth(), core.now) {
+                if options.batch.is_some_and(|batch| looked_at >= batch) {
+                    self.place_pass.cut_short = options.trigger == Trigger::Event;
+                    return;
+                }
+                looked_at += 1;
+                self.consider(core, key.replica());
+                if self.deciding.is_some() {
+                    self.place_pass.interrupted_after = Some(looked_at);
+                    return;
+                }
+            }
+            if !self.preempt(core) {
+                break;
+            }
+        }
+        if core.profile.passes.backfill.is_none() {
+            self.backfill(core);
+        }
+    }
+
+    /// What a backfill pass depends on: the fleet's growth, how many have been queued so far, and how many still
+    /// wait.
+    fn seen_by_backfill(&self, core: &Core) -> (u64, u64, usize) {
+        (core.fleet.growth(), self.queued, self.queue.len())
+    }
+
+    /// When the backfill pass is due. A pass that could only repeat the last one is not due.
+    pub(super) fn backfill_pass_due(&self, core: &Core) -> Option<(SimTime, &'static str)> {
+        let options = core.profile.passes.backfill?;
+        if self.queue.is_empty() || self.deciding.is_some() || self.backfilled == Some(self.seen_by_backfill(core)) {
+            return None;
+        }
+        match options.trigger {
+            Trigger::Event | Trigger::EachAfter(_) | Trigger::Outside => None,
+            Trigger::Every(period) => Some((self.backfill_tick(core, period), "a backfill pass")),
+        }
+    }
+
+    pub(super) fn run_backfill_pass(&mut self, core: &mut Core) {
+        let Some(options) = core.profile.passes.backfill else { return };
+        if self.queue.is_empty() || self.deciding.is_some() || !is_due(core, self.backfill_pass_due(core), options) {
+            return;
+        }
+        self.backfill_pass.ran(core.now);
+        self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Backfill, core.now));
+        // Taken before the pass, because a replica that starts leaves others to look at.
+        self.backfilled = Some(self.seen_by_backfill(core));
+        self.charge_users(core);
+        self.backfill(core);
+    }
+
+    fn charge_users(&mut self, core: &mut Core) {
+        if let Some(shares) = &mut core.shares {
+            self.queue.charge(shares.charged(core.now));
+        }
+    }
+
+    /// Looks at each replica that is due: by priority, then the least recently processed first.
+    fn place_each(&mut self, core: &mut Core, period: SimDuration) {
+        let mut due = self.worth_a_look(core);
+        due.retain(|key| core.replicas[key.replica() as usize].due <= core.now);
+        due.sort_by_key(|key| (key.priority(), core.replicas[key.replica() as usize].due, *key));
+        for key in due {
+            let index = key.replica();
+            if core.replicas[index as usize].wait != Wait::Queue {
+                continue;
+            }
+            let jitter = self.jitter_of(core, index);
+            core.replicas[index as usize].due = core.now.saturating_add(period).saturating_add(jitter);
+            self.consider(core, index);
+            if self.deciding.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Tells each replica that queued up since the last pass and still waits why it waits, once.
+    fn tell_why_they_wait(&mut self, core: &mut Core) {
+        while let Some((_, index)) = self.fresh.pop_front() {
+            let replica = &mut core.replicas[index as usize];
+            replica.fresh = None;
+            let demand = &core.demands[replica.demand as usize];
+            let judged = self.queue.is_refused(replica.demand, core.fleet.growth());
+            let behind = core.profile.scheduler.discipline != Discipline::Skipping
+                && self.queue.is_behind(replica.key, core.now);
+            let held = match (&demand.held, judged && !behind) {
+                (Some(held), true) => held.clone(),
+                _ => (Refusal::Unfit, Histogram::of(Reason::QueueOrder, core.fleet.len() as u32)),
+            };
+            core.hold(index, held);
+        }
+        // A replica that has become the head of a strict line without being judged now waits for its own reasons.
+        for (head, demand) in self.queue.restless_heads(core.now) {
+            if self.queue.is_refused(demand, core.fleet.growth())
+                && let Some(held) = core.demands[demand as usize].held.clone()
+            {
+                core.hold(head.replica(), held);
+            }
+        }
+    }
+}
+
+fn is_due(core: &Core, due: Option<(SimTime, &'static str)>, options: PassOptions) -> bool {
+    match options.trigger {
+        Trigger::Event | Trigger::Outside => true,
+        Trigger::Every(_) | Trigger::EachAfter(_) => due.is_some_and(|(at, _)| at <= core.now),
+    }
+}

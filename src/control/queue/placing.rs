@@ -1,0 +1,123 @@
+//! Looking at one replica of the queue: the decision, its commit, and what follows a refusal.
+
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::core::store::{Replica, ReplicaIndex, Wait};
+use crate::core::timer::Timer;
+use crate::flow::Held;
+use crate::queue::Queue;
+use dryrack_event::{Event, Outcome, Reason, Refusal};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Decision, Discipline, NeverFits, Unfit};
+
+/// A decision that is being made.
+pub struct Deciding {
+    replica: ReplicaIndex,
+    version: u64,
+    decision: Decision,
+    /// The fleet's growth when the fleet was read.
+    growth: u64,
+    /// The nodes of all candidates, with the versions that were read.
+    read: Vec<(NodeId, u64)>,
+}
+
+impl Queue {
+    /// Looks at one replica of the queue. Decides, and commits either at once or after the time that a decision
+    /// takes.
+    pub(super) fn consider(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let options = core.profile.commit;
+        let takes_time = !options.decision_time.is_zero();
+        let keep = core.candidates_wanted();
+        core.examine_several_if_watched(index, keep, |core| self.left_beside_nominations(core, index));
+        let decision = match self.decide_beside_nominations(core, index, keep) {
+            Some(decision) => decision,
+            None => core.decide_now(index, keep),
+        };
+        if !takes_time {
+            self.conclude(core, index, decision, core.fleet.growth());
+            return;
+        }
+        let read = match &decision {
+            Decision::Place(candidates) => core.versions_of(candidates),
+            Decision::Refuse { .. } => Vec::new(),
+        };
+        self.leave_queue(core, index, Wait::Decision);
+        let version = core.replicas[index as usize].version;
+        self.deciding = Some(Deciding { replica: index, version, decision, growth: core.fleet.growth(), read });
+        let at = core.now.saturating_add(options.decision_time);
+        core.timers.set(at, Timer::CommitDue { replica: index, version });
+    }
+
+    /// Commits a decision whose time is over, unless what it was based on has changed.
+    pub(super) fn commit_due(&mut self, core: &mut Core) {
+        let deciding = self.deciding.take().expect("only the decision under way sets this timer");
+        let index = deciding.replica;
+        assert_eq!(core.replicas[index as usize].version, deciding.version, "a void decision must not be committed");
+        let Decision::Place(candidates) = deciding.decision else {
+            self.enter_queue(core, index);
+            self.conclude(core, index, deciding.decision, deciding.growth);
+            // It has just been told why it waits.
+            self.forget_fresh(core, index);
+            return;
+        };
+        let count = candidates.len();
+        for (rank, candidate) in candidates.into_iter().enumerate() {
+            if core.may_commit(index, &candidate, &deciding.read) {
+                self.forget_promise(core, index);
+                self.place(core, index, candidate);
+                return;
+            }
+            let fallback = rank + 1 < count;
+            let run = core.replicas[index as usize].run();
+            core.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback });
+        }
+        self.enter_queue(core, index);
+    }
+
+    fn conclude(&mut self, core: &mut Core, index: ReplicaIndex, decision: Decision, growth: u64) {
+        match decision {
+            Decision::Place(mut candidates) => {
+                self.leave_queue(core, index, Wait::Nothing);
+                self.place(core, index, candidates.swap_remove(0));
+            }
+            Decision::Refuse { refusal: Refusal::Never, reasons }
+                if core.profile.scheduler.never_fits == NeverFits::End =>
+            {
+                core.hold(index, (Refusal::Never, reasons));
+                self.leave_queue(core, index, Wait::Nothing);
+                self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
+            }
+            Decision::Refuse { refusal, reasons } if core.profile.scheduler.unfit == Unfit::End => {
+                core.hold(index, (refusal, reasons));
+                self.leave_queue(core, index, Wait::Nothing);
+                self.end(core, index, Outcome::Refused, Reason::NoRoom);
+            }
+            Decision::Refuse { refusal, reasons } => {
+                let Replica { demand, key, .. } = core.replicas[index as usize];
+                self.queue.refuse(demand, growth);
+                self.queue.commit(key, demand);
+                let record = &mut core.demands[demand as usize];
+                let held = (refusal, reasons);
+                let same = (record.held.as_ref())
+                    .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
+                record.held = Some(held.clone());
+                if !same {
+                    self.tell_group(core, demand, &held);
+                }
+                core.hold(index, held);
+            }
+        }
+    }
+
+    /// Tells all replicas of one demand why they wait, because they wait for the same reasons. Only if the queue
+    /// skips: otherwise replicas may wait behind the head.
+    fn tell_group(&mut self, core: &mut Core, demand: u32, held: &Held) {
+        if core.profile.scheduler.discipline != Discipline::Skipping {
+            return;
+        }
+        let waiting: Vec<ReplicaIndex> = self.queue.of_demand(demand).map(|key| key.replica()).collect();
+        for index in waiting {
+            core.hold(index, held.clone());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The room on each node for a waiting replica if all that it may stop were gone. It is kept from pass to pass, so a
+//! replica that cannot start in any case costs only a look at the nodes that have changed.
+
+use crate::core::Core;
+use crate::queue::Queue;
+use crate::queue::attained::level;
+use std::collections::BTreeMap;
+
+use super::shadow::Shadow;
+use crate::core::store::ReplicaIndex;
+use dryrack_event::Phase;
+use dryrack_fleet::{Fleet, NodeStatus};
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Preempt, is_by_room, room};
+
+/// Rooms are kept for at most this many pairs of a demand and a rank.
+const MOST_KEPT: usize = 256;
+
+/// Rooms by the number of the demand and the rank of the replica that waits.
+#[derive(Default)]
+pub struct Freeable {
+    rooms: BTreeMap<(u32, i64), Rooms>,
+}
+
+#[derive(Default)]
+struct Rooms {
+    /// How many changes of the fleet are taken into account.
+    read: u64,
+    nodes: Vec<u32>,
+    total: u64,
+}
+
+impl Rooms {
+    fn set(&mut self, node: NodeId, room: u32) {
+        let before = std::mem::replace(&mut self.nodes[node.index()], room);
+        self.total = self.total + u64::from(room) - u64::from(before);
+    }
+}
+
+impl Freeable {
+    /// Whether it would fit on the shadow of the fleet without all that it may stop; `None` if that is not known.
+    pub fn would_fit(&mut self, (queue, core): (&Queue, &Core), head: ReplicaIndex, shadow: &Shadow) -> Option<bool> {
+        let rank = rank_of(core, head)?;
+        let number = core.replicas[head as usize].demand;
+        let demand = &core.demands[number as usize].demand;
+        let has_unified = || core.fleet.shapes().iter().any(|group| group.shape.has_unified_gpus());
+        if !is_by_room(&core.profile.scheduler, demand) || has_unified() {
+            return None;
+        }
+        if self.rooms.len() >= MOST_KEPT && !self.rooms.contains_key(&(number, rank)) {
+            self.rooms.clear();
+        }
+        let rooms = self.rooms.entry((number, rank)).or_default();
+        let may_stop = |index: ReplicaIndex| ranks_behind(core, index, rank);
+        let of_fleet = |node: NodeId| room_without(core, head, (&core.fleet, node), may_stop);
+        match rooms.nodes.len() == core.fleet.len() {
+            true => core.fleet.changed_nodes(rooms.read).for_each(|node| rooms.set(node, of_fleet(node))),
+            false => {
+                rooms.nodes = (0..core.fleet.len()).map(|node| of_fleet(NodeId::new(node))).collect();
+                rooms.total = rooms.nodes.iter().map(|room| u64::from(*room)).sum();
+            }
+        }
+        rooms.read = core.fleet.node_change_count();
+        // Nodes on which the shadow differs, or on which something may be stopped in this moment only, are looked at
+        // separately.
+        let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
+        let mut apart = shadow.changed();
+        apart.retain(differs);
+        let joining =
+            queue.those_who_join(core).iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
+        apart.extend(joining.flat_map(|placement| placement.claims().iter().map(|claim| claim.node)));
+        apart.sort_unstable();
+        apart.dedup();
+        let total = apart.iter().fold(rooms.total, |total, node| {
+            let room = room_without(core, head, (&shadow.fleet, *node), |index| queue.may_stop(core, index, head));
+            total + u64::from(room) - u64::from(rooms.nodes[node.index()])
+        });
+        Some(total >= u64::from(demand.tasks))
+    }
+}
+
+impl Queue {
+    /// Notes that it begins or ceases to stop.
+    pub(in crate::queue) fn note_stopping(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
+        match phase {
+            Phase::Stopping => self.preempting.stopping.insert(index),
+            Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Ended => {
+                self.preempting.stopping.remove(&index)
+            }
+        };
+        note_changes_of(core, index);
+    }
+}
+
+/// The rank of a waiting replica, which decides whom it may stop at any time; `None` if that changes with time.
+pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> {
+    match core.profile.scheduler.preempt {
+        Preempt::Nobody | Preempt::LongerRemaining => None,
+        Preempt::LowerPriority => Some(i64::from(core.priority_of(head))),
+        Preempt::MoreAttained => Some(i64::from(level(core, head))),
+    }
+}
+
+/// Whether a replica of this rank may stop it at any time.
+pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64) -> bool {
+    core.may_be_stopped(index)
+        && match core.profile.scheduler.preempt {
+            Preempt::Nobody | Preempt::LongerRemaining => false,
+            Preempt::LowerPriority => i64::from(core.priority_of(index)) < rank,
+            Preempt::MoreAttained => i64::from(level(core, index)) > rank,
+        }
+}
+
+/// How many tasks the node would take in this fleet without those of its runs that are gone.
+fn room_without(
+    core: &Core,
+    head: ReplicaIndex,
+    (fleet, node): (&Fleet, NodeId),
+    is_gone: impl Fn(ReplicaIndex) -> bool,
+) -> u32 {
+    let demand = &core.demands[core.replicas[head as usize].demand as usize].demand;
+    let record = fleet.node(node);
+    let mut without: Option<NodeStatus> = None;
+    for index in core.nodes[node.index()].runs.iter().filter(|index| is_gone(**index)) {
+        let claims = core.placement_of(*index).claims().iter().filter(|claim| claim.node == node);
+        let status = without.get_or_insert_with(|| record.status.clone());
+        claims.for_each(|claim| status.give_back(&record.shape, claim));
+    }
+    room(&core.profile.scheduler, demand, fleet, node, without.as_ref().unwrap_or(&record.status))
+}
+
+/// Makes everything that is kept of its nodes be computed again.
+pub(in crate::queue) fn note_changes_of(core: &mut Core, index: ReplicaIndex) {
+    let placement = core.replicas[index as usize].placement.clone();
+    placement.iter().flat_map(|placement| placement.claims()).for_each(|claim| core.fleet.note_change(claim.node));
+}

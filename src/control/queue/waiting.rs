@@ -1,0 +1,63 @@
+//! Who waits in the queue: how a replica enters it, and how it leaves.
+
+use crate::core::Core;
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::profile::Trigger;
+use crate::queue::Queue;
+use crate::queue::attained::level;
+use dryrack_event::Command;
+use dryrack_scheduler::{Entry, QueueKey};
+
+impl Queue {
+    pub(super) fn enter_queue(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.take_turn(core, index);
+        let replica = &mut core.replicas[index as usize];
+        replica.wait = Wait::Queue;
+        if !matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_)) {
+            replica.due = core.now;
+        }
+        self.queued += 1;
+        replica.fresh = Some(self.queued);
+        let (key, demand, entry) = (replica.key, replica.demand, self.entry(core, index));
+        self.queue.insert_entry(key, demand, entry);
+        self.shelve(core, index);
+        self.fresh.push_back((self.queued, index));
+        if core.is_decided_outside() {
+            let run = core.replicas[index as usize].run();
+            core.command(Command::Submit { run });
+        }
+    }
+
+    pub(super) fn leave_queue(&mut self, core: &mut Core, index: ReplicaIndex, wait: Wait) {
+        let replica = &core.replicas[index as usize];
+        if replica.wait == Wait::Queue {
+            self.queue.remove(replica.key, replica.demand);
+            self.unshelve(core, index);
+        }
+        core.replicas[index as usize].wait = wait;
+        self.forget_fresh(core, index);
+        if wait == Wait::Nothing {
+            self.forget_promise(core, index);
+        }
+    }
+
+    /// Removes a replica from those that are to be told why they wait.
+    pub(super) fn forget_fresh(&mut self, core: &mut Core, index: ReplicaIndex) {
+        if let Some(queued) = core.replicas[index as usize].fresh.take()
+            && let Ok(place) = self.fresh.binary_search(&(queued, index))
+        {
+            self.fresh.remove(place);
+        }
+    }
+
+    /// What the order of the queue looks at.
+    pub(crate) fn entry(&self, core: &Core, index: ReplicaIndex) -> Entry {
+        let replica = &core.replicas[index as usize];
+        let entry = core.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran);
+        Entry { level: level(core, index), turn: self.turn(core, index), ..entry }
+    }
+
+    pub(super) fn key_of(&self, core: &Core, index: ReplicaIndex) -> QueueKey {
+        QueueKey::new(&core.profile.scheduler.order, self.entry(core, index))
+    }
+}

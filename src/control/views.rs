@@ -1,0 +1,107 @@
+//! What can be asked of a control plane about its decisions and its records. Nothing comes of it.
+
+use std::sync::Arc;
+
+use super::core::{AnalysedBefore, Watch, Watched};
+use super::polled::{MemberStanding, RunStanding};
+use super::scan::RowView;
+use super::{AnyFlow, Control};
+use dryrack_event::Phase;
+use dryrack_ids::{JobId, RunId};
+use dryrack_scheduler::Sight;
+use dryrack_workload::JobSpec;
+
+impl Control {
+    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision
+    /// that placed something with [`Control::take_watched`].
+    pub fn watch(&mut self, whose: Watch) {
+        self.core.watch(whose);
+    }
+
+    /// Takes the decision that placed this run.
+    pub fn take_watched(&mut self, run: RunId) -> Option<Watched> {
+        self.core.take_watched(run)
+    }
+
+    /// Takes every decision since the last call, in order.
+    pub fn take_decisions(&mut self) -> Vec<Watched> {
+        self.core.take_decisions()
+    }
+
+    /// What a decision about this replica would see now, whether or not one is due.
+    pub fn sight_of(&self, job: JobId, replica: u32) -> Option<Sight> {
+        let (core, flow) = (&self.core, self.flow.as_ref());
+        let index = core.jobs.get(job.index())?.replica(replica)?;
+        let (left, part) = (flow.left_to(core, index), flow.part_of(core, index));
+        let keep = if part.is_some() { 1 } else { core.candidates_wanted() };
+        Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
+    }
+
+    /// The same for a job that is not submitted yet.
+    pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> Sight {
+        let core = &self.core;
+        let demand = Arc::clone(&spec.demand);
+        let run = RunId { job, replica: 0, attempt: 1 };
+        let (context, seats) = (core.context_for(run, spec, None), self.flow.as_ref().first_seats(&demand));
+        Sight { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
+    }
+
+    /// The first replica that has no place. For a job that has all its places, replica 0, which stands for another
+    /// one like it. `None` for a job that is not submitted yet.
+    pub fn next_to_place(&self, job: JobId) -> Option<u32> {
+        self.core.next_to_place(job)
+    }
+
+    /// The runs that are analysed before this replica; `None` if it does not wait for its analysis.
+    pub fn analysed_before(&self, job: JobId, replica: u32) -> Option<AnalysedBefore> {
+        let core = &self.core;
+        let index = core.jobs.get(job.index())?.replica(replica)?;
+        let (now, before) = self.flow.as_ref().analysed_before(core, index)?;
+        let is_wanted = |run: &RunId| {
+            let replica = core.replica_of(*run).map(|index| &core.replicas[index as usize]);
+            replica.is_some_and(|replica| replica.phase != Phase::Ended && replica.attempt == run.attempt)
+        };
+        let (wanted, unwanted) = before.into_iter().partition(is_wanted);
+        Some(AnalysedBefore { now, wanted, unwanted })
+    }
+
+    /// For a caller that steps this control plane through every look, in rounds of its own: no look is left out
+    /// because nothing would come of it. Only loops take looks.
+    pub fn look_in_rounds(&mut self) {
+        if let AnyFlow::Polled(flow) = &mut self.flow {
+            flow.look_in_rounds();
+        }
+    }
+
+    /// Every run of a flow of loops, in order of submission; empty for another flow.
+    pub fn runs(&self) -> Vec<RunStanding> {
+        match &self.flow {
+            AnyFlow::Polled(flow) => flow.standings(&self.core),
+            AnyFlow::Queue(_) | AnyFlow::Scanned(_) => Vec::new(),
+        }
+    }
+
+    /// Every node of every run, in order of declaration; empty for another flow.
+    pub fn members(&self) -> Vec<MemberStanding> {
+        match &self.flow {
+            AnyFlow::Polled(flow) => flow.member_standings(&self.core),
+            AnyFlow::Queue(_) | AnyFlow::Scanned(_) => Vec::new(),
+        }
+    }
+
+    /// The rows of a scanned flow, in order of their ids; empty for another flow.
+    pub fn rows(&self) -> Vec<RowView> {
+        match &self.flow {
+            AnyFlow::Scanned(flow) => flow.row_views(&self.core),
+            AnyFlow::Queue(_) | AnyFlow::Polled(_) => Vec::new(),
+        }
+    }
+
+    /// The ids of the rows that the entries of a scanned flow's queue name, in the order of the queue.
+    pub fn row_queue(&self) -> Vec<u64> {
+        match &self.flow {
+            AnyFlow::Scanned(flow) => flow.row_queue(),
+            AnyFlow::Queue(_) | AnyFlow::Polled(_) => Vec::new(),
+        }
+    }
+}
