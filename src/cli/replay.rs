@@ -66,7 +66,7 @@ pub fn replay(args: &ReplayArgs, format: Format) -> Done {
 }
 
 pub fn profile_of(path: &Path, header: &LogHeader) -> Result<Arc<Profile>, Failure> {
-    let profile: Profile = serde_json::from_value(header.profile_data.clone())
+    let profile: Profile = Profile::from_data(header.profile_data.clone())
         .map_err(|error| Failure::file(path, format!("line 1: the profile cannot be read: {error}")))?;
     match profile.faults().first() {
         Some(fault) => Err(Failure::file(path, format!("line 1: the profile {}: {fault}", profile.name))),

@@ -154,7 +154,7 @@ impl RecordKind for RunStates {
             FleetPlacement::Cluster => "placement cluster",
         };
         each_version(profiles, ("dstack", [VERSION]), (&record.id, class), |_, profile| {
-            if profile.runs.is_none() {
+            if profile.flow.polled().is_none() {
                 let text = format!("recorded: runs; found: the profile {} has none", profile.name);
                 return Ok(vec![Difference { kind: "no runs", text }]);
             }

@@ -49,8 +49,8 @@ pub use polled::{
     TerminatingLoop, UncountedRule,
 };
 pub use profile::{
-    AnalysisOptions, CommitOptions, Deadlines, HeartbeatOptions, Instant, PassOptions, Passes, Profile, ProfileError,
-    RetryOptions, Trigger,
+    AnalysisOptions, CommitOptions, Deadlines, FlowOptions, HeartbeatOptions, Instant, PassOptions, Passes, Profile,
+    ProfileError, RetryOptions, Trigger,
 };
 pub use reconfigure::can_become;
 pub use scan::{
@@ -95,10 +95,10 @@ enum AnyFlow {
 impl AnyFlow {
     fn new(core: &mut Core) -> AnyFlow {
         let profile = Arc::clone(&core.profile);
-        match (&profile.runs, &profile.scan) {
-            (Some(options), _) => AnyFlow::Polled(Box::new(Polled::new(options, core.seed))),
-            (None, Some(options)) => AnyFlow::Scanned(Box::new(Scanned::new(options))),
-            (None, None) => AnyFlow::Queue(Box::new(Queue::new(core))),
+        match &profile.flow {
+            FlowOptions::Queue => AnyFlow::Queue(Box::new(Queue::new(core))),
+            FlowOptions::Polled(options) => AnyFlow::Polled(Box::new(Polled::new(options, core.seed))),
+            FlowOptions::Scanned(options) => AnyFlow::Scanned(Box::new(Scanned::new(options))),
         }
     }
 

@@ -42,14 +42,64 @@ pub struct Profile {
     #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
     pub completing: SimDuration,
     pub policies: PolicyOptions,
-    /// Options of a flow whose jobs are runs of nodes that loops look at. Without it, jobs wait in one queue that the
-    /// passes look at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runs: Option<RunsOptions>,
-    /// Options of a flow whose replicas have rows that are scanned. Without it, replicas wait in one queue that the
-    /// passes look at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scan: Option<ScanOptions>,
+    /// How what waits comes to its place.
+    #[serde(default, skip_serializing_if = "FlowOptions::is_queue")]
+    pub flow: FlowOptions,
+}
+
+/// How what waits comes to its place, with the options of that flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowOptions {
+    /// Replicas wait in one queue that the passes look at.
+    #[default]
+    Queue,
+    /// Jobs are runs of nodes, whose records loops look at, as in dstack.
+    Polled(RunsOptions),
+    /// Replicas have rows that are scanned, as in GPUStack.
+    Scanned(ScanOptions),
+}
+
+impl FlowOptions {
+    /// The keys of a profile that held the options of a flow before profiles named it, and the flow.
+    pub const BEFORE: &[(&str, &str)] = &[("runs", "polled"), ("scan", "scanned")];
+
+    /// The name that a profile file gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            FlowOptions::Queue => "queue",
+            FlowOptions::Polled(_) => "polled",
+            FlowOptions::Scanned(_) => "scanned",
+        }
+    }
+
+    pub fn is_queue(&self) -> bool {
+        *self == FlowOptions::Queue
+    }
+
+    /// The options of loops, if that is the flow.
+    pub fn polled(&self) -> Option<&RunsOptions> {
+        match self {
+            FlowOptions::Polled(options) => Some(options),
+            FlowOptions::Queue | FlowOptions::Scanned(_) => None,
+        }
+    }
+
+    /// The options of scans, if that is the flow.
+    pub fn scanned(&self) -> Option<&ScanOptions> {
+        match self {
+            FlowOptions::Scanned(options) => Some(options),
+            FlowOptions::Queue | FlowOptions::Polled(_) => None,
+        }
+    }
+
+    fn faults(&self, is_historic: bool) -> Vec<ProfileError> {
+        match self {
+            FlowOptions::Queue => Vec::new(),
+            FlowOptions::Polled(options) => options.faults(is_historic),
+            FlowOptions::Scanned(options) => options.faults(is_historic),
+        }
+    }
 }
 
 /// How finely the inputs of one instant are told apart.
@@ -236,13 +286,11 @@ pub enum ProfileError {
     Weight,
     #[error("`{0}` has no entry")]
     Empty(&'static str),
-    #[error(
-        "has `runs` and `scan`; a profile has one flow: the loops of `runs`, the scans of `scan`, or the queue without either"
-    )]
-    TwoFlows,
-    #[error("has `scheduler.offers.new_instances` and no `runs`, which alone wait for instances")]
+    #[error("has `scheduler.offers.new_instances`, which needs `flow: {{polled: …}}`: only loops wait for instances")]
     InstancesWithoutRuns,
-    #[error("has `policies.quotas`, which a profile reads that has `runs` of which each gets all its places or none")]
+    #[error(
+        "has `policies.quotas`, which needs `flow: {{polled: …}}` with `gang: whole`: only its runs are held against quotas"
+    )]
     QuotasUnread,
     #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
     HistoricOnly(&'static str, &'static str),
@@ -265,12 +313,25 @@ pub enum ProfileError {
     #[error("has a minimum GPU utilization above 100%")]
     OverHundred,
     #[error(
-        "has `runs.prepare: in_turn` and `runs.begin: all_prepared`, so nodes with a startup order would wait for each other"
+        "has `prepare: in_turn` and `begin: all_prepared` in `flow.polled`, so nodes with a startup order would wait for each other"
     )]
     TurnsOfPrepared,
 }
 
 impl Profile {
+    /// Reads a profile that a log holds as data. Logs written before profiles named their flow have its options under
+    /// `runs` or `scan`.
+    pub fn from_data(mut data: serde_json::Value) -> Result<Profile, serde_json::Error> {
+        if let Some(profile) = data.as_object_mut() {
+            for (before, flow) in FlowOptions::BEFORE {
+                if let Some(options) = profile.remove(*before) {
+                    profile.insert("flow".to_string(), serde_json::json!({ *flow: options }));
+                }
+            }
+        }
+        serde_json::from_value(data)
+    }
+
     /// The retry policy of this job: its own if it states one, otherwise the profile's. A job with `restart: always`
     /// has no limit unless it states one.
     pub fn retry_of(&self, spec: &JobSpec) -> RetryPolicy {
@@ -300,22 +361,21 @@ impl Profile {
             faults.extend((!seen.contains("ready")).then_some(ProfileError::NoReadiness));
             faults.extend((!self.commit.recheck).then_some(ProfileError::NoRecheck));
         }
-        faults.extend((self.runs.is_some() && self.scan.is_some()).then_some(ProfileError::TwoFlows));
         let makes = self.scheduler.offers.new_instances != NewInstances::Never;
-        faults.extend((makes && self.runs.is_none()).then_some(ProfileError::InstancesWithoutRuns));
+        faults.extend((makes && self.flow.polled().is_none()).then_some(ProfileError::InstancesWithoutRuns));
         let keys = self.scheduler.order.iter().filter(|key| **key != OrderKey::Priority).count();
         faults.extend((keys > MOST_KEYS).then_some(ProfileError::LongOrder(keys)));
         faults.extend(self.faulty_preemption());
         faults.extend(self.faulty_backfill_pass());
         let is_outside = |pass: PassOptions| pass.trigger == Trigger::Outside;
         faults.extend(is_outside(self.passes.analyse).then_some(ProfileError::Outside("passes.analyse")));
-        let has_loops = self.runs.is_some() || self.scan.is_some();
-        faults.extend((has_loops && is_outside(self.passes.place)).then_some(ProfileError::Outside("passes.place")));
-        let places_whole = self.runs.as_ref().is_some_and(|runs| runs.gang == GangRule::Whole);
+        faults.extend(
+            (!self.flow.is_queue() && is_outside(self.passes.place)).then_some(ProfileError::Outside("passes.place")),
+        );
+        let places_whole = self.flow.polled().is_some_and(|runs| runs.gang == GangRule::Whole);
         faults.extend((!self.policies.quotas.is_empty() && !places_whole).then_some(ProfileError::QuotasUnread));
         faults.extend(self.faulty_numbers());
-        faults.extend(self.runs.iter().flat_map(|runs| runs.faults(self.historic)));
-        faults.extend(self.scan.iter().flat_map(|scan| scan.faults(self.historic)));
+        faults.extend(self.flow.faults(self.historic));
         faults
     }
 
@@ -337,7 +397,7 @@ impl Profile {
         };
         let mut faults = Vec::new();
         faults.extend((!agrees).then_some(ProfileError::PreemptOrder(name, first)));
-        let has_queue = self.runs.is_none() && self.scan.is_none();
+        let has_queue = self.flow.is_queue();
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             faults.push(ProfileError::PreemptWithout("needs passes over one queue"));
         }
@@ -349,7 +409,7 @@ impl Profile {
 
     fn faulty_backfill_pass(&self) -> Option<ProfileError> {
         let pass = self.passes.backfill?;
-        let has_queue = self.runs.is_none() && self.scan.is_none();
+        let has_queue = self.flow.is_queue();
         if !has_queue || matches!(self.passes.place.trigger, Trigger::EachAfter(_)) {
             return Some(ProfileError::BackfillPass("needs passes over one queue"));
         }

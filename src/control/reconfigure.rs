@@ -9,7 +9,7 @@ use dryrack_workload::JobSpec;
 
 /// Checks whether a run can go on under another profile, and says why if it cannot.
 pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
-    if from.scan != to.scan || from.runs != to.runs {
+    if from.flow != to.flow {
         return Err("its loops differ, and it could not continue with the rows that the other has begun");
     }
     if to.scheduler.needs_kinds() && !from.scheduler.needs_kinds() {
@@ -21,7 +21,8 @@ pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
 impl Core {
     /// Reads the profile of an input that changes it, and checks that the control plane can go on with it.
     pub(crate) fn read_profile(&self, text: &str) -> Result<Profile, &'static str> {
-        let profile: Profile = serde_json::from_str(text).map_err(|_| "a profile that cannot be read")?;
+        let profile: Profile =
+            serde_json::from_str(text).and_then(Profile::from_data).map_err(|_| "a profile that cannot be read")?;
         if !profile.faults().is_empty() {
             return Err("a profile that cannot be run");
         }

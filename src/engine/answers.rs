@@ -110,7 +110,7 @@ impl Questions<'_> {
     /// Whether this decision also applies to the job.
     fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
         // A historic release writes a decision about one row into another row that has taken over its id.
-        let rows_change_hands = self.profile().historic && self.profile().scan.is_some();
+        let rows_change_hands = self.profile().historic && self.profile().flow.scanned().is_some();
         rows_change_hands || decided.run.job == job || *decided.sight.demand == **self.demand(job)
     }
 
@@ -135,7 +135,7 @@ impl Questions<'_> {
         before: impl FnOnce() -> Option<&'r Placement>,
     ) {
         self.placed += 1;
-        let restarts = self.profile().scan.is_some_and(|scan| scan.restarts_in_place.is_some());
+        let restarts = self.profile().flow.scanned().is_some_and(|scan| scan.restarts_in_place.is_some());
         // A restart in place involves no decision.
         if restarts && run.attempt > 1 && score == Score::ZERO && before() == Some(placement) {
             return;
@@ -146,7 +146,7 @@ impl Questions<'_> {
         };
         let skipped = self.fallbacks.iter().filter(|refused| **refused == run).count();
         let Some(taken) = candidates.get(skipped) else { panic!("{run} took no candidate that is explained") };
-        let of_run = self.profile().runs.is_some() && sight.demand.nodes_apart() > 1;
+        let of_run = self.profile().flow.polled().is_some() && sight.demand.nodes_apart() > 1;
         let is_it = match of_run && sight.seats == Seats::All {
             true => placement.claims().iter().all(|claim| taken.placement.claims().contains(claim)),
             false => taken.placement == *placement,

@@ -59,7 +59,7 @@ impl Audit {
     pub fn new(profile: &Profile) -> Audit {
         Audit {
             historic: profile.historic,
-            has_runs: profile.runs.is_some(),
+            has_runs: profile.flow.polled().is_some(),
             utilization: Some(profile.policies.utilization),
             shares_hosts: profile.scheduler.offers.multinode_takes == MultinodeTakes::Blocks,
             ..Audit::default()

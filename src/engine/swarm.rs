@@ -17,7 +17,8 @@ use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use dryrack_catalog::{CpuArch, Os};
 use dryrack_control::{
-    Assignment, BeginRule, GangRule, Loops, NoCapacityRule, PassTime, PrepareRule, Profile, RunsOptions, Trigger,
+    Assignment, BeginRule, FlowOptions, GangRule, Loops, NoCapacityRule, PassTime, PrepareRule, Profile, RunsOptions,
+    Trigger,
 };
 use dryrack_event::{Digest, Digester, Event, Input, Record, Said, Sink};
 use dryrack_fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
@@ -74,7 +75,8 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         let (_, _, others) = run_with(&unasked, Grouping::Classes, Caching::On, Checks::AtTheEnd);
         let difference = first_that_questions_changed(&records, &others);
         // Scans that find nothing new continue while there are queries.
-        let difference = difference.filter(|(_, unasked)| unasked.is_some() || rehearsal.profile.scan.is_none());
+        let difference =
+            difference.filter(|(_, unasked)| unasked.is_some() || rehearsal.profile.flow.scanned().is_none());
         assert!(difference.is_none(), "a question changed what happens: {difference:?}");
     }
     let count = records.len() as u64;
@@ -163,7 +165,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         evaluations.push((at, JobId::new(asks.index(arrivals.len()))));
     }
     evaluations.sort_unstable();
-    let goes_on = profile.scan.is_some() || profile.runs.is_some();
+    let goes_on = !profile.flow.is_queue();
     let mut rehearsal = Rehearsal {
         title: format!("random world {seed}"),
         source: String::new(),
@@ -283,7 +285,7 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
         profile.deadlines.pending = Some(SimDuration::from_secs(draws.between(60, 3600)));
     }
     let historic = profile.historic;
-    if let Some(runs) = &mut profile.runs {
+    if let FlowOptions::Polled(runs) = &mut profile.flow {
         draw_runs(draws, historic, runs);
     }
     if features.usage {

@@ -18,7 +18,7 @@ use dryrack_units::{Bytes, MilliCpu, Money, Permille, SimDuration, SimTime};
 pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm clouds", 0);
     rehearsal.clouds.offers = vec![Vec::new(); rehearsal.fleets.len()];
-    if rehearsal.profile.runs.is_none() {
+    if rehearsal.profile.flow.polled().is_none() {
         return;
     }
     let mut profile = Profile::clone(&rehearsal.profile);

@@ -21,7 +21,7 @@ const PREEMPTIONS: [Preempt; 4] =
 /// Of a stream of their own, so that they move no other draw.
 pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm queues", 0);
-    let has_queue = world.profile.runs.is_none() && world.profile.scan.is_none();
+    let has_queue = world.profile.flow.is_queue();
     if has_queue && draws.chance(500) {
         world.profile = draw_queue(&mut draws, &world.profile);
     }

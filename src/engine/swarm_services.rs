@@ -12,7 +12,7 @@ use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scali
 
 /// Adds services and projects. Draws from its own stream, so that other draws do not change.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
-    let Some(runs) = &world.profile.runs else { return };
+    let Some(runs) = world.profile.flow.polled() else { return };
     let mut draws = Stream::new(seed, "swarm services", 0);
     let has_quotas = runs.gang == GangRule::Whole && draws.chance(500);
     let projects = ["a", "b"];

@@ -268,7 +268,7 @@ fn mentions(tree: &Tree, word: &str) -> bool {
 
 /// Of dstack's files this is the larger part.
 fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
-    if let Some(span) = dstack.filter(|_| profile.runs.is_none()) {
+    if let Some(span) = dstack.filter(|_| profile.flow.polled().is_none()) {
         let message =
             format!("under the profile `{}` nodes of a run do not begin, fail and retry together", profile.name);
         report.warning(span, message, "write `profile: dstack`, or that of a release such as `dstack-0.22.5`");

@@ -3,7 +3,7 @@
 //! An option is a leaf of the data, named by the keys that lead to it: `commit.recheck`. The entries of a list of stages
 //! are named by their stage: `scheduler.filters.ready.unless`. Any other list, and one whose stages stand in another
 //! order, is one option; so is a loop of a server, whose pace, batch and intervals were set for each other:
-//! `runs.loops.polled.submitted`.
+//! `flow.polled.loops.polled.submitted`.
 
 use super::tree::{Entry, Node, Tree};
 
@@ -11,7 +11,7 @@ use super::tree::{Entry, Node, Tree};
 const NOT_OPTIONS: [&str; 3] = ["name", "title", "historic"];
 
 /// What has one option under each of its keys, whatever is below.
-const LOOPS: &str = "runs.loops.polled";
+const LOOPS: &str = "flow.polled.loops.polled";
 
 /// The options in which `profile` differs from `base`, in the order of the profile's data, then of the base's.
 pub(super) fn differences(profile: &Tree, base: &Tree) -> Vec<String> {

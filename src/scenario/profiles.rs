@@ -11,7 +11,7 @@ use super::profile_diff::{differences, set_back};
 use super::source::read_text;
 use super::tree::{Entry, Node, Tree};
 use super::tree_serde::Misfit;
-use dryrack_control::{Profile, Trigger};
+use dryrack_control::{FlowOptions, Profile, Trigger};
 use dryrack_nearest::nearest;
 
 macro_rules! builtin {
@@ -324,6 +324,7 @@ fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report:
             report.error_with_help(source.start(), message, format!("add `{key}: …`; the base's would be misleading"));
         }
     }
+    name_flow(entries, report);
     let Some(base) = base else { return Some(Folded { tree, base: None, mended: None }) };
     let Some(base_name) = base.scalar() else {
         let message = format!("expected the name of a profile as `base`, found {}", base.kind());
@@ -337,7 +338,54 @@ fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report:
     let below = fold(base_name, base.span, &folder, above, report)?;
     let is_historic = below.tree.get("historic").and_then(Tree::scalar) == Some("true");
     let mended = if is_historic { below.below(Against::Mended).cloned() } else { None };
-    Some(Folded { tree: below.tree.clone().overlaid(tree), base: Some(below.tree), mended })
+    Some(Folded { tree: laid_over(&below.tree, tree), base: Some(below.tree), mended })
+}
+
+/// A profile laid over its base. Options of one flow say nothing about another, so a flow of another kind replaces the
+/// base's.
+fn laid_over(base: &Tree, tree: Tree) -> Tree {
+    let mut base = base.clone();
+    let kind = |tree: &Tree| match tree.get("flow").map(|flow| &flow.node) {
+        Some(Node::Map(entries)) => entries.first().map(|entry| entry.key.clone()),
+        _ => None,
+    };
+    if let (Some(own), Some(below), Node::Map(entries)) = (kind(&tree), kind(&base), &mut base.node)
+        && own != below
+    {
+        entries.retain(|entry| entry.key != "flow");
+    }
+    base.overlaid(tree)
+}
+
+/// Checks that a profile names one flow, and moves the options of a flow to where they are since profiles name it.
+fn name_flow(entries: &mut Vec<Entry>, report: &mut Report) {
+    for (before, flow) in FlowOptions::BEFORE {
+        let Some(at) = entries.iter().position(|entry| entry.key == *before) else { continue };
+        let Entry { key_span, value, .. } = entries.remove(at);
+        let message = format!("`{before}` is now `flow: {{{flow}: …}}`, and will not be read in the next version");
+        report.warning(key_span, message, format!("write `flow:`, then `{flow}:` with these options below it"));
+        let span = value.span;
+        let own = Entry { key: (*flow).to_string(), key_span, value };
+        match entries.iter_mut().find(|entry| entry.key == "flow").map(|entry| &mut entry.value.node) {
+            Some(Node::Map(flows)) => flows.push(own),
+            Some(_) => {
+                let message = "a profile has one flow, and this one names another";
+                report.error_with_help(key_span, message, format!("leave out `{before}`, or the other"));
+            }
+            None => {
+                let value = Tree { span, node: Node::Map(vec![own]) };
+                entries.push(Entry { key: "flow".to_string(), key_span, value });
+            }
+        }
+    }
+    let flow = entries.iter_mut().find(|entry| entry.key == "flow");
+    if let Some(Node::Map(flows)) = flow.map(|entry| &mut entry.value.node)
+        && let [first, second, ..] = &flows[..]
+    {
+        let message = format!("a profile has one flow, and this one has `{}` and `{}`", first.key, second.key);
+        report.error_with_help(second.key_span, message, "leave out one of them");
+        flows.truncate(1);
+    }
 }
 
 fn shown(path: &Path) -> String {

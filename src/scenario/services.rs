@@ -35,7 +35,7 @@ pub(super) fn replicas(fields: &Fields<'_>, profile: &Profile, report: &mut Repo
     if min == max && !fields.has("scaling") {
         return (min, None);
     }
-    if profile.runs.is_none() {
+    if profile.flow.polled().is_none() {
         let message = format!("the profile `{}` does not scale services", profile.name);
         report.error_with_help(fields.key_span("replicas"), message, "write `profile: dstack`, or a number");
         return (1, None);

@@ -36,7 +36,7 @@ impl Streamed {
         let mut refuse = |span, what: &str| {
             report.error_with_help(span, format!("a streamed run {what}"), "leave it out, or `--stream`");
         };
-        if profile.runs.is_some() || profile.scan.is_some() {
+        if !profile.flow.is_queue() {
             refuse(file.key_span("profile"), "cannot be of a profile whose loops keep rows of what is over");
         }
         if profile.scheduler.needs_target() && profile.scheduler.target.is_empty() {

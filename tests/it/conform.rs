@@ -102,7 +102,7 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     let untold = "no scenario and no record tells policies.utilization.rule of dstack-0.22.5 apart";
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
-    let is_of_runs = |line: &&str| line.contains("tells runs.") && line.contains(" of dstack-0.22.5 apart");
+    let is_of_runs = |line: &&str| line.contains("tells flow.polled.") && line.contains(" of dstack-0.22.5 apart");
     // In what is recorded every node is prepared by the next look, so when nodes begin is told by a scenario; and services are
     // recorded apart.
     let of_runs = |said: &str| said.lines().filter(is_of_runs).count();

@@ -160,8 +160,7 @@ pub fn slow_many_random_worlds_branch_and_replay() {
 fn branch_worlds(worlds: u64) {
     let load = |name| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
     let all: Vec<Arc<Profile>> = profile_names().map(load).collect();
-    let queued: Vec<Arc<Profile>> =
-        all.into_iter().filter(|profile| profile.scan.is_none() && profile.runs.is_none()).collect();
+    let queued: Vec<Arc<Profile>> = all.into_iter().filter(|profile| profile.flow.is_queue()).collect();
     let (mut changed, mut joined, mut left) = (0u64, 0u64, 0u64);
     for seed in 1..=worlds {
         let base = draw_world(seed, &queued);

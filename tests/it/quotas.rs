@@ -132,7 +132,7 @@ jobs:
 
 pub fn each_job_begins_when_room_order_and_quotas_let_it() {
     let folder = tempfile::tempdir().expect("a folder of its own");
-    let profile = "name: at-once\nbase: dstack\ntitle: dstack without loops\nruns: {loops: ideal}\n";
+    let profile = "name: at-once\nbase: dstack\ntitle: dstack without loops\nflow: {polled: {loops: ideal}}\n";
     std::fs::write(folder.path().join("at-once.profile.yaml"), profile).expect("it can be written");
     let (mut waited, mut begun) = (0, 0);
     for seed in 1..=400 {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack_control::{Loops, Profile};
+use dryrack_control::{FlowOptions, Loops, Profile};
 use dryrack_engine::{Fault, InitialNode, NodeTurn, Rehearsal, RunOptions, run};
 use dryrack_event::{Event, Input, Phase, Sink};
 use dryrack_fleet::{
@@ -231,7 +231,8 @@ fn hold(sequences: u64) {
     let load = |name| load_profile(name, Path::new("")).expect("it comes with dryrack");
     let ideal = |profile: &Profile| {
         let mut profile = profile.clone();
-        profile.runs.as_mut().expect("it has runs").loops = Loops::Ideal;
+        let FlowOptions::Polled(options) = &mut profile.flow else { panic!("it has loops") };
+        options.loops = Loops::Ideal;
         Arc::new(profile)
     };
     let (mended, released) = (load("dstack"), load("dstack-0.22.5"));

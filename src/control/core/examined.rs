@@ -1,9 +1,9 @@
 //! Decisions about a job that is being explained. Each is examined while it is made, and kept until it is asked for.
 
-use crate::core::Core;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex};
 use dryrack_event::Phase;
 use dryrack_fleet::Fleet;

@@ -1,10 +1,10 @@
 //! Instances that clouds make. They are requested when a run finds nothing idle or a fleet has too few, and given
 //! back when nothing has been on them for too long. What the cloud answers is an input, as everything is.
 
-use crate::core::Core;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::core::Core;
 use crate::core::timer::Timer;
 use dryrack_event::{Command, Event, Reason};
 use dryrack_fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};

@@ -1,8 +1,8 @@
 //! What is reported of nodes and GPUs, and what follows for what runs there.
 
-use crate::core::Core;
 use smallvec::SmallVec;
 
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::core::timer::Timer;
 use dryrack_event::{Event, Reason};

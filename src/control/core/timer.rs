@@ -1,9 +1,9 @@
 //! Timers: what is due when, and what makes each timer void.
 
-use crate::core::Core;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_ids::{FleetId, NodeId, RunId};
 use dryrack_units::SimTime;

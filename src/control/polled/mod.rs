@@ -29,22 +29,20 @@ pub use options::{
 pub(super) use rows::Polled;
 pub use view::{MemberStanding, RunStanding};
 
+use std::sync::Arc;
+
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::{Due, Flow, Held};
 use crate::polled::submitted::part;
 use clock::Look;
-use dryrack_event::Lifecycle;
-use dryrack_event::{Outcome, Phase, Reason};
-use dryrack_ids::JobId;
-use dryrack_ids::{NodeId, RunId};
+use dryrack_event::{Lifecycle, Outcome, Phase, Reason};
+use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
 use dryrack_scheduler::Seats;
-use dryrack_units::SimDuration;
-use dryrack_units::SimTime;
+use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
-use std::sync::Arc;
 
 impl Flow for Polled {
     /// Nodes of runs wait in their records.

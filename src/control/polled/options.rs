@@ -221,7 +221,8 @@ impl RunsOptions {
         faults.extend(self.pauses.iter().any(is_instant).then_some(ProfileError::NoTime("runs.pauses")));
         if !historic {
             faults.extend(
-                (self.gang == GangRule::OneByOne).then_some(ProfileError::HistoricOnly("runs.gang", "one_by_one")),
+                (self.gang == GangRule::OneByOne)
+                    .then_some(ProfileError::HistoricOnly("flow.polled.gang", "one_by_one")),
             );
             faults.extend(
                 (self.placeless == PlacelessRule::Raises)
@@ -237,10 +238,10 @@ impl RunsOptions {
         }
         let Loops::Polled(loops) = &self.loops else { return faults };
         for (name, rounds) in [
-            ("runs.loops.polled.submitted.rounds", loops.submitted.rounds),
-            ("runs.loops.polled.running.rounds", loops.running.rounds),
-            ("runs.loops.polled.terminating.rounds", loops.terminating.rounds),
-            ("runs.loops.polled.runs.rounds", loops.runs.rounds),
+            ("flow.polled.loops.polled.submitted.rounds", loops.submitted.rounds),
+            ("flow.polled.loops.polled.running.rounds", loops.running.rounds),
+            ("flow.polled.loops.polled.terminating.rounds", loops.terminating.rounds),
+            ("flow.polled.loops.polled.runs.rounds", loops.runs.rounds),
         ] {
             faults.extend(rounds.every.is_zero().then_some(ProfileError::NoTime(name)));
             faults.extend((rounds.batch == Some(0)).then_some(ProfileError::Zero(name)));

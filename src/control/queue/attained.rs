@@ -5,13 +5,13 @@
 //! by memory counts as a whole one. A replica accrues GPU time while it runs, in all of its attempts, whether or not
 //! any of the work is kept.
 
-use crate::core::Core;
-use crate::queue::Queue;
-use crate::queue::preempting::freeable::note_changes_of;
 use std::collections::BTreeMap;
 
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::core::timer::Timer;
+use crate::queue::Queue;
+use crate::queue::preempting::freeable::note_changes_of;
 use dryrack_event::Phase;
 use dryrack_scheduler::{OrderKey, Preempt};
 use dryrack_units::{GpuShare, SimDuration, SimTime};

@@ -20,7 +20,6 @@ mod preempting;
 mod slots;
 mod waiting;
 
-use crate::queue::attained::await_next_level;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -31,6 +30,7 @@ use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Due, Flow};
 use super::pass::PassState;
+use crate::queue::attained::await_next_level;
 use attained::Turns;
 use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};

@@ -1,7 +1,5 @@
 //! The queue of entries and its one consumer: what is computed, and what is written of the result.
 
-use crate::attempts::Attempts;
-use crate::core::Core;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -9,6 +7,8 @@ use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
 use super::rows::Carried;
 use super::{ReplicaIndex, Scanned};
 use crate::Watched;
+use crate::attempts::Attempts;
+use crate::core::Core;
 use crate::core::store::Wait;
 use crate::core::timer::Timer;
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};

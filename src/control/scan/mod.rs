@@ -26,11 +26,11 @@ pub use options::{
 };
 pub use rows::RowView;
 
-use crate::attempts::Attempts;
-use crate::core::Core;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::attempts::Attempts;
 use crate::clocks::PassTime;
+use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::core::timer::Timer;
 use crate::flow::{Due, Flow};

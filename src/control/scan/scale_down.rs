@@ -1,10 +1,10 @@
 //! The order in which rows of a scanned flow go when a job is scaled down.
 
-use crate::core::Core;
 use std::collections::BTreeMap;
 
 use super::options::PackedScaleDown;
 use super::{ReplicaIndex, Scanned, main_node};
+use crate::core::Core;
 use crate::core::store::Wait;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeState, Placement};

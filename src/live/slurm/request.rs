@@ -30,7 +30,7 @@ const MOST_NICE: u64 = 2_147_483_645;
 /// Why Slurm cannot run the jobs, a sentence each, with the place in the file.
 pub fn faults(work: &Work) -> Vec<String> {
     let mut faults = Vec::new();
-    if work.profile.runs.is_some() || work.profile.scan.is_some() {
+    if !work.profile.flow.is_queue() {
         let name = &work.profile.name;
         faults.push(format!("profile `{name}` has loops of its own, and Slurm one queue; name `fifo` or `easy`"));
     }

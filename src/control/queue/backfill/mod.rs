@@ -19,18 +19,15 @@ mod shelves;
 
 pub(super) use plain::Held;
 
-use crate::attempts::Attempts;
-use crate::core::Core;
-use crate::queue::Queue;
-use crate::queue::backfill::plain::ends_if_started;
-use crate::queue::backfill::plain::first_fit_time;
-use crate::queue::backfill::plain::fits_beside_plainly;
-use crate::queue::backfill::plain::judge_on;
-use crate::queue::backfill::plan::plan_reservations;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::attempts::Attempts;
+use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex, Wait};
 use crate::profile::Profile;
+use crate::queue::Queue;
+use crate::queue::backfill::plain::{ends_if_started, first_fit_time, fits_beside_plainly, judge_on};
+use crate::queue::backfill::plan::plan_reservations;
 use calendar::{Calendar, Part};
 use dryrack_event::Phase;
 use dryrack_fleet::{Fleet, NodeClaim};

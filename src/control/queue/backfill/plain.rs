@@ -1,14 +1,14 @@
 //! The plain computation: each waiting replica by itself, on copies of the fleet. The rest of backfilling is checked
 //! against it, and it decides where an answer cannot be found from single nodes.
 
-use crate::core::Core;
-use crate::queue::Queue;
-use crate::queue::backfill::said_end;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reservations::{Reservation, most_taken};
 use super::{MOMENT, Planned};
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use crate::queue::backfill::said_end;
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
 use dryrack_scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_for};
 use dryrack_units::SimTime;

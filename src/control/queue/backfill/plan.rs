@@ -9,13 +9,8 @@
 //! Reservations are searched for only where they can be. On a node, they can begin only when something that the node
 //! holds ends, since what fits at any other time fits earlier. A replica of the same demand as an earlier one, and no
 //! shorter, cannot begin before the earlier one. All this holds if a node with less on it never has less room:
-//! [`Control::can_plan`].
+//! [`Queue::can_plan`].
 
-use crate::core::Core;
-use crate::queue::Queue;
-use crate::queue::backfill::fits_now_kept;
-use crate::queue::backfill::look_ahead;
-use crate::queue::backfill::update_calendar;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -26,7 +21,10 @@ use super::outlook::Outlook;
 use super::reservations::{Span, most_of_node};
 use super::shelves::{ENDLESS, Position, Waiting};
 use super::{Backfilling, MOMENT, Planned};
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use crate::queue::backfill::{fits_now_kept, look_ahead, update_calendar};
 use dryrack_fleet::{Fleet, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
@@ -392,7 +390,7 @@ fn next_hope(core: &Core, kept: &Backfilling, hope: &Hope, from: Position) -> Op
 }
 
 /// Takes in that a replica of this demand and length does not start now.
-pub(in crate::queue) fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length: SimDuration) {
+fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length: SimDuration) {
     let Some(next) = hope.next else { return };
     let is_news = hope.refused.is_none_or(|refused| length < refused);
     if is_news && kept.bookings.no_more[&hope.demand].contains(&demand) {

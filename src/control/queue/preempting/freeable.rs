@@ -1,13 +1,13 @@
 //! The room on each node for a waiting replica if all that it may stop were gone. It is kept from pass to pass, so a
 //! replica that cannot start in any case costs only a look at the nodes that have changed.
 
-use crate::core::Core;
-use crate::queue::Queue;
-use crate::queue::attained::level;
 use std::collections::BTreeMap;
 
 use super::shadow::Shadow;
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use crate::queue::attained::level;
 use dryrack_event::Phase;
 use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;

@@ -27,17 +27,16 @@
 pub(super) mod freeable;
 mod shadow;
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
 use crate::core::Core;
+use crate::core::store::ReplicaIndex;
 use crate::flow::Flow;
 use crate::queue::Queue;
 use crate::queue::attained::level;
 use crate::queue::backfill::plain::judge_on;
-use crate::queue::preempting::freeable::rank_of;
-use crate::queue::preempting::freeable::ranks_behind;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-
-use crate::core::store::ReplicaIndex;
+use crate::queue::preempting::freeable::{rank_of, ranks_behind};
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_scheduler::{Caching, Candidate, Decision, Grouping, Preempt, decide_for};

@@ -1,11 +1,11 @@
 //! What is ahead of each node if what runs ends at its limit, and how many tasks of a demand it would take after each
 //! of these ends. Both are kept from pass to pass, and computed again only for nodes that have changed.
 
-use crate::core::Core;
 use smallvec::SmallVec;
 
 use super::table::{contains, insert, nodes_of, words_for};
 use super::{CLOSE, SECOND, down_to};
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeStatus, Placement};

@@ -20,13 +20,12 @@ mod ahead;
 pub(super) mod plain;
 mod table;
 
-use crate::core::Core;
-use crate::queue::Queue;
-use crate::queue::slots::plain::fleet_of;
-use crate::queue::slots::plain::plan_plainly;
 use std::collections::BTreeMap;
 
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use crate::queue::slots::plain::{fleet_of, plan_plainly};
 pub use ahead::Ahead;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::NodeId;
