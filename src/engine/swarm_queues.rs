@@ -1,5 +1,5 @@
-//! Drawn queues: every order of them, backfilling and preemption, and of jobs what these look at: estimates that are right,
-//! short or long, users, and checkpoints.
+//! Random queues: every order, backfilling and preemption, and what these read of jobs: users, checkpoints, and
+//! estimates that are right, short or long.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ const BACKFILLS: [Backfill; 5] =
 const PREEMPTIONS: [Preempt; 4] =
     [Preempt::Nobody, Preempt::LowerPriority, Preempt::LongerRemaining, Preempt::MoreAttained];
 
-/// Of a stream of their own, so that they move no other draw.
+/// Draws a queue and the properties of jobs that queues read. Draws from its own stream, so that other draws do not
+/// change.
 pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm queues", 0);
     let has_queue = world.profile.flow.is_queue();
@@ -44,13 +45,13 @@ pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     }
 }
 
-/// Right, or a guess.
+/// Draws the right estimate, or a guess.
 fn draw_estimate(draws: &mut Stream, behavior: &JobBehavior) -> SimDuration {
     let guess = SimDuration::from_secs(draws.between(0, 3600));
     behavior.run.filter(|_| draws.chance(500)).unwrap_or(guess)
 }
 
-/// With another queue, or as it was where none of a few that are drawn goes with the rest of it.
+/// Returns the profile with another queue, or unchanged if none of a few draws is valid with the rest of it.
 fn draw_queue(draws: &mut Stream, profile: &Arc<Profile>) -> Arc<Profile> {
     for _ in 0..20 {
         let mut drawn = Profile::clone(profile);
@@ -72,7 +73,7 @@ fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
     scheduler.order = (0..draws.between(1, 2)).map(|_| *draws.pick(OrderKey::ALL)).collect();
     scheduler.backfill = *draws.pick(&BACKFILLS);
     scheduler.preempt = *draws.pick(&PREEMPTIONS);
-    // Whom a rule of preemption needs first in the queue.
+    // The order that each rule of preemption requires.
     match scheduler.preempt {
         Preempt::Nobody => {}
         Preempt::LowerPriority => scheduler.order.insert(0, OrderKey::Priority),
@@ -103,7 +104,7 @@ fn draw_backfill_pass(draws: &mut Stream) -> Option<PassOptions> {
     Some(PassOptions { trigger, batch: None, jitter: SimDuration::ZERO, offset, takes: PassTime::NONE })
 }
 
-/// Both kinds of passes every so often, and for so long.
+/// Makes both kinds of passes periodic, and lets them take time.
 fn draw_time_of_passes(draws: &mut Stream, profile: &mut Profile) {
     let millis = |draws: &mut Stream, most| SimDuration::from_nanos(draws.between(0, most) * 1_000_000);
     for pass in [Some(&mut profile.passes.place), profile.passes.backfill.as_mut()].into_iter().flatten() {

@@ -23,20 +23,20 @@ use dryrack_workload::{Acks, Analyses, Fate, JobBehavior, JobSpec, RandomFaults,
 
 struct WorldNode {
     reported: NodeState,
-    /// Its heartbeats arrive, and commands reach it.
+    /// Whether its heartbeats arrive and commands reach it.
     heard: bool,
-    /// Its processes live.
+    /// Whether its processes are alive.
     alive: bool,
-    /// Raised when a heartbeat expected of it becomes void.
+    /// Raised when the heartbeat that was expected of it becomes void.
     epoch: u32,
-    /// What it would say if it could be heard.
+    /// What it will report once it can be heard.
     unsent: Vec<(RunId, Lifecycle)>,
-    /// What it will be told once it can be reached.
+    /// The runs that it will be told to stop once it can be reached.
     to_stop: Vec<RunId>,
 }
 
 impl WorldNode {
-    /// It may still run what it was given, but neither hears nor is heard. What is gone runs nothing and is not waited for.
+    /// Whether it may still run what it was given, but neither hears nor is heard. A node that is gone runs nothing.
     fn is_out_of_reach(&self) -> bool {
         !self.heard && self.reported != NodeState::Gone
     }
@@ -45,24 +45,23 @@ impl WorldNode {
 struct WorldRun {
     spec: Arc<JobSpec>,
     behavior: Arc<JobBehavior>,
-    /// Empty while it is only analysed.
+    /// `None` while the run is only analysed.
     placement: Option<Placement>,
-    /// Raised when what was to happen to it will not.
+    /// Raised when what was due to happen to the run will not.
     epoch: u32,
     alive: bool,
-    /// When it will have stopped, once it was told to: what it will say of that is on its way, whatever becomes of a node
-    /// of it.
+    /// When it will have stopped, once it was told to. Its report of that arrives whatever happens to its nodes.
     stops_at: Option<SimTime>,
-    /// How often it has said something.
+    /// The number of facts that it has reported.
     said: u32,
     started: Option<SimTime>,
-    /// How often it is to be sampled, as soon as it has started.
+    /// The sampling interval, once samples were requested; sampling begins when the run starts.
     sampled_every: Option<SimDuration>,
-    /// Once it is asked for; gone when the run is over.
+    /// Set once samples were requested, until the run is over.
     sampler: Option<Box<Sampler>>,
 }
 
-/// What a run is of, and the course it takes.
+/// What a run executes, and how it behaves.
 type Taking = (Arc<JobSpec>, Arc<JobBehavior>);
 
 impl WorldRun {
@@ -93,7 +92,7 @@ pub(super) fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<Si
 pub struct World<'a> {
     rehearsal: &'a Rehearsal,
     queue: EventQueue<Due>,
-    /// Empty but while an instant happens; its allocation is used again.
+    /// Empty except while an instant happens. Kept so that its allocation is reused.
     taken: Vec<Due>,
     nodes: Vec<WorldNode>,
     runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
@@ -101,15 +100,16 @@ pub struct World<'a> {
     places: Places,
     checkpoints: Checkpoints,
     arrival_source: ArrivalSource<'a>,
-    /// What was asked of jobs that a stream has not brought yet, when, and as which of all such questions.
+    /// Requests about jobs that a stream has not brought yet, each with its time and its number among all such
+    /// requests.
     early: BTreeMap<JobId, Vec<(SimTime, u64, Due)>>,
     asked_early: u64,
     heartbeat: SimDuration,
-    /// Samples on their way, and the places among them that are free.
+    /// Samples in transit, and the free slots among them.
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
     traffic: Traffic,
-    /// Drained for good, with something left to run there.
+    /// Nodes that are drained for good while something still runs there.
     leaving: BTreeSet<NodeId>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
     pub fn new(rehearsal: &'a Rehearsal, arrival_source: ArrivalSource<'a>) -> World<'a> {
         let mut queue = EventQueue::default();
         if let Some(branch) = &rehearsal.branch {
-            // The first of its instant.
+            // Must be the first event of its instant.
             queue.push(branch.at, Due::Branch);
         }
         for (index, (at, _)) in rehearsal.faults.iter().enumerate() {
@@ -163,12 +163,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// When something happens next of itself.
+    /// When something next happens by itself.
     pub fn next_time(&mut self) -> Option<SimTime> {
         earlier(self.queue.next_time(), self.arrival_source.next_time())
     }
 
-    /// Lets everything of this instant happen; adds what the control plane hears of it, in order of classes.
+    /// Lets everything of this instant happen. Adds what the control plane hears of it, sorted by class.
     pub fn happen(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         if self.queue.next_time() == Some(now) {
             let mut taken = std::mem::take(&mut self.taken);
@@ -190,7 +190,7 @@ impl<'a> World<'a> {
             }
         }
         if !early.is_empty() {
-            // As where all is listed: what was asked before this instant was put off to its end.
+            // In the same order as with listed jobs, where a request made before this instant is put off to its end.
             early.sort_by_key(|(at, number, _)| (*at < now, *number));
             early.into_iter().for_each(|(_, _, due)| self.queue.push(now, due));
         }
@@ -199,7 +199,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Does what is asked, as far as it can be reached.
+    /// Carries out a command, as far as it reaches its nodes.
     pub fn obey(&mut self, now: SimTime, command: Command) {
         match command {
             Command::Analyse { run } => {
@@ -213,7 +213,7 @@ impl<'a> World<'a> {
                     Fate::SlowBy(more) => behavior.analysis.map(|length| length.saturating_add(more)),
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => behavior.analysis,
                 };
-                // A run that is placed already may be analysed once more: what it does there goes on.
+                // A placed run may be analysed again, which does not disturb it.
                 let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
                 let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
                 if let Some(length) = length {
@@ -229,12 +229,12 @@ impl<'a> World<'a> {
                     self.runs.remove(&run);
                 }
             }
-            // There is nobody outside of a simulated world, and no profile of one asks for anybody.
+            // A simulated world has nothing outside of it, and none of its profiles sends these.
             Command::Submit { .. } | Command::Withdraw { .. } => {}
             Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
             Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
             Command::Begin { run } => {
-                // What has died in the meantime does not begin.
+                // A run that has died in the meantime does not begin.
                 if let Some(known) = self.runs.get(&run).filter(|known| known.alive) {
                     let epoch = known.epoch;
                     self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Started });
@@ -246,7 +246,7 @@ impl<'a> World<'a> {
             Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
                 Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
                 Some(None) => self.stop(now, run),
-                // It has ended in the meantime, and what it said of that is on its way.
+                // The run has ended in the meantime, and its report is on its way.
                 None => {}
             },
         }
@@ -257,18 +257,18 @@ impl<'a> World<'a> {
         (Arc::clone(&arrival.spec), arrival.course_of(run.replica))
     }
 
-    /// The control plane keeps no record of the job any more.
+    /// Forgets a job that the control plane keeps no record of any more.
     pub fn forget(&mut self, job: JobId) {
         self.arrival_source.forget(job);
     }
 
-    /// It says `up` once it is there.
+    /// Starts a run, which reports `up` once it is there.
     fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
         let taking = self.taking(run);
         let (spec, behavior) = &taking;
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
-            // Nobody is there to begin anything on a node that has not joined.
+            // A node that has not joined cannot start anything.
             node.heard && node.alive && node.reported != NodeState::Joining
         });
         let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
@@ -294,7 +294,7 @@ impl<'a> World<'a> {
         self.queue.push_after(now, prepare, Due::Fact { run, epoch, fact });
     }
 
-    /// When each of its nodes has the weights of the model that it serves, if it serves one.
+    /// When all its nodes have the weights of the model that it serves, if it serves one.
     fn fetched_at(downloads: &mut Downloads, now: SimTime, spec: &JobSpec, placement: &Placement) -> SimTime {
         let Some(deployment) = &spec.demand.deployment else { return now };
         let model = &deployment.model;
@@ -302,9 +302,9 @@ impl<'a> World<'a> {
         nodes.map(|node| downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)
     }
 
-    /// Each of its nodes is told; one that cannot be reached is told once it can, and the others answer for themselves.
+    /// Tells each node of the run, one out of reach as soon as it can be reached. The others report for themselves.
     fn stop(&mut self, now: SimTime, run: RunId) {
-        // Otherwise it has ended in the meantime, and has said so.
+        // If it is not known, it has ended in the meantime and reported that.
         let Some(known) = self.runs.get_mut(&run) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
@@ -328,7 +328,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// It was told before. What has stopped says so again, and what is stopping is not disturbed.
+    /// Handles another request to stop. A stopped run reports so again, and a stopping run is not disturbed.
     fn stop_again(&mut self, at: SimTime, run: RunId) {
         let known = &self.runs[&run];
         let (epoch, placement) = (known.epoch, known.placement.clone().unwrap_or_default());
@@ -361,7 +361,7 @@ impl<'a> World<'a> {
                 let (_, fleet, offer, available) = self.rehearsal.clouds.capacity[index as usize];
                 inputs.push(Input::CapacityReported { fleet, offer, available });
             }
-            // Whoever cancels what has not arrived yet is heard right after it has.
+            // A request about a job that has not arrived yet is heard right after its arrival.
             Due::Cancel(job) | Due::Scale(job, _) if !self.arrival_source.has_come(job) => {
                 match self.arrival_source.time_of(job) {
                     Some(arrives) => self.queue.push(arrives.max(now), due),
@@ -447,7 +447,7 @@ impl<'a> World<'a> {
         self.tell(now, run, fact, inputs);
     }
 
-    /// Whoever is asked to sample a run that is over, or whose use of its GPUs nobody knows, has nothing to look at.
+    /// Starts sampling. There is nothing to sample of a run that is over, or whose use of GPUs is not known.
     fn sample_from_now_on(&mut self, now: SimTime, run: RunId, interval: SimDuration) {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
         known.sampled_every = Some(interval);
@@ -455,7 +455,7 @@ impl<'a> World<'a> {
         let spec = Arc::clone(&known.spec);
         let who = (self.rehearsal.seed, &*spec.name, run);
         let mut sampler = Sampler::new(who, usage, &known.behavior.sampling, interval, started);
-        // What lies before the moment it is asked for is not made up for.
+        // Samples that were due before the request are not taken.
         let missed = now.since(started).as_nanos() / interval.as_nanos();
         let mut next = None;
         for _ in 0..=missed {
@@ -489,7 +489,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Passes a fact on, or keeps it on a node of the run that cannot be heard.
+    /// Reports a fact, or keeps it on a node of the run that cannot be heard.
     fn tell(&mut self, now: SimTime, run: RunId, fact: Lifecycle, inputs: &mut Vec<Input>) {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         let is_over = match fact {
@@ -517,7 +517,7 @@ impl<'a> World<'a> {
             Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
             None => {
                 let fate = self.ack_fate(run);
-                // Of one whose last word was lost the node still knows that it is over.
+                // If the last report of a run was lost, its node still knows that it is over.
                 if is_over && fate != Fate::Never {
                     self.runs.remove(&run);
                 }
@@ -526,7 +526,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A fact leaves its node. It arrives at once, later, twice or never.
+    /// Sends a fact from its node. It arrives at once, later, twice or never.
     fn send(&mut self, now: SimTime, (run, fact): (RunId, Lifecycle), fate: Fate, inputs: &mut Vec<Input>) {
         match fate {
             Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
@@ -549,7 +549,7 @@ impl<'a> World<'a> {
         self.fate((spec, run), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
     }
 
-    /// What becomes of the next thing that a run says.
+    /// What happens to the next report of a run.
     fn ack_fate(&mut self, run: RunId) -> Fate {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         known.said += 1;
@@ -558,7 +558,7 @@ impl<'a> World<'a> {
         self.fate((&spec, run), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
     }
 
-    /// The n-th draw of one attempt for one purpose, whatever else runs; none is made where nothing can go wrong.
+    /// The n-th draw of one attempt for one purpose, whatever else runs. Nothing is drawn if nothing can go wrong.
     fn fate(
         &self,
         (spec, run): (&JobSpec, RunId),
@@ -607,7 +607,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Heartbeats are sent at every multiple of their interval; the last to arrive is the last one before now.
+    /// Heartbeats are sent at every multiple of their interval. The last to arrive is the last one before now.
     fn fall_silent(&mut self, now: SimTime, id: NodeId) {
         let node = &mut self.nodes[id.index()];
         if !node.heard {
@@ -621,7 +621,7 @@ impl<'a> World<'a> {
         self.queue.push(last.saturating_add(self.heartbeat).max(now), due);
     }
 
-    /// The processes of every run on this node die. Where another of a run's nodes can be heard, it says so.
+    /// Kills the processes of every run on this node. Another node of the run reports it, if one can be heard.
     fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
         for run in self.runs_on(id) {
             let known = self.runs.get_mut(&run).expect("just listed");
@@ -687,10 +687,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// In order of their ids. Only faults ask, so a scan is cheap enough.
+    /// The runs on a node, in order of their ids. Only faults ask for them, so a scan is cheap enough.
     fn runs_on(&self, node: NodeId) -> Vec<RunId> {
         let touches = |run: &WorldRun| run.placement.as_ref().is_some_and(|placement| placement.touches(node));
-        // The order in which the map gives them does not show: they are sorted.
+        // The order of the map does not show, because they are sorted.
         #[expect(clippy::disallowed_methods, reason = "sorted below")]
         let mut found: Vec<RunId> = self.runs.iter().filter(|(_, run)| touches(run)).map(|(id, _)| *id).collect();
         found.sort_unstable();

@@ -1,7 +1,7 @@
-//! The books of a run, folded from its records.
+//! The accounts of a run, folded from its records.
 //!
-//! What is taken is entered at `Placed` and taken out at `Ended` or `ClaimFreed`: the same sums that the ledger keeps,
-//! reached from the log alone, so a release too many or an edge from the wrong phase ends the fold.
+//! Claims are added at `Placed` and subtracted at `Ended` or `ClaimFreed`: the same sums that the ledger keeps,
+//! computed from the log alone. So one release too many, or a transition from the wrong phase, ends the fold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, UtilizationPolicy};
 
-/// Fleets up to this size keep what ran where, for a timeline of each GPU.
+/// Fleets up to this size record what ran where, for a timeline of each GPU.
 const STINT_NODES: usize = 12;
-/// A timeline of more than this is not read by anyone.
+/// The maximum number of entries. Nobody reads a longer timeline.
 const STINTS: usize = 20_000;
 
 #[derive(Default)]
 pub struct RunAccount {
-    /// Where only figures are wanted, those that are not over.
+    /// All jobs; if only figures are wanted, those that are not over.
     pub jobs: Records<JobAccount>,
-    /// The others, where only figures are wanted.
+    /// The jobs that are over, if only figures are wanted.
     finished: FinishedReplicas,
     figures_only: bool,
     pub nodes: Vec<NodeAccount>,
@@ -42,31 +42,31 @@ pub struct RunAccount {
     pub safety_broken: u64,
     pub policies_fired: u64,
     pub policies_warned: u64,
-    /// Instances that were asked of clouds.
+    /// Instances that were requested from clouds.
     pub instances_made: u64,
-    /// That were up, and were taken away.
+    /// Instances that were up and were taken away.
     pub instances_taken: u64,
-    /// Attempts that were stopped for another job, or ended with an instance that its cloud took away.
+    /// Attempts that were stopped for another job, or that ended with an instance that its cloud took away.
     pub preemptions: u64,
-    /// Nothing before this counts in a metric, nor do jobs that came before it.
+    /// Nothing before this counts in a metric, and neither do jobs submitted before it.
     pub warm_up: SimTime,
     pub usage: UsageAccount,
     pub saved: SavedAccount,
     pub fragments: FragmentAccount,
-    /// Replicas that were turned away or fit nowhere, by the reason that led when they were last judged.
+    /// Replicas that were refused or fit nowhere, by the leading reason of their last decision.
     pub turned_away: BTreeMap<(Outcome, Reason), u64>,
-    /// Of each job, where it is known.
+    /// The behavior of each job, as far as it is known.
     behaviors: Vec<Arc<JobBehavior>>,
     /// Jobs that could never be placed.
     pub unplaceable: UnplaceableAccount,
-    /// Some node says what it draws.
+    /// Whether some node states its power draw.
     states_power: bool,
-    /// Of runs that a utilization policy binds.
+    /// The policies of runs that a utilization policy binds.
     policies: BTreeMap<RunId, UtilizationPolicy>,
-    /// Instances that were taken away, and of which it is not known yet whether another is in their place.
+    /// Instances that were taken away, and of which it is not known yet whether another has replaced them.
     taken: BTreeSet<NodeId>,
     is_warm: bool,
-    /// By fleet: its instances are made when they are wanted.
+    /// By fleet: whether its instances are created on demand.
     clouds: Vec<bool>,
     pub records: u64,
     /// Records that are events rather than inputs.
@@ -74,10 +74,10 @@ pub struct RunAccount {
     /// `JobEnded` records by outcome, counted apart from the jobs' own state.
     pub ended: [u64; Outcome::ALL.len()],
     pub waits: WaitAccount,
-    /// How it stood after each instant that changed it.
+    /// The totals after each instant that changed them.
     pub samples: Vec<Sample>,
     pub stints: Vec<Stint>,
-    /// How much of the GPUs was taken by how much had been asked for.
+    /// The part of the GPUs that was taken, by the load requested so far.
     pub load: LoadAccount,
     kept: BTreeMap<RunId, (Placement, SimTime)>,
     current: Current,
@@ -88,9 +88,9 @@ pub struct JobAccount {
     pub spec: Arc<JobSpec>,
     pub submitted: SimTime,
     pub replicas: SmallVec<[ReplicaAccount; 1]>,
-    /// Once it has ended for good.
+    /// Set once it has ended for good.
     pub outcome: Option<Outcome>,
-    /// Attempts of its replicas that failed or were lost, since the warm-up was over.
+    /// Attempts of its replicas that failed or were lost since the end of the warm-up.
     pub failures: u64,
 }
 
@@ -99,25 +99,25 @@ pub struct ReplicaAccount {
     pub wanted: SimTime,
     pub attempt: u32,
     pub phase: Phase,
-    /// First placed, over all attempts.
+    /// When it was first placed, over all attempts.
     pub placed: Option<SimTime>,
-    /// First ran, over all attempts.
+    /// When it first ran, over all attempts.
     pub started: Option<SimTime>,
-    /// The last attempt began to run.
+    /// When the last attempt began to run.
     pub last_started: Option<SimTime>,
-    /// The last attempt ended.
+    /// When the last attempt ended.
     pub ended: Option<SimTime>,
-    /// Of the last attempt that was placed.
+    /// The placement of the last attempt that was placed.
     pub placement: Option<Placement>,
     holding: bool,
     placed_last: SimTime,
     pub outcome: Option<Outcome>,
     /// Why it ended; while it waits, the leading reason.
     pub reason: Option<Reason>,
-    /// The reason that led of those that last, if it would fit nowhere even if every node were ready and empty, as it was
-    /// last judged.
+    /// The leading one of the lasting reasons, if at its last decision it would have fit nowhere even with every node
+    /// ready and empty.
     never: Option<Reason>,
-    /// While it waits, what that is blamed on.
+    /// While it waits, what the wait is blamed on.
     blame: Option<Blame>,
     waiting_since: SimTime,
 }
@@ -129,7 +129,7 @@ pub struct Sample {
     pub waiting: u64,
     pub gpu_taken: u64,
     pub cpu_taken: u64,
-    /// Of ready nodes, in a usable state.
+    /// GPUs in a usable state, on ready nodes.
     pub gpu_ready: u64,
 }
 
@@ -141,14 +141,14 @@ struct Current {
     gpu_ready: u64,
 }
 
-/// One run on one GPU, or on a node without any.
+/// One run on one GPU, or on a node without GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stint {
     pub node: NodeId,
     pub gpu: Option<u16>,
     pub job: JobId,
     pub from: SimTime,
-    /// The end of the run, if it was still there.
+    /// The end of the run; `None` if it was still there.
     pub to: Option<SimTime>,
 }
 
@@ -163,8 +163,8 @@ impl JobAccount {
 }
 
 impl RunAccount {
-    /// With what is known of the world besides its records: what the GPUs of runs really do, how long runs would have
-    /// been, what comes, and from when on it counts.
+    /// Makes accounts with what is known of the world besides its records: what the GPUs of runs really do, how long
+    /// runs would have been, what is to come, and from when on it counts.
     pub fn of(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount {
             jobs: Records::with_capacity(rehearsal.arrivals.len()),
@@ -176,8 +176,8 @@ impl RunAccount {
         }
     }
 
-    /// For figures alone: of a job that is over little is kept, of what its GPUs did and of how it stood from time to time
-    /// nothing, and jobs have no names.
+    /// Makes accounts for figures alone. They keep little of a job that is over, nothing of what its GPUs did and of
+    /// the totals over time, and no names of jobs.
     pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
     }
@@ -186,7 +186,7 @@ impl RunAccount {
         &self.finished
     }
 
-    /// The end of the run: what is still held is held until then.
+    /// Ends the run. What is still held counts as held until then.
     pub fn finish(&mut self, end: SimTime) {
         self.settle(self.now.max(end));
         for node in &mut self.nodes {
@@ -226,13 +226,13 @@ impl RunAccount {
         self.unplaceable.name(&self.nodes);
     }
 
-    /// An instance of a fleet whose cloud makes them.
+    /// Whether the node is an instance of a fleet whose cloud creates them.
     pub fn is_made(&self, node: &NodeAccount) -> bool {
         let fleet = node.spec.shape.instance.as_ref().map(|instance| instance.fleet);
         fleet.is_some_and(|fleet| self.clouds.get(fleet.index()).copied().unwrap_or(false))
     }
 
-    /// Whether a job has not ended for good.
+    /// Whether some job has not ended for good.
     pub fn is_anything_left(&self) -> bool {
         self.ended.iter().sum::<u64>() < self.jobs.len() as u64
     }
@@ -256,7 +256,7 @@ impl RunAccount {
         }
     }
 
-    /// An instant is over, and the next is this.
+    /// Ends an instant. The next one is `at`.
     fn settle(&mut self, at: SimTime) {
         self.sample();
         self.load.settle(self.current.gpu_taken);
@@ -268,7 +268,7 @@ impl RunAccount {
         self.now = at;
     }
 
-    /// The warm-up is over: what was before is of no account.
+    /// Ends the warm-up. Nothing before it counts.
     fn begin(&mut self) {
         self.is_warm = true;
         let at = self.warm_up;
@@ -292,12 +292,12 @@ impl RunAccount {
         }
     }
 
-    /// Of all replicas, those whose jobs came when the warm-up was over.
+    /// The replicas whose jobs were submitted after the warm-up.
     pub fn counted(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
         self.replicas().filter(|(_, job, _)| self.counts(job))
     }
 
-    /// Jobs that came when the warm-up was over.
+    /// The number of jobs that were submitted after the warm-up.
     pub fn submitted(&self) -> u64 {
         self.job_rows().filter(|job| job.submitted >= self.warm_up).count() as u64
     }
@@ -306,7 +306,7 @@ impl RunAccount {
         job.submitted >= self.warm_up
     }
 
-    /// What a run did with what it held of GPUs, up to now.
+    /// Adds what a run did with the GPUs that it held, up to now.
     fn spend(&mut self, run: RunId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
         let behavior =
             self.behaviors.get(run.job.index()).filter(|behavior| behavior.usage.is_some()).map(|behavior| &**behavior);
@@ -318,7 +318,7 @@ impl RunAccount {
         let started = replica.last_started.filter(|started| *started >= since);
         let ran = started.map(|started| (started, ended.unwrap_or(self.now)));
         let mut gpus_before = 0;
-        // Of the whole placement, as a part of it may be given back: GPUs are counted through all of it.
+        // Only a part may be given back, but GPUs are counted through the whole placement.
         let whole = replica.placement.as_ref().unwrap_or(placement);
         for claim in whole.claims() {
             if placement.touches(claim.node) && from < self.now {
@@ -330,9 +330,9 @@ impl RunAccount {
         }
     }
 
-    /// A utilization policy has ended a run.
+    /// Adds a run that a utilization policy has ended.
     fn save(&mut self, run: RunId) {
-        // How far one that goes on from a checkpoint has come is not in the records.
+        // The records do not say how far a run that resumed from a checkpoint has come.
         let behavior =
             self.behaviors.get(run.job.index()).filter(|behavior| run.attempt == 1 || behavior.checkpoint.is_none());
         let (Some(behavior), Some(policy)) = (behavior, self.policies.get(&run)) else {
@@ -425,7 +425,7 @@ impl RunAccount {
         });
     }
 
-    /// Where only figures are wanted, no more is kept of a job that is over and holds nothing.
+    /// Drops most of a job that is over and holds nothing, if only figures are wanted.
     fn job_may_be_over(&mut self, job: JobId) {
         let account = &self.jobs[job.index()];
         let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
@@ -444,13 +444,13 @@ impl RunAccount {
     fn hold(&mut self, run: RunId, refusal: Refusal, reasons: &Histogram) {
         self.charge_wait(run);
         let led = reasons.iter().next().map(|(reason, _)| reason);
-        // Where room would do, the wait ends on a node that could ever serve, however many others could not.
+        // If only room lacks, the wait ends on a node that could ever serve, however many others could not.
         let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
         let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
         let replica = self.replica(run);
         (replica.reason, replica.blame) = (led, blame);
-        // Of what lasts for ever, rather than of the state of a node or a pick.
+        // Prefers a reason that lasts for ever to the state of a node or a pick.
         let lasting = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_of_state_or_pick());
         replica.never = lasting.or(led).filter(|_| refusal == Refusal::Never);
     }
@@ -529,7 +529,7 @@ impl RunAccount {
 }
 
 impl ReplicaAccount {
-    /// The leading reason, if the replica could never be placed. One that was cancelled was given up before that showed.
+    /// The leading reason, if the replica could never be placed. A cancelled one was given up before that showed.
     pub fn unplaceable(&self) -> Option<Reason> {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
     }

@@ -1,4 +1,5 @@
-//! Why not, and why here: the plain computation, node by node, with everything that an explanation shows.
+//! Why a node is refused, and why another is taken: the plain computation, node by node, with everything that an
+//! explanation shows.
 
 use super::decide::{Decision, decide_for, judge};
 use super::deployment::{NodeFound, PlacementContext, findings};
@@ -14,7 +15,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, Score};
 use dryrack_workload::{Demand, Deployment, GpuDemand, GpuTake};
 
-/// One demand against every node.
+/// One demand judged on every node.
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub decision: Decision,
@@ -26,13 +27,13 @@ pub struct Examination {
 pub struct NodeFinding {
     pub node: NodeId,
     pub verdict: Verdict,
-    /// Every filter that refuses the node, with its own reason; the first is the one that counts.
+    /// Every filter that refuses the node, with its own reason. The first one counts.
     pub refusals: Vec<(FilterName, Reason)>,
-    /// What is missing for one task, where resources are.
+    /// What is missing for one task, if resources are.
     pub shortages: Vec<Shortage>,
-    /// Of a model: each GPU, what would be taken of it, and what is free.
+    /// For a model: each GPU, what would be taken of it, and what is free.
     pub gpus: Vec<GpuFinding>,
-    /// Tasks that would fit there.
+    /// How many tasks would fit there.
     pub capacity: u32,
     pub scores: Vec<(ScorerName, Score)>,
     pub total: Score,
@@ -43,13 +44,13 @@ pub struct NodeFinding {
 pub struct GpuFinding {
     pub index: u16,
     pub total: Bytes,
-    /// If it were used alone.
+    /// What would be taken if it were used alone.
     pub takes: Bytes,
     /// By the profile's accounting.
     pub free: Bytes,
 }
 
-/// An amount that is too small, in the unit its name says.
+/// An amount that is too small, in the unit that its name implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     pub resource: &'static str,
@@ -57,12 +58,12 @@ pub struct Shortage {
     pub free: String,
 }
 
-/// Of a demand that nobody has submitted yet.
+/// Examines a demand that is not submitted yet.
 pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Examination {
     examine_for(options, demand, PlacementContext::UNSUBMITTED, fleet, 1)
 }
 
-/// As the decision about a job's replica has it, which wants `keep` candidates: the first is the one that is taken.
+/// Examines a demand as the decision about a job's replica does, which wants `keep` candidates and takes the first.
 pub fn examine_for(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -82,7 +83,7 @@ pub fn examine_for(
     Examination { decision: decision(options, demand, context, fleet, keep), nodes }
 }
 
-/// Of one node of a job whose nodes are placed one by one.
+/// Examines one node of a job whose nodes are placed one by one.
 pub(super) fn examine_offers(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -96,7 +97,7 @@ pub(super) fn examine_offers(
     Examination { decision, nodes }
 }
 
-/// With every candidate. Where one of equals is drawn, that one comes first.
+/// The decision with every candidate. If one of several equal candidates is drawn, it comes first.
 fn decision(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -116,7 +117,7 @@ fn decision(
     decision
 }
 
-/// Of a model: the candidates with their scores, and why each other node is none.
+/// Examines a model: the candidates with their scores, and why every other node is not one.
 fn examine_deployment(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -152,7 +153,7 @@ fn examine_deployment(
     Examination { decision, nodes }
 }
 
-/// Of the GPU with most free, which lacks least of all.
+/// The shortage of the GPU that lacks least, if no GPU has enough.
 fn memory_shortage(found: &NodeFound) -> Vec<Shortage> {
     let short = found.gpus.iter().filter(|gpu| gpu.free < gpu.takes);
     let least = short.min_by_key(|gpu| (gpu.takes.saturating_sub(gpu.free), gpu.index));
@@ -214,7 +215,8 @@ fn shortages(demand: &Demand, row: &Row) -> Vec<Shortage> {
     found
 }
 
-/// Of GPUs that would do but for what is free of them: how many are taken whole, or else the most that is free of one.
+/// The shortage of GPUs that would fit if more of them were free: for whole GPUs, how many are idle; otherwise, the
+/// most that is free on one of them.
 fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Option<Shortage> {
     let (shape, status) = (row.shape, row.status);
     let would_do = |index: &usize| {

@@ -122,8 +122,8 @@ impl FragmentMemo {
         Some(*self.known.entry(key).or_insert_with(compute))
     }
 
-    /// [`super::fragment::score`] of a task on nodes of the shape with this index, on which it has room, and where room is a
-    /// matter of shares alone; `None` where it has to be computed plainly.
+    /// [`super::fragment::score`] of a task on nodes of the shape with this index that have room for it, if room
+    /// depends on shares alone; `None` if it must be computed plainly.
     pub(super) fn score_by_shares(
         &mut self,
         target: &Target,
@@ -135,7 +135,7 @@ impl FragmentMemo {
         let before = self.fragment_by_shares(target, (index, shape), cpu, free)?;
         let cpu = cpu.saturating_sub(taken.cpu);
         if taken.gpus == 0 || taken.share == GpuShare::WHOLE {
-            // The last are the ones that are free whole.
+            // The last ones are the GPUs that are entirely free.
             let left = free.len() - taken.gpus as usize;
             let mut after: SmallVec<[u32; MOST_GPUS]> = SmallVec::from_elem(0, taken.gpus as usize);
             after.extend_from_slice(&free[..left]);
@@ -144,7 +144,7 @@ impl FragmentMemo {
         let share = taken.share.get();
         let mut least: Option<f64> = None;
         for (place, left) in free.iter().enumerate() {
-            // Those of which equal parts are free differ in nothing that is measured.
+            // GPUs with equal free parts do not differ in anything that is measured.
             if *left < share || free.get(place + 1) == Some(left) {
                 continue;
             }
@@ -158,8 +158,8 @@ impl FragmentMemo {
         Some(least.map_or(0, |after| gain(before, after)))
     }
 
-    /// What `compute` says of nodes of the shape with this index in this state, which have room for such a task; asked
-    /// once for all that comes to the same.
+    /// The result of `compute` for nodes of the shape with this index in this state, which have room for such a task.
+    /// It runs once for all nodes and tasks with the same result.
     pub(super) fn score(
         &mut self,
         (index, state): (usize, &ClassState),
@@ -179,12 +179,12 @@ impl FragmentMemo {
     }
 }
 
-/// How many of the amounts are reached.
+/// How many of the levels are reached.
 fn level(cpu_levels: &[u64], cpu: u64) -> u32 {
     cpu_levels.partition_point(|level| *level <= cpu) as u32
 }
 
-/// The number of GPUs is the shape's, so no two states have one key.
+/// The shape determines the number of GPUs, so no two states have the same key.
 fn packed(shape: usize, ascending: &[u32]) -> u128 {
     let gpus = ascending.iter().fold(0, |key, left| key << GPU_BITS | u128::from(*left));
     (shape as u128) << SHAPE_BIT | gpus
@@ -204,12 +204,12 @@ fn accepted(target: &Target, shape: &NodeShape) -> Option<Box<[bool]>> {
 #[derive(Clone, Copy, Debug)]
 struct Full {
     gpus: u32,
-    /// What is left of them all.
+    /// What is left on all of them together.
     left: u32,
 }
 
 impl Full {
-    /// For each of the shares; both are ascending.
+    /// Computes an entry for each of the shares. Both inputs are ascending.
     fn of_each(ascending: &[u32], shares: &[u32], full: &mut Vec<Full>) {
         full.clear();
         let mut so_far = Full { gpus: 0, left: 0 };
@@ -222,7 +222,7 @@ impl Full {
     }
 }
 
-/// The sums are those of `super::fragment::fragment`, by the same causes; `full` is asked for a shape of the target.
+/// Computes the same sums as `super::fragment::fragment`, by cause. `full` is called with a shape of the target.
 fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32], full: impl Fn(usize) -> Full) -> f64 {
     let left: u32 = ascending.iter().sum();
     let [mut both, mut gpu, mut lacks_cpu, mut none, mut none_lacks_cpu, mut no_access] = [0.0; 6];
@@ -275,7 +275,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Nodes of forty shapes, with none to eight GPUs, in one memo.
+        /// Nodes of forty shapes, with zero to eight GPUs, in one memo.
         #[test]
         fn what_is_remembered_is_what_the_plain_computation_says(
             nodes in proptest::collection::vec((0..40_usize, 0..65_u64, proptest::collection::vec(0..=1000_u32, 8)), 1..200),
@@ -295,7 +295,7 @@ mod tests {
     fn states_of_nodes_with_other_numbers_of_gpus_are_told_apart() {
         let target = target(&[(1, 1, 1000)]);
         let mut memo = FragmentMemo::new(&target);
-        // The last ten bits of a key are nobody's but the last GPU's.
+        // The last ten bits of a key belong to the last GPU alone.
         let cpu = MilliCpu::from_cores(1);
         let mut fragment_of = |index, gpus: &[u32]| {
             let free = Free { cpu, gpus: SmallVec::from_slice(gpus) };

@@ -1,8 +1,9 @@
-//! Floor 4. Where something goes: a pipeline of filters, a generator of candidates, scorers, and the order of the queue.
+//! Floor 4. Where jobs are placed: a pipeline of filters, a generator of candidates, scorers, and the order of the
+//! queue.
 //!
-//! Owns every verdict and its reason. A stage maps a slice of rows (classes of nodes in equal state; a row may stand for
-//! one node) to a slice of verdicts. Automatic placement and a pick by hand go through the same stages. Reads a fleet and
-//! must never change it, and never asks what time it is.
+//! Owns every verdict and its reason. A stage maps a slice of rows (classes of nodes in equal state; a row may stand
+//! for one node) to a slice of verdicts. Automatic placement and manual picks go through the same stages. Reads a fleet
+//! and must never change it, and never asks for the time.
 
 #![warn(clippy::unwrap_used)]
 

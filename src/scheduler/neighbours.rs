@@ -1,10 +1,10 @@
-//! Neighbours: the nodes that would do fall into runs of nodes next to each other in the order of declaration, and a gang
-//! goes to the run that it fills best, as Slurm's select/cons_tres (22.05) has it where no topology is told.
+//! Neighbours: suitable nodes that are consecutive in the order of declaration form a run, and a gang goes to the run
+//! that it fills best, as in Slurm's select/cons_tres (22.05) without a configured topology.
 //!
-//! The runs are walked in their order. The first is the best until one comes that suffices where the best did not, that
-//! suffices with fewer free cores, or that does not suffice and has more free cores (even than one that suffices). Its nodes
-//! are taken from the first on, and the next best run is looked for until all tasks have a place. Where one node is still
-//! wanted, it is the one of the run with fewest free cores, so that nodes that are in use fill up first.
+//! The runs are compared in order. The first is the best until another one suffices where the best did not, suffices
+//! with fewer free cores, or does not suffice and has more free cores (even than one that suffices). Its nodes are
+//! taken from the first on, and then the next best run is chosen, until all tasks have a place. If one node of a run
+//! holds all remaining tasks, they go to the one with the fewest free cores, so that nodes in use fill up first.
 
 use super::consolidate::Share;
 use super::fit;
@@ -14,7 +14,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
 use dryrack_workload::{Demand, Gang};
 
-/// A node that would do: its row, how many of the tasks it would take, and its free cores.
+/// A suitable node: its row, how many of the tasks it would take, and its free cores.
 #[derive(Clone, Copy)]
 pub struct Node {
     pub id: NodeId,
@@ -23,8 +23,8 @@ pub struct Node {
     pub cores: MilliCpu,
 }
 
-/// Where the tasks go; nothing if they do not fit. `rows` are all of the fleet, `fit` those that passed every filter, by
-/// their place in it.
+/// The nodes that the tasks go to; `None` if they do not fit. `rows` are all rows of the fleet, and `fit` the indexes
+/// of those that passed every filter.
 pub fn neighbours(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
     let most = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut nodes: Vec<Node> = Vec::new();
@@ -38,7 +38,7 @@ pub fn neighbours(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize])
     choose(demand.tasks, &nodes)
 }
 
-/// Where so many tasks go, of nodes that all have room, in order of their ids.
+/// The nodes that this many tasks go to. All given nodes must have room and be in order of ids.
 pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
     let mut runs: Vec<&[Node]> = nodes.chunk_by(|a, b| a.id.index() + 1 == b.id.index()).collect();
     let mut shares: Vec<Share> = Vec::new();
@@ -64,7 +64,7 @@ pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
     Some(shares)
 }
 
-/// The place of the best run.
+/// The index of the best run.
 fn best(runs: &[&[Node]], left: u32) -> Option<usize> {
     let room = |run: &[Node]| run.iter().map(|node| u64::from(node.room)).sum::<u64>() >= u64::from(left);
     let cores = |run: &[Node]| run.iter().map(|node| node.cores).sum::<MilliCpu>();

@@ -1,4 +1,4 @@
-//! What a profile says about placement: stages by name, and their options.
+//! The scheduler's options in a profile: which stages run, and their settings.
 
 use std::collections::BTreeMap;
 
@@ -11,55 +11,55 @@ use super::scorer::ScorerName;
 use super::target::Target;
 use dryrack_units::{SimDuration, text_form};
 
-/// The scheduler's part of a profile. Each list is run in the order written.
+/// The scheduler's part of a profile. The stages of each list run in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulerOptions {
-    /// Sort keys of the queue; the last is always the order of submission.
+    /// Sort keys of the queue. Ties are broken by the order of submission.
     pub order: Vec<OrderKey>,
     pub discipline: Discipline,
-    /// Whether all wait in one line.
+    /// Whether all jobs wait in one line, or in one for each queue.
     pub lines: Lines,
-    /// Who may pass the head of the queue after all.
+    /// Which jobs may pass the head of the queue.
     pub backfill: Backfill,
-    /// Where `backfill` is `slots`.
+    /// The table of reservations, if `backfill` is `slots`.
     #[serde(default, skip_serializing_if = "SlotOptions::is_default")]
     pub slots: SlotOptions,
-    /// Who may be stopped for the head of the queue.
+    /// Which jobs may be preempted for the head of the queue.
     #[serde(default, skip_serializing_if = "Preempt::is_nobody")]
     pub preempt: Preempt,
-    /// GPU seconds after which a run comes into the next queue of the order `attained`.
+    /// The amounts of attained service, in GPU seconds, at which a job enters the next queue of the order `attained`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<u64>,
-    /// What the order `fair_share` looks at.
+    /// The settings of the order `fair_share`.
     #[serde(default, skip_serializing_if = "FairShare::is_default")]
     pub fair_share: FairShare,
     pub filters: Vec<FilterStage>,
-    /// Added up with their weights; with none, the first node in order of declaration wins.
+    /// Scores are summed with these weights. Without scorers, all nodes tie.
     pub scorers: Vec<WeightedScorer>,
-    /// Which of several nodes of the highest score is taken.
+    /// Which of several nodes with the highest score is taken.
     pub ties: Ties,
     pub gangs: GangPlaces,
     pub gpus: GpuOrder,
     pub never_fits: NeverFits,
-    /// For jobs that require instances of fleets.
+    /// Options for jobs that require instances of fleets.
     pub offers: OfferOptions,
     pub unfit: Unfit,
-    /// What is expected to come, for scorers that look ahead. Where a profile leaves it out, it is that of the workload
+    /// The expected workload, for scorers that look ahead. If a profile leaves it out, it is computed from the workload
     /// that is rehearsed: see [`Target::of`].
     #[serde(default, skip_serializing_if = "Target::is_empty")]
     pub target: Target,
-    /// How replicas of models are placed: by stages of their own.
+    /// How replicas of models are placed. Models have stages of their own.
     pub deployments: DeploymentOptions,
 }
 
 impl SchedulerOptions {
-    /// Whether a stage looks at what is expected to come.
+    /// Whether a stage reads the expected workload.
     pub fn needs_target(&self) -> bool {
         self.gpus == GpuOrder::LeastFragmentation || self.has_scorer(ScorerName::Fgd)
     }
 
-    /// Whether a stage looks at what kinds of tasks hold a node's GPUs.
+    /// Whether a stage reads which kinds of tasks hold a node's GPUs.
     pub fn needs_kinds(&self) -> bool {
         self.has_scorer(ScorerName::GpuClustering)
     }
@@ -72,12 +72,12 @@ impl SchedulerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
-    /// Nobody passes the head of the queue.
+    /// No job passes the head of the queue.
     Strict,
-    /// Likewise, and whoever was looked at first and did not fit stays the head until it does, even if somebody comes whom
-    /// the order would put before it.
+    /// Likewise, and the first job that is judged and does not fit stays the head until it fits, even if a job arrives
+    /// that the order would put before it.
     Committed,
-    /// Who does not fit is passed over.
+    /// A job that does not fit is skipped.
     Skipping,
 }
 
@@ -106,7 +106,7 @@ impl FilterName {
     }
 }
 
-/// One filter. `unless` names the demands that pass it unseen: only a historic profile may have one.
+/// One filter. Demands that `unless` names pass it without being judged; only a historic profile may have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilterStage {
@@ -118,13 +118,13 @@ pub struct FilterStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exemption {
-    /// GPUs on more than one node were picked by hand (GPUStack before 0.6.0, issue 1548: the workers were read again
-    /// from the store, past the filters).
+    /// GPUs of several nodes were picked manually (GPUStack before 0.6.0, issue 1548: the workers were read again from
+    /// the store, bypassing the filters).
     PickedOnSeveralNodes,
 }
 
 impl SchedulerOptions {
-    /// Whether anything asks how far a node can be relied on.
+    /// Whether a stage reads how reliable a node is.
     pub fn asks_for_reliance(&self) -> bool {
         self.deployments.readiness.weight > 0 || self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
     }
@@ -137,25 +137,26 @@ pub struct WeightedScorer {
     pub weight: f64,
 }
 
-/// Which of a node's GPUs that would do are taken first. Degraded ones are always taken last.
+/// Which suitable GPUs of a node are taken first. Degraded GPUs are always taken last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuOrder {
     /// Lowest index.
     First,
-    /// Least free share or memory that still suffices, then lowest index.
+    /// The least free share or memory that suffices, then lowest index.
     Tightest,
-    /// Most free share or memory, then lowest index.
+    /// The most free share or memory, then lowest index.
     Emptiest,
-    /// For a part of one GPU, the one whose taking fragments the node least, then lowest index; else the lowest index.
+    /// For part of one GPU, the GPU that fragments the node least when taken, then lowest index. Otherwise lowest
+    /// index.
     LeastFragmentation,
-    /// Whole GPUs in one NVLink island, where one holds them (`scheduler::islands`); of a part of one as `tightest`.
+    /// For whole GPUs, one NVLink island, if one holds them (`scheduler::islands`). For part of a GPU, as `tightest`.
     Islands,
-    /// Any, each as likely as the others.
+    /// Any GPU, with equal probability.
     Random,
 }
 
-/// What becomes of a job that would not fit on the fleet as declared, were it empty and whole.
+/// What happens to a job that would not fit even if all declared nodes were healthy and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NeverFits {
@@ -163,39 +164,39 @@ pub enum NeverFits {
     Wait,
 }
 
-/// Which of several nodes of the highest score is taken. Where there are no scorers, all nodes have the same.
+/// Which of several nodes with the highest score is taken. Without scorers, all nodes have the same score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
     /// The first in order of declaration.
     First,
-    /// Any, each as likely as the others. A gang takes the first.
+    /// Any node, with equal probability. A gang takes the first.
     Random,
 }
 
-/// Who may pass the head of a strict or committed queue. The head's *reservation* is the first time at which it would
-/// fit if everything that runs ended by its estimate; what has none is taken never to end.
+/// Which jobs may pass the head of a strict or committed queue. The head's *reservation* is the first time at which it
+/// would fit if every run ended at its estimate. A run without an estimate counts as never ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backfill {
     None,
-    /// EASY (Lifka, *The ANL/IBM SP Scheduling System*, JSSPP 1995): in the order of the queue, who fits now and does not
-    /// put off the reservation, because it ends by then or because the head fits beside it then. Reserved anew with
-    /// each look.
+    /// EASY (Lifka, *The ANL/IBM SP Scheduling System*, JSSPP 1995): in queue order, a job starts if it fits now and
+    /// does not delay the reservation, because it ends by then or because the head still fits beside it then. The
+    /// reservation is made again at each pass.
     Easy,
-    /// Everyone who waits has a reservation that those before it in the queue leave free for its whole estimate (Mu'alem
-    /// and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with
-    /// Backfilling*, TPDS 2001); who could begin now does. Reserved anew with each look, so that an early end moves
-    /// everyone up in the order of the queue.
+    /// Every waiting job has a reservation for its whole estimate, in what the jobs before it in the queue leave free
+    /// (Mu'alem and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the
+    /// IBM SP2 with Backfilling*, TPDS 2001). A job whose reservation begins now starts. The reservations are made
+    /// again at each pass, so an early end moves every job up in queue order.
     Conservative,
-    /// RLScheduler's (cd433e3, `moveforward_for_resources_backfill_greedy`): in order of submission, whoever fits now and
-    /// ends *before* the reservation, which is made once, when the head is first refused. What would be free beside the
-    /// head is not used. Jobs submitted in one instant are in the order of the queue at that moment, those that came after
-    /// it in order of arrival: both sorts of that program are stable.
+    /// RLScheduler's rule (cd433e3, `moveforward_for_resources_backfill_greedy`): in order of submission, a job starts
+    /// if it fits now and ends *before* the reservation, which is made once, when the head is first refused. What would
+    /// be free beside the head is not used. Jobs submitted in one instant are in queue order as of the time the
+    /// reservation was made; those that came after it are in order of arrival. Both sorts of that program are stable.
     Rlscheduler,
-    /// Slurm's (22.05, sched/backfill): in the order of the queue, who could begin now without running into a reservation
-    /// does, and everybody else reserves whole nodes in a table of time slots (`control::slots`). Reserved anew with each
-    /// look.
+    /// Slurm's rule (22.05, sched/backfill): in queue order, a job starts if it can begin now without running into a
+    /// reservation, and every other job reserves whole nodes in a table of time slots (`control::slots`). The
+    /// reservations are made again at each pass.
     Slots,
 }
 
@@ -203,13 +204,13 @@ pub enum Backfill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotOptions {
-    /// A reservation begins and ends at multiples of this: `bf_resolution`.
+    /// Reservations begin and end at multiples of this: `bf_resolution`.
     #[serde(with = "text_form")]
     pub resolution: SimDuration,
-    /// What would begin later than this from now reserves nothing: `bf_window`.
+    /// A job that would begin later than this from now reserves nothing: `bf_window`.
     #[serde(with = "text_form")]
     pub window: SimDuration,
-    /// So many of the queue are looked at: `bf_max_job_test`.
+    /// At most this many jobs of the queue are examined: `bf_max_job_test`.
     pub depth: u32,
 }
 
@@ -226,19 +227,19 @@ impl SlotOptions {
     }
 }
 
-/// Whom the head of the queue may have stopped, where that lets it start. Who is stopped waits again, at no cost but of
-/// work that is in no checkpoint and of going on from one.
+/// Which jobs the head of the queue may preempt if that lets it start. A preempted job waits again. It loses only the
+/// work that is in no checkpoint and the time to resume from one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preempt {
     #[default]
     Nobody,
-    /// Whose priority is lower: the lowest first, then who began last.
+    /// Jobs of lower priority: the lowest first, then the last to start.
     LowerPriority,
-    /// Of whose estimate more is left: most first, then who began last.
+    /// Jobs with more of their estimate left: the most first, then the last to start.
     LongerRemaining,
-    /// Who is in a later queue of `levels`, or comes this moment into the one in which the other waits: the last queue first,
-    /// and in one who began there last.
+    /// Jobs in a later queue of `levels`, and jobs that enter the head's queue at this moment: the last queue first,
+    /// and in one queue the last to begin there.
     MoreAttained,
 }
 
@@ -248,19 +249,20 @@ impl Preempt {
     }
 }
 
-/// What a user has had: GPU time, or core time of what has no GPU, each moment weighted by a half for every half-life since.
+/// A user's usage: GPU time, or core time of jobs without a GPU. The weight of each moment halves with every half-life
+/// since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FairShare {
     #[serde(with = "text_form")]
     pub half_life: SimDuration,
-    /// Of users by name; of others 1. Twice the weight is due twice as much.
+    /// Weights by the user's name; other users have 1. A user with twice the weight is entitled to twice the usage.
     #[serde(default)]
     pub weights: BTreeMap<String, f64>,
 }
 
 impl Default for FairShare {
-    /// A week, as Slurm's `PriorityDecayHalfLife` has it.
+    /// One week, as Slurm's `PriorityDecayHalfLife`.
     fn default() -> FairShare {
         FairShare { half_life: SimDuration::from_secs(7 * 86_400), weights: BTreeMap::new() }
     }
@@ -272,35 +274,35 @@ impl FairShare {
     }
 }
 
-/// Who waits behind whom.
+/// Which jobs wait behind which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lines {
     One,
-    /// A line for each queue that jobs name, and one for those that name none; no line waits for another.
+    /// One line for each queue that jobs name, and one for jobs that name none. No line waits for another.
     EachQueue,
 }
 
-/// On which nodes the tasks of a gang lie, where the demand leaves it open.
+/// Where the tasks of a gang are placed, if the demand leaves that open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangPlaces {
-    /// As the demand says: anywhere in the order of preference, spread, or packed.
+    /// As the demand says: anywhere in order of preference, spread, or packed.
     Demand,
-    /// Helios' (`super::consolidate`).
+    /// Helios' rule (`super::consolidate`).
     Consolidate,
-    /// In one rack where one holds them all, or else in few (`super::racks`); within, as the demand says.
+    /// In one rack if one holds them all, else in few racks (`super::racks`). Within racks, as the demand says.
     Racks,
-    /// On neighbours in the order of declaration, where those with fewest free cores suffice (`super::neighbours`); single
-    /// tasks too.
+    /// On neighbouring nodes in the order of declaration, on those that suffice with the fewest free cores
+    /// (`super::neighbours`). This also applies to single tasks.
     Neighbours,
 }
 
-/// What becomes of a job that does not fit now, when it is looked at.
+/// What happens to a job that does not fit when it is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unfit {
     Wait,
-    /// It is refused and not looked at again, as simulators have it that only ask how full a cluster gets.
+    /// It is refused and not judged again, as in simulators that only ask how full a cluster gets.
     End,
 }

@@ -1,5 +1,5 @@
-//! The keys that a queue can be ordered by. Each is one row of the table below: its name in profiles, a sentence about it,
-//! and the number that it ranks an entry by, lowest first.
+//! The keys that a queue can be ordered by. Each is one row of the table below: its name in profiles, a sentence about
+//! it, and the number that it ranks an entry by, lowest first.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ enum Rank {
     Fixed(fn(&Entry) -> u64),
     /// The same, and it reads the estimate.
     FixedByEstimate(fn(&Entry) -> u64),
-    /// Changes while the entry waits, so the order is computed anew for each pass.
+    /// Changes while the entry waits, so the order is computed again at each pass.
     Moving(fn(&Entry, &Moment<'_>) -> u64),
     /// The same, and it reads the estimate.
     MovingByEstimate(fn(&Entry, &Moment<'_>) -> u64),
@@ -40,7 +40,7 @@ macro_rules! order_keys {
                 match self { $(OrderKey::$variant => $name,)* }
             }
 
-            /// Who comes first, in a few words.
+            /// Which jobs come first, in a few words.
             pub fn describe(self) -> &'static str {
                 match self { $(OrderKey::$variant => $text,)* }
             }
@@ -69,21 +69,21 @@ order_keys! {
     /// Less attained GPU time first, in queues divided by `levels`; within one queue by the next key (Tiresias: Gu and
     /// others, NSDI 2019, its discretized two-dimensional least attained service).
     Attained => "attained", "less GPU time had first, by levels", Rank::Fixed(|entry| u64::from(entry.level));
-    /// Earlier arrival in its queue of `levels` first. A job that was preempted comes before all that wait there; a job that
-    /// enters the queue while it runs comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
+    /// Earlier arrival in its queue of `levels` first. A job that was preempted comes before all that wait there. A job
+    /// that enters the queue while it runs comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
     Joined => "joined", "who came to wait in its level first; who is stopped in it was there before",
         Rank::Fixed(|entry| entry.turn.cast_unsigned() ^ 1 << 63);
-    /// Jobs first whose user has used least for its weight (`fair_share`). Usage decays with time.
+    /// Jobs whose user has used the least for its weight first (`fair_share`). Usage decays with time.
     FairShare => "fair_share", "whose user has had the least for its weight first",
         Rank::Moving(|entry, moment| ascending(moment.charged.get(entry.user as usize).copied().unwrap_or(0.0)));
     /// Fewer tasks first (smallest job first).
     Tasks => "tasks", "fewer tasks first", Rank::Fixed(|entry| u64::from(entry.tasks));
-    /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo, *Obtaining
-    /// Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time itself, so an
-    /// order by it depends on where a trace has its zero.
+    /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo,
+    /// *Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time
+    /// itself, so an order by it depends on where a trace has its zero.
     F1 => "f1", "F1 of Carastan-Santos and de Camargo",
         Rank::FixedByEstimate(|entry| {
-            // Neither has a logarithm where it is 0; the authors' program takes a tenth of a second.
+            // Zero has no logarithm; the authors' program uses a tenth of a second instead.
             let positive = |value: f64| if value > 0.0 { value } else { 0.1 };
             let (estimate, submitted) = (positive(estimate_of(entry)), positive(submission_of(entry)));
             ascending(libm::log10(estimate) * f64::from(entry.tasks) + 870.0 * libm::log10(submitted))
@@ -107,8 +107,8 @@ order_keys! {
         Rank::FixedByEstimate(|entry| {
             ascending(-libm::pow(rlscheduler_wait(entry) / estimate_of(entry), 3.0) * f64::from(entry.tasks))
         });
-    /// What RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w, and 1e-15 added to w and
-    /// to the tasks.
+    /// What RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w, and 1e-15 added to w
+    /// and to the tasks.
     UnicefRlscheduler => "unicef_rlscheduler", "what RLScheduler calls UNICEF",
         Rank::FixedByEstimate(|entry| {
             let tasks = libm::log2(f64::from(entry.tasks) + 1e-15);

@@ -1,8 +1,8 @@
-//! The queue: who is looked at next.
+//! The queue: which job is judged next.
 //!
-//! Waiting entries of equal demand form a group, and only the head of a group is judged: where it does not fit, nobody
-//! behind it does. A group that was refused is not judged again before the fleet has grown, because taking never makes
-//! room. Both are exact for every pipeline whose verdicts depend on the demand and the fleet alone.
+//! Waiting entries with equal demands form a group, and only the head of a group is judged: if it does not fit, no
+//! entry behind it fits. A refused group is not judged again before the fleet has grown, because placing jobs never
+//! makes room. Both rules are exact for every pipeline whose verdicts depend on the demand and the fleet alone.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -19,41 +19,41 @@ use dryrack_units::{SimDuration, SimTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     priority: Reverse<i32>,
-    /// Of each key of the order, a number that rises with it.
+    /// For each key of the order, a number that rises with it.
     ranks: [u64; MOST_KEYS],
     submitted: u64,
     replica: u32,
-    /// The line it waits in, which is no part of its place.
+    /// The line it waits in, which does not affect its place.
     line: u32,
 }
 
-/// Sort keys of one order, besides the priority.
+/// The maximum number of sort keys of one order, besides the priority.
 pub const MOST_KEYS: usize = 2;
 
-/// What an order can look at.
+/// What an order can read of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub priority: i32,
     pub at: SimTime,
     pub estimate: Option<SimDuration>,
-    /// What it has run with effect.
+    /// How long it has run, without work that was lost.
     pub ran: SimDuration,
-    /// Of what it has had, where the order looks at that.
+    /// The level of its attained service, if the order reads it.
     pub level: u32,
-    /// Its turn in that, where the order looks at it.
+    /// Its turn within that level, if the order reads it.
     pub turn: i64,
-    /// The number of its user's account, where there are accounts.
+    /// The number of its user's account, if there are accounts.
     pub user: u32,
     pub tasks: u32,
-    /// Counts submissions.
+    /// The running number of its submission.
     pub submitted: u64,
-    /// The entry's own number, and what the queue gives back.
+    /// The entry's own number, which the queue returns.
     pub replica: u32,
     pub line: u32,
 }
 
 impl QueueKey {
-    /// Of an order that moves with time, its place is known only by [`WaitQueue`].
+    /// Makes the key of an entry. If the order changes with time, only [`WaitQueue`] knows the entry's current place.
     pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
         QueueKey::with_ranks(order, &entry, |key| key.fixed_rank(&entry))
     }
@@ -82,7 +82,7 @@ impl QueueKey {
     }
 }
 
-/// The bits of a double, so that they rise with it; what is no number comes last.
+/// Maps a double to bits that rise with it. NaN comes last.
 pub(super) fn ascending(value: f64) -> u64 {
     if value.is_nan() {
         return u64::MAX;
@@ -91,36 +91,36 @@ pub(super) fn ascending(value: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// Entries of one demand.
+/// Waiting entries with the same demand.
 #[derive(Clone, Debug, Default)]
 struct Group {
     count: u32,
-    /// The same in order: kept where who does not fit is passed over.
+    /// The same entries in order. Kept only if entries that do not fit are skipped.
     waiting: OrderedSet<QueueKey>,
-    /// The lines whose head is one of them: kept where nobody passes the head of one, and heads change only when somebody
-    /// comes or goes.
+    /// The lines that one of them heads. Kept only if no entry passes the head of a line, and heads change only when an
+    /// entry comes or goes.
     leads: SmallVec<[u32; 2]>,
     /// The fleet's growth when one of them was last refused.
     refused_at: Option<u64>,
 }
 
-/// Entries that wait in one line, whose head nobody passes.
+/// Entries that wait in one line, whose head no entry passes.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// All but the head; where the order moves, all.
+    /// All entries but the head; if the order moves, all entries.
     waiting: OrderedSet<(QueueKey, u32)>,
-    /// The same by user, where they change places by what counts against their users alone: those of one user do not.
+    /// The same by user, if only the usage charged to users changes places: entries of one user keep their order.
     by_user: BTreeMap<u32, OrderedSet<(QueueKey, u32)>>,
-    /// Who stays its head until it fits.
+    /// The entry that stays the head until it fits.
     committed: Option<(QueueKey, u32)>,
-    /// Its head, where the order does not move. Most come to an empty line and leave it at once.
+    /// The head, if the order does not move. Most entries come to an empty line and leave it at once.
     head: Option<(QueueKey, u32)>,
 }
 
 impl Line {
-    /// In order of their keys.
+    /// The entries in order of their keys.
     fn iter(&self) -> impl Iterator<Item = (QueueKey, u32)> {
-        // A committed head may have others before it.
+        // There may be entries before a committed head.
         let before = self.head.into_iter().flat_map(|head| self.waiting.range(..head));
         let behind = self.waiting.range((self.head.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded));
         before.chain(self.head).chain(behind)
@@ -132,45 +132,46 @@ impl Line {
 pub struct WaitQueue {
     discipline: Discipline,
     len: usize,
-    /// Everyone, where there are no lines.
+    /// All entries, if there are no lines.
     all: OrderedSet<(QueueKey, u32)>,
-    /// By the number of the line, where nobody passes the head of one.
+    /// By the number of the line, if no entry passes the head of a line.
     lines: Vec<Line>,
-    /// Lines whose head is another, or was refused, since this was last asked.
+    /// Lines whose head changed or was refused since [`WaitQueue::restless_heads`] was last called.
     restless: Vec<u32>,
-    /// The order, where those that wait may change places by it, and what it looks at.
+    /// The keys of the order, if waiting entries may change places with time.
     moving: Option<Vec<OrderKey>>,
-    /// Nothing but what counts against users moves them.
+    /// Whether only the usage charged to users moves entries.
     moves_by_user: bool,
     entries: BTreeMap<u32, Entry>,
-    /// Of each account, what counts against its user.
+    /// For each account, what is charged to its user.
     charged: Vec<f64>,
     /// By the number of the demand.
     groups: Vec<Group>,
-    /// Who may be judged: heads of groups, or of lines, that were not refused since the fleet last grew. Not asked where
-    /// the order moves.
+    /// The entries that may be judged: heads of groups, or of lines, that were not refused since the fleet last grew.
+    /// Not used if the order moves.
     open: OrderedSet<(QueueKey, u32)>,
     /// Groups refused since the fleet last grew.
     refused: Vec<u32>,
-    /// The growth of the fleet for which that was last seen to, and whether somebody was refused for another since.
+    /// The fleet's growth when refused groups were last reopened, and whether a group was refused at another growth
+    /// since.
     reopened_at: u64,
     is_stale: bool,
 }
 
-/// A walk over those who wait, or over the heads of their lines, in order. A demand can be left out on the way, which costs
-/// nothing for each of those who wait.
+/// A walk in order over all waiting entries, or over the heads of their lines. A demand can be left out on the way, at
+/// no cost for each of its entries.
 pub struct Walk {
-    /// What is left to come, where demands are not walked one beside the other.
+    /// The entries still to come, unless `next` merges them by demand.
     in_order: Option<std::vec::IntoIter<(QueueKey, u32)>>,
-    /// The next of each demand that is not left out.
+    /// The next entry of each demand that is not left out.
     next: BinaryHeap<Reverse<(QueueKey, u32)>>,
-    /// Who came last.
+    /// The entry that came last.
     last: Option<(QueueKey, u32)>,
     out: BTreeSet<u32>,
 }
 
 impl Walk {
-    /// The next, of a queue that has not changed since the walk began.
+    /// The next entry. The queue must not have changed since the walk began.
     pub fn next(&mut self, queue: &WaitQueue) -> Option<(QueueKey, u32)> {
         if let Some(in_order) = &mut self.in_order {
             return in_order.find(|(_, demand)| !self.out.contains(demand));
@@ -182,12 +183,12 @@ impl Walk {
         self.last
     }
 
-    /// Nobody else of this demand comes, until all come again.
+    /// Leaves out all further entries of this demand, until all demands are taken in again.
     pub fn leave_out(&mut self, demand: u32) {
         self.out.insert(demand);
     }
 
-    /// Whoever is behind the one who came last comes again, whatever was left out.
+    /// Takes the demands that were left out in again, with their entries behind the one that came last.
     pub fn take_in_again(&mut self, queue: &WaitQueue) {
         let out = std::mem::take(&mut self.out);
         let Some((last, own)) = self.last else { return };
@@ -229,7 +230,7 @@ impl WaitQueue {
         self.len == 0
     }
 
-    /// Whether those that wait may change places as time goes by.
+    /// Whether waiting entries may change places as time passes.
     pub fn moves(&self) -> bool {
         self.moving.is_some()
     }
@@ -238,7 +239,7 @@ impl WaitQueue {
         self.discipline != Discipline::Skipping
     }
 
-    /// Everyone who waits, in order as it is now.
+    /// All waiting entries in their current order.
     pub fn iter(&self, now: SimTime) -> Box<dyn Iterator<Item = QueueKey> + '_> {
         match (self.lines.as_slice(), &self.moving) {
             ([], None) => Box::new(self.all.iter().map(|(key, _)| key)),
@@ -252,7 +253,7 @@ impl WaitQueue {
         }
     }
 
-    /// The key by which it stands where it stands now: of an order that does not move, its own.
+    /// The key of the entry's current place. If the order does not move, it is the entry's own key.
     pub fn place_of(&self, key: QueueKey, now: SimTime) -> QueueKey {
         let entry = self.entries.get(&key.replica);
         let moment = Moment { now, charged: &self.charged };
@@ -264,12 +265,13 @@ impl WaitQueue {
         moved.unwrap_or(key)
     }
 
-    /// The head of each line now, in order of the lines.
+    /// The current head of each line, in order of the lines.
     pub fn heads(&self, now: SimTime) -> impl Iterator<Item = (QueueKey, u32)> + '_ {
         self.lines.iter().filter_map(move |line| self.head_of(line, now))
     }
 
-    /// Likewise, of the lines in which that may be news: whose head is another, or was refused, since this was last asked.
+    /// The same, but only for lines whose head changed or was refused since the last call; for all lines if the order
+    /// moves.
     pub fn restless_heads(&mut self, now: SimTime) -> Vec<(QueueKey, u32)> {
         if self.moving.is_some() {
             return self.heads(now).collect();
@@ -297,18 +299,18 @@ impl WaitQueue {
         }
     }
 
-    /// Whether somebody is before it in its line.
+    /// Whether another entry is the head of its line.
     pub fn is_behind(&self, key: QueueKey, now: SimTime) -> bool {
         let line = self.lines.get(key.line as usize);
         line.and_then(|line| self.head_of(line, now)).is_none_or(|(head, _)| head != key)
     }
 
-    /// What counts against users from now on, by the number of the account.
+    /// Sets what is charged to users from now on, by the number of the account.
     pub fn charge(&mut self, charged: Vec<f64>) {
         self.charged = charged;
     }
 
-    /// It stays the head of its line, where the discipline is that.
+    /// Keeps the entry at the head of its line, if the discipline is [`Discipline::Committed`].
     pub fn commit(&mut self, key: QueueKey, demand: u32) {
         if self.discipline != Discipline::Committed {
             return;
@@ -322,12 +324,12 @@ impl WaitQueue {
         }
     }
 
-    /// Everyone of this demand, in order, where who does not fit is passed over.
+    /// All entries of this demand in order, if entries that do not fit are skipped.
     pub fn of_demand(&self, demand: u32) -> impl Iterator<Item = QueueKey> + '_ {
         self.groups.get(demand as usize).into_iter().flat_map(|group| group.waiting.iter())
     }
 
-    /// Begins to walk over the heads of all lines, or, where there are none, over everyone.
+    /// Begins a walk over the heads of all lines, or over all entries if there are no lines.
     pub fn walk(&self, now: SimTime) -> Walk {
         let is_plain = !self.has_lines() && self.moving.is_none();
         let first = |(demand, group): (usize, &Group)| Some(Reverse((group.waiting.first()?, demand as u32)));
@@ -337,7 +339,7 @@ impl WaitQueue {
         Walk { in_order, next, last: None, out: BTreeSet::new() }
     }
 
-    /// The heads of all lines, or, where there are none, everyone: in order as it is now.
+    /// The heads of all lines, or all entries if there are no lines, in their current order.
     fn heads_or_all(&self, now: SimTime) -> Vec<(QueueKey, u32)> {
         let mut entries: Vec<(QueueKey, u32)> = match self.has_lines() {
             true => self.heads(now).collect(),
@@ -347,7 +349,7 @@ impl WaitQueue {
         entries
     }
 
-    /// `entry` is what the key was made of.
+    /// Adds an entry. `entry` is what the key was made from.
     pub fn insert_entry(&mut self, key: QueueKey, demand: u32, entry: Entry) {
         if self.moving.is_some() {
             self.entries.insert(key.replica, entry);
@@ -426,7 +428,7 @@ impl WaitQueue {
         }
     }
 
-    /// A line has another head, which is not among those who wait behind it.
+    /// Replaces the head of a line. The new head must not be among the entries behind it.
     fn set_head(&mut self, number: u32, head: Option<(QueueKey, u32)>) {
         let before = std::mem::replace(&mut self.lines[number as usize].head, head);
         if let Some((key, demand)) = before {
@@ -446,7 +448,7 @@ impl WaitQueue {
         self.restless.push(number);
     }
 
-    /// The next entry to judge now, with its demand, given how far the fleet has grown.
+    /// The next entry to judge now, with its demand, at this growth of the fleet.
     pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
         if self.moving.is_none() {
@@ -457,7 +459,7 @@ impl WaitQueue {
         heads.filter(is_open).min_by_key(|(key, _)| self.place_of(*key, now))
     }
 
-    /// The group's head does not fit while the fleet has grown no further than this.
+    /// Records that the group's head does not fit unless the fleet grows further.
     pub fn refuse(&mut self, demand: u32, growth: u64) {
         let Some(group) = self.groups.get_mut(demand as usize).filter(|group| group.count > 0) else { return };
         if group.refused_at.is_none() {
@@ -506,7 +508,7 @@ mod tests {
     use super::*;
     use dryrack_rng::Stream;
 
-    /// Against all who wait, sorted as they stand now.
+    /// Compares with all waiting entries, sorted in their current order.
     #[test]
     fn the_head_of_a_line_is_the_first_as_things_stand() {
         let orders = [

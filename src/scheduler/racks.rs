@@ -1,8 +1,9 @@
-//! Gangs in racks: all tasks in one rack, where one holds them.
+//! Gangs in racks: all tasks go to one rack, if one holds them.
 //!
-//! Of the racks that hold the whole gang the one with the least room for its tasks is taken, so that larger rooms stay
-//! whole; of equal ones the first by name. Where none does, as few racks as will do, those with the most room first. Within
-//! the racks nodes come in the order of preference, as for any gang. Nodes that name no rack are taken to stand in one.
+//! Of the racks that hold the whole gang, the one with room for the fewest of its tasks is taken, so that larger rooms
+//! stay whole; on a tie, the first by name. If no rack holds the gang, as few racks as possible are taken, those with
+//! the most room first. Within the racks, nodes come in the order of preference, as for any gang. Nodes that name no
+//! rack count as one rack.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use super::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Demand, Gang};
 
-/// The verdicts, with what lies in other racks left out.
+/// The verdicts, with nodes in other racks refused.
 pub fn within(demand: &Demand, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {
     let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut room: BTreeMap<Option<&str>, u64> = BTreeMap::new();

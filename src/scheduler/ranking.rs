@@ -1,13 +1,13 @@
-//! Rankings: for each demand the classes that would do, best first, kept from one decision to the next.
+//! Rankings: for each demand, the classes that fit, best first, kept from one decision to the next.
 //!
-//! A verdict or a score of a class holds as long as the class: its members are in equal state. So after a change only the
-//! classes of the shapes that changed are judged, and of these only the new ones, each stage over all of them; what is refused
-//! is counted by reason as classes come and go. A decision is then the top of a heap, and a refusal costs nothing but its
-//! histogram.
+//! A verdict or a score of a class holds as long as the class exists, since its members are in equal state. So after a
+//! change, only the shapes that changed are examined, and only their new classes are judged, each stage over all of
+//! them. Refused nodes are counted by reason as classes come and go. A decision is then the top of a heap, and a
+//! refusal costs only its histogram.
 //!
-//! Every answer is the one of the plain computation ([`super::decide`]): [`Caching::Paranoid`] makes both and compares
-//! them. What has no ranking (picks, gangs on several nodes, chance) is computed plainly; of it refusals are kept
-//! ([`super::refusals`]).
+//! Every answer is that of the plain computation ([`super::decide`]): [`Caching::Paranoid`] computes both and compares
+//! them. Demands without a ranking (picks, gangs on several nodes, random choices) are computed plainly; of these,
+//! refusals are cached ([`super::refusals`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,12 +32,12 @@ use dryrack_ids::NodeId;
 use dryrack_units::Score;
 use dryrack_workload::{Demand, Gang};
 
-/// Whether what was computed is kept; every output is the same.
+/// Whether results are cached. Every output is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
     Off,
     On,
-    /// Kept, computed again each time, and compared.
+    /// Cached, computed again each time, and compared.
     Paranoid,
 }
 
@@ -48,16 +48,16 @@ pub struct Rankings {
     known: Known,
 }
 
-/// What decisions of all demands share.
+/// What the decisions of all demands share.
 #[derive(Default)]
 struct Known {
     states: States,
     memo: FragmentMemo,
-    /// Empty but while classes of a shape are judged; its allocation is used again.
+    /// Empty except while classes of a shape are judged. Kept so that its allocation is reused.
     judged: Vec<Judged>,
 }
 
-/// A class that no stage before has refused, or the reason of the one that has; and the sum of its scores so far.
+/// A class, why an earlier stage has refused it, if one has, and the sum of its scores so far.
 #[derive(Clone, Copy)]
 struct Judged {
     class: ClassId,
@@ -65,48 +65,48 @@ struct Judged {
     score: Score,
 }
 
-/// What one demand makes of each class.
+/// The results of one demand for all classes.
 struct Ranking {
-    /// Nodes that were declared when the shapes were looked at.
+    /// How many nodes were declared when the shapes were last examined.
     nodes: usize,
-    /// Changes of all classes that are taken in.
+    /// How many class changes are taken into account, over all classes.
     read: u64,
     shapes: Vec<ShapePart>,
     slots: Vec<Slot>,
     best: BinaryHeap<Place>,
-    /// Nodes by the reason why not, in the order of `Reason::ALL`.
+    /// The number of refused nodes by reason, in the order of `Reason::ALL`.
     refused: [u32; Reason::ALL.len()],
-    /// Whether it goes to one node.
+    /// Whether the demand goes to one node.
     is_of_one_node: bool,
-    /// Whether it would fit if every node were ready and empty, once it was asked.
+    /// Whether it would fit if every node were ready and empty, once this was asked.
     ever: Option<bool>,
 }
 
-/// What does not change while nodes of a shape live.
+/// What does not change while nodes of a shape exist.
 struct ShapePart {
-    /// Changes of the shape's classes that are taken in.
+    /// How many changes of the shape's classes are taken into account.
     read: u64,
-    /// No class of the shape will ever do, whatever its state: all of its nodes are counted so.
+    /// Why no class of the shape will ever fit, whatever its state. All its nodes are counted under this reason.
     never: Option<Reason>,
-    /// The filters that may refuse a class of the shape, in their order: by its name and its place among all.
+    /// The filters that may refuse a class of the shape, in their order: the name, and the index among all filters.
     open: SmallVec<[(FilterName, usize); 4]>,
-    /// How many of the tasks a node of the shape would hold if it were empty, where gangs are consolidated.
+    /// How many of the tasks an empty node of the shape would hold, if gangs are consolidated.
     whole: u32,
-    /// Where its GPUs are all alike.
+    /// Set if its GPUs are all alike.
     uniform: Option<Uniform>,
 }
 
-/// What a demand makes of a class, in sixteen bytes: there is one for each class and demand.
+/// The result of a demand for a class, in 16 bytes, since there is one for each class and demand.
 #[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
-    /// Of a class that is refused, the nodes that are counted so; of one that will do, the member under which it stands in the
-    /// heap, or `UNSUBMITTED`.
+    /// For a refused class, the number of nodes that are counted. For a class that fits, the member under which it is
+    /// in the heap, or `UNSUBMITTED`.
     of: u32,
     standing: Standing,
 }
 
-/// No node has this number.
+/// A number that no node has.
 const UNSUBMITTED: u32 = u32::MAX;
 
 impl Slot {
@@ -117,12 +117,12 @@ impl Slot {
     }
 }
 
-/// A score, or why not: in the bits of what is not a number, which no score is.
+/// A score, or the reason for a refusal in the bits of a NaN, which no score is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Standing(u64);
 
 impl Standing {
-    /// It is not judged yet. Reasons come behind, in their order.
+    /// Not judged yet. The reasons follow it in their order.
     const UNKNOWN: Standing = Standing(0x7ff8_0000_0000_0000);
 
     fn no(reason: Reason) -> Standing {
@@ -133,13 +133,14 @@ impl Standing {
         Standing(score.get().to_bits())
     }
 
-    /// The place of the reason why not, if it is refused. Of a score the bits are lower, and of a negative one far higher.
+    /// The index of the reason, if the class is refused. The bits of a score are lower, or far higher if it is
+    /// negative.
     fn refused_as(self) -> Option<usize> {
         let place = self.0.wrapping_sub(Standing::UNKNOWN.0 + 1);
         (place < Reason::ALL.len() as u64).then_some(place as usize)
     }
 
-    /// Of what fits.
+    /// The score of a class that fits.
     fn score(self) -> Score {
         Score::new(f64::from_bits(self.0))
     }
@@ -152,7 +153,7 @@ struct Place {
     class: ClassId,
 }
 
-/// A place in the heap that is no longer one costs as little as this many that are.
+/// The heap is cleared of stale places once it is longer than this many times the number of slots, plus `STALE_LEAST`.
 const STALE_FACTOR: usize = 4;
 const STALE_LEAST: usize = 256;
 
@@ -162,7 +163,7 @@ impl Rankings {
         Rankings { demands: Vec::new(), known }
     }
 
-    /// The decision for one candidate of the demand with this number, or `None` where there is no ranking.
+    /// The decision, with one candidate, for the demand with this number; `None` if it has no ranking.
     pub fn decide(
         &mut self,
         options: &SchedulerOptions,
@@ -201,12 +202,12 @@ impl Rankings {
     }
 }
 
-/// Demands of which classes say all that there is to say.
+/// Whether the classes alone determine the decision.
 pub(super) fn is_by_class(demand: &Demand) -> bool {
     demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none()
 }
 
-/// Demands of one node that are placed by verdicts and scores of single rows alone.
+/// Whether the demand goes to one node, and is placed by verdicts and scores of single rows alone.
 fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
@@ -216,8 +217,8 @@ fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
     is_by_class(demand) && options.ties == Ties::First && on_one_node
 }
 
-/// Whether each node that could take part of a gang would hold all of it if it were empty: what none could hold is
-/// consolidated on several.
+/// Whether each node that could take part of a gang would hold all of it if it were empty. A gang that no node could
+/// hold is consolidated on several.
 fn is_of_one_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
     demand.tasks == 1
         || fleet.shapes().iter().all(|group| {
@@ -242,7 +243,7 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// Takes in what changed since the last time.
+    /// Applies the changes since the last update.
     fn update(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, known: &mut Known) {
         if self.nodes != fleet.len() {
             self.begin(options, demand, fleet);
@@ -272,7 +273,7 @@ impl Ranking {
         }
     }
 
-    /// Forgets everything and looks at the shapes anew.
+    /// Discards everything and examines the shapes again.
     fn begin(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) {
         let is_of_one_node = is_of_one_node(options, demand, fleet);
         *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
@@ -293,7 +294,7 @@ impl Ranking {
         }
     }
 
-    /// A class that is new is left to be judged.
+    /// Updates a class that changed. A new class is added to `to_judge`.
     fn take_in(&mut self, fleet: &Fleet, id: ClassId, to_judge: &mut Vec<Judged>) {
         if self.slots.len() <= id.index() {
             self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
@@ -305,7 +306,7 @@ impl Ranking {
         }
         let head = fleet.class_head(id);
         if head.is_empty() {
-            // Its standing holds still, should the state come back.
+            // Its standing remains valid, in case the state comes back.
             slot.of = if refused_as.is_some() { 0 } else { UNSUBMITTED };
             return;
         }
@@ -325,7 +326,7 @@ impl Ranking {
         }
     }
 
-    /// A class that has members is counted among the refused, or stands in the heap.
+    /// Counts a class that has members among the refused, or puts it in the heap.
     fn enter(&mut self, fleet: &Fleet, Judged { class, reason, score }: Judged) {
         let head = fleet.class_head(class);
         let (of, standing) = match reason {
@@ -342,7 +343,7 @@ impl Ranking {
         self.slots[class.index()] = Slot { generation: head.generation(), of, standing };
     }
 
-    /// The best class, by its first member.
+    /// The place of the best class, under its first member.
     fn top(&mut self, fleet: &Fleet) -> Option<Place> {
         while let Some(place) = self.best.peek() {
             let (slot, head) = (&self.slots[place.class.index()], fleet.class_head(place.class));
@@ -363,8 +364,9 @@ impl Ranking {
     }
 }
 
-/// What filters say of every class of a shape, whatever its state; and the reason why none will ever do, if that is known
-/// before any stage that looks at the state could refuse one for another.
+/// The filters' verdicts on every class of a shape, as far as they do not depend on its state, and why none will ever
+/// fit. That reason is known only if no stage before it reads the state, since such a stage could refuse a class for
+/// another reason.
 pub(super) fn fixed(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -382,7 +384,7 @@ pub(super) fn fixed(
     (fixed, never)
 }
 
-/// What classes of one shape are for the demand: the filters in their order, then the scorers, each over all classes that are
+/// Judges classes of one shape for the demand: the filters in their order, then the scorers, each over all classes that
 /// still fit.
 fn judge(
     options: &SchedulerOptions,
@@ -396,7 +398,7 @@ fn judge(
     for (name, place) in &part.open {
         let stage = &options.filters[*place];
         match (name, &part.uniform) {
-            // Of a demand that picks nothing, no node is exempted.
+            // A demand without a pick exempts no node.
             (FilterName::Ready, _) => filter_each(judged, |id| states.of(id).unready),
             (FilterName::Resources, Some(uniform)) => {
                 filter_each(judged, |id| uniform.first_shortage(states.of(id), || &fleet.class(id).status))
@@ -435,19 +437,19 @@ fn judge(
     }
 }
 
-/// The verdicts of one filter.
+/// Applies one filter.
 fn filter_each(judged: &mut [Judged], mut reason: impl FnMut(ClassId) -> Option<Reason>) {
     judged.iter_mut().filter(|judged| judged.reason.is_none()).for_each(|judged| judged.reason = reason(judged.class));
 }
 
-/// The scores of one scorer.
+/// Adds the scores of one scorer.
 fn score_each(judged: &mut [Judged], weight: f64, mut score: impl FnMut(ClassId) -> Score) {
     for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
         judged.score = judged.score + score(judged.class) * weight;
     }
 }
 
-/// Where gangs are consolidated the least room that will do is the best.
+/// Prefers the least sufficient room, if gangs are consolidated.
 fn consolidated(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -466,7 +468,7 @@ fn consolidated(
     }
 }
 
-/// [`fragment::score`], of what is remembered.
+/// [`fragment::score`], computed with the memo.
 fn fragmentation_score(
     options: &SchedulerOptions,
     (demand, part): (&Demand, &ShapePart),
@@ -484,13 +486,13 @@ fn fragmentation_score(
     fragment::score_by(demand, row, |free| remembered(options, (row, shape), free, memo))
 }
 
-/// Of a row of the shape with this index.
+/// The fragmentation of a row of the shape with this index, from the memo if possible.
 fn remembered(options: &SchedulerOptions, (row, shape): (&Row, usize), free: &Free, memo: &mut FragmentMemo) -> f64 {
     let known = memo.fragment(&options.target, shape, row.shape, free);
     known.unwrap_or_else(|| fragment::fragment(&options.target, row.shape, free))
 }
 
-/// What the demand takes of a node of this class, of which alone the row is.
+/// What the demand takes of a node of this class. The row is of that node alone.
 fn load(
     options: &SchedulerOptions,
     (demand, part): (&Demand, &ShapePart),
@@ -511,7 +513,7 @@ fn load(
     let free = Free::of(row);
     let before = remembered(options, (row, shape), &free, memo);
     let mut best = None;
-    // GPUs of which equal parts are free differ in nothing that is measured, if they are of one type.
+    // GPUs of one type with equal free parts do not differ in anything that is measured.
     let mut seen: SmallVec<[(u32, u32); 8]> = SmallVec::new();
     for found in fit::claimable(demand, row) {
         let index = usize::from(found.index);

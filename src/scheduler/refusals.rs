@@ -1,6 +1,6 @@
-//! Refusals, kept: what has no ranking (gangs on several nodes, chance) is computed plainly, and once it was refused it is
-//! refused again, for the same reasons, until a class has changed that might do. Held against the plain computation as
-//! rankings are ([`super::Caching::Paranoid`]).
+//! Cached refusals. A demand without a ranking (a gang on several nodes, or a random choice) is computed plainly. Once
+//! refused, it is refused again for the same reasons until a class changes that might fit it. Like rankings, this is
+//! checked against the plain computation ([`super::Caching::Paranoid`]).
 
 use super::decide::Decision;
 use super::options::SchedulerOptions;
@@ -10,26 +10,26 @@ use dryrack_event::{Histogram, Refusal};
 use dryrack_fleet::{Fleet, ShapeGroup};
 use dryrack_workload::Demand;
 
-/// By the demand's number.
+/// Refusals by the demand's number.
 #[derive(Default)]
 pub struct Refusals {
     demands: Vec<Option<Box<Kept>>>,
 }
 
-/// Of one demand that was refused the last time it was asked for.
+/// The refusal of one demand when it was last decided.
 struct Kept {
-    /// Nodes that were declared then, and with them all shapes.
+    /// The number of nodes declared then. As long as it is the same, so are all shapes.
     nodes: usize,
-    /// Changes of all classes that are taken in.
+    /// How many class changes are taken into account, over all classes.
     read: u64,
-    /// For each shape, whether a class of it may ever do.
+    /// For each shape, whether a class of it may ever fit.
     may_do: Vec<bool>,
     refusal: Refusal,
     reasons: Histogram,
 }
 
 impl Refusals {
-    /// The refusal of the demand with this number, if nothing has changed since but classes that never do.
+    /// The refusal of the demand with this number, if since then only classes have changed that never fit.
     pub fn still(&mut self, number: u32, fleet: &Fleet) -> Option<Decision> {
         let kept = self.demands.get_mut(number as usize)?.as_mut()?;
         let is_as_then = kept.nodes == fleet.len();
@@ -40,7 +40,8 @@ impl Refusals {
         Some(Decision::Refuse { refusal: kept.refusal, reasons: kept.reasons.clone() })
     }
 
-    /// Keeps what was computed plainly of the fleet as it is, if it is a refusal for which classes alone count.
+    /// Keeps a decision that was computed plainly for the fleet as it is, if it is a refusal that depends on classes
+    /// alone.
     pub fn keep(
         &mut self,
         options: &SchedulerOptions,

@@ -1,5 +1,5 @@
-//! Room by node: of a demand that fits exactly where its nodes have room for all tasks together, how many each node would
-//! take. It lets a caller ask about many nodes or many times, and decide the whole demand by adding up.
+//! Room by node: how many tasks each node would take, for demands that fit exactly if their nodes have room for all
+//! tasks together. A caller can ask about many nodes or many times, and decide the whole demand by adding up.
 
 use super::decide::{Candidate, before_filters, shared};
 use super::deployment::PlacementContext;
@@ -25,12 +25,12 @@ pub fn is_by_room(options: &SchedulerOptions, demand: &Demand) -> bool {
         && !matches!(demand.pick, Some(Pick::AllGpus(_)))
 }
 
-/// Whether a node that is not ready has no room, whatever the demand.
+/// Whether a node that is not ready has no room for any demand.
 pub fn asks_for_readiness(options: &SchedulerOptions) -> bool {
     options.filters.iter().any(|filter| filter.stage == FilterName::Ready && filter.unless.is_none())
 }
 
-/// How many tasks of the demand the node would take if it stood so.
+/// How many tasks of the demand the node would take in this status.
 pub fn room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId, status: &NodeStatus) -> u32 {
     let row = row_of(fleet, demand, node);
     let row = row.as_if(status);
@@ -46,13 +46,13 @@ pub fn room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: No
     }
 }
 
-/// How many tasks one node takes at most.
+/// The maximum number of tasks on one node.
 fn most(demand: &Demand) -> u32 {
     if demand.gang == Gang::Spread { 1 } else { demand.tasks }
 }
 
-/// The nodes that the demand would take of these, in ascending order of ids, each with its room and its free cores: where
-/// gangs go to neighbours.
+/// The nodes that the demand would take if gangs go to neighbours. The given nodes are in ascending order of ids, each
+/// with its room and its free cores.
 pub fn nodes_among_neighbours(
     demand: &Demand,
     nodes: impl Iterator<Item = (NodeId, u32, MilliCpu)>,
@@ -62,7 +62,7 @@ pub fn nodes_among_neighbours(
     Some(shares.into_iter().map(|(node, ..)| node).collect())
 }
 
-/// The placement on these nodes alone, if they stood so: where gangs go to neighbours. All of them have room.
+/// The placement on these nodes alone in these statuses, if gangs go to neighbours. All of them must have room.
 pub fn place_among_neighbours(
     options: &SchedulerOptions,
     demand: &Demand,

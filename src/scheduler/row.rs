@@ -1,4 +1,4 @@
-//! Rows: what the stages look at. One row for each class of nodes, or for a node that a pick sets apart.
+//! Rows: what the stages judge. There is one row for each class of nodes, and one for each node that a pick sets apart.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use dryrack_fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
 use dryrack_workload::{Demand, Pick};
 
-/// Whether nodes in equal state share a row. The decision is the same; `EachNode` is the plain computation that it is
-/// held against, and what an explanation reads.
+/// Whether nodes in equal state share a row. The decision is the same: `EachNode` is the plain computation that the
+/// other is checked against, and that explanations read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     Classes,
@@ -21,9 +21,9 @@ pub enum Grouping {
 pub struct Row<'a> {
     pub shape: &'a NodeShape,
     pub status: &'a NodeStatus,
-    /// Whether the demand's pick, if it has one, allows them.
+    /// Whether the demand's pick, if it has one, allows these nodes.
     pub picked: bool,
-    /// The only GPUs that may be used, where GPUs were picked.
+    /// The only GPUs that may be used, if GPUs were picked.
     pub gpus: Option<SmallVec<[u16; 8]>>,
     pub count: u32,
     members: Members<'a>,
@@ -36,7 +36,7 @@ enum Members<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The same nodes, if they stood so.
+    /// The same nodes in this status.
     pub fn as_if<'b>(&self, status: &'b NodeStatus) -> Row<'b>
     where
         'a: 'b,
@@ -44,7 +44,7 @@ impl<'a> Row<'a> {
         Row { status, ..self.clone() }
     }
 
-    /// Of one of these nodes alone: a class does not say which of its GPUs are in which state.
+    /// The row of one of these nodes alone. A class does not say which of its GPUs are in which state.
     pub fn on(&self, fleet: &'a Fleet, node: NodeId) -> Row<'a> {
         match self.members {
             Members::Node(_) => self.clone(),
@@ -54,7 +54,7 @@ impl<'a> Row<'a> {
 }
 
 impl Row<'_> {
-    /// The lowest id.
+    /// The lowest id of these nodes.
     pub fn first(&self) -> NodeId {
         match &self.members {
             Members::Class(class) => class.first(),
@@ -62,7 +62,7 @@ impl Row<'_> {
         }
     }
 
-    /// In order of ids.
+    /// The nodes in order of ids.
     pub fn nodes(&self) -> Box<dyn Iterator<Item = NodeId> + '_> {
         match &self.members {
             Members::Class(class) => Box::new(class.members()),
@@ -70,7 +70,7 @@ impl Row<'_> {
         }
     }
 
-    /// GPUs of this node that one task takes.
+    /// How many GPUs of such a node one task takes.
     pub fn gpus_per_task(&self, demand: &Demand) -> u32 {
         match (&demand.pick, &self.gpus, &demand.task.gpus) {
             (Some(Pick::AllGpus(_)), Some(picked), _) => picked.len() as u32,
@@ -84,7 +84,7 @@ impl Row<'_> {
     }
 }
 
-/// The rows of a fleet for one demand. Every node is in one row, and only one.
+/// The rows of a fleet for one demand. Every node is in exactly one row.
 pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Row<'a>> {
     let Some(pick) = &demand.pick else {
         return all_rows(fleet, grouping);
@@ -105,7 +105,7 @@ pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Ro
     rows
 }
 
-/// The rows of a fleet without a pick.
+/// The rows of a fleet for a demand without a pick.
 pub fn all_rows(fleet: &Fleet, grouping: Grouping) -> Vec<Row<'_>> {
     match grouping {
         Grouping::Classes => fleet.classes().map(|(_, class)| class_row(class, class.len(), true)).collect(),
@@ -113,7 +113,7 @@ pub fn all_rows(fleet: &Fleet, grouping: Grouping) -> Vec<Row<'_>> {
     }
 }
 
-/// One node for one demand, as [`rows`] would have it under [`Grouping::EachNode`].
+/// The row of one node for one demand, as in [`rows`] with [`Grouping::EachNode`].
 pub fn row_of<'a>(fleet: &'a Fleet, demand: &Demand, id: NodeId) -> Row<'a> {
     match &demand.pick {
         None => node_row(fleet, id, true, None),
@@ -121,7 +121,7 @@ pub fn row_of<'a>(fleet: &'a Fleet, demand: &Demand, id: NodeId) -> Row<'a> {
     }
 }
 
-/// The rows of the fleet as declared, every node ready, whole and empty: for judging what could ever fit.
+/// The rows of the fleet as declared, with every node ready, healthy and empty: for judging what could ever fit.
 pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
     match &demand.pick {
         None => fleet.shapes().iter().map(|group| ideal_row(group, group.first, group.count)).collect(),
@@ -140,7 +140,7 @@ pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
 }
 
 impl Row<'_> {
-    /// All nodes of one shape, ready and empty.
+    /// The row of all nodes of one shape, ready and empty.
     pub(super) fn of_shape(group: &ShapeGroup) -> Row<'_> {
         ideal_row(group, group.first, group.count)
     }
@@ -155,7 +155,7 @@ fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
     pick.gpus_on(node).map(SmallVec::from_vec)
 }
 
-/// A class that has members, for a demand that picks nothing.
+/// The row of a class that has members, for a demand without a pick.
 pub fn row_of_class(class: &Class) -> Row<'_> {
     class_row(class, class.len(), true)
 }

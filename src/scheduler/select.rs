@@ -1,4 +1,4 @@
-//! What can be picked by hand: every node and GPU, each *no* with its reason, from the filters that decide.
+//! What can be picked manually: every node and GPU, each refusal with its reason, by the filters that decide.
 
 use std::sync::Arc;
 
@@ -13,19 +13,21 @@ use dryrack_fleet::Fleet;
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_workload::{Demand, Deployment, Pick};
 
-/// One node and its GPUs, as something to choose.
+/// One node and its GPUs, as choices for a pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
     pub node: NodeId,
-    /// The filters' answer if this node alone were picked; of a model also where it will do with others.
+    /// The filters' verdict if this node alone were picked. For a model, also `Fit` if the node works together with
+    /// others.
     pub verdict: Verdict,
-    /// Each GPU's answer if it alone were picked, to be taken; empty where the demand asks for no GPU.
+    /// The verdict on each GPU if it alone were picked and had to be taken; empty if the demand asks for no GPU.
     pub gpus: Vec<Verdict>,
-    /// Of a model, where the answer is yes: whether the node, and each of its GPUs, will not do without others.
+    /// For a model, and where the verdict is `Fit`: whether the node, and each of its GPUs, works only together with
+    /// others.
     pub with_others: (bool, Vec<bool>),
 }
 
-/// Every node in order of ids, for a demand that nobody has submitted yet; what it picks itself is left out of account.
+/// Every node in order of ids, for a demand that is not submitted yet. Its own pick is ignored.
 pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Selectable> {
     select_for(options, demand, PlacementContext::UNSUBMITTED, fleet)
 }
@@ -40,7 +42,7 @@ pub fn select_for(
     if let Some(deployment) = &demand.deployment {
         return select_for_model(options, (demand, deployment), context, fleet);
     }
-    // Of instances, a fleet is chosen by all it has.
+    // A fleet is chosen by all of its instances.
     let of_offers = demand.requirements.as_ref().map(|_| {
         let rows = rows(fleet, &without_pick(demand), Grouping::EachNode);
         offers::judge(&options.offers, demand, context, fleet, &rows)
@@ -60,7 +62,7 @@ pub fn select_for(
     fleet.iter().map(one).collect()
 }
 
-/// Of what the demand picks, each for itself, the refusals; none where all could be selected, or nothing is picked.
+/// The refusals of what the demand picks, each judged alone; empty if all could be selected, or nothing is picked.
 pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Verdict> {
     let Some(pick) = &demand.pick else { return Vec::new() };
     let verdicts: Vec<Verdict> = match (&demand.deployment, pick) {
@@ -80,7 +82,7 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
     verdicts.into_iter().filter(|verdict| !verdict.is_fit()).collect()
 }
 
-/// Of a model: a node or a GPU that could hold a replica, alone or with others.
+/// The same for a model: nodes and GPUs that could hold a replica, alone or with others.
 fn select_for_model(
     options: &SchedulerOptions,
     of: (&Demand, &Deployment),
@@ -97,15 +99,15 @@ fn select_for_model(
     fleet.iter().map(one).collect()
 }
 
-/// What of a fleet could be picked for a model.
+/// What could be picked for a model in a fleet.
 struct Answers<'a> {
     options: &'a SchedulerOptions,
-    /// Without its own pick.
+    /// The demand without its own pick.
     free: Demand,
     deployment: &'a Deployment,
     context: PlacementContext,
     fleet: &'a Fleet,
-    /// Parts of a replica, as the fleet stands.
+    /// What can be picked while the fleet is as it is.
     now: Vec<PickableNode>,
     /// The same if nothing ran.
     idle: Vec<PickableNode>,
@@ -124,22 +126,23 @@ impl<'a> Answers<'a> {
         Answers { options, free, deployment, context, fleet, now, idle }
     }
 
-    /// And whether a yes holds only with other nodes.
+    /// The verdict on a node, and whether a `Fit` needs other nodes.
     fn of_node(&self, node: NodeId) -> (Verdict, bool) {
         let (now, idle) = (self.now[node.index()].node, self.idle[node.index()].node);
         let alone = self.alone(node);
         let verdict = match (alone, now) {
             (Verdict::Fit, _) | (_, Pickable::WithOthers | Pickable::Alone) => Verdict::Fit,
             (Verdict::Never(reason), Pickable::Not(_)) if idle == Pickable::WithOthers => Verdict::Unfit(reason),
-            // What lacks for ever, and not what lacks now.
+            // The reason is what lacks for ever, not what lacks now.
             (Verdict::Never(_), Pickable::Not(_)) => judged(now, idle),
             (unfit @ Verdict::Unfit(_), Pickable::Not(_)) => unfit,
         };
         (verdict, !alone.is_fit())
     }
 
-    /// And whether a yes holds only with other GPUs. A pick of the GPU alone is put to what refuses a submission and then to
-    /// the scheduler itself, because a release has rules for picks that nothing else is judged by.
+    /// The verdict on a GPU, and whether a `Fit` needs other GPUs. A pick of the GPU alone goes through the checks at
+    /// submission and then through the scheduler itself, because a release has rules for picks that apply to nothing
+    /// else.
     fn of_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
         let answer = |nodes: &[PickableNode]| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
         let (Some(now), Some(idle)) = (answer(&self.now), answer(&self.idle)) else {
@@ -172,7 +175,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Never is what an idle fleet refuses too.
+/// The verdict is `Never` if an idle fleet refuses too.
 fn judged(now: Pickable, idle: Pickable) -> Verdict {
     match (now, idle) {
         (Pickable::Alone | Pickable::WithOthers, _) => Verdict::Fit,
@@ -181,21 +184,21 @@ fn judged(now: Pickable, idle: Pickable) -> Verdict {
     }
 }
 
-/// The demand with another pick: one node.
+/// The demand with this node as its pick.
 pub fn on_node(demand: &Demand, node: NodeId) -> Demand {
     Demand { pick: Some(Pick::Nodes(vec![node])), ..without_pick(demand) }
 }
 
-/// The demand with another pick: exactly one GPU, which one task takes.
+/// The demand with exactly this GPU as its pick, for one task.
 pub fn on_gpu(demand: &Demand, gpu: GpuId) -> Demand {
     Demand { tasks: 1, pick: Some(Pick::AllGpus(vec![gpu])), ..without_pick(demand) }
 }
 
-/// The same demand, free to go anywhere. What one node takes of exact picks is what every node would have to take.
+/// The same demand without its pick. What an exact pick asks of each picked node is then asked of every node.
 fn without_pick(demand: &Demand) -> Demand {
     let deployment = demand.deployment.as_ref().map(|deployment| match deployment.gpus_per_replica {
         None => Arc::clone(deployment),
-        // It is said of a pick.
+        // It applies to a pick only.
         Some(_) => Arc::new(Deployment { gpus_per_replica: None, ..(**deployment).clone() }),
     });
     Demand { pick: None, deployment, ..demand.clone() }
@@ -211,7 +214,7 @@ fn judge_gpu(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: Gp
 
 fn judge_alone(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId) -> Verdict {
     if demand.requirements.is_some() {
-        // A fleet is chosen by all it has.
+        // A fleet is chosen by all of its instances.
         let rows = rows(fleet, demand, Grouping::EachNode);
         return offers::judge(&options.offers, demand, PlacementContext::UNSUBMITTED, fleet, &rows)[node.index()];
     }

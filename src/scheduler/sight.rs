@@ -1,4 +1,4 @@
-//! What a decision reads: a question about it is put to the same fleet, in the same words.
+//! The inputs of a decision. A question about the decision is put to the same fleet, with the same demand.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use dryrack_fleet::Fleet;
 use dryrack_ids::NodeId;
 use dryrack_workload::Demand;
 
-/// All that a decision reads beside the options.
+/// Everything that a decision reads besides the options.
 #[derive(Clone, Debug)]
 pub struct Sight {
     pub fleet: Fleet,
     pub demand: Arc<Demand>,
     pub context: PlacementContext,
     pub seats: Seats,
-    /// How many candidates the decision wants: of equals one is drawn where that is one.
+    /// How many candidates the decision wants. If it wants one, one of several equal candidates is drawn.
     pub keep: usize,
 }
 
-/// How many nodes of a job are decided about at once.
+/// How many nodes of a job one decision covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seats {
-    /// All that the demand has.
+    /// All nodes of the demand.
     All,
-    /// One, on an offer of its own; where the first node is, for those after it.
+    /// One node, with an offer of its own. For nodes after the first, `master` is where the first one is.
     One { master: Option<NodeId> },
 }
 
 impl Sight {
-    /// What is asked of instances, where they are asked for.
+    /// What is asked of instances, if the demand requires any.
     pub fn ask(&self) -> Option<Ask<'_>> {
         self.demand.requirements.as_ref()?;
         let master = match self.seats {
@@ -42,7 +42,7 @@ impl Sight {
         Some(Ask { master, ..Ask::of_whole(&self.demand, self.context) })
     }
 
-    /// The decision again, by the plain computation and with everything that an explanation shows.
+    /// Makes the decision again, by the plain computation and with everything that an explanation shows.
     pub fn examine(&self, options: &SchedulerOptions) -> Examination {
         match (self.seats, self.ask()) {
             (Seats::One { .. }, Some(ask)) => examine_offers(options, &self.demand, &ask, &self.fleet),
@@ -52,7 +52,7 @@ impl Sight {
         }
     }
 
-    /// What could be picked by hand instead.
+    /// What could be picked manually instead.
     pub fn select(&self, options: &SchedulerOptions) -> Vec<Selectable> {
         select_for(options, &self.demand, self.context, &self.fleet)
     }

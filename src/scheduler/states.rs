@@ -1,4 +1,4 @@
-//! What every demand asks of a class, worked out once for the class and not for each of them.
+//! What every demand reads of a class, computed once for the class instead of once for each demand.
 
 use smallvec::SmallVec;
 
@@ -8,38 +8,38 @@ use dryrack_event::Reason;
 use dryrack_fleet::{Class, ClassId, Fleet, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// GPUs of one node that are looked at together.
+/// The most GPUs of one node that are examined together.
 pub const MOST_GPUS: usize = 8;
 
-/// The classes of a fleet, as they were when they were last asked for.
+/// The classes of a fleet, as of the last call for each.
 #[derive(Default)]
 pub struct States {
-    /// Each with the generation of the class that it is of.
+    /// Each with the generation of its class.
     classes: Vec<(Option<u32>, ClassState)>,
 }
 
 /// What is free on a node of a class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassState {
-    /// Why no node of it is ready, if none is.
+    /// Why its nodes are not ready, if they are not.
     pub unready: Option<Reason>,
     pub cpu: MilliCpu,
     pub ram: Bytes,
-    /// `None` where room on a GPU is not a matter of shares alone.
+    /// `None` if room on a GPU does not depend on shares alone.
     pub shares: Option<Shares>,
 }
 
-/// What is free of GPUs that are all alike, with memory of their own, that nobody else uses, and of whose memory no more is
-/// taken than of their time: then one of which a share is free has room for it.
+/// What is free on GPUs that are all alike, have memory of their own and no foreign use, and have no larger part of
+/// their memory taken than of their time. A GPU with a free share then has room for that share.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// In thousandths, ascending; nothing of one that is not usable.
+    /// In thousandths, ascending; zero for a GPU that is not usable.
     pub ascending: SmallVec<[u32; MOST_GPUS]>,
     pub usable: u32,
 }
 
 impl States {
-    /// Sees to it that the class is known as it is now.
+    /// Updates what is known of the class to its current state.
     #[inline]
     pub fn know(&mut self, fleet: &Fleet, id: ClassId) {
         let generation = fleet.class_head(id).generation();
@@ -49,7 +49,7 @@ impl States {
         }
     }
 
-    /// As it was when it was last to be known.
+    /// The class as of its last [`States::know`].
     #[inline]
     pub fn of(&self, id: ClassId) -> &ClassState {
         &self.classes[id.index()].1
@@ -95,20 +95,20 @@ impl Shares {
         Some(Shares { ascending: ascending(free), usable })
     }
 
-    /// Whether so many have this much free, which is more than nothing.
+    /// Whether this many GPUs have this share free, which must be above zero.
     pub fn has(&self, count: u32, share: GpuShare) -> bool {
         let behind = self.ascending.len().checked_sub(count as usize);
         behind.is_some_and(|least| self.ascending.get(least).is_none_or(|free| *free >= share.get()))
     }
 
-    /// How many have this much free, which is more than nothing.
+    /// How many GPUs have this share free, which must be above zero.
     pub fn with(&self, share: GpuShare) -> u32 {
         self.ascending.iter().map(|free| u32::from(*free >= share.get())).sum()
     }
 }
 
 pub fn ascending(mut free: SmallVec<[u32; MOST_GPUS]>) -> SmallVec<[u32; MOST_GPUS]> {
-    // Most are in order already but for one.
+    // Usually all but one are in order already.
     for end in 1..free.len() {
         let mut at = end;
         while at > 0 && free[at - 1] > free[at] {

@@ -1,4 +1,4 @@
-//! The target workload: what is expected to come, as shapes of tasks and the part of all tasks that has each.
+//! The target workload: the tasks that are expected, as shapes and the fraction of all tasks with each shape.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use dryrack_units::{GpuShare, MilliCpu};
 use dryrack_workload::{Demand, GpuTake};
 
-/// Shapes in order of how often they occur, most first. Their parts add up to 1.
+/// Shapes, most frequent first. Their parts add up to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Target(Vec<TargetShape>);
@@ -22,22 +22,22 @@ pub struct TargetShape {
     pub shape: TaskShape,
 }
 
-/// What a task asks for, as far as fragmentation has to do with it. In the order in which ties are broken.
+/// What a task asks for, as far as fragmentation depends on it. The order of the fields breaks ties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskShape {
     pub cpu: MilliCpu,
-    /// Of each GPU; zero where none is asked for.
+    /// Of each GPU; zero if none is asked for.
     pub share: GpuShare,
     pub gpus: u32,
-    /// Types that will do, as the workload writes them; any if empty.
+    /// Accepted GPU models, as the workload writes them; any if empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub models_written: String,
-    /// The same, as the fleet knows them.
+    /// The same, as the fleet names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<Arc<str>>,
 }
 
-/// Shapes are taken until they make up so much of all tasks.
+/// Shapes are taken until they make up this percentage of all tasks.
 const COVERED_PERCENT: u64 = 95;
 
 impl Target {
@@ -49,14 +49,14 @@ impl Target {
         &self.0
     }
 
-    /// The most frequent shapes that make up 95 % of these tasks, ties to the larger shape (kubernetes-scheduler-simulator
-    /// 8f3d641, `GetTypicalPods` with a threshold of 95 and a step of 1: the count of each by that of all, divided by the
-    /// covered part of all, in this order).
+    /// The most frequent shapes that make up 95 % of these tasks; on a tie, the larger shape first
+    /// (kubernetes-scheduler-simulator 8f3d641, `GetTypicalPods` with a threshold of 95 and a step of 1). The count of
+    /// each is divided by the count of all, then by the covered part of all, in this order.
     pub fn of(tasks: impl Iterator<Item = TaskShape>) -> Target {
         Target::of_counted(tasks.map(|task| (task, 1)))
     }
 
-    /// Likewise, of so many tasks of each of these shapes, at least one; a shape may come several times.
+    /// The same, from a number of tasks for each shape, which must be at least one. A shape may come several times.
     pub fn of_counted(tasks: impl Iterator<Item = (TaskShape, u64)>) -> Target {
         let mut counts: BTreeMap<TaskShape, u64> = BTreeMap::new();
         let mut all = 0u64;
@@ -81,7 +81,7 @@ impl Target {
 }
 
 impl TaskShape {
-    /// Of one task. A demand for memory of a GPU counts as one for the whole of it: fragmentation is of time.
+    /// The shape of one task. A demand for GPU memory counts as the whole GPU, since fragmentation is about time.
     pub fn of(demand: &Demand) -> TaskShape {
         let (gpus, share, models) = match &demand.task.gpus {
             None => (0, GpuShare::ZERO, Vec::new()),

@@ -1,5 +1,5 @@
-//! Demands on nodes whose GPUs are all alike, and none of them a part of RAM: judged by counting, without a list of claims.
-//! The answers are those of [`super::fit`].
+//! Demands on nodes whose GPUs are all alike, and none of them part of RAM. They are judged by counting, without a list
+//! of claims. The answers are those of [`super::fit`].
 
 use super::fit::{Load, is_large_enough, is_of_type};
 use super::states::ClassState;
@@ -21,7 +21,7 @@ pub struct Uniform {
 }
 
 impl Uniform {
-    /// `None` where nodes of the shape are judged otherwise.
+    /// `None` if nodes of the shape cannot be judged by counting.
     pub fn of(demand: &Demand, shape: &NodeShape) -> Option<Uniform> {
         let gpus = demand.task.gpus.as_ref()?;
         let first = shape.gpus.first()?;
@@ -74,8 +74,8 @@ impl Uniform {
         })
     }
 
-    /// What so many tasks take of a node on which they fit, where they take its first GPUs whole and none comes last for
-    /// being degraded.
+    /// What this many tasks take of a node on which they fit, if they take its first whole GPUs and no GPU comes last
+    /// because it is degraded.
     pub fn first_whole(&self, status: &NodeStatus, tasks: u32) -> Option<Load> {
         let is_in_order = status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
         if self.take != GpuTake::Whole || !is_in_order {
@@ -88,7 +88,7 @@ impl Uniform {
         Some(Load { tasks, cpu, ram: Bytes::new(self.ram.get() * u64::from(tasks)), gpus })
     }
 
-    /// How many tasks of whole GPUs fit, up to `limit`; `None` where it takes more than counting.
+    /// How many tasks with whole GPUs fit, up to `limit`; `None` if counting is not enough.
     pub fn capacity(&self, state: &ClassState, limit: u32) -> Option<u32> {
         let free = state.shares.as_ref().filter(|_| self.take == GpuTake::Whole)?.with(GpuShare::WHOLE);
         let by_gpus = u64::from(free.checked_div(self.gpus)?);
@@ -97,7 +97,7 @@ impl Uniform {
         Some(by_gpus.min(by_cpu).min(by_ram).min(u64::from(limit)) as u32)
     }
 
-    /// What must be free of each GPU, and what is missing if it is not.
+    /// The share that must be free on each GPU, and the reason if it is not.
     fn by_share(&self) -> Option<(GpuShare, Reason)> {
         match self.take {
             GpuTake::Whole => Some((GpuShare::WHOLE, Reason::InsufficientGpus)),
@@ -106,7 +106,7 @@ impl Uniform {
         }
     }
 
-    /// Whether one task could have its part of this GPU, if that is usable.
+    /// Whether one task could have its part of this GPU, if the GPU is usable.
     pub fn has_room(&self, status: &NodeStatus, index: usize) -> bool {
         let gpu = &status.gpus[index];
         let memory = || self.capacity.saturating_sub(gpu.memory_taken).saturating_sub(gpu.foreign.memory);
@@ -117,7 +117,7 @@ impl Uniform {
         }
     }
 
-    /// Likewise, if nobody else used it.
+    /// The same without foreign use.
     fn would_have_room(&self, status: &NodeStatus, index: usize) -> bool {
         let gpu = &status.gpus[index];
         let memory = || self.capacity.saturating_sub(gpu.memory_taken);

@@ -1,5 +1,5 @@
-//! Alibaba's disaggregated recommendation services (cluster-trace-gpu-v2025): instances of services as CSV with a header
-//! line.
+//! Alibaba's disaggregated recommendation services (cluster-trace-gpu-v2025): instances of services as CSV with a
+//! header line.
 //!
 //! Source: the repository alibaba/clusterdata, folder `cluster-trace-gpu-v2025`. Times are seconds since the
 //! beginning of the trace. An instance without a creation existed before the trace, and one without a deletion

@@ -66,7 +66,8 @@ impl Gamma {
     }
 }
 
-/// The derivative of ln Gamma: its recurrence up to 10, then its asymptotic series (Abramowitz and Stegun, 6.3.5, 6.3.18).
+/// The derivative of ln Gamma: its recurrence up to 10, then its asymptotic series (Abramowitz and Stegun, 6.3.5,
+/// 6.3.18).
 fn digamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {

@@ -1,8 +1,8 @@
 //! Alibaba's openb lists (cluster-trace-gpu-v2023): machines and pods as CSV with a header line.
 //!
-//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Columns come in any order. The lists
-//! quote nothing, so a quotation mark is not special. The lists `multigpu20` to `multigpu50` have the first five columns of
-//! pods and no others: what a pod asks for, but not when it came or how long it stayed.
+//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Columns come in any order. The
+//! lists quote nothing, so a quotation mark is not special. The lists `multigpu20` to `multigpu50` have the first five
+//! columns of pods and no others: what a pod asks for, but not when it came or how long it stayed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -223,7 +223,7 @@ fn mebibytes<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Bytes, TraceE
     Bytes::checked_from_mib(mib).ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
 }
 
-/// The share of each GPU. A value above 1000 is capped and counted: no GPU has more than its whole to give.
+/// The share of each GPU. A value above 1000 is capped and counted, since a GPU has only its whole to give.
 fn gpu_share<R: BufRead>(
     lines: &Lines<R>,
     field: &Span,

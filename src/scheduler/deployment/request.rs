@@ -93,7 +93,7 @@ pub struct Plan {
     pub gpu_layers: Option<u32>,
     /// The known numbers that must be multiples of the number of GPUs.
     divided: SmallVec<[i64; 3]>,
-    /// All that must be a multiple of it is not known.
+    /// Whether the number of heads is known.
     pub heads_known: bool,
 }
 

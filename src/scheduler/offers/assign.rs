@@ -19,7 +19,7 @@ use dryrack_workload::Demand;
 /// The longest list of offers that a user is shown.
 pub const PLAN_OFFERS_MAX: usize = 50;
 
-/// What a user is shown before submitting: offers in order, the idle ones first, then what would be made, then the busy ones.
+/// What a user is shown before submitting: offers in order, the idle ones first, then the new ones, then the busy ones.
 pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
     let rows = all_rows(fleet, Grouping::EachNode);
     let offers = row_offers(options, ask, fleet, &rows);
@@ -49,8 +49,8 @@ pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Gr
     Ok(assigned(options, offers[index].on(node), fleet))
 }
 
-/// Decides for one node of a job whose nodes are placed one by one; `keep` is how many candidates are wanted. The reasons of a
-/// refusal are those of one such node alone, unless it is refused for the others' sake.
+/// Decides for one node of a job whose nodes are placed one by one. `keep` is how many candidates are wanted. The
+/// reasons of a refusal are those of such a node alone, unless only the other nodes of the job cause it.
 pub fn seek(
     options: &OfferOptions,
     demand: &Demand,
@@ -83,7 +83,7 @@ pub fn seek(
     }
 }
 
-/// The fleet that is chosen from, `None` for all that may be used.
+/// The fleet to choose from; `None` for all that may be used.
 fn pool(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -103,7 +103,7 @@ fn pool(
     }
 }
 
-/// Offers of the pool, idle or yet to be made, where this node of the job may be.
+/// The offers of the pool that this node of the job may take: idle, or yet to be created.
 fn allowed<'o, 'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -128,7 +128,7 @@ pub fn is_pinned(rule: PinsRegion, is_split: bool) -> bool {
     }
 }
 
-/// The lowest idle blocks of the host, with all they hold.
+/// Assigns the lowest idle blocks of the host, with everything they hold.
 pub fn assigned(options: &OfferOptions, offer: Offer, fleet: &Fleet) -> Assigned {
     let network = match options.network_host_when {
         NetworkHost::Unsplit => offer.total_blocks == 1,

@@ -24,7 +24,7 @@ pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row
     if let Err(reason) = may_use(ask, fleet, id) {
         return Some(reason);
     }
-    // What has its fleet is not asked again whether that was a good choice.
+    // A job that has its fleet keeps it, even if another would be better now.
     if ask.fleet.is_some() {
         return None;
     }
@@ -59,7 +59,7 @@ fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
         FleetKind::Ssh => {
             let blocks = |row: &Row<'_>| {
                 let instance = row.shape.instance.as_ref().expect("an instance of this fleet");
-                // What could not be split counts with what was asked of it.
+                // A machine that could not be split counts with the blocks that were requested of it.
                 let total = instance.total_blocks.unwrap_or_else(|| instance.blocks.stated());
                 let busy = row.status.blocks.count();
                 u64::from(total.saturating_sub(busy)) * u64::from(row.count)
@@ -69,8 +69,8 @@ fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
     }
 }
 
-/// Of several candidates the one with enough idle offers, and of those the one with the cheapest; then the one in which
-/// the cheapest would be made.
+/// The best candidate: those with enough idle offers first, then the one with the cheapest idle offer, then the one in
+/// which the cheapest would be created.
 pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Option<FleetId> {
     ranked(ask, candidates, offers).first().copied()
 }
@@ -87,7 +87,7 @@ pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>
         (!enough, cheapest, new.map(|offer| offer.price).min().unwrap_or(dearest))
     };
     let mut ranked = candidates.to_vec();
-    // Stable: of equals the first candidate.
+    // The sort is stable: on a tie, the first candidate stays first.
     ranked.sort_by_key(key);
     ranked
 }

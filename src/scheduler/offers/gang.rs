@@ -1,4 +1,4 @@
-//! A whole job: all its nodes at once, or why not.
+//! The placement of a whole job: all its nodes at once, or why not.
 
 use smallvec::SmallVec;
 
@@ -46,7 +46,7 @@ pub fn decide(
     Decision::Refuse { refusal, reasons }
 }
 
-/// Each node's answer alone: whether it could take one node of the job.
+/// Each node's verdict alone: whether it could take one node of the job.
 pub fn judge(
     options: &OfferOptions,
     demand: &Demand,
@@ -57,7 +57,7 @@ pub fn judge(
     judge_for(options, &Ask::of_whole(demand, context), fleet, rows)
 }
 
-/// The same for a node of which it is known where the others are.
+/// The same for one node of a job, given where the others are.
 pub fn judge_for(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
     let offers = row_offers(options, ask, fleet, rows);
     verdicts(options, ask, fleet, rows, &offers)
@@ -87,7 +87,7 @@ fn verdicts(
     offers.iter().map(verdict).collect()
 }
 
-/// Whether the job would fit if every instance were ready and idle, what could be made among them.
+/// Whether the job would fit if every instance were ready and idle, including those that could be created.
 pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool {
     let ask = Ask::of_whole(demand, PlacementContext::UNSUBMITTED);
     if may_grow(options, &ask, fleet) {
@@ -109,13 +109,13 @@ pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool
     })
 }
 
-/// A fleet of a cloud that has not reached its maximum may come to have what is required.
+/// Whether a cloud fleet below its maximum may grow to have what is required.
 fn may_grow(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> bool {
     let Requirements { creation, .. } = ask.requirements;
     let grows = |(id, spec): (FleetId, &std::sync::Arc<dryrack_fleet::FleetSpec>)| {
         let has = fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(|found| found.fleet == id));
         let most = spec.nodes.and_then(|nodes| nodes.max);
-        // What a cloud could make is there as places to be judged.
+        // What such a cloud could create is among the places that are judged.
         spec.kind == FleetKind::Cloud
             && spec.cloud.is_none()
             && choose::why_not(options, ask, fleet, &[], id).is_none()
@@ -176,13 +176,13 @@ fn gang(
     }
 }
 
-/// The first where it is best for itself, then each after it.
+/// Places the first node where it is best for itself, then each later one.
 fn node_by_node(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
     let (node, index) = *in_order(fleet, offers, &options.order, 1, None).first()?;
     with_first(options, ask, fleet, offers, (node, index))
 }
 
-/// The nodes after the first, bound to its place where they are.
+/// Places the nodes after the first, on pinned hosts only in the first node's place.
 fn with_first(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -204,11 +204,11 @@ fn with_first(
     Some(std::iter::once(first).chain(rest).collect())
 }
 
-/// Of the places that hold all nodes, the one with the best first offer.
+/// Takes, of the places that hold all nodes, the one with the best first offer.
 fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
     let mut heads: Vec<(NodeId, usize)> = Vec::new();
     let mut places: Vec<(&str, &str)> = Vec::new();
-    // The best offer of each place, in order; of unpinned hosts every one may be a first.
+    // The best offer of each place, in order.
     let mut each: Vec<usize> = (0..offers.len()).collect();
     each.sort_by(|a, b| {
         let firsts = || offers[*a].row.first().cmp(&offers[*b].row.first());
@@ -225,7 +225,7 @@ fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOff
     heads.into_iter().find_map(|head| with_first(options, ask, fleet, offers, head))
 }
 
-/// Whether blocks chosen earlier are still idle on an instance that would still be offered.
+/// Whether the blocks chosen earlier are still idle, on an instance that would still be offered.
 pub fn still_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
     let rows = rows(fleet, demand, Grouping::EachNode);
     placement.claims().iter().all(|claim| {

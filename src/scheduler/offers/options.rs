@@ -1,15 +1,15 @@
-//! What a profile says about offers: each option is a rule by its name.
+//! A profile's options for offers: each option names a rule.
 
 use serde::{Deserialize, Serialize};
 
 use dryrack_catalog::KnownGpus;
 
-/// The offers' part of a profile.
+/// The part of a profile that chooses offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfferOptions {
     pub pool: OfferPool,
-    /// Only fleets whose instances are near each other take jobs of several nodes.
+    /// Multi-node jobs go only to fleets whose instances are near each other.
     pub cluster_only: bool,
     pub fit_test: FitTest,
     pub multinode_takes: MultinodeTakes,
@@ -19,46 +19,46 @@ pub struct OfferOptions {
     pub network_host_when: NetworkHost,
     pub new_instances: NewInstances,
     pub hosts_without_gpus: WithoutGpus,
-    /// By what offers are ordered, one after the other; the last is always the order of declaration.
+    /// The keys that offers are ordered by, one after the other. Ties are broken by the order of declaration.
     pub order: Vec<OfferKey>,
     /// The same for the list that a user is shown before submitting.
     pub plan_order: Vec<OfferKey>,
-    /// By which list the memory that a host reports of its GPUs is corrected.
+    /// The list by which the GPU memory that a host reports is corrected.
     pub known_gpus: KnownGpus,
 }
 
-/// Which instances a job chooses among.
+/// Which instances a job chooses from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferPool {
     /// One fleet is chosen first: of those with enough idle offers, the one with the cheapest.
     ChosenFleet,
-    /// Those of all fleets that the job may use, for the first of its nodes.
+    /// For the first of its nodes, the instances of all fleets that the job may use.
     AllFleets,
 }
 
-/// Which fleets are not looked at because they could not hold a job.
+/// Which fleets are not considered because they could not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FitTest {
     None,
-    /// Where a fleet has a maximum of instances that are not split, its instances that may still become free of the
-    /// maximum must be as many as the job has nodes; of machines reached by SSH, the idle blocks must, whatever matches,
-    /// with those of machines that could not be split.
+    /// If a fleet has a maximum of instances and does not split them, the maximum less the instances in use must be at
+    /// least the number of the job's nodes. Otherwise, machines reached by SSH must have at least as many idle blocks,
+    /// whether or not they match; machines that could not be split count too.
     NodesOrBlocks,
 }
 
-/// What each node of a job of several takes.
+/// What each node of a multi-node job takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultinodeTakes {
     /// All blocks of a host on which nothing else runs.
     WholeHost,
-    /// The fewest blocks that match, on a host of its own among the nodes of the job.
+    /// The fewest blocks that match. No two nodes of the job share a host.
     Blocks,
 }
 
-/// Whether hosts that are split take nodes of a job of several.
+/// Whether split hosts take nodes of multi-node jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SplitHosts {
@@ -66,11 +66,11 @@ pub enum SplitHosts {
     WhenFree,
 }
 
-/// On which hosts the later nodes of a job stay in the region and with the backend of the first.
+/// On which hosts the later nodes of a job stay in the region and backend of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinsRegion {
-    /// On those that are not split; a split one is taken wherever it is.
+    /// On hosts that are not split. A split host is taken wherever it is.
     UnsplitHosts,
     Always,
 }
@@ -79,58 +79,58 @@ pub enum PinsRegion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangRule {
-    /// The first where it is best for itself, then each after it, in the one fleet that was chosen.
+    /// The first node where it is best for itself, then each later one, all in the one fleet that was chosen.
     NodeByNode,
-    /// In the first fleet and region, by the best offer of each, that hold all of them.
+    /// All nodes in the first fleet and region that hold all of them, ordered by the best offer of each.
     Whole,
 }
 
-/// Which jobs have the network of their host rather than one of their own.
+/// Which jobs use the network of their host instead of one of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkHost {
-    /// On hosts that are not split.
+    /// Jobs on hosts that are not split.
     Unsplit,
-    /// That take all blocks of their host.
+    /// Jobs that take all blocks of their host.
     AllBlocks,
 }
 
-/// What becomes of a job for which nothing is idle in a fleet of a cloud that may have more instances.
+/// What happens to a job if nothing is idle in a cloud fleet that may have more instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewInstances {
-    /// It finds no place: no instance is made for a job.
+    /// It gets no place: no instance is created for a job.
     Never,
-    /// One is made, of which the job takes all: it is not split, whatever its fleet says (dstack 3475), so that a fleet
-    /// of machines that are too large for a job makes none (dstack 4188).
+    /// One is created, and the job takes all of it. It is not split, whatever its fleet says (dstack 3475), so a fleet
+    /// whose machines are too large for a job creates none (dstack 4188).
     Whole,
-    /// One is made, split as its fleet says.
+    /// One is created, and split as its fleet says.
     AsFleet,
 }
 
-/// What becomes of what a job says of GPUs on a host that has none, where it would do with none.
+/// Whether a job's GPU requirements apply to a host without GPUs, if the job accepts zero GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WithoutGpus {
-    /// It is not asked of such a host.
+    /// They do not apply to such a host.
     Exempt,
-    /// It is: a host without a GPU has none of that name.
+    /// They apply: a host without GPUs has none with the required name.
     Filtered,
 }
 
-/// One key of an order, the better first.
+/// One key of an order. The better offer comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferKey {
-    /// The lower price of the whole host; none is the lowest.
+    /// The lower price of the whole host. No price counts as the lowest.
     Price,
     /// Hosts that are not split.
     UnsplitFirst,
     /// Hosts that are split.
     SplitFirst,
-    /// Hosts on which something runs already, so that whole hosts stay free.
+    /// Hosts that are already in use, so that whole hosts stay free.
     InUseFirst,
-    /// The slice of fewer GPUs, then of fewer CPUs, then of less memory.
+    /// The slice with fewer GPUs, then fewer CPUs, then less memory.
     SmallestSlice,
 }
 

@@ -25,7 +25,7 @@ pub struct RowOffer<'r, 'f> {
     pub availability: Availability,
 }
 
-/// Each row's offer, in the order of the rows. A row of which no offer comes has the reason for it.
+/// Each row's offer, in the order of the rows. A row without an offer has the reason instead.
 pub fn row_offers<'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -36,7 +36,7 @@ pub fn row_offers<'r, 'f>(
     rows.iter().map(|row| row_offer(options, ask, fleet, row, &mut slices)).collect()
 }
 
-/// Hosts of one shape are cut alike, and there are few shapes.
+/// The slice of each shape seen so far. Hosts of one shape are cut alike, and there are few shapes.
 #[derive(Default)]
 struct Slices<'f> {
     known: Vec<(&'f NodeShape, Result<Slice, Reason>)>,
@@ -88,7 +88,7 @@ fn row_offer<'r, 'f>(
     let price = price(row.shape);
     let offer = |availability| RowOffer { row, fleet: instance.fleet, slice, total_blocks: total, price, availability };
     if let (Some(number), NodeState::Gone) = (instance.offer, row.status.state) {
-        // What was on the last instance of the place is still to be entered as given back.
+        // What the previous instance of this place held is not yet recorded as given back.
         let may = if row.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
         let may = may.and_then(|()| may_be_made(options, ask, fleet, (instance.fleet, number)));
         may.map_err(Verdict::Unfit)?;
@@ -105,7 +105,7 @@ fn row_offer<'r, 'f>(
     Ok(offer(if slice.blocks <= idle { Availability::Idle } else { Availability::Busy }))
 }
 
-/// Whether an instance would be made of an offer for this job.
+/// Whether an instance would be created from an offer for this job.
 fn may_be_made(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -121,7 +121,7 @@ fn may_be_made(
     }
 }
 
-/// Whether the job may use a fleet: one that it names if it names any, and its own once it has one.
+/// Whether the job may use a fleet: only those that it names, if it names any, and only its own once it has one.
 pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> Result<(), Reason> {
     let names = &ask.requirements.fleets;
     if !names.is_empty() && !names.contains(&fleet.fleet(id).name) {
@@ -135,7 +135,7 @@ impl RowOffer<'_, '_> {
         self.availability == Availability::Idle
     }
 
-    /// Something could be placed there: on what is idle, or on what would be made.
+    /// Whether something could be placed there: on what is idle, or on what would be created.
     pub fn is_open(&self) -> bool {
         self.availability != Availability::Busy
     }
@@ -144,7 +144,7 @@ impl RowOffer<'_, '_> {
         self.total_blocks > 1
     }
 
-    /// Where it is, as far as the later nodes of a job are bound to it.
+    /// The backend and region that the later nodes of a job may be bound to.
     pub fn place(&self) -> (&str, &str) {
         self.row.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
     }
@@ -175,9 +175,9 @@ impl RowOffer<'_, '_> {
     }
 }
 
-/// The first `most` nodes of these offers, what is idle before what would be made, then by the order's keys and then by
-/// declaration; `but` is one of them that is taken already, and no more is made than may be. Each with its offer's place
-/// in `offers`.
+/// The first `most` nodes of these offers: what is idle before what would be created, then by the order's keys, then by
+/// declaration. `but` is a node that is already taken, with its offer. No more instances are created than allowed. Each
+/// node comes with the index of its offer in `offers`.
 pub fn in_order<'r, 'f>(
     fleet: &Fleet,
     offers: &[&RowOffer<'r, 'f>],
@@ -206,7 +206,7 @@ pub fn in_order<'r, 'f>(
     found
 }
 
-/// All nodes of these offers in the same order, for whoever chooses one of them: of each offer as many as could be made if
+/// All nodes of these offers in the same order, from which one is chosen: of each offer, as many as could be created if
 /// none of another were.
 pub fn listed(fleet: &Fleet, offers: &[&RowOffer<'_, '_>], order: &[OfferKey]) -> Vec<(NodeId, usize)> {
     let mut found: Vec<(NodeId, usize)> = Vec::new();
@@ -222,7 +222,7 @@ pub fn listed(fleet: &Fleet, offers: &[&RowOffer<'_, '_>], order: &[OfferKey]) -
     found
 }
 
-/// What is idle comes before what would be made, then the order's keys decide, and then the declaration.
+/// Compares availability (idle before new), then the order's keys, then the declaration.
 fn compare(
     offers: &[&RowOffer<'_, '_>],
     order: &[OfferKey],
@@ -234,12 +234,12 @@ fn compare(
     offer.availability.cmp(&other.availability).then_with(by_keys).then_with(|| node.cmp(&other_node))
 }
 
-/// Instances that would be made, of each fleet and of each of its offers.
+/// How many instances would be created, by fleet and offer.
 #[derive(Default)]
 struct Made(Vec<(FleetId, u32, u32)>);
 
 impl Made {
-    /// Counts one more of this offer, unless it would be one too many.
+    /// Counts one more instance of this offer, if another is allowed.
     fn may_have(&mut self, fleet: &Fleet, offer: &RowOffer<'_, '_>) -> bool {
         if offer.availability != Availability::New {
             return true;

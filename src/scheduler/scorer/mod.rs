@@ -1,6 +1,6 @@
-//! Scorers: how good a node is for a demand, from 0 to 1, or from 0 to 100 where that is how it was published. Computed of fractions in the written order, so the same on
-//! every machine. Scores that are equal on paper but come of different states may differ in their last bit, and are then
-//! different scores.
+//! Scorers: how good a node is for a demand, from 0 to 1, or from 0 to 100 if it was published so. They are computed
+//! from fractions in the written order, so they are the same on every machine. Scores that are equal on paper but come
+//! from different states may differ in their last bit, and are then different scores.
 
 mod openb;
 
@@ -15,7 +15,7 @@ use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
 use dryrack_workload::{Demand, GpuTake};
 
-/// The weighted sum of all scorers; zero where there are none.
+/// The weighted sum of all scorers; zero without scorers.
 pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row: &Row) -> Score {
     let weighted =
         options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, row) * scorer.weight);
@@ -61,24 +61,26 @@ scorers! {
     /// Least left over of the resources asked for.
     BestFit => "best_fit", "least left over of what is asked for",
         |it| 1.0 - mean(&left_over(it.largest, it.demand, it.row));
-    /// The node whose resources are taken most, in the mean over CPU, RAM and GPUs.
+    /// The node whose resources are taken most, averaged over CPU, RAM and GPUs.
     Pack => "pack", "resources that are taken most", |it| mean(&taken_after(it.demand, it.row));
-    /// The node whose resources are taken least, in the mean over CPU, RAM and GPUs.
+    /// The node whose resources are taken least, averaged over CPU, RAM and GPUs.
     Spread => "spread", "resources that are taken least", |it| 1.0 - mean(&taken_after(it.demand, it.row));
     /// Fragmentation gradient descent: the node where fewest GPUs become useless for the target workload
     /// (`scheduler::fragment`).
     Fgd => "fgd", "least growth of fragmentation",
         |it| f64::from(fragment::score(&it.options.target, it.demand, it.row));
-    /// Least CPU and GPU left, as in Kubernetes' simulator for openb (`openb` has the source, also of the next three).
+    /// Least CPU and GPU left, as in the Kubernetes simulator for openb. `openb` gives the source, also of the next
+    /// three.
     BestFitOpenb => "best_fit_openb", "least left over of CPU and GPUs", |it| openb::best_fit(it.demand, it.row);
-    /// GPUs in use first, then free ones of nodes in use.
+    /// GPUs in use first, then free GPUs of nodes in use.
     GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.row);
     /// Nodes that hold tasks with the same number of GPUs.
     GpuClustering => "gpu_clustering", "nodes with tasks of as many GPUs", |it| openb::clustering(it.demand, it.row);
     /// The smallest product of what is asked for and what is free.
     DotProduct => "dot_product", "least product of what is free and what is asked for",
         |it| openb::dot_product(it.demand, it.row);
-    /// The node on whose NVLink islands a task lies best: in fewest, and with least of them left (`scheduler::islands`).
+    /// The node whose NVLink islands suit a task best: it needs the fewest, and leaves least of them
+    /// (`scheduler::islands`).
     Islands => "islands", "tasks in the fewest NVLink islands, with least of them left",
         |it| islands::score(it.demand, it.row);
     /// The most reliable node: heartbeats on time, ready throughout, GPUs sound.
@@ -90,15 +92,15 @@ pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, 
     Score::new(scorer.function()(&Scored { options, largest, demand, row }))
 }
 
-/// How far a node can be relied on, and of that the part of its GPUs that are neither degraded nor worse.
+/// How reliable a node is, times the fraction of its GPUs that are neither degraded nor worse.
 pub fn readiness(status: &NodeStatus) -> f64 {
     let sound = status.gpus.iter().filter(|gpu| gpu.state == GpuState::Ready).count() as u64;
     let sound = if status.gpus.is_empty() { 1.0 } else { fraction(sound, status.gpus.len() as u64) };
     reliability(status.reliance) * sound
 }
 
-/// A half where a heartbeat is overdue; of that a half for one time that it ceased to be ready of late, a third for two,
-/// and so on.
+/// One, halved if a heartbeat is overdue, and divided by one more than the number of times that the node recently
+/// ceased to be ready.
 pub fn reliability(reliance: Reliance) -> f64 {
     let on_time = if reliance.overdue { 0.5 } else { 1.0 };
     let steady = 1.0 / (1.0 + f64::from(reliance.flaps));
@@ -109,16 +111,16 @@ fn mean(parts: &[f64]) -> f64 {
     if parts.is_empty() { 0.0 } else { parts.iter().fold(0.0, |sum, part| sum + part) / parts.len() as f64 }
 }
 
-/// Of CPU, RAM and GPUs.
+/// For CPU, RAM and GPUs.
 type Parts = SmallVec<[f64; 3]>;
 
 fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What one task would leave of each resource it asks for, as a fraction of the largest node's. Of GPUs it is their time,
-/// or their memory where memory is asked for; those that are failed or of another type count too. The score is one less
-/// the mean of these.
+/// What one task would leave of each resource that it asks for, as a fraction of the largest node's. GPUs count by
+/// their time, or by their memory if memory is asked for. GPUs that are failed or of another type count too. The score
+/// is one less the mean of these.
 fn left_over(largest: &Largest, demand: &Demand, row: &Row) -> Parts {
     let (task, shape, status) = (&demand.task, row.shape, row.status);
     let mut parts = Parts::new();
@@ -148,8 +150,8 @@ fn gpu_milli_free(row: &Row) -> u64 {
     (0..row.shape.gpus.len()).map(|index| u64::from(row.status.gpu_share_free(index).get())).sum()
 }
 
-/// The part of each of the node's resources that would be taken with one task more: of CPU, RAM and GPUs, as far as the
-/// node has them. A GPU counts by its time or its memory, whichever is held more. The score is the mean of these.
+/// The fraction of each of the node's resources that would be taken with one more task: CPU, RAM and GPUs, as far as
+/// the node has them. A GPU counts by its time or its memory, whichever is held more. The score is the mean of these.
 fn taken_after(demand: &Demand, row: &Row) -> Parts {
     let (task, shape, status) = (&demand.task, row.shape, row.status);
     let mut parts = Parts::new();
@@ -162,7 +164,7 @@ fn taken_after(demand: &Demand, row: &Row) -> Parts {
     }
     if !shape.gpus.is_empty() {
         let count = shape.gpus.len() as f64;
-        // In order of size: the sum is that of nodes whose GPUs are in the same states in another order.
+        // Sorted by size, so that the sum does not depend on which GPU is in which state.
         let mut held: SmallVec<[Score; 8]> =
             (0..shape.gpus.len()).map(|index| Score::new(gpu_held(row, index))).collect();
         held.sort_unstable();
@@ -179,7 +181,7 @@ fn taken_after(demand: &Demand, row: &Row) -> Parts {
     parts
 }
 
-/// How much of one GPU is held by anyone: of its time or of its memory, whichever is more.
+/// How much of one GPU is held by anyone: the larger fraction of its time and its memory.
 fn gpu_held(row: &Row, index: usize) -> f64 {
     let gpu = &row.status.gpus[index];
     let capacity = row.shape.gpu_memory_capacity(index);

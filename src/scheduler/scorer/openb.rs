@@ -1,8 +1,8 @@
-//! The policies that fragmentation gradient descent was published beside: as kubernetes-scheduler-simulator (8f3d641,
-//! `pkg/simulator/plugin`) computes them, in whole numbers from 0 to 100.
+//! The policies that were published beside fragmentation gradient descent, as kubernetes-scheduler-simulator (8f3d641,
+//! `pkg/simulator/plugin`) computes them: in integers from 0 to 100.
 //!
-//! It measures CPU by 128 cores and GPUs by 8, the most of any machine it knows. The best-fit score it spreads over 0 to
-//! 100 afterwards; that keeps their order and all ties, so it is left out.
+//! It measures CPU relative to 128 cores and GPUs relative to 8, the most of any machine it knows. It then spreads the
+//! best-fit score over 0 to 100. That keeps the order and all ties, so it is left out here.
 
 use crate::fit;
 use crate::fragment::Free;
@@ -15,7 +15,7 @@ const MOST_CPU: f64 = 128_000.0;
 /// Thousandths of a GPU.
 const MOST_GPU: u64 = 8_000;
 
-/// 100 less the mean of what is left of CPU and of GPUs, truncated.
+/// One less the mean of the fractions of CPU and GPUs that are left, in percent and truncated.
 pub fn best_fit(demand: &Demand, row: &Row) -> f64 {
     let left = row.status.cpu_free(row.shape).saturating_sub(demand.task.cpu).get();
     let gpu_left = gpu_free(row).saturating_sub(gpu_asked(demand, row));
@@ -23,7 +23,7 @@ pub fn best_fit(demand: &Demand, row: &Row) -> f64 {
     ((1.0 - mean) * 100.0).trunc()
 }
 
-/// 100 less the mean of the products of what is asked and what is free, of CPU and of GPUs; truncated.
+/// One less the mean of the products of what is asked for and what is free, for CPU and GPUs, in percent and truncated.
 pub fn dot_product(demand: &Demand, row: &Row) -> f64 {
     let (free, asked) = (row.status.cpu_free(row.shape).get(), demand.task.cpu.get());
     let cpu = (free as f64 / MOST_CPU) * (asked as f64 / MOST_CPU);
@@ -32,8 +32,8 @@ pub fn dot_product(demand: &Demand, row: &Row) -> f64 {
     (100.0 * (1.0 - (cpu + gpu) / 2.0)).trunc()
 }
 
-/// From high to low: parts of GPUs in use, the fuller the better; free GPUs of a node in use, the fewer the better; a
-/// node that is not in use, the fewer GPUs it has the better. Nothing where no GPU is asked for.
+/// From high to low: tasks on GPUs in use, the fuller the better; tasks that need free GPUs of a node in use, the fewer
+/// the better; a node that is not in use, the fewer GPUs it has the better. Zero if no GPU is asked for.
 pub fn packing(demand: &Demand, row: &Row) -> f64 {
     if demand.task.gpus.is_none() {
         return 0.0;
@@ -55,8 +55,8 @@ pub fn packing(demand: &Demand, row: &Row) -> f64 {
     (100 - percent / 10).max(50) as f64
 }
 
-/// From high to low: nodes that hold tasks of this kind alone, of this and others, of none, of others; among equals the
-/// fuller. A kind is a number of whole GPUs, or a part of one. Nothing where no GPU is asked for.
+/// From high to low: nodes with tasks of this kind alone, of this kind and others, of none, of others; on a tie, the
+/// fuller node. A kind is a number of whole GPUs, or a part of one. Zero if no GPU is asked for.
 pub fn clustering(demand: &Demand, row: &Row) -> f64 {
     let Some(gpus) = &demand.task.gpus else { return 0.0 };
     let kinds = &row.status.kinds;
