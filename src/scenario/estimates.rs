@@ -1,4 +1,4 @@
-//! A profile that decides by estimates, where no job has one: it is not what its name says, which is told.
+//! A warning for a profile that decides by estimates in a scenario where no job has one.
 
 use super::diagnostic::Report;
 use super::fields::Fields;
@@ -6,9 +6,9 @@ use dryrack_control::Profile;
 use dryrack_scheduler::Backfill;
 use dryrack_workload::Arrival;
 
-/// Says what the profile decides as.
+/// Warns that no job has an estimate, and says how the profile decides without one.
 pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arrival], report: &mut Report) {
-    // A profile that is not there has been told of.
+    // A profile that could not be read has already been reported.
     let Some(profile) = profile else { return };
     let scheduler = &profile.scheduler;
     let backfilled = match scheduler.backfill {

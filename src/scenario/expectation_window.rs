@@ -89,7 +89,7 @@ fn instant(
         return value::<SimTime>(tree, report).map(Instant::Time);
     }
     let [job] = setting.world.jobs(typed, tree.span, report)[..] else {
-        // Jobs that arrive at random may be none.
+        // Jobs that arrive at random can be absent. `World::jobs` reports a name that matches nothing.
         let several = setting.world.jobs(typed, tree.span, &mut Report::default()).len();
         if several > 1 {
             let message = format!("`{typed}` is {several} jobs");

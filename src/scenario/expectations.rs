@@ -451,7 +451,7 @@ fn refuse_never_counted(
     }
 }
 
-/// One for each subject, or a single one where no subject is named.
+/// Returns one `What` for each subject, or a single one if no subject is named.
 fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subject>) -> What) -> Lowered {
     match SUBJECTS.iter().any(|key| fields.has(key)) {
         false => vec![(what(None), None)],

@@ -256,7 +256,7 @@ fn random_faults(
     }
 }
 
-/// The delay of the slow and the late ones.
+/// Reads the delay of slow actions or late acknowledgements.
 fn delay(fields: &Fields<'_>, kind: &str, report: &mut Report) -> SimDuration {
     let (key, users): (&str, &[&str]) = match kind {
         "acks" => ("late_by", &["late", "repeated"]),

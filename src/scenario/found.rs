@@ -23,7 +23,7 @@ pub struct FoundOptions {
     pub without_use: bool,
 }
 
-/// The file's text. `about` has the lines of a comment at its head.
+/// The file's text. `about` holds the lines of a comment at its head.
 pub fn nodes_text(nodes: &[NodeFound], about: &[String], options: &FoundOptions) -> String {
     let mut out = String::new();
     for line in about {

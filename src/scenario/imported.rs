@@ -1,7 +1,7 @@
 //! The result of importing a server's records, or why there is none.
 //!
-//! What is to be written is first checked by the parser that will read it ([`Imported::checked`]). So an import ends
-//! with a scenario that can be run, or with the faults of the source by table, row and column.
+//! The parser that will read the written files checks them first ([`Imported::checked`]). So an import ends with a
+//! scenario that can be run, or with the faults of the source by table, row and column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

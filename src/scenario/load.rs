@@ -1,4 +1,4 @@
-//! From a file to what can be run: read, override, check all of it, lower all of it, and say all that is wrong at once.
+//! Loads a scenario file: reads, overrides, checks and lowers it, and reports all faults at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,62 +30,63 @@ use dryrack_trace::Roots;
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, Demand};
 
-/// What the command line says over the file. Each text is checked like the file, and shown where it was typed.
+/// Overrides from the command line. Each text is checked like the file, and diagnostics show it as it was typed.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `PATH=VALUE`, in the order given.
+    /// Overrides of the form `PATH=VALUE`, in the order given.
     pub set: Vec<String>,
     pub seed: Option<String>,
-    /// A name, or a path from where we stand.
+    /// A profile's name, or its path relative to the working directory.
     pub profile: Option<String>,
     pub until: Option<String>,
-    /// An option of the profile that is to be as in the nearest of its bases that is not historic:
-    /// `scheduler.filters.ready.unless`.
+    /// An option of the profile, such as `scheduler.filters.ready.unless`. It takes its value from the nearest base
+    /// that is not historic.
     pub as_in_base: Option<String>,
-    /// Whole, as a log holds it, in the place of the one that the text names and changes.
+    /// The complete profile that a log holds. It replaces the profile that the text names and
+    /// changes.
     pub recorded: Option<Arc<Profile>>,
-    /// A model that is asked about and not run, as the file would describe it: `{model: qwen3-32b, replicas: 2}`.
+    /// A model to evaluate without running it, written as in the file: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
-    /// A plan that this is an alternative of, and where it says what is set.
+    /// The plan of which this is an alternative, and the places of what it sets.
     pub plan: Option<Varying>,
-    /// Where the files of traces are looked for.
+    /// The folders in which the files of traces are looked for.
     pub roots: Roots,
-    /// Jobs are not made before the run, but while it goes on: see [`Loaded::streamed`].
+    /// Whether jobs are created while the run goes on instead of before it: see [`Loaded::streamed`].
     pub streamed: bool,
 }
 
-/// A plan, for what is wrong with its alternatives to be shown where it stands.
+/// A plan, so that diagnostics of its alternatives can point into its text.
 #[derive(Clone, Debug)]
 pub struct Varying {
-    /// The file as it was named, and its text.
+    /// The file's path as it was typed, and the file's text.
     pub name: Arc<str>,
     pub text: Arc<str>,
-    /// Of each of [`Options::set`] the place of the path, and of the value.
+    /// The places of the path and the value of each entry of [`Options::set`].
     pub places: Vec<(Span, Span)>,
 }
 
-/// A scenario that was found to be right.
+/// A scenario without errors.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub rehearsal: Rehearsal,
     pub expectations: Vec<Expectation>,
-    /// Those of [`Options::plan`].
+    /// The constraints of [`Options::plan`].
     pub constraints: Vec<Expectation>,
-    /// Run each by loading the file again with its profile in [`Options::profile`].
+    /// To check one, the file is loaded again with the reproduction's profile in [`Options::profile`].
     pub reproductions: Vec<Reproduction>,
-    /// What [`Options::asked`] asks for: each replica's demand, and how many there are.
+    /// The demand of each replica that [`Options::asked`] asks for, and the number of replicas.
     pub asked: Option<(Demand, u32)>,
-    /// The report that the scenario repeats: `gpustack#1548`.
+    /// The issue that the scenario reproduces: `gpustack#1548`.
     pub report: Option<String>,
     pub tags: Vec<String>,
     pub trace: Option<TraceUse>,
-    /// The jobs, where they are not made yet; then the rehearsal has none.
+    /// The jobs, if they are created during the run; the rehearsal then has none.
     pub streamed: Option<Streamed>,
-    /// What stands for the accelerators of nodes in a live run, where CPU shares do.
+    /// The CPU shares that stand in for accelerators in a live run, for the nodes that have them.
     pub shares_of_cpu: Shares,
-    /// In what part of the seeds an expectation has to hold, where it says so.
+    /// For each expectation that states it, the share of the seeds for which it must hold.
     pub shares: Vec<ShareAt>,
-    /// What is odd, and no error.
+    /// Findings that are not errors.
     pub warnings: Diagnostics,
 }
 
@@ -120,12 +121,12 @@ pub(super) const FIELDS: [&str; 27] = [
     "reproduces",
 ];
 
-/// The profile of a file that names none.
+/// The profile of a file that does not name one.
 pub const DEFAULT_PROFILE: &str = "first-fit";
-/// Likewise, where it is asked about a model.
+/// The same for a file that is loaded to ask about a model.
 const PROFILE_OF_MODELS: &str = "gpustack";
 
-/// Reads and checks a scenario file. Every fault is in the error; nothing that has one is ever run.
+/// Reads and checks a scenario file. The error holds every fault; a file with a fault is never run.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
     let read = read_text(path, None, &mut report);
@@ -136,7 +137,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
     finish(loaded, report)
 }
 
-/// What a file would have run: its cells, seeds and tags. Only what has to do with these is checked.
+/// The cells, seeds and tags of a file. Only the parts of the file that determine these are checked.
 pub fn outline(path: &Path, options: &Options) -> Result<Outline, Diagnostics> {
     let mut report = Report::default();
     let outline = read_text(path, None, &mut report).and_then(|(source, text)| {
@@ -151,7 +152,8 @@ pub fn outline(path: &Path, options: &Options) -> Result<Outline, Diagnostics> {
     }
 }
 
-/// Likewise, of a text; paths in it are looked for in `folder`, and `name` stands for the file in diagnostics.
+/// Reads and checks a scenario given as text. Paths in it are relative to `folder`; `name` is the file's name in
+/// diagnostics.
 pub fn load_text(name: &str, text: &str, folder: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
     let source = report.add_source(name, text);
@@ -159,11 +161,11 @@ pub fn load_text(name: &str, text: &str, folder: &Path, options: &Options) -> Re
     finish(loaded, report)
 }
 
-/// What [`load`] would say, good or bad, of each cell of the file: empty for a file without a fault.
+/// All errors and warnings that [`load`] finds in the cells of the file; empty for a file without any.
 pub fn check(path: &Path, options: &Options) -> Diagnostics {
     let cells = match outline(path, options) {
         Ok(outline) => outline.cells.into_iter().map(|cell| cell.set).collect(),
-        // What is wrong with these is said again with all the rest.
+        // The file is loaded anyway, which reports these faults along with all others.
         Err(_) => vec![Vec::new()],
     };
     let mut all = Diagnostics::default();
@@ -187,29 +189,29 @@ fn finish(loaded: Option<Loaded>, report: Report) -> Result<Loaded, Diagnostics>
     }
 }
 
-/// The title and the like.
+/// The title and the other settings of the whole file.
 struct Head {
     title: String,
     report: Option<String>,
     seed: u64,
     profile: Option<Arc<Profile>>,
-    /// The profile under which the rest is checked where that one is not there.
+    /// The profile to check the rest of the file with if the named profile cannot be read.
     stand_in: Option<&'static str>,
     until: Option<SimTime>,
     warm_up: Option<SimTime>,
     tags: Vec<String>,
 }
 
-/// A text, and where it was read.
+/// A text, and its origin.
 struct Place<'p> {
     source: SourceId,
     text: &'p str,
-    /// Of the file; a text of which no file is known cannot be found to include itself.
+    /// The path of the file. A text without a path cannot be found to include itself.
     path: Option<&'p Path>,
     folder: &'p Path,
 }
 
-/// Whether nothing is written there, which is told.
+/// Whether the file is empty. If so, this is reported.
 fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     let is_blank = place.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
     if is_blank {
@@ -219,7 +221,7 @@ fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     is_blank
 }
 
-/// Whether it is a file of another kind by its keys, of which all would be unknown.
+/// Whether the keys show a file of another kind, all of whose keys would be unknown here. If so, this is reported.
 fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> bool {
     let has = |key: &str| tree.get(key).is_some();
     let found = match (has("scenario") || has("nodes"), has("base") || has("scheduler"), has("type") || has("profiles"))
@@ -235,14 +237,15 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
 }
 
 fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
-    // What a plan makes none of is said.
+    // A plan can set the `count` of an entry to 0, so a group without copies is deliberate.
     if world.nodes.is_empty() && world.groups.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);
     }
 }
 
-/// The file is not run. What is wrong under the profile that stands in for the one that it names is no fault of the file's.
+/// Reads the profile that stands in for a missing one. The file is not run, and faults found under the stand-in are not
+/// faults of the file, so messages about it are suppressed.
 fn stand_in(head: &Head, place: &Place<'_>, report: &mut Report) -> Option<Arc<Profile>> {
     let name = head.stand_in.unwrap_or(DEFAULT_PROFILE);
     let profile = profiles::profile(name, place.source.start(), place.folder, report)?;
@@ -250,14 +253,14 @@ fn stand_in(head: &Head, place: &Place<'_>, report: &mut Report) -> Option<Arc<P
     Some(Arc::new(profile))
 }
 
-/// Who expects that a host cannot be split knows that it is never used.
+/// Suppresses the warning that a host cannot be split if the file expects that.
 fn hush_about_hosts(file: &Fields<'_>, report: &mut Report) {
     if file.get("expect").is_some_and(|expect| mentions(expect, Reason::CannotSplit.name())) {
         report.hush_about(splits::NEVER_USED);
     }
 }
 
-/// Whether somewhere within stands this word.
+/// Whether a value in the tree is this word.
 fn mentions(tree: &Tree, word: &str) -> bool {
     match &tree.node {
         Node::Scalar { text, .. } => text == word,
@@ -266,7 +269,7 @@ fn mentions(tree: &Tree, word: &str) -> bool {
     }
 }
 
-/// Of dstack's files this is the larger part.
+/// Warns that the profile does not follow the rules of runs, which are most of what dstack's files state.
 fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
     if let Some(span) = dstack.filter(|_| profile.flow.polled().is_none()) {
         let message =
@@ -282,7 +285,7 @@ fn without_jobs(file: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// The tree of the one run that the place is of, if it is one of a scenario.
+/// The tree of the one run that this text describes, if it is a scenario.
 fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Composed> {
     let Place { source, text, path, folder } = *place;
     if is_empty(place, report) {
@@ -312,7 +315,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     hush_about_hosts(&file, report);
     instances::read(&file, &base, &mut world, &profile, report);
     let shares_of_cpu = live::shares(&file, &world, report);
-    // Before the jobs of the file, which may pick nodes of the trace.
+    // Must be before the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
     let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
@@ -338,7 +341,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
     estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
-    // After the failures, which say what never starts.
+    // Must be after the failures, which determine what never starts.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let (until, is_varied, unplaced) = (head.until, options.plan.is_some(), unplaced(&file, report));
     let setting = Setting { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
@@ -395,7 +398,8 @@ fn traced(
 /// Arrivals and cancellations.
 type Jobs = (Vec<Arrival>, Vec<(SimTime, JobId)>);
 
-/// What is not made yet, with one of each kind, which stands for all in what is checked of jobs.
+/// Prepares jobs to be created during the run. Also returns one job of each kind, which represents all of
+/// its kind in checks.
 fn streamed_jobs(
     entries: Vec<jobs::JobTemplate>,
     list: Option<trace_source::TaskList>,
@@ -407,7 +411,7 @@ fn streamed_jobs(
     (Some(streamed), (firsts, Vec::new()))
 }
 
-/// Those of the file and those that are drawn, in order of time.
+/// The faults of the file and the drawn ones, in order of time.
 fn all_faults(
     file: &Fields<'_>,
     setting: &failures::Setting<'_>,
@@ -420,7 +424,8 @@ fn all_faults(
     faults
 }
 
-/// What is expected to come is the trace, or without one what does come; unless the profile says it.
+/// Adds the expected workload to a profile that needs one and does not state it: that of the trace, or else the
+/// arrivals.
 fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arrival]) -> Arc<Profile> {
     if !profile.scheduler.needs_target() || !profile.scheduler.target.is_empty() {
         return profile;
@@ -444,7 +449,7 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
         (Some(profile), _) => Some(Profile::clone(profile)),
         (None, None) => profiles::profile_with(default, file.place(), folder, changes, report),
         (None, Some(tree)) => {
-            // What was typed on the command line was typed where we stand, and what a plan says beside the plan.
+            // A path from the command line is relative to the working directory, and one from a plan to the plan.
             let plan = options.plan.as_ref().filter(|plan| *report.place(tree.span).0 == *plan.name);
             let folder = match plan.and_then(|plan| Path::new(&*plan.name).parent()) {
                 Some(beside) => beside,
@@ -474,7 +479,7 @@ fn unplaced(file: &Fields<'_>, report: &mut Report) -> Unplaced {
     file.word("unplaced", "what jobs without a place mean", &choices, report).unwrap_or_default()
 }
 
-/// Behind the end there would be nothing to be measured.
+/// Reads `warm_up`, which must end before the run does: otherwise nothing would be measured.
 fn warm_up(file: &Fields<'_>, report: &mut Report) -> Option<SimTime> {
     let mut quiet = Report::default();
     let (warm_up, until) = (file.value("warm_up", report)?, file.value::<SimTime>("until", &mut quiet));

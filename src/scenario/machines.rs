@@ -1,4 +1,4 @@
-//! Machines: the catalog's, the scenario's own, and what a node says over them.
+//! Machines: those of the catalog and of the scenario, and the fields of a node that override them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ pub(super) const FIELDS: [&str; 16] = [
     "islands",
 ];
 
-/// GPUs of one machine; an index is sixteen bits wide, and no machine has so many.
+/// The most GPUs of one machine. Indices have sixteen bits, and no machine has this many.
 const MAX_GPUS: u32 = 1024;
 
 /// The machines of `machines:`, by name.
 pub(super) type Machines = BTreeMap<String, NodeShape>;
 
-/// Reads `machines:`. One may build on another that stands before it.
+/// Reads `machines:`. A machine may build on one that precedes it.
 pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
     let mut machines = Machines::new();
     let Some(tree) = tree else { return machines };
@@ -69,12 +69,12 @@ pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
     machines
 }
 
-/// What `fields` describe: the machine they name, if any, with each field laid over it.
+/// The shape that `fields` describe: the machine that they name, if any, overridden by each of the other fields.
 pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Report) -> NodeShape {
     shape_or(fields, machines, None, false, report)
 }
 
-/// Likewise, with a machine where `fields` name none; where `other_gpus`, its GPUs are told by someone else.
+/// Like [`shape`], but `machine` is the default if `fields` name none. With `other_gpus`, the caller sets the GPUs.
 pub(super) fn shape_or(
     fields: &Fields<'_>,
     machines: &Machines,
@@ -158,14 +158,14 @@ fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
     }
 }
 
-/// `count` GPUs of a model of the catalog; none where the model's memory depends on the machine and is not given.
+/// `count` GPUs of a catalog model; empty if the model's memory depends on the machine and is not given.
 pub(super) fn from_catalog(name: &str, count: u32, memory: Option<Bytes>) -> Vec<GpuShape> {
     let Some(model) = catalog::gpu(name) else { return Vec::new() };
     let Some(memory) = memory.or(model.memory) else { return Vec::new() };
     vec![known(model, memory); count as usize]
 }
 
-/// A GPU of this model, with so much memory.
+/// A GPU of this model with the given memory.
 fn known(model: &catalog::GpuModel, memory: Bytes) -> GpuShape {
     GpuShape {
         vendor: Some(model.vendor),
@@ -231,7 +231,7 @@ fn too_many(count: u32, tree: &Tree, report: &mut Report) {
     }
 }
 
-/// `islands: [4, 4]`, kept as a label: of the file, or of the machine that it builds on.
+/// Reads `islands: [4, 4]` into a label, and checks the label, which may come from the machine that this one builds on.
 fn islands(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     let help = "write how many GPUs each island has, in the order of their indexes: `islands: [4, 4]`";
     if let Some(tree) = fields.get("islands") {
@@ -254,13 +254,13 @@ fn islands(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     }
 }
 
-/// The type of a machine whose GPUs are all alike.
+/// The GPU type of a machine if all of its GPUs are equal.
 fn only_type(shape: &NodeShape) -> Option<GpuShape> {
     let first = shape.gpus.first()?;
     shape.gpus.iter().all(|gpu| gpu == first).then(|| first.clone())
 }
 
-/// `{type: a100-80g, count: 4, memory: 80GiB}`, or a type alone.
+/// Reads `{type: a100-80g, count: 4, memory: 80GiB}`, or a type alone.
 fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     if let Node::Scalar { .. } = tree.node {
         let name = text(tree, "a GPU type", report);
@@ -280,7 +280,7 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     gpu.map_or(Vec::new(), |gpu| vec![gpu; count as usize])
 }
 
-/// A GPU of the catalog, or, where its memory is given, a type of the scenario's own.
+/// A GPU of the catalog, or a type of the scenario's own if its memory is given.
 fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Report) -> Option<GpuShape> {
     let memory = fields.and_then(|fields| fields.value::<Bytes>("memory", report));
     let vendor = fields.and_then(|fields| fields.word("vendor", "a vendor", &VENDOR_WORDS, report));
@@ -313,7 +313,7 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
             architecture,
             ..GpuShape::of(name, memory)
         }),
-        // What it is was to be said, and what is wrong with that is told already.
+        // The memory of a new type is given but wrong, which has already been reported.
         (None, None) if fields.is_some_and(|fields| fields.has("memory")) => None,
         (None, None) => {
             let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();

@@ -7,7 +7,7 @@
 //! sign       = "<=" | "<" | ">=" | ">" | "==" | "!="
 //! ```
 //!
-//! In place of the colon in braces `=` may stand: a colon and a space would begin a map where the file has no quotes.
+//! In braces, `=` may replace the colon: in a value without quotes, YAML reads a colon and a space as a map.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use dryrack_expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
 use dryrack_metrics::{Definition, Function, METRICS, Series, Unit};
 use dryrack_units::{Money, Permille, SimDuration, UnitError};
 
-/// Functions to name where one is not known.
+/// The functions to list when one is unknown.
 pub(super) const FUNCTIONS: [&str; 8] = ["mean", "min", "max", "sum", "p50", "p90", "p95", "p99"];
 /// The one metric with a number in its parentheses.
 const ALLOCATED_AT: &str = "gpu_allocated_at";
 pub(super) const RESTRICTIONS: [&str; 3] = ["job", "queue", "user"];
 
-/// A part of the expression, with where it stands.
+/// A part of the expression with its position.
 #[derive(Clone, Copy)]
 struct Part<'t> {
     text: &'t str,
-    /// Bytes of the expression before it.
+    /// The number of bytes of the expression before it.
     offset: usize,
 }
 
-/// The whole expression, into which parts point.
+/// The whole expression, to which the offsets of parts refer.
 struct Whole<'t> {
     span: Span,
     length: usize,
@@ -49,7 +49,7 @@ impl<'t> Part<'t> {
         Part { text: trimmed, offset: self.offset + from + before }
     }
 
-    /// Before and after the bytes from `at` to `end`.
+    /// Returns the parts before and after the bytes from `at` to `end`.
     fn split(self, at: usize, end: usize) -> (Part<'t>, Part<'t>) {
         (self.slice(0, at), self.slice(end, self.text.len()))
     }
@@ -61,7 +61,7 @@ impl Whole<'_> {
     }
 }
 
-/// Reads an expression that stands in `tree`; `jobs` are those that `of:` beside it names.
+/// Reads the expression in `tree`; `jobs` are the jobs that `of:` names.
 pub(super) fn read(
     tree: &Tree,
     setting: &Setting<'_>,
@@ -99,7 +99,7 @@ pub(super) fn read(
     Some(MetricCheck { quantity: quantity?.0, sign, bound, unplaced, text: Arc::from(typed.trim()) })
 }
 
-/// The first sign outside of braces, with where it begins and its length.
+/// The first sign outside of braces, with its position and length.
 fn sign(text: &str) -> Option<(usize, Sign, usize)> {
     let mut depth = 0u32;
     for (at, letter) in text.char_indices() {
@@ -178,7 +178,7 @@ fn quantity(
     Some(Measured(Quantity::Of { function: function?, series: series?, of }))
 }
 
-/// `130%`: whole percents, since that is how loads are rounded.
+/// Reads `130%`. Only whole percents are allowed, because loads are rounded to them.
 fn allocated_at(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Quantity> {
     let percent = part.text.strip_suffix('%').and_then(|number| number.parse().ok());
     if percent.is_none() {
@@ -263,7 +263,7 @@ fn series(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Seri
     found
 }
 
-/// `queue: besteffort, user: ann`
+/// Reads `queue: besteffort, user: ann`.
 fn restrict(part: Part<'_>, whole: &Whole<'_>, of: &mut Restriction, report: &mut Report) -> Option<()> {
     let mut start = 0;
     let mut all = Some(());
@@ -315,7 +315,7 @@ fn is_known<'k>(
     known: impl Iterator<Item = &'k str> + Clone,
     report: &mut Report,
 ) -> bool {
-    // Whose jobs are not here may have it.
+    // If the trace is missing, its jobs may have this name.
     let found = known.clone().any(|name| name == wanted.text) || report.lacks_a_trace();
     if !found {
         let message = format!("no job has the {what} `{}`", wanted.text);
@@ -325,7 +325,7 @@ fn is_known<'k>(
     found
 }
 
-/// A percentage of two to four decimals, in millionths of the whole.
+/// Parses a percentage of two to four decimals, in millionths of the whole.
 fn fine_part(text: &str) -> Option<u64> {
     let number = text.strip_suffix('%')?;
     let (_, decimals) = number.split_once('.')?;
@@ -335,7 +335,7 @@ fn fine_part(text: &str) -> Option<u64> {
     number.parse::<Money>().ok().map(|amount| amount.get() / 100)
 }
 
-/// A decimal number, in millionths.
+/// A decimal number in millionths.
 struct Decimal(u64);
 
 impl Value for Decimal {
@@ -372,7 +372,7 @@ fn bound(part: Part<'_>, (name, unit): (&str, Unit), whole: &Whole<'_>, report: 
         Unit::Part if !is_bare || part.text.contains('.') => Permille::parse(part.text).err(),
         Unit::Count => u64::parse(part.text).err(),
         Unit::Number => Decimal::parse(part.text).err(),
-        // Of a bare number it is only the unit that is missing, and the nearest is known.
+        // A bare number only lacks its unit. `value` reports this and suggests the nearest unit.
         Unit::Time | Unit::Part => None,
     };
     if let Some(error) = fault {

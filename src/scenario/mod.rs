@@ -1,22 +1,23 @@
-//! Floor 9. Scenario files: from YAML text to a rehearsal with its expectations, or to all that is wrong with the text.
+//! Floor 9. Scenario files: from YAML text to a rehearsal with its expectations, or to all faults of the text.
 //!
-//! Owns the format of scenario and profile files, their diagnostics, and how what is written is lowered to what is meant.
-//! Must never run what did not validate, nor stop at the first fault: [`load`] gives a whole [`Loaded`] or every
-//! [`Diagnostic`] with its place and, where there is one, what to type instead.
+//! Owns the format of scenario and profile files, their diagnostics, and how the text is lowered to what it means.
+//! Must never run a file that did not validate, nor stop at the first fault: [`load`] returns a complete [`Loaded`], or
+//! every [`Diagnostic`] with its place and, if there is one, a suggestion of what to type instead.
 //!
-//! A text goes through these in order:
+//! A text passes through these steps in order:
 //!
-//! | step | module | gives |
+//! | step | module | result |
 //! | --- | --- | --- |
 //! | read | `source` | text within bounds |
-//! | parse | `parse` | a `tree` that remembers places; a syntax error ends here |
-//! | compose | `include`, `params`, `fleets`, `seeds` | the tree of one run, in the order that `compose` says |
-//! | override | `set` | the tree as the command line wants it, `emit` its text |
+//! | parse | `parse` | a `tree` that remembers places; parsing stops at a syntax error |
+//! | compose | `include`, `params`, `fleets`, `seeds` | the tree of one run, in the order given in `compose` |
+//! | override | `set` | the tree with the overrides of the command line; `emit` writes its text |
 //! | check and lower | `nodes`, `jobs`, `trace_source`, `changes`, `faults`, `failures`, `expectations` | ids, quantities, resolved names |
-//! | report | `diagnostic` | the faults, rendered |
+//! | report | `diagnostic` | the rendered faults |
 //!
-//! Ids are places in lists. Nodes are those of `nodes:` in the order of the file, then the trace's. Jobs are in order of
-//! time; of one instant, those of `jobs:` in the order of the file come first, then the trace's in its order.
+//! Ids are indices in lists. The nodes of `nodes:` come first, in the order of the file; those of the trace follow.
+//! Jobs are in order of time; at the same instant, those of `jobs:` come first in the order of the file, followed by
+//! those of the trace in the order of the trace.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Nodes: from `nodes:` to the engine's list, in the order of the file.
+//! Nodes: converts `nodes:` to the engine's list, in the order of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,20 +30,20 @@ pub(super) const GPU_STATES: [(&str, GpuState); 5] = [
     ("unknown", GpuState::Unknown),
 ];
 
-/// The fields of a node besides those of its machine.
+/// The fields of a node in addition to those of its machine.
 pub(super) const FIELDS: [&str; 7] = ["name", "count", "state", "foreign", "gpu_states", "cached", "bandwidth"];
 
-/// Nodes of one scenario. More would not be simulated in any useful time.
+/// The most nodes of one scenario. More could not be simulated in reasonable time.
 const MAX_NODES: usize = 200_000;
 
-/// What nodes are described by.
+/// The machines and defaults that nodes refer to.
 pub(super) struct Base {
     pub machines: Machines,
-    /// Of those that do not say their own.
+    /// The bandwidth of nodes that do not state one.
     bandwidth: Option<Bytes>,
 }
 
-/// Reads `machines:`, and `nodes:` into the world.
+/// Reads `machines:` and `bandwidth:`, and reads `nodes:` into the world.
 pub(super) fn read(file: &Fields<'_>, world: &mut World, report: &mut Report) -> Base {
     let base = Base { machines: machines::read(file.get("machines"), report), bandwidth: bandwidth(file, report) };
     for tree in file.list("nodes", report) {
@@ -52,12 +52,12 @@ pub(super) fn read(file: &Fields<'_>, world: &mut World, report: &mut Report) ->
     base
 }
 
-/// How fast a node gets what it has not: `10Gbit/s`, `1.25GB/s` or `1GiB/s`, in bytes per second.
+/// Reads the rate at which a node downloads models: `10Gbit/s`, `1.25GB/s` or `1GiB/s`, in bytes per second.
 fn bandwidth(fields: &Fields<'_>, report: &mut Report) -> Option<Bytes> {
     let tree = fields.get("bandwidth")?;
     let typed = text(tree, "a bandwidth such as 10Gbit/s", report)?;
     let rate = typed.strip_suffix("/s").and_then(|amount| match amount.strip_suffix("bit") {
-        // The units of bits are decimal, and eight of them are a byte.
+        // Units of bits are decimal, and eight bits are a byte.
         Some(bits) => Some(Bytes::new(format!("{bits}B").parse::<Bytes>().ok()?.get() / 8)),
         None => amount.parse::<Bytes>().ok(),
     });
@@ -75,7 +75,7 @@ fn bandwidth(fields: &Fields<'_>, report: &mut Report) -> Option<Bytes> {
     }
 }
 
-/// Models whose weights lie there already.
+/// Reads the models whose weights a node already has.
 fn cached(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Vec<Arc<str>> {
     let items = fields.items("cached", "the name of a model", report);
     let full = |(typed, span): (&str, Span)| {
@@ -95,7 +95,7 @@ fn entry(tree: &Tree, base: &Base, world: &mut World, report: &mut Report) {
     declare(&fields, (name_tree, name), shape, base, world, report);
 }
 
-/// Enters a node, or with `count` as many as that, into the world.
+/// Adds a node to the world, or `count` copies of it.
 pub(super) fn declare(
     fields: &Fields<'_>,
     (name_tree, name): (&Tree, &str),
@@ -120,7 +120,7 @@ pub(super) fn declare(
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],
         Some(tree) => {
-            // Where the number is wrong, one copy stands for the others in what is checked later.
+            // If the number is wrong, a single copy represents the others in later checks.
             let mut count = fields.value("count", report).unwrap_or(1u32);
             if world.nodes.len() + count as usize > MAX_NODES {
                 let message = format!("more than {MAX_NODES} nodes");
@@ -131,7 +131,7 @@ pub(super) fn declare(
             copies(name, count).collect()
         }
     };
-    // Of none of them too, so that what asks for them is understood.
+    // Types are added even if `count` is 0, so that jobs may ask for them.
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     for name in names {
         if world.node_names.add(Arc::clone(&name)).is_err() {
@@ -144,7 +144,7 @@ pub(super) fn declare(
     }
 }
 
-/// GPUs that do not begin as ready and free: `gpu_states: {0: degraded}`, `foreign: {0: {memory: 20GiB}}`.
+/// Reads the GPUs that do not start as ready and free: `gpu_states: {0: degraded}`, `foreign: {0: {memory: 20GiB}}`.
 fn gpus(fields: &Fields<'_>, node: &str, shape: &NodeShape, report: &mut Report) -> Vec<(u16, GpuState, Foreign)> {
     let mut gpus: BTreeMap<u16, (GpuState, Foreign)> = BTreeMap::new();
     let idle = (GpuState::Ready, Foreign::NONE);
@@ -183,7 +183,7 @@ fn by_gpu<'t>(
     found.collect()
 }
 
-/// `{memory: 20GiB, share: 80%}`, of a GPU with so much memory.
+/// Reads `{memory: 20GiB, share: 80%}` for a GPU with `capacity` bytes of memory.
 pub(super) fn foreign(tree: &Tree, capacity: Bytes, report: &mut Report) -> Option<Foreign> {
     let fields = Fields::read(tree, "foreign use", &["memory", "share"], report)?;
     if !fields.has("memory") && !fields.has("share") {

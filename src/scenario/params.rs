@@ -1,4 +1,4 @@
-//! Parameters and the matrix: `${gpus}` in any value, and a scenario for each cell.
+//! Parameters and the matrix: `${gpus}` in any value, and one scenario for each cell.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use super::emit;
 use super::fields::text;
 use super::tree::{Entry, Node, Tree};
 
-/// Fields of the file that an axis of the matrix may name; every other axis is a parameter.
+/// Fields of the file that an axis of the matrix may name; any other axis is a parameter.
 pub(super) const OWN_AXES: [&str; 3] = ["profile", "seed", "until"];
 
-/// Cells of one matrix.
+/// The most cells of one matrix.
 const MAX_CELLS: usize = 1_000;
 
-/// One axis of the matrix: a name and its values, all of them single.
+/// One axis of the matrix: a name and its values, none of which is a list or map.
 pub(super) struct Axis {
     pub name: String,
     pub span: Span,
     pub values: Vec<Tree>,
 }
 
-/// A value that `${name}` stands for.
+/// The value of `${name}`.
 struct Param {
     value: Tree,
     span: Span,
@@ -28,11 +28,11 @@ struct Param {
     is_used: bool,
 }
 
-/// All that `${…}` may name.
+/// All parameters, by name.
 #[derive(Default)]
 pub(super) struct Params(BTreeMap<String, Param>);
 
-/// The axes of `matrix:`.
+/// Reads the axes of `matrix:`.
 pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
     let Node::Map(entries) = &tree.node else {
         let message = format!("expected `matrix` as a map from name to values, found {}", tree.kind());
@@ -69,13 +69,13 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
         let message = format!("the matrix has more than {MAX_CELLS} cells");
         report.error_with_help(tree.span, message, "leave out values, or split the file");
-        // The rest of the file is read for one cell.
+        // The rest of the file is checked for one cell.
         axes.iter_mut().for_each(|axis| axis.values.truncate(1));
     }
     axes
 }
 
-/// Each combination of one value of each axis, the last axis the fastest.
+/// All combinations of one value of each axis. The last axis varies fastest.
 pub(super) fn cells<'a>(axes: &'a [Axis]) -> Vec<Vec<(&'a str, &'a Tree)>> {
     let mut cells: Vec<Vec<(&'a str, &'a Tree)>> = vec![Vec::new()];
     for axis in axes {
@@ -88,12 +88,12 @@ pub(super) fn cells<'a>(axes: &'a [Axis]) -> Vec<Vec<(&'a str, &'a Tree)>> {
     cells
 }
 
-/// `matrix.gpus=2`, as `--set` takes it.
+/// Formats an override for `--set`: `matrix.gpus=2`.
 pub(super) fn as_override(name: &str, value: &Tree) -> String {
     format!("matrix.{name}={}", emit::emit(value).trim_end())
 }
 
-/// Whether it can name a parameter, or what sets one.
+/// Whether this can be the name of a parameter, or of a factor that sets one.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-".contains(letter))
 }
@@ -108,7 +108,7 @@ fn check_name(name: &str, span: Span, report: &mut Report) -> bool {
 }
 
 impl Params {
-    /// Reads `params:`, and lays a value of each axis over them.
+    /// Reads `params:`, and overrides them with the first value of each axis.
     pub fn read(tree: Option<&Tree>, axes: &[Axis], report: &mut Report) -> Params {
         let mut params = Params::default();
         match tree.map(|tree| (&tree.node, tree)) {
@@ -147,13 +147,13 @@ impl Params {
         self.0.is_empty()
     }
 
-    /// Puts values in the place of `${…}`, in all values below `tree`.
+    /// Replaces `${…}` in all values below `tree`.
     pub fn fill(&mut self, tree: &mut Tree, report: &mut Report) {
         match &mut tree.node {
             Node::Scalar { text, .. } if text.contains("${") => {
                 match self.filled(tree, report) {
                     Some(filled) => *tree = filled,
-                    // What the letters would be taken for is beside the point.
+                    // The unfilled text is not the real value, so further messages about it would mislead.
                     None => report.hush(tree.span),
                 }
             }
@@ -167,7 +167,7 @@ impl Params {
         let Node::Scalar { text, .. } = &tree.node else { return None };
         let (mut out, mut at) = (String::new(), 0);
         while let Some(found) = text[at..].find("${").map(|found| at + found) {
-            // `$${` is `${` itself.
+            // `$${` is an escaped `${`.
             if text[at..found].ends_with('$') {
                 out.push_str(&text[at..found]);
                 out.push('{');
@@ -199,7 +199,7 @@ impl Params {
             out.push_str(single);
         }
         out.push_str(&text[at..]);
-        // In quotes, so that a value made of parts is never taken for nothing.
+        // Quoted, so that a value made of parts is never read as nothing.
         Some(Tree { span: tree.span, node: Node::Scalar { text: out, quoted: true } })
     }
 
@@ -217,7 +217,8 @@ impl Params {
         None
     }
 
-    /// Says what is given and not used: an axis that changes nothing is an error, a parameter of the file itself is odd.
+    /// Reports parameters that are not used: an error for an axis, which then changes nothing, and a warning for a
+    /// parameter of the file itself.
     pub fn tell_unused(&self, own: SourceId, report: &mut Report) {
         for (name, param) in self.0.iter().filter(|(_, param)| !param.is_used) {
             if param.is_axis && !OWN_AXES.contains(&name.as_str()) {
@@ -236,7 +237,7 @@ impl Params {
     }
 }
 
-/// Where a value has a `${` in it that is meant.
+/// Returns the place of the first value that contains an unescaped `${`.
 fn find_reference(tree: &Tree) -> Option<Span> {
     match &tree.node {
         Node::Scalar { text, .. } => {

@@ -1,4 +1,4 @@
-//! From YAML text to a tree, within bounds: no file can make this slow, deep or large.
+//! Parses YAML text to a tree, within bounds: no file can make this slow, deep or large.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError};
 use super::diagnostic::{Report, SourceId, Span};
 use super::tree::{Entry, Node, Tree};
 
-/// Levels of lists and maps within each other. A scenario has about five.
+/// The most levels of nested lists and maps. A scenario has about five.
 const MAX_DEPTH: usize = 48;
-/// Values in one file, those that aliases repeat counted each time. A job takes about ten.
+/// The most values in one file. Values that aliases repeat count each time. A job takes about ten.
 const MAX_NODES: usize = 4_000_000;
 
-/// The tree of a text, or `None` after its faults were reported. A syntax error ends the reading; a key given twice
-/// does not, and the first is kept.
+/// Parses a text to a tree. Returns `None` after a fault that ends parsing, such as a syntax error; the fault is
+/// reported. A duplicate key is also reported, but parsing continues with its first value.
 pub(super) fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
     if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}'))
     {
@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str, source: SourceId, report: &mut Report) -> Option
     builder.root
 }
 
-/// The reading ends here; why has been reported.
+/// Parsing stops; the reason has been reported.
 struct Stop;
 
 /// A list or map that is not complete yet.
@@ -107,7 +107,7 @@ impl Builder<'_> {
                 let help = "keep one document, and put the other into a file of its own";
                 self.stop(span, "a second document begins here; a file holds one", help)
             }
-            // Nothing else is a value.
+            // Other events carry no value.
             _ => Ok(()),
         }
     }
@@ -154,7 +154,7 @@ impl Builder<'_> {
             return self.stop(span, "this alias repeats what it stands in, without end", "write the value out");
         };
         let (size, depth) = (anchored.size, anchored.depth);
-        // Checked before the copy is made: a few lines can ask for billions.
+        // Checked before the copy is made, because a few lines can ask for billions of values.
         self.nodes += size;
         if self.nodes > MAX_NODES {
             let message = format!("aliases within aliases repeat more than {MAX_NODES} values");
@@ -173,7 +173,7 @@ impl Builder<'_> {
         self.stop(span, message, "use `count:` for copies of a job or node, and `trace:` for a large workload")
     }
 
-    /// Puts a complete value where it belongs.
+    /// Adds a complete value to the list or map that it belongs to.
     fn place(&mut self, tree: Tree, anchor: usize) -> Result<(), Stop> {
         self.nodes += 1;
         self.check_nodes(tree.span)?;
@@ -209,7 +209,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// `<<: *base`: the keys of the base that the map does not have itself.
+    /// Resolves `<<: *base`: adds the keys of the base that the map does not have itself.
     fn merged(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
         if entries.iter().all(|entry| entry.key != "<<") {
             return entries;
@@ -254,7 +254,7 @@ impl Builder<'_> {
             let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
             help = Some(format!("put it into quotes: {value:?}"));
         }
-        // An error at the end of the file is shown on the last line that has something on it.
+        // An error at the end of the file is shown on the last line that is not blank.
         let at = if text[text.floor_char_boundary(at)..].trim().is_empty() { text.trim_end().len() } else { at };
         let span = self.source.span(at, at + 1);
         let help = help.unwrap_or_else(|| "write it as YAML 1.2; a text with other signs goes into quotes".to_string());
@@ -262,8 +262,8 @@ impl Builder<'_> {
     }
 }
 
-/// The innermost bracket that is open at `at`, if the error is one that an open bracket leads to, and it was opened on a
-/// line above.
+/// The innermost bracket that is still open at `at`, if an open bracket can cause this error. It must have been opened
+/// on an earlier line, or the file must end at `at`.
 fn never_closed(text: &str, at: usize, kind: &ErrorKind) -> Option<(char, usize)> {
     let is_led_to = matches!(
         kind,
@@ -301,7 +301,7 @@ fn never_closed(text: &str, at: usize, kind: &ErrorKind) -> Option<(char, usize)
     is_above.then_some((bracket, position))
 }
 
-/// `${gpus}`, if its brace is what the parser stumbled over.
+/// The `${gpus}` whose brace caused the error, if there is one.
 fn bare_reference(text: &str, at: usize) -> Option<&str> {
     let rest = text.get(at.checked_sub(1)?..)?;
     let end = rest.find(['}', '\n']).filter(|end| rest.starts_with("${") && rest[*end..].starts_with('}'))?;
@@ -310,7 +310,7 @@ fn bare_reference(text: &str, at: usize) -> Option<&str> {
 
 const FLATTEN: &str = "a scenario needs about five levels; look for brackets that are never closed";
 
-/// What the parser found, in words that say what to type.
+/// Explains a parse error, and says what to type instead.
 fn explain(error: &ScanError) -> (String, Option<String>) {
     let (message, help) = match error.kind() {
         ErrorKind::TabNotAllowed

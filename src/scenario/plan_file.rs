@@ -1,7 +1,7 @@
-//! Plan files: over a scenario, the factors that are varied, and what each alternative is held to.
+//! Plan files: the factors that vary a scenario, and the constraints on each alternative.
 //!
-//! What is wrong with a plan is told as of a scenario. Its `constraints` are expectations, read anew with each alternative
-//! because names may differ between them: [`super::Options::plan`] says of which plan.
+//! Faults of a plan are reported like those of a scenario. Its `constraints` are expectations, which are read again for
+//! each alternative because names may differ between alternatives. [`super::Options::plan`] states the plan.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,70 +19,71 @@ use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_units::SimDuration;
 
 const FIELDS: [&str; 8] = ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget"];
-/// Alternatives of one plan.
+/// The most alternatives of one plan.
 const MAX_CELLS: usize = 1_000_000;
-/// Alternatives among which is searched.
+/// The most alternatives of a search.
 const MAX_SEARCHED: usize = 20_000;
-/// Alternatives that are wrong, after which no more are looked at.
+/// After this many faulty alternatives, no more are checked.
 const MAX_WRONG: usize = 20;
-/// Values of one range.
+/// The most values of one range.
 const MAX_VALUES: u64 = 100_000;
 
-/// A plan that was found to be right by itself; its alternatives are checked as they are run.
+/// A plan without faults of its own; its alternatives are checked when they are run.
 #[derive(Clone, Debug)]
 pub struct PlanFile {
     /// The question, as a sentence.
     pub title: String,
-    /// The file as it was named, and its text.
+    /// The file's path as it was typed, and the file's text.
     pub name: Arc<str>,
     pub text: Arc<str>,
-    /// From where we stand.
+    /// The path of the scenario, relative to the working directory.
     pub scenario: PathBuf,
-    /// The last varies the fastest.
+    /// The factors; the last varies fastest.
     pub factors: Vec<Factor>,
-    /// One run of each alternative with each: the same numbers are drawn for all of them. Empty for the scenario's own.
+    /// Every alternative is run once with each of these seeds, so all alternatives draw the same random numbers. If
+    /// this is empty, the scenario's own seed is used.
     pub seeds: Vec<u64>,
     pub minimize: Option<Objective>,
     pub minimize_place: Option<Span>,
-    /// Of each constraint, with which part of the seeds it has to hold.
+    /// For each constraint, the share of the seeds for which it must hold.
     pub asked: Vec<Share>,
     pub method: Method,
-    /// Runs at most, of all seeds and alternatives.
+    /// The most runs over all seeds and alternatives.
     pub runs: Option<u64>,
-    /// After which no process begins another run.
+    /// After this time, no process starts another run.
     pub time: Option<SimDuration>,
 }
 
-/// One thing that is varied.
+/// A quantity that is varied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Factor {
     pub name: Arc<str>,
-    /// What is set, as `--set` has it: `params.workers`.
+    /// The path to set, as for `--set`: `params.workers`.
     pub path: Arc<str>,
-    /// As they would be typed there.
+    /// The values, as they would be typed there.
     pub values: Vec<Arc<str>>,
-    /// Where it is said what is set, and where each value stands.
+    /// The place that states what is set, and the place of each value.
     pub place: Span,
     pub value_places: Vec<Span>,
 }
 
-/// What is to be as small as can be.
+/// The quantity to minimize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
     Gpus,
     Nodes,
-    /// Of all nodes that have a price.
+    /// The sum over all nodes that have a price.
     PricePerHour,
-    /// The metric of that name, in the mean over the seeds.
+    /// The mean of the metric of that name over the seeds.
     Cost,
     Energy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Every alternative with every seed.
+    /// Runs every alternative with every seed.
     Sweep,
-    /// As few as show which is the cheapest that keeps the constraints.
+    /// Runs as few alternatives as needed to find the cheapest that satisfies the constraints.
     Search,
 }
 
@@ -99,7 +100,7 @@ impl Objective {
         Objective::ALL.iter().find(|(_, objective)| *objective == self).expect("each has a name").0
     }
 
-    /// Whether it is known before anything is run: of the others a run shows it.
+    /// Whether it is known before a run. The others are measured by a run.
     pub fn is_known_before(self) -> bool {
         matches!(self, Objective::Gpus | Objective::Nodes | Objective::PricePerHour)
     }
@@ -110,7 +111,7 @@ impl PlanFile {
         self.factors.iter().map(|factor| factor.values.len()).product()
     }
 
-    /// The place of each factor's value in the alternative of this number.
+    /// The index of each factor's value in the alternative with this number.
     pub fn places(&self, mut cell: usize) -> Vec<usize> {
         let mut places = vec![0; self.factors.len()];
         for (place, factor) in places.iter_mut().zip(&self.factors).rev() {
@@ -120,30 +121,30 @@ impl PlanFile {
         places
     }
 
-    /// The value of each factor in the alternative of this number.
+    /// The value of each factor in the alternative with this number.
     pub fn values(&self, cell: usize) -> impl Iterator<Item = (&Factor, &Arc<str>)> {
         self.factors.iter().zip(self.places(cell)).map(|(factor, place)| (factor, &factor.values[place]))
     }
 
-    /// `workers=8, profile=fifo`
+    /// The name of the alternative: `workers=8, profile=fifo`.
     pub fn cell_name(&self, cell: usize) -> String {
         let parts: Vec<String> = self.values(cell).map(|(factor, value)| format!("{}={value}", factor.name)).collect();
         parts.join(", ")
     }
 
-    /// What `--set` would say of the alternative.
+    /// The `--set` arguments of the alternative.
     pub fn set(&self, cell: usize) -> Vec<String> {
         self.values(cell).map(|(factor, value)| format!("{}={value}", factor.path)).collect()
     }
 
-    /// The scenario as the alternative has it.
+    /// Loads the scenario of the alternative.
     pub fn load(&self, cell: usize, seed: Option<u64>, base: &Options) -> Result<Loaded, Diagnostics> {
         let loaded = load(&self.scenario, &self.options(cell, seed, base))?;
         priced(self, &loaded)?;
         Ok(loaded)
     }
 
-    /// What the scenario is loaded with for the alternative.
+    /// The options with which the scenario of the alternative is loaded.
     pub fn options(&self, cell: usize, seed: Option<u64>, base: &Options) -> Options {
         let parts = self.factors.iter().zip(self.places(cell));
         let places = parts.map(|(factor, place)| (factor.place, factor.value_places[place])).collect();
@@ -156,8 +157,8 @@ impl PlanFile {
     }
 }
 
-/// Reads a plan, and the scenario with each value of each factor once, so that what is wrong with any of them is told
-/// before anything is run: `seen` is shown each. Gives what is odd besides.
+/// Reads a plan, and loads the scenario once with each value of each factor, so that their faults are reported before
+/// anything is run. Calls `seen` with each loaded scenario. Returns the plan with its warnings.
 pub fn load_plan(
     path: &Path,
     base: &Options,
@@ -191,7 +192,7 @@ pub fn load_plan(
     if wrong > 0 { Err(found) } else { Ok((plan, found)) }
 }
 
-/// That all nodes say what is made small: one that has no price would seem to cost nothing.
+/// Checks that all nodes state what is minimized: a node without a price would seem to cost nothing.
 fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
     let (Some(objective), Some(place)) = (plan.minimize, plan.minimize_place) else { return Ok(()) };
     let lacks_it = |shape: &NodeShape| match objective {
@@ -218,7 +219,7 @@ fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
     Err(report.finish())
 }
 
-/// The first alternative, and those that differ from it in one factor.
+/// The first alternative, and all that differ from it in one factor.
 fn probes(plan: &PlanFile) -> Vec<usize> {
     let mut probes = vec![0];
     let mut stride = 1;
@@ -237,7 +238,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let scenario = scenario.and_then(|tree| {
         let path = folder.join(text(tree, "the path of a scenario", report)?);
-        // What cannot be read is told where it is named.
+        // A file that cannot be read is reported where it is named.
         read_text(&path, Some(tree.span), report)?;
         Some(path)
     });
@@ -292,7 +293,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
     })
 }
 
-/// What a constraint says of the seeds; all of them where it says nothing.
+/// The share of the seeds that a constraint states, or all of them.
 fn asked(tree: &Tree, report: &mut Report) -> Share {
     let mut alone = Tree { span: tree.span, node: Node::List(vec![tree.clone()]) };
     seeds::take_shares(&mut alone, true, report).first().map_or(Share::ALL, |known| known.share)
@@ -337,7 +338,7 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
     factors
 }
 
-/// `workers: [4, 8]`, `workers: 4..64 by 4`, or `workers: {set: nodes.0.count, values: [4, 8]}`
+/// Reads `workers: [4, 8]`, `workers: 4..64 by 4`, or `workers: {set: nodes.0.count, values: [4, 8]}`.
 fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) -> Option<Factor> {
     if !is_name(key) {
         let help = "use letters, digits, `_` and `-`, and say what it sets: `{set: nodes.alpha.count, values: [1, 2]}`";
@@ -368,7 +369,7 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
     Some(Factor { name: Arc::from(key.as_str()), path: Arc::from(path), values, place, value_places })
 }
 
-/// Values, and where each stands.
+/// Reads values with their places.
 fn listed(items: &[Tree], span: Span, report: &mut Report) -> Option<(Vec<Arc<str>>, Vec<Span>)> {
     if items.is_empty() {
         report.error_with_help(span, "a factor without values", "write `[4, 8]`, or leave it out");
@@ -407,7 +408,7 @@ fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> 
     Some(values)
 }
 
-/// The `constraints` of a plan's text, as a list from which `in:` was taken.
+/// The `constraints` of a plan's text, as a list without `in:`.
 pub(super) fn constraints(plan: &Varying, report: &mut Report) -> Option<Tree> {
     let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
     let mut tree = parse(&plan.text, source, report)?;

@@ -1,4 +1,5 @@
-//! `utilization_policy:` of a job: what its configuration says over the profile, checked as what will bind it.
+//! `utilization_policy:` of a job: what its configuration overrides in the profile, checked as the policy that will
+//! apply.
 
 use super::diagnostic::{Report, Span};
 use super::fields::Fields;
@@ -21,8 +22,8 @@ pub(super) const GPUS: [(&str, IdleGpus); 2] = [("any", IdleGpus::Any), ("all", 
 pub(super) const AT_MINIMUM: [(&str, AtMinimum); 2] = [("busy", AtMinimum::Busy), ("idle", AtMinimum::Idle)];
 pub(super) const GAPS: [(&str, Gaps); 2] = [("void", Gaps::Void), ("bridge", Gaps::Bridge)];
 
-/// `{min_gpu_utilization: 30%, time_window: 10m}`; what is not said is as in the profile. `interval` is that of the
-/// job's samples, where it has its own; `place` is shown where the profile and not the job is what is wrong.
+/// Reads `{min_gpu_utilization: 30%, time_window: 10m}`; other fields are as in the profile. `interval` is the interval
+/// of the job's samples if it has its own. `place` is shown for faults of the profile rather than of the job.
 pub(super) fn utilization(
     tree: Option<&Tree>,
     interval: Option<SimDuration>,
@@ -51,7 +52,7 @@ pub(super) fn utilization(
     }
     let options = &profile.policies.utilization;
     let bound = options.bind(&over);
-    // What is not read need not be whole.
+    // A policy that is not read may be incomplete.
     let is_read = options.reads == PolicyReads::ProfileAndConfiguration || over.from == PolicySource::Configuration;
     if let (Some(fields), None) = (&fields, &bound)
         && over.is_stated()

@@ -1,4 +1,4 @@
-//! A policy by itself, for a recording: `utilization_policy:` over a profile, as a run's configuration would state it.
+//! A policy on its own, for a recording: `utilization_policy:` over a profile, as a run's configuration would state it.
 
 use std::path::Path;
 
@@ -16,21 +16,21 @@ use dryrack_workload::UtilizationPolicy;
 
 const FIELDS: [&str; 4] = ["profile", "policies", "utilization_policy", "interval"];
 
-/// A policy and whose it is.
+/// A policy, and the jobs that it applies to.
 #[derive(Clone, Debug)]
 pub struct PolicyOf {
-    /// Names of jobs, or none of a file that states a policy alone.
+    /// Names of jobs; empty if the file only states a policy.
     pub jobs: Vec<String>,
     pub policy: UtilizationPolicy,
 }
 
-/// The policies of a file: of one that states a policy, as [`load_policy`] reads it; of a scenario each that holds for some
-/// of its jobs, in the order of these.
+/// The policies of a file. A policy file has one, which [`load_policy`] reads. A scenario has one for each group of
+/// jobs with the same policy, in the order of the jobs.
 pub fn load_policies(path: &Path, recorded: Option<SimDuration>) -> Result<Vec<PolicyOf>, Diagnostics> {
     let mut report = Report::default();
     let read = read_text(path, None, &mut report);
     let tree = read.and_then(|(source, text)| parse(&text, source, &mut report));
-    // What cannot be read is told by whoever reads it next.
+    // If the file cannot be read, the reader called below reports it.
     let is_scenario = tree.is_some_and(
         |tree| matches!(&tree.node, Node::Map(entries) if entries.iter().any(|entry| entry.key == "scenario")),
     );
@@ -52,15 +52,15 @@ pub fn load_policies(path: &Path, recorded: Option<SimDuration>) -> Result<Vec<P
     Ok(found)
 }
 
-/// A policy that was found to be right, and what a shorter window than it may have is.
+/// A valid policy, and the shortest allowed time window.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyFile {
     pub policy: UtilizationPolicy,
     pub min_time_window: SimDuration,
 }
 
-/// Reads a file such as `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`. Samples come `recorded` apart
-/// unless the file says otherwise.
+/// Reads a file such as `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`. The interval between
+/// samples is `recorded` unless the file states another.
 pub fn load_policy(path: &Path, recorded: Option<SimDuration>) -> Result<PolicyFile, Diagnostics> {
     let mut report = Report::default();
     let folder = path.parent().unwrap_or(Path::new(""));

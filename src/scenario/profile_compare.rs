@@ -1,6 +1,6 @@
-//! Two whole profiles side by side: each option in which they differ, with what either says.
+//! Compares two complete profiles: each option in which they differ, with the value in either.
 //!
-//! What is compared is what the files mean, bases folded in: `60s` and `1m` are the same.
+//! The comparison is of what the files mean, with bases folded in: `60s` and `1m` are equal.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,19 +10,20 @@ use super::profile_diff::differences;
 use super::tree::{Entry, Node, Tree};
 use dryrack_control::Profile;
 
-/// An option that two profiles do not share.
+/// An option in which two profiles differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OptionDifference {
-    /// The keys that lead to it, stages by their names: `scheduler.filters.ready.unless`.
+    /// The keys that lead to the option, with stages by name: `scheduler.filters.ready.unless`.
     pub option: String,
-    /// What the first says; `None` where it has no such stage.
+    /// The value in the first profile; `None` if it has no such stage.
     pub left: Option<Value>,
-    /// What the second says.
+    /// The value in the second profile.
     pub right: Option<Value>,
 }
 
-/// The options in which two profiles differ, in the order of the first's data, those of the second alone last. Name, title and whether they are historic
-/// are none: they say which profile it is, not what it does.
+/// The options in which two profiles differ, in the order of the first profile's data, followed by those that only the
+/// second has. Name, title and `historic` are not compared: they identify the profile and do not determine what it
+/// does.
 pub fn compare_profiles(left: &Profile, right: &Profile) -> Vec<OptionDifference> {
     let value = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");
     let (left, right) = (value(left), value(right));

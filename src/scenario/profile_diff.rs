@@ -1,16 +1,17 @@
-//! Where a profile differs from its base, option by option, and the profile with one of them set back.
+//! The options in which a profile differs from its base, and the profile with one of them set back.
 //!
-//! An option is a leaf of the data, named by the keys that lead to it: `commit.recheck`. The entries of a list of stages
-//! are named by their stage: `scheduler.filters.ready.unless`. Any other list, and one whose stages stand in another
-//! order, is one option; so is a loop of a server, whose pace, batch and intervals were set for each other:
-//! `flow.polled.loops.polled.submitted`.
+//! An option is a leaf of the data, named by the keys that lead to it: `commit.recheck`. Entries of a list of stages
+//! are named by their stage: `scheduler.filters.ready.unless`. Any other list is one option, and so is a list whose
+//! stages are in another order. A loop of a server is one option too, because its pace, batch and intervals were set
+//! for each other: `flow.polled.loops.polled.submitted`.
 
 use super::tree::{Entry, Node, Tree};
 
-/// What says which profile it is, rather than what it does; `historic` is what allows the rest.
+/// Keys that identify a profile rather than determine what it does. `historic` only permits settings that are options
+/// themselves.
 const NOT_OPTIONS: [&str; 3] = ["name", "title", "historic"];
 
-/// What has one option under each of its keys, whatever is below.
+/// Each key below this is one option, whatever its value.
 const LOOPS: &str = "flow.polled.loops.polled";
 
 /// The options in which `profile` differs from `base`, in the order of the profile's data, then of the base's.
@@ -52,7 +53,7 @@ fn differ(path: &str, above: Option<&Tree>, below: Option<&Tree>, found: &mut Ve
     }
 }
 
-/// `profile` with the option at `path` as `base` has it, or without it where the base has none.
+/// Replaces the option at `path` with the base's value, or removes it if the base has none.
 pub(super) fn set_back(profile: &mut Tree, base: &Tree, path: &str) {
     let (step, rest) = path.split_once('.').map_or((path, None), |(step, rest)| (step, Some(rest)));
     let below = child(base, step);
@@ -73,7 +74,7 @@ fn remove(tree: &mut Tree, step: &str) {
     }
 }
 
-/// Puts in what the base has under `step`; a stage behind the last that stands before it in the base.
+/// Inserts what the base has under `step`. A stage goes after the last of the stages that precede it in the base.
 fn insert(tree: &mut Tree, base: &Tree, step: &str) {
     match (&mut tree.node, &base.node) {
         (Node::Map(entries), Node::Map(below)) => {
@@ -123,7 +124,7 @@ fn item<'t>(list: &'t Tree, wanted: &str) -> Option<&'t Tree> {
     }
 }
 
-/// The names of a list of stages, or `None` of another value.
+/// The names of the stages in a list, or `None` for any other value.
 fn stages(tree: &Tree) -> Option<Vec<&str>> {
     match &tree.node {
         Node::List(items) => items.iter().map(stage).collect(),
@@ -131,7 +132,7 @@ fn stages(tree: &Tree) -> Option<Vec<&str>> {
     }
 }
 
-/// The stages that both have stand in one order.
+/// Whether the stages that both have are in the same order.
 fn have_one_order(one: &[&str], two: &[&str]) -> bool {
     let shared = |of: &[&str], with: &[&str]| -> Vec<String> {
         of.iter().filter(|stage| with.contains(stage)).map(|stage| (*stage).to_string()).collect()

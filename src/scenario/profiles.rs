@@ -1,4 +1,4 @@
-//! Profiles by name or path: read, laid over their bases, and checked.
+//! Reads profiles by name or path, lays them over their bases, and checks them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,9 +79,9 @@ builtin![
     "worst-fit"
 ];
 
-/// Bases upon bases: more than anyone can follow.
+/// The longest chain of bases. Nobody could follow a longer one.
 const MAX_BASES: usize = 8;
-/// Faults of one profile that are looked for before giving up.
+/// The most faults of one profile that are looked for.
 const MAX_FAULTS: usize = 32;
 
 /// The names of the profiles that come with dryrack, sorted.
@@ -89,32 +89,33 @@ pub fn profile_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }
 
-/// The profile of that name, or in the file at that path; a relative path is looked for in `folder`.
+/// Loads the profile with this name, or in the file at this path; a relative path is relative to `folder`.
 pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, Diagnostics> {
     load_with(name_or_path, Changes::default(), folder)
 }
 
-/// Against which of the profiles below it a profile is held.
+/// Which of its bases a profile is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// The one that it names as its `base`.
+    /// The profile that it names as its `base`.
     Base,
-    /// The nearest that is not historic: what a fault of a release is a fault against, though releases share rules.
+    /// The nearest base that is not historic. The faults of a release are differences from this one, even if its `base`
+    /// is another release that shares some of its rules.
     Mended,
 }
 
-/// What is wrong or odd with the profile in a file.
+/// The errors and warnings of the profile in a file.
 pub fn check_profile(path: &Path) -> Diagnostics {
     let mut report = Report::default();
     let typed = path.display().to_string();
     let span = report.add_source(COMMAND_LINE, typed.as_str()).span(0, typed.len());
-    // A name without a folder or an ending would be that of a profile that comes with dryrack.
+    // A name without a folder or an ending would name a profile that comes with dryrack.
     let path = if is_path(&typed) { path.to_path_buf() } else { Path::new(".").join(path) };
     profile(&path.display().to_string(), span, Path::new(""), &mut report);
     report.finish()
 }
 
-/// The profile of that name or path, with one option as the one below it has it.
+/// Loads the profile with this name or path, with one option taken from its base.
 pub fn load_profile_as_in_base(
     name_or_path: &str,
     option: &str,
@@ -135,7 +136,7 @@ fn load_with(name_or_path: &str, changes: Changes<'_>, folder: &Path) -> Result<
     }
 }
 
-/// The options in which that profile differs from the one below it; those of one without a base are its own, and none.
+/// The options in which the profile differs from its base. A profile without a base has none.
 pub fn profile_options(name_or_path: &str, against: Against, folder: &Path) -> Result<Vec<String>, Diagnostics> {
     let mut report = Report::default();
     let span = report.add_source(COMMAND_LINE, name_or_path).span(0, name_or_path.len());
@@ -144,21 +145,21 @@ pub fn profile_options(name_or_path: &str, against: Against, folder: &Path) -> R
     Ok(folded.below(against).map_or_else(Vec::new, |below| differences(&folded.tree, below)))
 }
 
-/// Likewise, for a name that stands at `span`.
+/// The same for a name at `span`.
 pub(super) fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mut Report) -> Option<Profile> {
     profile_with(name_or_path, span, folder, Changes::default(), report)
 }
 
-/// What is otherwise than in the profile's file.
+/// Changes to a profile after it is read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Changes<'c> {
-    /// One option is as the profile below has it.
+    /// An option that takes its value from the base.
     pub as_in_base: Option<(&'c str, Against)>,
-    /// What a scenario says of policies, laid over the profile's.
+    /// The policies of a scenario, laid over the profile's.
     pub policies: Option<&'c Tree>,
 }
 
-/// Likewise, with changes.
+/// The same with changes.
 pub(super) fn profile_with(
     name_or_path: &str,
     span: Span,
@@ -209,15 +210,15 @@ pub(super) fn profile_with(
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
         let own = if is_builtin { span } else { source.start() };
-        // Of a profile of ours the scenario's own words are what is wrong.
+        // A built-in profile has no faults of its own, so the fault is in the scenario's policies.
         let span = changes.policies.filter(|_| is_builtin).map_or(own, |policies| policies.span);
         report.error_with_help(span, message, "`dryrack profile show NAME` shows one that has all it needs");
     }
     Some(profile)
 }
 
-/// The profiles of the releases before and after one that has no profile of its own. What it decides is that of neither,
-/// as far as is known.
+/// The profiles of the nearest releases before and after one that has no profile of its own. It is not known to decide
+/// like either.
 struct Beside {
     before: Option<&'static str>,
     after: Option<&'static str>,
@@ -238,7 +239,7 @@ impl Beside {
     }
 }
 
-/// `dstack` and 0.19.29 of `dstack-0.19.29`.
+/// Splits `dstack-0.19.29` into `dstack` and 0.19.29.
 fn release(name: &str) -> Option<(&str, [u32; 3])> {
     let (family, version) = name.split_once('-')?;
     let mut parts = version.split('.').map(|part| part.parse().ok());
@@ -246,7 +247,7 @@ fn release(name: &str) -> Option<(&str, [u32; 3])> {
     parts.next().is_none().then_some((family, release))
 }
 
-/// `None` of what is no release of a program of which there are profiles.
+/// The nearest releases; `None` if the name is not a release of a program that has profiles.
 fn releases_beside(name: &str) -> Option<Beside> {
     let (family, asked) = release(name)?;
     let of_family =
@@ -257,7 +258,7 @@ fn releases_beside(name: &str) -> Option<Beside> {
     (before.is_some() || after.is_some()).then_some(Beside { before, after })
 }
 
-/// Under what a file is checked that names a profile that there is not: the one that was most likely meant.
+/// The profile to check a file with if the one that it names does not exist: the one that was most likely meant.
 pub(super) fn stand_in(name: &str) -> Option<&'static str> {
     match releases_beside(name) {
         Some(Beside { before, after }) => before.or(after),
@@ -273,12 +274,12 @@ fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".yaml") || name.ends_with(".yml")
 }
 
-/// A profile's data with its bases folded in, and what lies below it.
+/// A profile's data with its bases folded in, and the data of its bases.
 struct Folded {
     tree: Tree,
-    /// What it would be without itself.
+    /// The data of its base, with further bases folded in.
     base: Option<Tree>,
-    /// The nearest of its bases that is not historic, where that is another one.
+    /// The data of the nearest base that is not historic, if that is not `base`.
     mended: Option<Tree>,
 }
 
@@ -291,7 +292,7 @@ impl Folded {
     }
 }
 
-/// `above` are those of which it is a base.
+/// Reads a profile and its bases. `above` holds the profiles that lead here by `base`.
 fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report: &mut Report) -> Option<Folded> {
     let path = folder.join(name);
     let identity = if is_path(name) { std::fs::canonicalize(&path).unwrap_or(path) } else { PathBuf::from(name) };
@@ -412,15 +413,14 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
     Some((source, text, folder.to_path_buf()))
 }
 
-/// Reads a profile, and where something in it is wrong, puts the base's in its place and reads on, so that all faults
-/// are told at once.
+/// Reads a profile. A faulty value is reported and replaced with the base's, so that all faults are reported at once.
 fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Profile> {
     for found in 0..MAX_FAULTS {
         let misfit = match Profile::deserialize(&tree) {
             Ok(profile) => return Some(profile),
             Err(misfit) => misfit,
         };
-        // What is missing after something wrong was taken out may be what was taken out.
+        // After a faulty value was removed, it may be the one that is missing.
         if misfit.is_missing && found > 0 {
             return None;
         }
@@ -450,7 +450,7 @@ fn tell(misfit: &Misfit, span: Span, report: &mut Report) {
     }
 }
 
-/// Takes out what stands at `span`, or puts the base's value in its place; `false` where nothing does.
+/// Removes what is at `span`, or replaces it with the base's value. Returns `false` if nothing is there.
 fn mend(tree: &mut Tree, base: Option<&Tree>, span: Span) -> bool {
     let Node::Map(entries) = &mut tree.node else { return false };
     let Some(at) = entries.iter().position(|entry| entry.key_span == span || holds(&entry.value, span)) else {
@@ -469,7 +469,7 @@ fn mend(tree: &mut Tree, base: Option<&Tree>, span: Span) -> bool {
     true
 }
 
-/// Whether something within this tree stands at `span`.
+/// Whether a key or value in this tree is at `span`.
 fn holds(tree: &Tree, span: Span) -> bool {
     match &tree.node {
         Node::Scalar { .. } => tree.span == span,

@@ -1,4 +1,4 @@
-//! Jobs of instances: `resources:` and what belongs to it, from the file to a demand.
+//! Jobs of instances: converts `resources:` and the fields that belong to it to a demand.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) const SPOT_POLICIES: [(&str, SpotPolicy); 3] =
 pub(super) const CREATION_POLICIES: [(&str, CreationPolicy); 2] =
     [("reuse", CreationPolicy::Reuse), ("reuse-or-create", CreationPolicy::ReuseOrCreate)];
 
-/// Fields that say the same another way, or nothing of an instance.
+/// Fields that state the same in another way, or that do not apply to instances.
 const OTHERS: [&str; 13] = [
     "tasks",
     "gang",
@@ -35,7 +35,7 @@ const OTHERS: [&str; 13] = [
     "pick_gpus",
 ];
 
-/// The demand of a job that has `resources`, or one of the fields that belong to it.
+/// Reads the demand of a job that has `resources`, or one of the fields that belong to it.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Option<Demand> {
     let given: Vec<&str> =
         FIELDS.into_iter().filter(|key| fields.has(key) && (*key != "nodes" || fields.has("resources"))).collect();

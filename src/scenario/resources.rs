@@ -1,4 +1,5 @@
-//! `resources:` of a job, in dstack's words: `{cpu: 2.., memory: 16GB.., disk: 100GB.., gpu: {name: A100, count: 1..8}}`.
+//! `resources:` of a job in the syntax of dstack:
+//! `{cpu: 2.., memory: 16GB.., disk: 100GB.., gpu: {name: A100, count: 1..8}}`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use dryrack_catalog::{ComputeCapability, CpuArch, Vendor, dstack_gpu};
 use dryrack_units::Bytes;
 use dryrack_workload::{Bound, Bounds, GpuRequirements, RangeError, Requirements, check_range, parse_range};
 
-/// dstack's words for processor architectures.
+/// dstack's names of processor architectures.
 const ARCHES: [(&str, CpuArch); 4] =
     [("x86", CpuArch::X86_64), ("amd64", CpuArch::X86_64), ("arm", CpuArch::Aarch64), ("arm64", CpuArch::Aarch64)];
 
@@ -27,7 +28,7 @@ const VENDORS: [(&str, Vendor); 6] = [
 const FIELDS: [&str; 5] = ["cpu", "memory", "shm_size", "gpu", "disk"];
 const GPU_FIELDS: [&str; 6] = ["vendor", "name", "count", "memory", "total_memory", "compute_capability"];
 
-/// The resources in a text of their own, such as a record's: YAML or JSON.
+/// Reads resources that are a text of their own, such as that of a record: YAML or JSON.
 pub fn read_resources(name: &str, text: &str) -> Result<Requirements, Diagnostics> {
     let mut report = Report::default();
     let source = report.add_source(Path::new(name).display().to_string(), text);
@@ -38,7 +39,7 @@ pub fn read_resources(name: &str, text: &str) -> Result<Requirements, Diagnostic
     }
 }
 
-/// Requirements with these resources, and otherwise as they are where nothing is said.
+/// Reads requirements with these resources. Resources that are not stated keep their defaults.
 pub(super) fn read(tree: &Tree, report: &mut Report) -> Requirements {
     let mut requirements = Requirements::default();
     let Some(fields) = Fields::read(tree, "resources", &FIELDS, report) else { return requirements };
@@ -65,7 +66,7 @@ pub(super) fn read(tree: &Tree, report: &mut Report) -> Requirements {
     requirements
 }
 
-/// `4..8`, `arm:4..`, or `{arch: arm, count: 4..}`.
+/// Reads `4..8`, `arm:4..`, or `{arch: arm, count: 4..}`.
 fn cpu(tree: &Tree, report: &mut Report) -> (Option<CpuArch>, Option<Bounds<u64>>) {
     if matches!(tree.node, Node::Map(_)) {
         if tree.get("min").is_some() || tree.get("max").is_some() {
@@ -106,7 +107,7 @@ fn disk(tree: &Tree, report: &mut Report) -> Option<Bounds<Bytes>> {
 }
 
 fn gpu(tree: &Tree, report: &mut Report) -> Option<GpuRequirements> {
-    // What is written as anything but a count alone means one at least.
+    // GPUs without a count mean at least one.
     let mut gpu = GpuRequirements { count: Bounds::from(1), ..GpuRequirements::default() };
     match &tree.node {
         Node::Map(_) => gpu_fields(tree, &mut gpu, report)?,
@@ -123,7 +124,7 @@ fn gpu(tree: &Tree, report: &mut Report) -> Option<GpuRequirements> {
     Some(gpu)
 }
 
-/// The vendor of all these names, if each is known and all are of one.
+/// The vendor of all these GPU names, if every name is known and they have the same vendor.
 fn vendor_of(names: &[Arc<str>]) -> Option<Vendor> {
     let mut vendors = names.iter().map(|name| {
         dstack_gpu(name).filter(|known| known.name.eq_ignore_ascii_case(name)).and_then(|known| known.vendor)
@@ -162,8 +163,8 @@ fn capability(tree: &Tree, report: &mut Report) -> Option<ComputeCapability> {
     }
 }
 
-/// `nvidia:A100,H100:40GB..80GB:2..`: what begins with a letter is a vendor or names, what has a unit is memory, and the
-/// rest a count.
+/// Reads `nvidia:A100,H100:40GB..80GB:2..`. A part that begins with a letter is a vendor or names, one with a unit is
+/// memory, and any other is a count.
 fn gpu_text(typed: &str, span: Span, gpu: &mut GpuRequirements, report: &mut Report) {
     let mut seen: Vec<&str> = Vec::new();
     for token in tokens(typed) {
@@ -196,7 +197,7 @@ fn tokens(typed: &str) -> Vec<String> {
     bare.split(':').map(str::to_string).collect()
 }
 
-/// `2..8`, `2..`, `..8`, `4`, or `{min: 2, max: 8}`.
+/// Reads `2..8`, `2..`, `..8`, `4`, or `{min: 2, max: 8}`.
 fn range<T: Bound>(tree: &Tree, example: &'static str, report: &mut Report) -> Option<Bounds<T>> {
     match &tree.node {
         Node::Scalar { text, .. } if !tree.is_nothing() => read_range(text, tree.span, example, report),

@@ -1,53 +1,53 @@
 //! The JSON Schema of scenario files, for editors.
 //!
-//! One table says of each kind of map what it is called in diagnostics, and of each of its keys what may stand there. A
-//! test reads every scenario and every broken file, notes with which keys the reader knows each kind of map, and holds
-//! that against the table: so neither can have a key that the other has not. What cannot be said in a schema (that a name
-//! exists, that two keys exclude each other, that a unit is one of time) is left to `dryrack check`.
+//! One table states for each kind of map its name in diagnostics, and for each of its keys the allowed values. A test
+//! reads every scenario and every broken file, records the keys that the reader knows for each kind of map, and
+//! compares these with the table. So neither can have a key that the other lacks. `dryrack check` covers rules that a
+//! schema cannot express: that a name exists, that two keys exclude each other, that a unit is one of time.
 
 use serde_json::{Map, Value, json};
 
 use super::{schema_fleets, schema_table, schema_usage};
 
-/// What may stand behind a key.
+/// The allowed values of a key.
 pub(super) enum Kind {
     Text,
-    /// A number with a unit, or a plain number; the example says of what.
+    /// A number with a unit, or a plain number, as in the example.
     Amount(&'static str),
     Whole,
     Flag,
     /// One of these words.
     Words(fn() -> Vec<&'static str>),
-    /// Any text; editors offer these.
+    /// Any text; editors suggest these.
     Offered(fn() -> Vec<&'static str>),
-    /// A map of this name.
+    /// The map of this name.
     Map(&'static str),
     ListOf(&'static Kind),
-    /// One, or a list of them.
+    /// One value, or a list of them.
     Some(&'static Kind),
-    /// From any name.
+    /// A map from any names to these values.
     Named(&'static Kind),
     Either(&'static [Kind]),
-    /// What parameters and axes hold.
+    /// Any value, as for parameters and axes.
     Any,
-    /// Of a key that is none: all of these stand here too.
+    /// Not a key: includes all of these fields here.
     Also(&'static [Field]),
 }
 
-/// A key, what may stand behind it, and what it is about.
+/// A key, its allowed values, and its description.
 pub(super) type Field = (&'static str, Kind, &'static str);
 
 /// One kind of map.
 pub(super) struct Shape {
     pub name: &'static str,
-    /// What diagnostics call it; some have several forms.
+    /// Its names in diagnostics; a map with several forms has several.
     pub called: &'static [&'static str],
     pub required: &'static [&'static str],
     pub fields: &'static [Field],
 }
 
 impl Shape {
-    /// Its keys, with those that it shares with others in their place.
+    /// Its fields, with shared fields inserted where they are included.
     fn all_fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().flat_map(|field| match &field.1 {
             Kind::Also(shared) => shared.iter(),
@@ -101,7 +101,7 @@ fn object(shape: &Shape) -> Value {
     object
 }
 
-/// Where a single value is meant, a parameter may stand for it.
+/// A parameter may replace any single value.
 fn value(kind: &Kind) -> Value {
     let parameter = || json!({"type": "string", "pattern": r"\$\{"});
     match kind {
@@ -116,7 +116,7 @@ fn value(kind: &Kind) -> Value {
         Kind::Some(item) => json!({"anyOf": [value(item), {"type": "array", "items": value(item)}]}),
         Kind::Named(item) => json!({"type": "object", "additionalProperties": value(item)}),
         Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
-        // Those shared are keys of their own.
+        // Shared fields are keys of their own.
         Kind::Any | Kind::Also(_) => json!({}),
     }
 }

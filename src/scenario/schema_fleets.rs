@@ -1,4 +1,4 @@
-//! What the schema says of fleets of instances and of the resources of their jobs.
+//! The schema of fleets of instances, and of the resources of their jobs.
 
 use super::schema::{Field, Kind, Shape};
 use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY, REQUESTS};
@@ -11,7 +11,7 @@ const CPUS: Kind = Kind::Either(&[Kind::Amount("2..8 or arm:4.."), Kind::Map("ra
 const GPUS: Kind = Kind::Either(&[Kind::Amount("1..8 or A100:80GB:2"), Kind::Map("gpu_range")]);
 const FLEET_NODES: Kind = Kind::Either(&[Kind::Amount("4 or 0..4"), Kind::Map("fleet_nodes")]);
 
-/// What hosts and offers have besides.
+/// The additional fields of hosts and offers.
 const ALSO_OF_INSTANCES: Field = ("", Kind::Also(INSTANCE), "");
 const INSTANCE: &[Field] = &[
     ("blocks", BLOCKS, "How it is split, if not as its fleet says"),
@@ -21,7 +21,7 @@ const INSTANCE: &[Field] = &[
     ("spot", Kind::Flag, "It may be taken away"),
 ];
 
-/// Kinds of maps beside those of the main table.
+/// Kinds of maps in addition to those of the main table.
 pub(super) const SHAPES: &[Shape] = &[
     Shape {
         name: "instances",

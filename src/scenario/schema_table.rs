@@ -1,4 +1,4 @@
-//! What the schema says of each key, in the order in which editors offer them.
+//! The schema of each key, in the order in which editors suggest them.
 
 use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
 use super::faults::NODE_TURNS;
@@ -46,7 +46,7 @@ fn both(one: impl IntoIterator<Item = &'static str>, two: impl IntoIterator<Item
     words
 }
 
-/// Of jobs, nodes and GPUs, and what else can be expected.
+/// The states of jobs, nodes and GPUs, and the other states that an expectation can name.
 fn states() -> Vec<&'static str> {
     let of_jobs = Phase::ALL.map(Phase::name).into_iter().chain(Outcome::ALL.map(Outcome::name)).chain(["placed"]);
     let of_nodes = both(NODE_STATES.map(|(name, _)| name), InstanceState::ALL.map(InstanceState::name));
@@ -55,7 +55,7 @@ fn states() -> Vec<&'static str> {
     both(of_jobs, both(of_hardware, judged))
 }
 
-/// As the hub has them, and in short.
+/// The names of models: the short ones, and those of the model hub.
 fn model_names() -> Vec<&'static str> {
     models().iter().flat_map(|model| [model.short_name(), model.name]).collect()
 }
@@ -72,7 +72,7 @@ fn events() -> Vec<&'static str> {
     EventName::ALL.iter().map(|(_, name)| *name).collect()
 }
 
-/// What a node, a machine of the file, a host of a fleet and an offer of a cloud have in common.
+/// The fields that a node, a machine of the file, a host of a fleet and an offer of a cloud have in common.
 pub(super) const ALSO_OF_MACHINES: Field = ("", Kind::Also(MACHINE), "");
 const MACHINE: &[Field] = &[
     ("machine", Kind::Text, "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`"),
@@ -93,7 +93,7 @@ const MACHINE: &[Field] = &[
     ("islands", Kind::ListOf(&Kind::Whole), "How many GPUs each NVLink island has, in the order of their indexes"),
 ];
 
-/// What a node and a host of a fleet have besides.
+/// The additional fields of nodes and of hosts of a fleet.
 pub(super) const ALSO_OF_NODES: Field = ("", Kind::Also(PLACE), "");
 const PLACE: &[Field] = &[
     ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),

@@ -1,11 +1,11 @@
-//! What the schema says of GPU usage, its samples, and the policies that look at them.
+//! The schema of GPU usage, its samples, and the policies that read them.
 
 use super::policies::{AT_MINIMUM, GAPS, GPUS, MODES, SOURCES};
 use super::schema::{Kind, Shape};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const PERCENT: Kind = Kind::Amount("95%");
-/// Of a job: a level, one shape for all of its GPUs, or a list of these.
+/// The usage of a job: a level, one shape for all of its GPUs, or a list with one of these for each GPU.
 pub(super) const USAGE: Kind = Kind::Either(&[PERCENT, Kind::Map("usage"), Kind::ListOf(&USAGE_OF_GPU)]);
 const USAGE_OF_GPU: Kind = Kind::Either(&[PERCENT, Kind::Map("usage")]);
 

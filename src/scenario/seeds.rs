@@ -1,4 +1,4 @@
-//! `seeds: 1..100`, and what an expectation says of them: `{…, in: ">= 95%"}`.
+//! `seeds: 1..100`, and the share of the seeds for which an expectation must hold: `{…, in: ">= 95%"}`.
 
 use super::diagnostic::Report;
 use super::fields::{text, value};
@@ -6,10 +6,10 @@ use super::tree::{Entry, Node, Tree};
 use dryrack_expect::{Share, ShareAt, SourcePlace};
 use dryrack_units::Permille;
 
-/// Seeds of one file.
+/// The most seeds in a range.
 const MAX_SEEDS: u64 = 100_000;
 
-/// The seeds of a file: `1..100`, both included, or a list. Empty after what is wrong was reported.
+/// Reads the seeds of a file: `1..100`, both included, or a list. Returns the valid ones.
 pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
     if let Node::List(items) = &tree.node {
         if items.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
     }
 }
 
-/// Takes `in:` out of the expectations, whose own grammar is about one run. `has_seeds` says whether it means anything.
+/// Removes `in:` from the expectations, because their grammar is about one run. `in:` is an error unless `has_seeds`.
 pub(super) fn take_shares(expect: &mut Tree, has_seeds: bool, report: &mut Report) -> Vec<ShareAt> {
     let Node::List(items) = &mut expect.node else { return Vec::new() };
     let mut shares = Vec::new();

@@ -1,4 +1,4 @@
-//! Services that scale: from `replicas: 1..4`, `scaling:` and `requests:` to what the control plane and the world know.
+//! Services that scale: converts `replicas: 1..4`, `scaling:` and `requests:` for the control plane and the world.
 
 use super::diagnostic::Report;
 use super::fields::{Fields, value};
@@ -8,18 +8,18 @@ use dryrack_control::Profile;
 use dryrack_units::{RequestRate, SimDuration};
 use dryrack_workload::{Bounds, Requests, Scaling, parse_range};
 
-/// Of `scaling:`, as dstack has them.
+/// Fields of `scaling:`, as in dstack.
 const SCALING_FIELDS: [&str; 5] = ["metric", "target", "window", "scale_up_delay", "scale_down_delay"];
 const METRICS: [(&str, ()); 1] = [("rps", ())];
 
-/// What is meant if nothing is said.
+/// Defaults of the fields.
 ///
 /// Source: dstack 0.22.5, the defaults of a service's scaling.
 const WINDOW: SimDuration = SimDuration::from_secs(60);
 const SCALE_UP_DELAY: SimDuration = SimDuration::from_secs(300);
 const SCALE_DOWN_DELAY: SimDuration = SimDuration::from_secs(600);
 
-/// With how many replicas a job begins, and how they become more and fewer, if they do.
+/// Reads the initial number of replicas of a job, and how it scales, if it does.
 pub(super) fn replicas(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> (u32, Option<Scaling>) {
     let is_range = fields.get("replicas").is_some_and(|tree| {
         matches!(tree.node, Node::Map(_)) || tree.scalar().is_some_and(|typed| typed.contains(".."))
@@ -56,7 +56,7 @@ pub(super) fn replicas(fields: &Fields<'_>, profile: &Profile, report: &mut Repo
     (min, scaling)
 }
 
-/// `1..4`, or `{min: 1, max: 4}`.
+/// Reads `1..4`, or `{min: 1, max: 4}`.
 fn range(tree: &Tree, report: &mut Report) -> Option<(u32, u32)> {
     let bounds = match &tree.node {
         Node::Map(_) => {
@@ -100,7 +100,7 @@ fn scaling(tree: &Tree, (min, max): (u32, u32), report: &mut Report) -> Option<S
     Some(Scaling { min, max, target, window, scale_up_delay, scale_down_delay })
 }
 
-/// `20`, or `[{at: 10m, rps: 20}, ...]`; times are since the job was submitted.
+/// Reads `20`, or `[{at: 10m, rps: 20}, ...]`; times are relative to the job's submission.
 pub(super) fn requests(fields: &Fields<'_>, scales: bool, report: &mut Report) -> Option<Requests> {
     let Some(tree) = fields.get("requests") else {
         if scales {

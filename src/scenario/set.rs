@@ -1,7 +1,7 @@
 //! Overrides from the command line, applied to the tree before anything is checked.
 //!
-//! `--set nodes.alpha.state=not_ready` names a list's entry by its `name` (or `profile`), or by its place from 0. The
-//! value is YAML. What is wrong with it is shown where it was typed, because that is where its span lies.
+//! `--set nodes.alpha.state=not_ready` refers to an entry of a list by its `name` (or `profile`), or by its index from
+//! 0. The value is YAML. A fault in it is shown where it was typed, because its span is there.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::tree::{Entry, Node, Tree};
 /// One override: `option` as typed (`--set`), and its argument.
 pub(super) struct Override<'t> {
     pub option: &'t str,
-    /// What it stands for: empty for `--set`, `seed=` for `--seed`.
+    /// The path that the option sets: empty for `--set`, `seed=` for `--seed`.
     pub path: &'t str,
     pub argument: &'t str,
-    /// Where path and value stand, if they were not typed but are of a plan.
+    /// The places of path and value if they come from a plan instead of the command line.
     pub place: Option<(Span, Span)>,
 }
 
-/// What `--set` says, or what a plan sets, in the order given.
+/// The overrides of `--set` or of a plan, in the order given.
 pub(super) fn given<'o>(options: &'o Options, report: &mut Report) -> Vec<Override<'o>> {
     let Some(plan) = &options.plan else {
         let typed = |argument: &'o String| Override { option: "--set", path: "", argument, place: None };
@@ -32,7 +32,7 @@ pub(super) fn given<'o>(options: &'o Options, report: &mut Report) -> Vec<Overri
     set.map(|(argument, place)| Override { option: "--set", path: "", argument, place }).collect()
 }
 
-/// A step of a path, with where it stands.
+/// A step of a path, and its place.
 struct Step {
     name: String,
     span: Span,
@@ -65,7 +65,7 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
             "write a value behind the `=`, for example nodes.alpha.state=not_ready or 'jobs=[{name: chat, gpus: 1}]'";
         return report.error_with_help(whole, format!("`{path}` is set to nothing"), help);
     }
-    // Spaces in place of what stands before it, so that the value's spans lie where it was typed.
+    // The text before the value is replaced with spaces, so that the value's spans point to where it was typed.
     let text = format!("{}{}", " ".repeat(value_start), &over.argument[value_start - prefix.len()..]);
     let value = match text.trim().is_empty() {
         true => Some(Tree { span: whole, node: Node::Scalar { text: String::new(), quoted: false } }),
@@ -79,7 +79,7 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
     }
 }
 
-/// Splits at dots; a step in double quotes may hold dots itself.
+/// Splits a path at dots. A step in double quotes may contain dots.
 fn split(path: &str, offset: usize, span: impl Fn(usize, usize) -> Span) -> Vec<Step> {
     let mut steps = Vec::new();
     let (mut start, mut is_quoted) = (0, false);
@@ -108,7 +108,7 @@ fn put(tree: &mut Tree, steps: &[Step], value: Tree, within: &str, report: &mut 
     match &mut tree.node {
         Node::Map(entries) => {
             let at = entries.iter().position(|entry| entry.key == step.name).unwrap_or_else(|| {
-                // Whether there may be such a key is for the check to say, which knows the keys.
+                // The check that follows knows the keys, and rejects unknown ones.
                 entries.push(Entry { key: step.name.clone(), key_span: step.span, value: Tree::map(step.span) });
                 entries.len() - 1
             });

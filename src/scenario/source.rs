@@ -1,4 +1,4 @@
-//! Files as text: read whole, up to a limit, and only if they are text.
+//! Files as text: read completely, up to a limit, and only if they are text.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::diagnostic::{Report, SourceId, Span};
 use dryrack_nearest::nearest;
 
-/// Bytes of the largest file that is read. A job takes about a hundred.
+/// The size of the largest file that is read, in bytes. A job takes about a hundred.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
 
-/// The text of a file, or `None` after what is wrong was reported: at `asked`, where the file was named, or else at the
-/// file.
+/// Reads the text of a file. Returns `None` after reporting a fault: at `asked`, where the file is named, or else in
+/// the file.
 pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Option<(SourceId, Arc<str>)> {
     let name = path.display().to_string();
     let mut refuse = |message: String, help: &str, at: Option<Span>| {
@@ -23,7 +23,7 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
         Ok(found) if found.is_dir() => Err(std::io::Error::other("it is a folder")),
         _ => std::fs::File::open(path),
     };
-    // One byte beyond the limit tells that there is more; how much is not asked, because a pipe does not know.
+    // One byte beyond the limit shows that there is more. The size is not queried, because a pipe has none.
     let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
         let near = nearest_path(path).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
@@ -54,7 +54,7 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
                 _ => "name a YAML file, saved as UTF-8",
             };
             let message = format!("expected UTF-8 text, found the byte 0x{:02X}", bytes[at]);
-            // The text before it says the line and column.
+            // Line and column are counted in the text before it.
             let source = report.add_source(name.as_str(), String::from_utf8_lossy(&bytes[..at]));
             report.error_with_help(source.span(at, at), message, help);
             None
@@ -62,7 +62,8 @@ pub(super) fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -
     }
 }
 
-/// A carriage return alone ends a line in YAML. It becomes a line feed, so that all who count lines count the same.
+/// Turns a lone carriage return, which ends a line in YAML, into a line feed, so that all parts of the program count
+/// lines the same.
 fn end_lines(bytes: &mut [u8]) {
     for at in 0..bytes.len() {
         if bytes[at] == b'\r' && bytes.get(at + 1) != Some(&b'\n') {
@@ -71,8 +72,8 @@ fn end_lines(bytes: &mut [u8]) {
     }
 }
 
-/// What is there and most like a path that is not: up to the first part of it that is missing, and for that the nearest
-/// name in its folder.
+/// The existing path that is most similar to a missing one: the part that exists, with the nearest name in its folder
+/// in place of the first missing part.
 pub fn nearest_path(path: &Path) -> Option<PathBuf> {
     let mut there = PathBuf::new();
     for part in path.components() {
@@ -93,7 +94,7 @@ pub fn nearest_path(path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// What the system says, without its number.
+/// The system's message, without its number.
 fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_string(),

@@ -1,4 +1,4 @@
-//! What hosts are split into: parts of GPUs, and warnings of splits that nobody can use.
+//! Splits of hosts: parts of GPUs, and warnings about splits that nobody can use.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use dryrack_fleet::{Blocks, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape
 use dryrack_scheduler::offers::smallest_slice;
 use dryrack_units::{Bytes, GpuShare};
 
-/// Time slices of one GPU.
+/// The most time slices of one GPU.
 const MOST_SLICES: u32 = 1000;
-/// Time slices of one GPU that a warning names; beyond, there is little left of it.
+/// The most time slices of one GPU that a warning suggests; with more, each is too small.
 const USEFUL_SLICES: u32 = 64;
 
-/// `{mig: 1g.10gb}` or `{time_slices: 4}`.
+/// Reads `{mig: 1g.10gb}` or `{time_slices: 4}`.
 pub(super) fn parts(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     let fields = Fields::read(tree, "parts of GPUs", &["mig", "time_slices"], report)?;
     fields.exclusive(&["mig", "time_slices"], "a GPU is divided in one way", report);
@@ -49,18 +49,18 @@ fn mig(profile: &MigProfile) -> GpuParts {
     }
 }
 
-/// How much memory each has is known with the GPU.
+/// The memory of a slice is zero until the GPU is known.
 fn slices(count: u32) -> GpuParts {
     let share = GpuShare::new(1000 / count);
     GpuParts { name: Arc::from(format!("1/{count}")), per_gpu: count, share, memory: Bytes::ZERO }
 }
 
-/// What a profile is called by is a little more than it has.
+/// Whether the parts fit. The memory in a MIG profile's name is slightly more than the part has.
 fn has_room(gpu: &GpuShape, memory: Bytes, per_gpu: u32) -> bool {
     memory.get().saturating_mul(u64::from(per_gpu)) <= gpu.memory.get() + gpu.memory.get() / 20
 }
 
-/// With the memory that each has on this GPU, so that all together never exceed it.
+/// The parts with their memory on this GPU, which together never exceed the GPU's.
 fn on(gpu: &GpuShape, parts: GpuParts) -> GpuParts {
     let even = gpu.memory.get() / u64::from(parts.per_gpu);
     let memory = if parts.memory == Bytes::ZERO { even } else { parts.memory.get().min(even) };
@@ -99,10 +99,10 @@ fn has_mig(gpu: &GpuShape) -> bool {
     MIG_GPUS.split([',', ' ']).any(|name| name.eq_ignore_ascii_case(known))
 }
 
-/// How what is said of a host ends that cannot be split.
+/// The end of a message about a host that cannot be split.
 pub(super) const NEVER_USED: &str = "so this host is never used";
 
-/// Blocks that cannot divide the machine: it is never used.
+/// Warns of blocks that cannot divide the machine, which is then never used.
 pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
     let Some(instance) = &shape.instance else { return };
     let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
@@ -123,7 +123,8 @@ pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report)
     }
 }
 
-/// Each part has its part of the CPUs; without a whole one, no job with a CPU is ever given a part.
+/// Warns of parts without CPUs. Each part gets an equal share of the CPUs, and without a whole CPU it can run no job
+/// that asks for one.
 fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report: &mut Report) {
     let total = u64::from(parts.per_gpu) * u64::from(gpus);
     let (most, message) = match () {
@@ -146,7 +147,7 @@ fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report:
     report.warning(span, message, help);
 }
 
-/// Hosts whose blocks no job of the file can use, though it could if they were split otherwise.
+/// Warns of hosts whose blocks no job of the file can use although another split would allow it.
 pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Report) {
     let options = &profile.scheduler.offers;
     let can_use = |shape: &NodeShape| {
@@ -162,14 +163,14 @@ pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Re
         let Some(instance) = shape.instance.as_deref() else { continue };
         let Some(total) = instance.total_blocks.filter(|_| !can_use(shape)) else { continue };
         if shape.slice(total).is_some_and(|slice| slice.cpus == 0) {
-            // It was warned of where it was read.
+            // This has already been reported.
             continue;
         }
         let mut others = match &instance.blocks {
             Blocks::Auto | Blocks::Count(_) => other_counts(shape, total),
             Blocks::Parts(parts) => other_parts(shape, parts),
         };
-        // Nearest first; each is tried once, and the first that will do is named.
+        // Splits are tried from the nearest on, and the first that works is suggested.
         let nearest = others.find(|(blocks, _)| {
             let split = NodeShape::clone(shape).into_instance(Instance { blocks: blocks.clone(), ..instance.clone() });
             split.total_blocks().is_some() && can_use(&split)
@@ -191,10 +192,10 @@ pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Re
     }
 }
 
-/// Splits, and how each is written.
+/// Splits with the text of each.
 type Splits<'a> = Box<dyn Iterator<Item = (Blocks, String)> + 'a>;
 
-/// Numbers that divide the host, the nearest first, and the smaller of two.
+/// The numbers of blocks that divide the host, the nearest first; of two equally near, the smaller first.
 fn other_counts(shape: &NodeShape, total: u32) -> Splits<'_> {
     let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
     let most = u32::try_from(cpus).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
@@ -203,7 +204,7 @@ fn other_counts(shape: &NodeShape, total: u32) -> Splits<'_> {
     Box::new(counts.into_iter().map(|count| (Blocks::Count(count), count.to_string())))
 }
 
-/// Parts of the same kind, those nearest in number first; then whole GPUs.
+/// Other parts of the same kind, the nearest in number first; then blocks of whole GPUs.
 fn other_parts<'a>(shape: &'a NodeShape, parts: &'a GpuParts) -> Splits<'a> {
     let Some(gpu) = shape.gpus.first() else { return Box::new(std::iter::empty()) };
     let mut others: Vec<(GpuParts, String)> = match parts.name.starts_with("1/") {

@@ -1,7 +1,7 @@
-//! The SQLite files that servers keep, opened for reading alone.
+//! SQLite files of servers, which are opened read-only.
 //!
-//! A file may be damaged, of another release, or written to by somebody else's hand: whatever is not as expected is told
-//! with its table, row and column. Rows are counted in the order of their ids.
+//! A file may be damaged, of another release, or written by another program. Anything unexpected is reported with its
+//! table, row and column. Rows are counted in the order of their ids.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,21 +18,21 @@ pub(super) struct Database {
     server: &'static str,
 }
 
-/// A row, by the names of its columns.
+/// A row, by column names.
 pub(super) struct Row {
     table: &'static str,
-    /// From 1.
+    /// The number of the row, from 1.
     number: usize,
     cells: BTreeMap<String, Value>,
 }
 
 impl Database {
-    /// `server` is whose file it should be.
+    /// Opens a file, which should be that of `server`.
     pub fn open(path: &Path, server: &'static str) -> Result<Database, ImportError> {
         Ok(Database { connection: Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?, server })
     }
 
-    /// Refused without one of these tables.
+    /// Returns an error if one of these tables is missing.
     pub fn require(&self, tables: &[&'static str]) -> Result<(), ImportError> {
         for table in tables {
             if self.columns(table)?.is_empty() {
@@ -42,8 +42,8 @@ impl Database {
         Ok(())
     }
 
-    /// The names of its columns; none of a table that is not there. SQLite takes any bytes for a name, and its own client
-    /// does not, so names are asked for as bytes first.
+    /// The names of a table's columns; empty if there is no such table. SQLite allows any bytes in a name but its
+    /// client library does not, so names are first queried as bytes.
     fn columns(&self, table: &str) -> Result<Vec<String>, ImportError> {
         let asked = "SELECT CAST(name AS BLOB) FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
         let told = |error: rusqlite::Error| of_table(table, &error);
@@ -62,7 +62,7 @@ impl Database {
         Ok(names)
     }
 
-    /// Hands on all rows, with all their columns; none of a table that is not there.
+    /// Passes each row with all its columns to `each`; none if there is no such table.
     pub fn each(
         &self,
         table: &'static str,
@@ -75,7 +75,7 @@ impl Database {
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
         let order = if names.iter().any(|name| name == "id") { " ORDER BY id" } else { "" };
-        // The table is one of a caller's constants.
+        // The table's name is a constant of the caller.
         let asked = format!("SELECT {} FROM {table}{order}", list.join(", "));
         let told = |error: rusqlite::Error| of_table(table, &error);
         let mut statement: Statement<'_> = self.connection.prepare(&asked).map_err(told)?;
@@ -110,7 +110,7 @@ fn cell(value: ValueRef<'_>) -> Result<Value, &'static str> {
 }
 
 impl Row {
-    /// ``table `jobs`, row 2``
+    /// The place of the row: ``table `jobs`, row 2``.
     pub fn place(&self) -> String {
         format!("table `{}`, row {}", self.table, self.number)
     }
@@ -119,7 +119,7 @@ impl Row {
         ImportError::malformed(format!("{}, column `{column}`", self.place()), expected)
     }
 
-    /// Nothing of a column that is not there, as in an older release.
+    /// The value of a column; null if there is no such column, as in an older release.
     fn get(&self, column: &str) -> &Value {
         self.cells.get(column).unwrap_or(&Value::Null)
     }
@@ -154,7 +154,7 @@ impl Row {
         self.integer(column)?.ok_or_else(|| self.wrong(column, "a whole number"))
     }
 
-    /// Milliseconds since 1970 of a date.
+    /// Reads a date, in milliseconds since 1970.
     pub fn millis(&self, column: &str) -> Result<Option<i64>, ImportError> {
         let Some(typed) = self.text(column)? else { return Ok(None) };
         millis_of_date(typed).map(Some).ok_or_else(|| self.wrong(column, "a date such as 2026-11-02 08:20:00.125"))
@@ -164,20 +164,20 @@ impl Row {
         self.millis(column)?.ok_or_else(|| self.wrong(column, "a date such as 2026-11-02 08:20:00.125"))
     }
 
-    /// Milliseconds since 1970 of a count of units, of which so many are a second.
+    /// Reads a time that is a count of units since 1970, of which `in_a_second` are a second, in milliseconds.
     pub fn require_count(&self, column: &str, in_a_second: i64) -> Result<i64, ImportError> {
         let millis = i128::from(self.require_integer(column)?) * 1000 / i128::from(in_a_second);
         let possible = i64::try_from(millis).ok().filter(|millis| (0..LAST_MILLIS).contains(millis));
         possible.ok_or_else(|| self.wrong(column, "a time between 1970 and 2500"))
     }
 
-    /// What stands there as JSON.
+    /// Reads JSON.
     pub fn json(&self, column: &str) -> Result<Value, ImportError> {
         let Some(text) = self.text(column)? else { return Ok(Value::Null) };
         serde_json::from_str(text).map_err(|_| self.wrong(column, "JSON"))
     }
 
-    /// All of it, with what these columns hold as JSON.
+    /// Returns the whole row, with these columns parsed as JSON.
     pub fn whole(self, json: &[&str]) -> Result<Value, ImportError> {
         let mut map = serde_json::Map::new();
         for column in self.cells.keys() {

@@ -1,8 +1,8 @@
-//! Jobs that are made, or read, one by one while a run goes on.
+//! Jobs that are created, or read, one by one during a run.
 //!
-//! They come as they would if all were made before: in order of time; of equal times, in the order of the file, and those
-//! of a trace last. What asks for a job before it comes, or for the whole of them, cannot be had of such a run, and is
-//! refused where it is asked for.
+//! They arrive in the same order as if all were created before the run: in order of time, then in the order of the
+//! file, with those of a trace last. Features that need a job before it arrives, or all jobs at once, are not available
+//! in such a run, and are reported where they are used.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ use dryrack_trace::TraceError;
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
 
-/// What comes in a run, none of it made yet.
+/// The jobs that arrive in a run; none is created yet.
 #[derive(Clone, Debug)]
 pub struct Streamed {
     entries: Vec<JobTemplate>,
@@ -25,7 +25,8 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    /// Checks that these can be streamed under this profile. One of each entry is given back, to be looked at as jobs are.
+    /// Checks that these can be streamed under this profile. Also returns one job of each entry, which represents the
+    /// entry in checks.
     pub(super) fn checked(
         entries: Vec<JobTemplate>,
         list: Option<TaskList>,
@@ -58,12 +59,12 @@ impl Streamed {
         (Streamed { entries, list }, firsts)
     }
 
-    /// How many jobs come.
+    /// The number of jobs that arrive.
     pub fn count(&self) -> usize {
         self.entries.iter().map(JobTemplate::len).sum::<usize>() + self.list.as_ref().map_or(0, |list| list.tasks)
     }
 
-    /// All of them, in order.
+    /// All jobs, in order.
     pub fn arrivals(&self) -> Result<StreamedArrivals<'_>, TraceError> {
         let mut arrivals =
             StreamedArrivals { streamed: self, due: BinaryHeap::new(), tasks: None, next_task: None, fault: None };
@@ -78,10 +79,10 @@ impl Streamed {
     }
 }
 
-/// Makes the next job when it is asked for.
+/// Creates each job when it is requested.
 pub struct StreamedArrivals<'a> {
     streamed: &'a Streamed,
-    /// By time and source: the next of each, by its number there. Tasks of a list come behind all entries.
+    /// The next job of each source, by time, source and index. Tasks of a list come after all entries.
     due: BinaryHeap<Reverse<(SimTime, usize, usize)>>,
     tasks: Option<TaskStream>,
     next_task: Option<Arrival>,
@@ -89,7 +90,7 @@ pub struct StreamedArrivals<'a> {
 }
 
 impl StreamedArrivals<'_> {
-    /// Why it has ended before its time: a file was changed after it was read first.
+    /// The reason for an early end: a file changed after it was first read.
     pub fn fault(&self) -> Option<&TraceError> {
         self.fault.as_ref()
     }

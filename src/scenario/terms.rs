@@ -1,5 +1,5 @@
-//! How the nodes of a run are started, ended and tried again together: from `startup_order:`, `stop_criteria:` and
-//! `retry: {on: ...}`.
+//! How the nodes of a run start, end and retry together: reads `startup_order:`, `stop_criteria:` and `retry: {on:
+//! ...}`.
 
 use super::diagnostic::Report;
 use super::fields::{Fields, text, value};
@@ -16,7 +16,7 @@ const STARTUP_ORDERS: [(&str, StartupOrder); 3] = [
 const STOP_CRITERIA: [(&str, StopCriteria); 2] =
     [("all_done", StopCriteria::AllDone), ("master_done", StopCriteria::MasterDone)];
 
-/// For how long a run is tried again that does not say it: dstack's default since 0.18 (`retry.duration`).
+/// How long a run is retried if it does not state a time: dstack's default since 0.18 (`retry.duration`).
 const DURATION: SimDuration = SimDuration::from_secs(3600);
 
 pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> RunTerms {
@@ -28,7 +28,7 @@ pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> RunTerms {
     }
 }
 
-/// `10m`, or `off`.
+/// Reads `10m` or `off`.
 pub(super) fn idle_limit(tree: &Tree, report: &mut Report) -> Option<IdleLimit> {
     match tree.scalar() {
         Some("off" | "-1" | "false") => Some(IdleLimit::Off),
@@ -36,14 +36,14 @@ pub(super) fn idle_limit(tree: &Tree, report: &mut Report) -> Option<IdleLimit> 
     }
 }
 
-/// Whether a retry policy speaks of events rather than of a number of attempts.
+/// Whether a retry policy is about events instead of a number of attempts.
 pub(super) fn is_of_events(fields: &Fields<'_>) -> bool {
     fields.has("on") || fields.has("for")
 }
 
-/// `{on: [no_capacity, interruption], for: 2h}`; without `on`, on every event.
+/// Reads `{on: [no_capacity, interruption], for: 2h}`; without `on`, every event counts.
 fn retry(tree: &Tree, report: &mut Report) -> Option<EventRetry> {
-    // What is wrong with the other fields is said where they are read.
+    // Faults of the other fields are reported where these are read.
     let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, &mut Report::default())?;
     if !is_of_events(&fields) {
         return None;

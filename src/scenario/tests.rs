@@ -67,7 +67,8 @@ fn roots() -> dryrack_trace::Roots {
     dryrack_trace::Roots { carried: Some(folder.join("traces")), ..dryrack_trace::Roots::default() }
 }
 
-/// Gaia as its notes and header state it: 51,987 jobs of which 28 have a negative run time, 2,004 cores on 151 nodes.
+/// Gaia, as its notes and header describe it: 51,987 jobs of which 28 have a negative run time, 2,004 cores on 151
+/// nodes.
 #[test]
 fn gaia_becomes_gangs_of_cores_on_the_nodes_of_the_file() {
     let text = "\
@@ -95,7 +96,7 @@ expect:
 }
 
 thread_local! {
-    /// Each kind of map that was read, with the keys that the reader knows of it.
+    /// Each kind of map that was read, with the keys that the reader knows for it.
     static READ: std::cell::RefCell<BTreeMap<&'static str, BTreeSet<String>>> = std::cell::RefCell::default();
 }
 
@@ -103,7 +104,7 @@ pub(super) fn note(what: &'static str, known: &[&str]) {
     READ.with_borrow_mut(|read| read.entry(what).or_default().extend(known.iter().map(|key| key.to_string())));
 }
 
-/// What no scenario and no broken file has.
+/// Keys and kinds of maps that no scenario and no broken file has.
 const RARE: &str = "\
 scenario: Every kind of map
 nodes: [{name: a, machine: l4-x1}]
@@ -132,13 +133,13 @@ fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
     for shape in schema::shapes().filter(|shape| !shape.called.is_empty()) {
         let known: BTreeSet<&str> =
             shape.called.iter().flat_map(|called| read.get(called).into_iter().flatten()).map(String::as_str).collect();
-        // Taken out before expectations are read.
+        // `in` is removed before expectations are read.
         let taken = ["in"].into_iter().filter(|_| shape.name == "expectation");
         let known: Vec<&str> = known.into_iter().chain(taken).collect::<BTreeSet<_>>().into_iter().collect();
         assert_eq!(shape.keys(), known, "keys of {}", shape.name);
         shape.called.iter().for_each(|called| assert!(left.remove(called), "no file has {called}"));
     }
-    // Of files that are dstack's own.
+    // The schema does not cover dstack's own files.
     left.retain(|called| !called.ends_with(" of dstack") && !called.contains("SSH"));
     assert!(left.is_empty(), "the schema knows nothing of {left:?}");
 }

@@ -1,11 +1,11 @@
-//! YAML as a tree that remembers where each part stands.
+//! YAML as a tree that remembers the place of each part.
 
 use super::diagnostic::Span;
 
 /// A value of a file.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// From its first byte to its last; of a block, to where the next thing begins.
+    /// From its first byte to its last. The span of a block ends where the next item begins.
     pub span: Span,
     pub node: Node,
 }
@@ -14,14 +14,14 @@ pub struct Tree {
 pub enum Node {
     Scalar {
         text: String,
-        /// Written in quotes or as a block, so that it is never "nothing".
+        /// Whether it is quoted or a block, which is never read as nothing.
         quoted: bool,
     },
     List(Vec<Tree>),
     Map(Vec<Entry>),
 }
 
-/// One key of a map. No two of a map are equal.
+/// One key of a map. The keys of a map are unique.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: String,
@@ -34,7 +34,7 @@ impl Tree {
         Tree { span, node: Node::Map(Vec::new()) }
     }
 
-    /// Nothing is written there: `key:`, `~` or `null`.
+    /// Whether no value is written: `key:`, `~` or `null`.
     pub fn is_nothing(&self) -> bool {
         match &self.node {
             Node::Scalar { text, quoted: false } => matches!(text.as_str(), "" | "~" | "null"),
@@ -42,7 +42,7 @@ impl Tree {
         }
     }
 
-    /// What it is, for "found …".
+    /// The kind of value, for "found …".
     pub fn kind(&self) -> &'static str {
         match &self.node {
             _ if self.is_nothing() => "nothing",
@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// All of it stands there.
+    /// Sets the place of the whole tree.
     pub fn place(&mut self, span: Span) {
         self.span = span;
         match &mut self.node {
@@ -79,7 +79,7 @@ impl Tree {
         }
     }
 
-    /// Nodes of the tree, itself among them.
+    /// The number of nodes in the tree, including this one and the keys of maps.
     pub fn size(&self) -> usize {
         match &self.node {
             Node::Scalar { .. } => 1,
@@ -88,7 +88,7 @@ impl Tree {
         }
     }
 
-    /// Levels below and with this one.
+    /// The number of levels, including this one.
     pub fn depth(&self) -> usize {
         match &self.node {
             Node::Scalar { .. } => 1,
@@ -97,7 +97,7 @@ impl Tree {
         }
     }
 
-    /// `over` laid over this tree: maps merge key by key, everything else is replaced.
+    /// Lays `over` over this tree: maps merge key by key, and anything else is replaced.
     pub fn overlaid(self, over: Tree) -> Tree {
         match (self.node, over.node) {
             (Node::Map(mut below), Node::Map(above)) => {
@@ -117,7 +117,7 @@ impl Tree {
         }
     }
 
-    /// The same data, wherever it stands.
+    /// Whether the data are equal, regardless of their places.
     pub fn is_alike(&self, other: &Tree) -> bool {
         match (&self.node, &other.node) {
             (Node::Scalar { text, .. }, Node::Scalar { text: other_text, .. }) => {

@@ -1,5 +1,5 @@
-//! Serde over a tree, so that data whose shape belongs to another room is read by that room's own types, and an error
-//! still says where.
+//! Serde for trees: another room's own types can read data whose shape belongs to that room, and errors still have a
+//! place.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use serde::forward_to_deserialize_any;
 use super::diagnostic::Span;
 use super::tree::{Entry, Node, Tree};
 
-/// Why a tree is not what was asked for, at the innermost place that is known.
+/// Why a tree does not match a type, with the innermost known place.
 #[derive(Debug)]
 pub struct Misfit {
     pub span: Option<Span>,
     pub message: String,
-    /// The word that is none of `known`.
+    /// The word that is not in `known`.
     pub word: Option<String>,
     pub known: &'static [&'static str],
-    /// Something is missing, rather than wrong.
+    /// Whether something is missing, rather than wrong.
     pub is_missing: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `usage:` and `sampling:`: what the GPUs of a job do, and what of it is seen.
+//! `usage:` and `sampling:`: what the GPUs of a job do, and how it is sampled.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ const SAMPLING: [&str; 11] = [
     "clock_steps",
 ];
 
-/// Where recordings are looked for.
+/// The folders in which recordings are looked for.
 pub(super) struct Places<'p> {
     pub folder: &'p std::path::Path,
     pub roots: &'p Roots,
 }
 
-/// `40%`, a map of one shape, or a list of these, one for each GPU.
+/// Reads `40%`, a map of one shape, or a list with one of these for each GPU.
 pub(super) fn usage(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Usage> {
     let gpus: Vec<GpuUsage> = match &tree.node {
         Node::List(items) => {
@@ -59,7 +59,7 @@ pub(super) fn usage(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Op
     (!gpus.is_empty()).then(|| Usage::new(gpus))
 }
 
-/// Of one GPU; a recording may have several.
+/// Reads the usage of one GPU; a recording may have several.
 fn one(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Vec<GpuUsage>> {
     if let Node::Scalar { .. } = tree.node {
         let level = percent(tree, report)?;
@@ -108,7 +108,7 @@ fn one(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Vec<GpuU
     Some(shapes.into_iter().map(|shape| GpuUsage { shape, noise, memory }).collect())
 }
 
-/// At most the whole.
+/// Reads a percentage of at most 100%.
 pub(super) fn percent(tree: &Tree, report: &mut Report) -> Option<Permille> {
     let found: Permille = value(tree, report)?;
     if found > Permille::new(1000) {
@@ -118,7 +118,7 @@ pub(super) fn percent(tree: &Tree, report: &mut Report) -> Option<Permille> {
     Some(found)
 }
 
-/// `[{at: 0s, is: 0%}, {at: 5m, is: 90%}]`
+/// Reads `[{at: 0s, is: 0%}, {at: 5m, is: 90%}]`.
 fn steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, Permille)>> {
     let items = list_of(tree, "steps such as `[{at: 5m, is: 90%}]`", report)?;
     let mut steps: Vec<(SimDuration, Permille)> = Vec::new();
@@ -136,7 +136,7 @@ fn steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, Permille)
     Some(steps)
 }
 
-/// `[{load: 5m}, {train: 20m, is: 95%}, {evaluate: 3m}, {idle: 2m}]`
+/// Reads `[{load: 5m}, {train: 20m, is: 95%}, {evaluate: 3m}, {idle: 2m}]`.
 fn phases(tree: &Tree, around: &Fields<'_>, report: &mut Report) -> Option<Phases> {
     let items = list_of(tree, "phases such as `[{load: 5m}, {train: 1h, is: 95%}]`", report)?;
     let names = UsagePhase::ALL.map(|(name, _)| name);
@@ -160,7 +160,7 @@ fn phases(tree: &Tree, around: &Fields<'_>, report: &mut Report) -> Option<Phase
     Some(Phases { phases, repeat: around.value("repeat", report).unwrap_or(false) })
 }
 
-/// `{period: 10m, high_for: 6m, high: 90%, low: 5%}`
+/// Reads `{period: 10m, high_for: 6m, high: 90%, low: 5%}`.
 fn periodic(tree: &Tree, report: &mut Report) -> Option<Shape> {
     let fields = Fields::read(tree, "periodic usage", &["period", "high_for", "high", "low"], report)?;
     let period = fields.require("period", "10m", report).and_then(|tree| positive(tree, report));
@@ -192,14 +192,14 @@ fn list_of<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&'
     }
 }
 
-/// How samples are taken, and how often where that is said.
+/// How samples are taken, and how often if that is stated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampled {
     pub sampling: Arc<Sampling>,
     pub interval: Option<SimDuration>,
 }
 
-/// `{interval: 10s, lost: 5%}`; what is not said is as in `above`.
+/// Reads `{interval: 10s, lost: 5%}`; other settings are as in `above`.
 pub(super) fn sampling(tree: &Tree, above: &Sampled, report: &mut Report) -> Option<Sampled> {
     let fields = Fields::read(tree, "sampling", &SAMPLING, report)?;
     let interval = fields.get("interval").map(|tree| positive(tree, report));
@@ -246,7 +246,7 @@ pub(super) fn sampling(tree: &Tree, above: &Sampled, report: &mut Report) -> Opt
     Some(Sampled { sampling: Arc::new(sampling), interval })
 }
 
-/// `[{from: 5m, for: 10m}]`, since the run started.
+/// Reads `[{from: 5m, for: 10m}]`, relative to the start of the run.
 fn silences(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, SimDuration)>> {
     let mut silences = Vec::new();
     for item in list_of(tree, "silences such as `[{from: 5m, for: 10m}]`", report)? {
@@ -258,7 +258,7 @@ fn silences(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, SimDur
     Some(silences)
 }
 
-/// `[{at: 5m, by: -1h}]`, since the run started.
+/// Reads `[{at: 5m, by: -1h}]`, relative to the start of the run.
 fn clock_steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, i64)>> {
     let mut steps = Vec::new();
     for item in list_of(tree, "steps such as `[{at: 5m, by: -1h}]`", report)? {

@@ -8,7 +8,7 @@ use super::usage::Places;
 use dryrack_trace::{Index, load_usage, read_usage_csv};
 use dryrack_workload::Series;
 
-/// What of a recording is asked for.
+/// A reference to a recording.
 pub(super) struct Recorded<'t> {
     /// `csv` or `trace`.
     pub shape: &'static str,
@@ -21,7 +21,7 @@ pub(super) fn recorded(asked: &Recorded<'_>, places: &Places<'_>, report: &mut R
     if asked.shape == "csv" { csv(asked, places, report) } else { pods(asked, places, report) }
 }
 
-/// Pods of a trace by their names, or by the beginning of one that no other has; all of them if none is named.
+/// The pods of a trace by name, or by a prefix that is unique; all pods if none is named.
 fn pods(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option<Vec<Series>> {
     let typed = text(asked.of, "the name of a trace", report)?;
     let index = Index::built_in();

@@ -1,4 +1,4 @@
-//! What a file's names stand for: nodes, GPUs, jobs and GPU types, each found by what was typed.
+//! The meaning of names in a file: nodes, GPUs, jobs and GPU types, found by the text that was typed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,43 +16,43 @@ use dryrack_workload::Requirements;
 pub(super) struct World {
     /// Fleets of instances.
     pub fleets: Vec<Arc<FleetSpec>>,
-    /// What the clouds of those do that make instances.
+    /// Models of the clouds that create instances for fleets.
     pub clouds: CloudModels,
-    /// What of them might go on for ever, and where it is said.
+    /// What might go on for ever in these clouds, and its place.
     pub endless_clouds: Vec<(Span, &'static str)>,
-    /// What jobs require of instances, on how many nodes, and where they say so.
+    /// The requirements of jobs for instances, the number of nodes, and their places.
     pub wanted: Vec<(Arc<Requirements>, u32, Span)>,
-    /// Hosts of fleets, and where it is said how they are split.
+    /// Hosts of fleets, and the places that state how they are split.
     pub hosts: Vec<(Arc<NodeShape>, Span)>,
     pub nodes: Vec<InitialNode>,
     pub node_names: NameTable,
     pub job_names: NameTable,
-    /// Replicas of each job.
+    /// The number of replicas of each job.
     pub replicas: Vec<u32>,
-    /// Where each job is named.
+    /// The places of the names of jobs.
     pub job_spans: Vec<Span>,
     /// Models that the file describes.
     pub models: BTreeSet<String>,
-    /// Models that some node has a copy of, as typed.
+    /// Models that a node has a copy of, as typed.
     pub cached: Vec<(String, Span)>,
-    /// GPU types that some node has.
+    /// GPU types that a node has.
     pub gpu_types: BTreeSet<Arc<str>>,
-    /// Shapes seen so far; asked for membership alone.
+    /// Shapes seen so far, used only to look up equal ones.
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
-    /// Names of entries with a `count`, which are the beginning of their copies' names.
+    /// Names of entries with a `count`. The names of their copies begin with these.
     pub groups: BTreeSet<String>,
-    /// Names of entries whose jobs come by chance, so that nobody knows how many they are.
+    /// Names of entries whose jobs arrive at random, so that their number depends on the seed.
     pub chances: BTreeMap<String, Chance>,
 }
 
-/// What is said of all jobs of an entry that come by chance.
+/// Properties of all jobs of an entry whose jobs arrive at random.
 pub(super) struct Chance {
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
 }
 
 impl World {
-    /// The shape, shared with an equal one that was seen before.
+    /// The shape, shared with an equal one if there is one.
     pub fn shared_shape(&mut self, shape: NodeShape) -> Arc<NodeShape> {
         if let Some(known) = self.shapes.get(&shape) {
             return Arc::clone(known);
@@ -62,7 +62,7 @@ impl World {
         shape
     }
 
-    /// That a fleet of instances has this name.
+    /// Reports an error if no fleet of instances has this name.
     pub fn check_fleet(&self, typed: &str, span: Span, report: &mut Report) {
         if !self.fleets.iter().any(|fleet| &*fleet.name == typed) {
             let names = self.fleets.iter().map(|fleet| &*fleet.name);
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// A node by its name.
+    /// Finds a node by its name.
     pub fn node(&self, typed: &str, span: Span, report: &mut Report) -> Option<NodeId> {
         let found = self.node_names.find(typed).map(NodeId::new);
         if found.is_none() {
@@ -79,7 +79,7 @@ impl World {
         found
     }
 
-    /// Nodes by a name or a pattern.
+    /// Finds nodes by a name or a pattern.
     pub fn nodes(&self, typed: &str, span: Span, report: &mut Report) -> Vec<NodeId> {
         match is_pattern(typed) {
             false => self.node(typed, span, report).into_iter().collect(),
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Whether a name or pattern of jobs is of such as come by chance, and of which none came.
+    /// Whether a name or pattern refers to jobs that arrive at random and none of them does with this seed.
     pub fn may_come(&self, typed: &str) -> bool {
         let copy_of = |group: &String| typed.strip_prefix(group.as_str())?.strip_prefix('-');
         let is_number = |rest: &str| rest.len() >= 4 && rest.bytes().all(|byte| byte.is_ascii_digit());
@@ -98,7 +98,7 @@ impl World {
         self.chances.keys().any(is_of) && !self.job_names.iter().any(|name| matches(typed, name))
     }
 
-    /// Jobs by a name or a pattern, with their names. None where they come by chance and none came.
+    /// Finds jobs by a name or a pattern. Empty, with a warning, if they arrive at random and none does with this seed.
     pub fn jobs(&self, typed: &str, span: Span, report: &mut Report) -> Vec<JobId> {
         if self.may_come(typed) {
             let message = format!("of the jobs that come by chance none is called `{typed}` with this seed");
@@ -115,7 +115,7 @@ impl World {
         found.into_iter().collect()
     }
 
-    /// A GPU as `alpha/0`.
+    /// Finds a GPU such as `alpha/0`.
     pub fn gpu(&self, typed: &str, span: Span, report: &mut Report) -> Option<GpuId> {
         let Some((node_name, index)) = typed.rsplit_once('/') else {
             let help = match self.node_names.find(typed) {
@@ -131,7 +131,7 @@ impl World {
         Some(GpuId { node, index })
     }
 
-    /// GPUs as `alpha/0`, or by a pattern such as `alpha/*`.
+    /// Finds GPUs by a name such as `alpha/0`, or by a pattern such as `alpha/*`.
     pub fn gpus(&self, typed: &str, span: Span, report: &mut Report) -> Vec<GpuId> {
         if !is_pattern(typed) {
             return self.gpu(typed, span, report).into_iter().collect();
@@ -154,7 +154,7 @@ impl World {
         gpu_index(&known.name, known.shape.gpus.len(), typed, span, report)
     }
 
-    /// A GPU type by its name or alias in the catalog, or by the name that a node of the file gives it.
+    /// Finds a GPU type by its name or alias in the catalog, or by the name that a node of the file gives it.
     pub fn gpu_type(&self, typed: &str, span: Span, report: &mut Report) -> Option<Arc<str>> {
         if let Some(own) = self.gpu_types.get(typed) {
             return Some(Arc::clone(own));
@@ -202,10 +202,10 @@ impl World {
     }
 }
 
-/// An index of one of `count` GPUs of a node.
+/// Reads the index of one of a node's `count` GPUs.
 pub(super) fn gpu_index(node: &str, count: usize, typed: &str, span: Span, report: &mut Report) -> Option<u16> {
     let found = typed.parse::<u16>().ok().filter(|index| usize::from(*index) < count);
-    // `+1` and `01` would be other names for the same GPU.
+    // `+1` and `01` would be second names for the same GPU.
     let found = found.filter(|index| index.to_string() == typed);
     if found.is_none() {
         let help = match count {
@@ -218,7 +218,7 @@ pub(super) fn gpu_index(node: &str, count: usize, typed: &str, span: Span, repor
     found
 }
 
-/// Names for the copies of an entry: `name-0`, `name-1`, … with as many digits as the last needs.
+/// Names for the copies of an entry: `name-0`, `name-1`, … with as many digits as the last one needs.
 pub(super) fn copies(name: &str, count: u32) -> impl Iterator<Item = Arc<str>> {
     let width = count.saturating_sub(1).to_string().len();
     let name = name.to_string();

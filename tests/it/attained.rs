@@ -1,7 +1,7 @@
 //! Compares the profile `tiresias` with a plain simulation of what its program does (Tiresias 959f9b0, schedule
-//! `dlas-gpu`), over lists that are drawn. Queues are lists in which running jobs stand before waiting ones. A job
-//! that has had enough goes to the end of the next queue. At each event all GPUs are given out anew, from the first
-//! job of the first queue on, passing over jobs that do not fit.
+//! `dlas-gpu`), on random lists of jobs. A queue is a list in which running jobs come before waiting ones. A job that
+//! has had enough goes to the end of the next queue. At each event all GPUs are assigned anew, starting with the first
+//! job of the first queue, and jobs that do not fit are skipped.
 
 use std::path::Path;
 
@@ -11,8 +11,7 @@ use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 
 const GPUS: u64 = 10;
-/// Widths that divide the bounds, so that no job enters a queue between two seconds, of which the program knows
-/// nothing.
+/// The widths divide the bounds, so every job changes queues at a whole second: the program knows no fractions.
 const WIDTHS: [u64; 4] = [1, 2, 5, 10];
 const BOUNDS: [u64; 3] = [3250, 7200, 18_000];
 
@@ -43,7 +42,7 @@ struct State {
     ended: Option<u64>,
 }
 
-/// When each job ends, in seconds, and how often it was stopped.
+/// The end of each job in seconds, and how often it was stopped.
 fn simulated(jobs: &[Job]) -> Vec<(u64, u32)> {
     let mut states = vec![State::default(); jobs.len()];
     let mut queues: Vec<Vec<usize>> = vec![Vec::new(); BOUNDS.len() + 1];

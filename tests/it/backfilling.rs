@@ -1,4 +1,4 @@
-//! Backfilling over random queues: with what is kept from pass to pass, it decides as the plain computation does.
+//! Backfilling over random queues: with state kept from pass to pass, it decides as the plain computation does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use dryrack_scheduler::{Caching, GangPlaces, GpuOrder, Grouping, OrderKey, Score
 const PROFILES: [&str; 5] =
     ["easy", "conservative", "conservative", "rlscheduler-fcfs-backfill", "rlscheduler-sjf-backfill"];
 
-/// A few nodes, and many jobs with few different demands, most of which wait.
+/// Draws a few nodes, and many jobs with few different demands, most of which wait.
 fn draw(draws: &mut Stream, profiles: &[&str]) -> String {
     let mut text = format!("scenario: Many wait\nprofile: {}\nnodes:\n", draws.pick(profiles));
     for kind in 0..draws.between(1, 3) {
@@ -75,7 +75,7 @@ fn draw_demand(draws: &mut Stream) -> String {
     demand
 }
 
-/// Now and then another order, other scores, or another choice of GPUs than the profile's.
+/// Sometimes replaces the profile's order, scores or choice of GPUs.
 fn vary(draws: &mut Stream, world: &mut Rehearsal) {
     let mut profile = dryrack_control::Profile::clone(&world.profile);
     let orders = [

@@ -2,7 +2,7 @@
 //! (<https://chromedevtools.github.io/devtools-protocol/>) over a pair of pipes. Each message is a JSON text followed
 //! by a zero byte (`--remote-debugging-pipe`).
 //!
-//! Where there is no Chromium, these tests are reported as not run. `DRYRACK_SHOTS` names a folder for screenshots.
+//! Without Chromium, these tests are reported as not run. `DRYRACK_SHOTS` names a folder for screenshots.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::cli::{empty, stdout};
 
-/// Of Debian, and of others.
+/// The names of the program on Debian and elsewhere.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 fn chromium() -> Option<PathBuf> {
@@ -31,7 +31,7 @@ struct Browser {
     process: Child,
     to: File,
     from: BufReader<File>,
-    /// Of the page that is driven.
+    /// The session of the page that is driven.
     session: String,
     sent: u64,
     /// Messages other than answers.
@@ -45,7 +45,7 @@ impl Browser {
         let pipes = ["to", "from"].map(|name| home.path().join(name));
         let made = Command::new("mkfifo").args(&pipes).status().expect("mkfifo runs");
         assert!(made.success(), "pipes of our own");
-        // A browser takes much address space and uses little of it. What it opens third it reads, and fourth it writes.
+        // A browser reserves much address space and uses little of it. It reads from file descriptor 3 and writes to 4.
         let line =
             "ulimit -S -v unlimited 2>/dev/null || ulimit -v unlimited 2>/dev/null; exec \"$@\" 3<\"$TO\" 4>\"$FROM\"";
         let process = Command::new("sh")
@@ -61,7 +61,7 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .expect("sh runs");
-        // Each end waits for the other, in the order in which the shell opens them.
+        // Opening a pipe waits for the other end, so both sides open the pipes in the same order.
         let to = File::options().write(true).open(&pipes[0]).expect("a pipe of our own");
         let from = BufReader::new(File::open(&pipes[1]).expect("a pipe of our own"));
         let mut browser =
@@ -101,7 +101,7 @@ impl Browser {
         }
     }
 
-    /// Opens a file, `width` pixels wide, and waits until all of it is there.
+    /// Opens a file, `width` pixels wide, and waits until the page has loaded.
     fn open(&mut self, file: &Path, width: u32, scheme: &str) {
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
         self.call("Emulation.setDeviceMetricsOverride", &size);
@@ -115,7 +115,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let found = self.call("Runtime.evaluate", &asked);
@@ -123,7 +123,7 @@ impl Browser {
         found["result"]["value"].clone()
     }
 
-    /// Errors and warnings of the page, and everything it requested besides itself.
+    /// Errors and warnings of the page, and all its requests except for the page itself.
     fn complaints(&self, file: &Path) -> Vec<String> {
         let own = format!("file://{}", file.display());
         let complaint = |event: &Value| match event["method"].as_str()? {
@@ -154,7 +154,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base64 (RFC 4648).
+/// Decodes Base64 (RFC 4648).
 fn decoded(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut held) = (Vec::new(), 0u32, 0);
@@ -196,7 +196,8 @@ expect:
   - {name: idle_ones_end, count: policy_fired, is: \">= 1\"}
 ";
 
-/// Nothing is wider than the page, no text of a plot is cut off by it or lies over another, and no tile's text is hidden.
+/// Faults of the layout: an element wider than the page, text of a plot that is cut off or overlaps other text, and
+/// hidden text of a tile.
 const FAULTS_OF_LAYOUT: &str = r"(() => {
   const faults = [];
   const wide = document.documentElement.scrollWidth - window.innerWidth;
@@ -229,7 +230,7 @@ const FAULTS_OF_LAYOUT: &str = r"(() => {
   return faults;
 })()";
 
-/// On paper nothing scrolls: what is wider than a page is lost. Chromium lays a page of A4 between margins of 15 mm out
+/// Paper does not scroll, so anything wider than a page is lost. Chromium lays out an A4 page with margins of 15 mm
 /// 1.33 times as wide before it shrinks it (`PrintContext`): 680 pixels become 907.
 const FAULTS_OF_PAPER: &str = r"(() => {
   document.querySelector('main').style.width = '907px';
@@ -260,7 +261,7 @@ pub fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     let page = dir.path().join("report/report.html");
     let mut browser = Browser::start();
     sound(&mut browser, &page, "run");
-    // It is told where a page fetches something, and where it complains.
+    // Requests and errors of a page are noticed.
     let bad = dir.path().join("bad.html");
     std::fs::write(&bad, "<img src=nothing.png><script>console.error('boom')</script>").expect("a folder of our own");
     browser.open(&bad, 400, "light");
@@ -281,7 +282,7 @@ pub fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     let ticks = "[...document.querySelectorAll('.timeline .axis span')].map((tick) => tick.textContent).join(' ')";
     assert_eq!(browser.eval(ticks), json!("6h00 7h30 9h00 10h30 12h00"));
     browser.shoot("run-zoomed.png");
-    // By the keyboard, and by the wheel where the pointer is.
+    // The keyboard zooms too, and the wheel zooms around the pointer.
     browser.eval("document.querySelector('.timeline .strip').focus()");
     browser.call("Input.dispatchKeyEvent", &json!({"type": "keyDown", "key": "0", "text": "0"}));
     assert_eq!(browser.eval(state), json!([0, 1, 0, 1_000_000]));
@@ -296,7 +297,7 @@ pub fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     let zoomed = browser.eval(state);
     let part = |at: usize| zoomed[at].as_f64().expect("a number");
     assert!((part(0) - 0.1).abs() < 1e-3 && (part(1) - 0.9).abs() < 1e-3, "{zoomed}");
-    // On paper the strip is narrower, and nobody tells the script: names stay in their bars.
+    // On paper the strip is narrower, and the script does not run again: names stay in their bars.
     browser.open(&page, 1280, "light");
     browser.call("Emulation.setEmulatedMedia", &json!({"media": "print"}));
     let astray = browser.eval(
@@ -312,7 +313,7 @@ pub fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     );
     assert_eq!(astray, json!([true, [], true]));
     browser.open(&page, 1280, "light");
-    // A bar tells its story.
+    // A click on a bar shows its description.
     let told = browser.eval(
         "(() => { document.querySelector('.timeline .bars rect[data-n^=notebook]').dispatchEvent(new MouseEvent('click', \
          {bubbles: true})); return document.querySelector('.timeline .story').textContent; })()",
@@ -367,7 +368,7 @@ pub fn a_report_without_its_script_stands_there_whole() {
     let mut browser = Browser::start();
     browser.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
     browser.open(&page, 1280, "light");
-    // Asked by who drives it, which is not of the page.
+    // The protocol evaluates expressions even if scripts of the page are disabled.
     assert_eq!(browser.eval("document.querySelector('.timeline .controls').hidden"), json!(true));
     let bars = browser.eval("document.querySelectorAll('.timeline .bars rect[data-n]').length");
     assert!(bars.as_u64().is_some_and(|bars| bars > 20), "{bars}");

@@ -1,4 +1,4 @@
-//! The commands as they are typed: exit codes, and exactly what is written to stdout and stderr.
+//! The commands as they are typed: exit codes, and the exact output on stdout and stderr.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ pub fn dryrack(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Exit code, stdout, stderr.
+/// Checks exit code, stdout and stderr.
 fn check(dir: &Path, args: &[&str], code: i32, stdout: &str, stderr: &str) {
     dryrack(dir, args).assert().code(code).stdout(stdout.to_string()).stderr(stderr.to_string());
 }
@@ -24,7 +24,7 @@ pub fn stdout(dir: &Path, args: &[&str], code: i32) -> String {
     String::from_utf8(output).expect("text")
 }
 
-/// What it writes to stderr, ending with `code`.
+/// Runs a command that must exit with `code`, and returns its stderr.
 pub fn stderr(dir: &Path, args: &[&str], code: i32) -> String {
     let output = dryrack(dir, args).assert().code(code).get_output().stderr.clone();
     String::from_utf8(output).expect("text")
@@ -46,7 +46,7 @@ fn log_lines(dir: &Path) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// Rewrites the first line that holds `from`; returns its number.
+/// Edits the first line that contains `holds` and `from`; returns its number.
 fn alter(dir: &Path, holds: &str, from: &str, to: &str) -> usize {
     let mut lines = log_lines(dir);
     let index = lines.iter().position(|line| line.contains(holds) && line.contains(from)).expect("such a line");
@@ -106,7 +106,7 @@ pub fn the_catalog_is_listed_for_people_and_programs() {
     }
 }
 
-/// Worked out by hand: chat takes the only GPU for its minute, late waits for it.
+/// Worked out by hand: chat takes the only GPU for its minute, and late waits for it.
 const TRANSITIONS: &str = "          0s  alpha                declared       ready
          10s  chat                 submitted
          10s  chat                 placed         on alpha/0, score 0.000
@@ -179,7 +179,7 @@ pub fn an_event_that_is_no_record_any_more_is_named_with_what_belongs_there() {
     let said = stdout(dir.path(), &["replay", "events.jsonl"], 1);
     assert!(said.starts_with(&format!("events.jsonl: line {line}: not a record: ")), "{said}");
     assert!(said.ends_with(&format!("  replayed  {}\n", honest[line - 1])), "{said}");
-    // The other commands refuse it, and say which line.
+    // The other commands refuse it, and name the line.
     let refused = dryrack(dir.path(), &["log", "events.jsonl"]).assert().code(2).get_output().stderr.clone();
     let refused = String::from_utf8(refused).expect("text");
     assert!(refused.starts_with(&format!("error: events.jsonl: line {line}: not a record")), "{refused}");
@@ -293,7 +293,7 @@ pub fn scenario() -> TempDir {
     dir
 }
 
-/// The text without wall times, which stand in brackets.
+/// The text without wall times, which are in brackets.
 fn without_times(text: &str) -> String {
     let mut kept = String::new();
     for part in text.split_inclusive('[') {
@@ -330,11 +330,11 @@ pub fn the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed() {
 
 pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error() {
     let dir = scenario();
-    // With the one option as in the base nothing fails any more, and the run can be repeated so.
+    // With this one option as in the base nothing fails any more, and the run can be repeated with it.
     let option = ["--profile", "gpustack-0.5-dev", "--as-in-base", "scheduler.filters.ready.unless"];
     stdout(dir.path(), &[&["run", "not_ready.yaml"][..], &option].concat(), 0);
     let said = stdout(dir.path(), &["test", ".", "--options"], 1);
-    // Of other profiles these scenarios show nothing.
+    // These scenarios say nothing about other profiles.
     assert!(said.contains("2 passed") && !said.contains("filters.ready.unless of gpustack-0.5-dev apart"), "{said}");
     let other = "scenario: Nothing is reproduced\nnodes: [{name: a, machine: l4-x1}]\njobs: [{name: j, gpus: 1}]
 expect: [{job: j, is: running}]\n";
@@ -424,7 +424,7 @@ pub fn random_worlds_run_from_the_command_line() {
     dryrack(dir.path(), &["swarm", "--seeds", "3..2"]).assert().code(2);
 }
 
-/// Seeds of random worlds that once broke an invariant or did not end, with what was wrong.
+/// Seeds of random worlds that once broke an invariant or did not end, with the fault of each.
 const WORLDS_THAT_BROKE: [(&str, &str); 15] = [
     ("52708", "a run began on a node that had not joined"),
     ("47969", "a run was stopped for the same room at each deadline, beside blocks of one host"),
@@ -460,7 +460,7 @@ pub fn traces_are_listed_and_a_wrong_name_is_answered() {
 
 pub fn colours_are_where_they_are_wanted() {
     let dir = scenario();
-    // Not a terminal, so by itself without.
+    // The output is not a terminal, so the default is no colour.
     let rows: [(&[&str], Option<&str>, bool); 6] = [
         (&[], None, false),
         (&["--color", "always"], None, true),
@@ -488,7 +488,7 @@ scheduler.discipline  strict         skipping
 ";
     check(dir.path(), &["profile", "diff", "fifo", "first-fit"], 1, wanted, "");
     check(dir.path(), &["profile", "diff", "fifo", "fifo"], 0, "", "");
-    // The same said in other words is no difference; a stage that only one has is.
+    // Another notation of the same value is not a difference, but a stage that only one profile has is.
     let mine =
         "base: pack\nname: mine\ntitle: Pack\nheartbeat: {every: 10000ms, grace: 90s}\nscheduler: {scorers: []}\n";
     std::fs::write(dir.path().join("mine.yaml"), mine).expect("a folder of our own");
@@ -503,7 +503,7 @@ scheduler.discipline  strict         skipping
     assert!(String::from_utf8(refused.stderr).expect("text").contains("did you mean `fifo`?"));
 }
 
-/// A scenario on a trace, alone or beside one without; neither carried traces nor a cache are near.
+/// Runs a command beside a scenario on a trace. Neither the carried traces nor a cache can be found.
 fn on_a_trace(dir: &Path, args: &[&str], data: Option<&Path>) -> Command {
     std::fs::write(dir.join("openb.yaml"), "scenario: On openb\ntrace: openb\n").expect("a folder of our own");
     let mut command = dryrack(dir, args);
@@ -519,7 +519,7 @@ pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
     for part in [" not run [] openb.yaml", "get it with `dryrack trace get openb`", "1 scenario: 1 not run []"] {
         assert!(said.contains(part), "{part:?} in\n{said}");
     }
-    // Beside one that was run it is no failure, and is counted as what it is.
+    // Along with a scenario that ran, it is not a failure, and it is counted as not run.
     let output = on_a_trace(dir.path(), &["test", "."], None).assert().code(0).get_output().stdout.clone();
     let said = without_times(&String::from_utf8(output).expect("text"));
     assert!(said.ends_with("2 scenarios, 3 runs: 2 passed, 1 not run []\n"), "{said}");
@@ -529,7 +529,7 @@ pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
     assert_eq!(said[0]["diagnostics"][0]["kind"], "trace_missing");
 }
 
-/// One line for all of them, however many there are; of each alone where that is asked for.
+/// One line for all of them, however many there are; with `--verbose`, a line for each.
 pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
     let dir = scenario();
     let file = "{format: swf, file: lists/x.swf}\nnodes: [{name: a, cpus: 256}]";
@@ -551,7 +551,7 @@ pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
     assert_eq!(json.to_string().matches(" is not here").count(), 4, "{json:#}");
 }
 
-/// Whoever runs them for the first time is told of nothing that is as it should be.
+/// A new user sees no warnings about the committed scenarios.
 pub fn no_scenario_of_ours_is_warned_of() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut folders = vec![folder];
@@ -559,7 +559,7 @@ pub fn no_scenario_of_ours_is_warned_of() {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("it is there").flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            // Those with a whole trace take seconds, and have no words of their own besides.
+            // Scenarios on a whole trace take seconds, and have no fields that the others lack.
             let is_large = matches!(name.as_str(), "traces" | "literature" | "theory" | "files");
             if path.is_dir() && !is_large {
                 folders.push(path);
@@ -582,8 +582,8 @@ pub fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
     assert!(said.ends_with("2 scenarios, 3 runs: 2 passed, 1 failed []\n"), "{said}");
 }
 
-/// The counts are those of the trace's own notice: 51,987 rows, of which 28 have a negative run time, 100 one of zero, and
-/// 1,500 ran for longer than they asked.
+/// The counts are those of the trace's own notice: 51,987 rows, of which 28 have a negative run time and 100 a run time
+/// of zero; 1,500 ran longer than they asked for.
 pub fn what_was_odd_in_a_trace_is_said() {
     let dir = empty();
     let text = "scenario: A day of Gaia\nnodes: [{name: wide, cpus: 4000}]\ntrace: {name: gaia, limit: 20}\n";
@@ -605,7 +605,8 @@ pub fn what_was_odd_in_a_trace_is_said() {
     assert_eq!(said["trace"], wanted);
 }
 
-/// It runs for a second and begins again a second later, for an hour: far more than the 1,000 records that each job may have.
+/// A job runs for a second and starts again a second later, for an hour: far more than the 1,000 records that each job
+/// may have.
 const AGAIN: &str = "\
 scenario: One that is started again and again
 nodes: [{name: n, gpus: 1, gpu: l4}]
@@ -625,7 +626,7 @@ pub fn a_run_of_too_many_records_is_stopped_and_says_what_grew() {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
     assert!(!dir.path().join("out/events.jsonl").exists(), "a log that is not whole was left");
-    // Whatever else is tested is judged all the same.
+    // The other files are tested all the same.
     std::fs::write(dir.path().join("fine.yaml"), AGAIN.replace("always", "never")).expect("a folder of our own");
     let said = stdout(dir.path(), &["test", ".", "--max-records", "100"], 2);
     assert!(said.contains("1 passed") && said.contains("does not end"), "{said}");

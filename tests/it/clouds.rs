@@ -1,4 +1,4 @@
-//! Fleets of clouds in random worlds, with everything that an instance can go through.
+//! Fleets of clouds in random worlds, with every state that an instance can go through.
 
 use std::collections::BTreeSet;
 use std::path::Path;

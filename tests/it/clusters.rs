@@ -1,5 +1,5 @@
-//! Plans that a cluster runs in parts: a real Slurm of four virtual nodes; and what Kubernetes would be given,
-//! checked against the schema that its release publishes.
+//! Plans that a cluster runs in parts: on a real Slurm of four virtual nodes, and as a Job of Kubernetes, which is
+//! checked against the published schema.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,12 +19,12 @@ pub fn slurm_is_here() -> bool {
     is_root && ["slurmctld", "slurmd", "munged"].into_iter().all(runs)
 }
 
-/// A Slurm of our own, ended with the test.
+/// A Slurm for one test, which ends with the test.
 pub struct Slurm {
     dir: tempfile::TempDir,
 }
 
-/// Of a node with two GPUs, for [`Slurm::start_with`].
+/// A node with two GPUs, for [`Slurm::start_with`].
 pub const TWO_GPUS: &str = "CPUs=8 RealMemory=4000 Gres=gpu:2";
 
 impl Slurm {
@@ -32,7 +32,7 @@ impl Slurm {
         Slurm::start_with("CPUs=1 RealMemory=1000")
     }
 
-    /// Of four nodes that have this.
+    /// Starts a Slurm of four such nodes.
     pub fn start_with(node: &str) -> Slurm {
         let dir = tempfile::TempDir::new().expect("a folder of our own");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/start");
@@ -52,7 +52,7 @@ impl Slurm {
         self.dir.path().join("slurm.conf")
     }
 
-    /// Where it writes down what has ended.
+    /// The file in which it records ended jobs.
     pub fn completed(&self) -> PathBuf {
         self.dir.path().join("jobcomp.txt")
     }
@@ -71,12 +71,12 @@ impl Drop for Slurm {
     }
 }
 
-/// The first of so many ports in a row that nobody listens on. No two trials are given the same: none listens at once.
+/// Returns the first of `count` consecutive free ports. Each trial gets others, because they do not listen at once.
 fn free_ports(count: u16) -> u16 {
     static GIVEN: Mutex<u16> = Mutex::new(0);
     let mut given = GIVEN.lock().expect("nobody fails while it is held");
     let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    // Below those that are given to whoever asks for any (32768 and up); another process may look at the same time.
+    // These are below the ports that the system assigns (32768 and up). Another process may search at the same time.
     let from = given.max(20_000 + (std::process::id() % 400) as u16 * 25);
     let all_free = |first: &u16| (*first..first + count).all(is_free);
     let first = (from..32_000).step_by(usize::from(count)).find(all_free).expect("five free ports");
@@ -84,7 +84,7 @@ fn free_ports(count: u16) -> u16 {
     first
 }
 
-/// Looks until it is so, for at most five minutes.
+/// Polls until the condition holds, for at most five minutes.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "another program is waited for, and no run depends on it")]
     let begun = Instant::now();
@@ -94,10 +94,10 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The job array of a real Slurm leaves what one process leaves, also where a task is killed in its midst and requeued.
+/// The job array of a real Slurm produces the same as one process, even if a task is killed midway and requeued.
 pub fn a_slurm_job_array_leaves_what_one_process_leaves() {
     let slurm = Slurm::start();
-    // Long enough that a task can be met in its midst.
+    // Long enough for a task to be killed midway.
     let dir = planned(&PLAN.replace("1..12", "1..30").replace("seeds: 1..4", "seeds: 1..20"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let submit =
@@ -125,7 +125,7 @@ pub fn a_slurm_job_array_leaves_what_one_process_leaves() {
     assert_eq!(files(&dir.path().join("whole")), files(&dir.path().join("merged")));
 }
 
-/// What is submitted is what is printed, and names that a shell would read more into come through.
+/// The printed script is what is submitted, and names with characters that are special to a shell are preserved.
 pub fn a_job_array_is_printed_before_it_is_submitted() {
     let dir = planned(PLAN);
     std::fs::create_dir(dir.path().join("two words")).expect("ours");
@@ -140,7 +140,7 @@ pub fn a_job_array_is_printed_before_it_is_submitted() {
         "{script}"
     );
     assert!(script.contains("\n#SBATCH --array=0-2\n"), "{script}");
-    // As a task would run it, here.
+    // Run here as a task would run it.
     for index in ["0", "1", "2"] {
         let mut shell = Command::new("bash");
         shell.current_dir(dir.path()).args(["-c", &script]).env("SLURM_ARRAY_TASK_ID", index).assert().code(0);
@@ -163,7 +163,7 @@ fn manifest(dir: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&stdout(dir, &args, 0)).expect("JSON")
 }
 
-/// Held against the description of batch/v1 that Kubernetes 1.32.0 publishes, in which unknown fields are refused.
+/// Checked against the published schema of batch/v1 of Kubernetes 1.32.0, in which unknown fields are rejected.
 pub fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
     let dir = planned(PLAN);
     let schema = include_str!("../data/kubernetes/job-v1.32.0.json");
@@ -172,7 +172,7 @@ pub fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
     let job = manifest(dir.path(), &["--shards", "8", "--cores", "2"]);
     let faults: Vec<String> = validator.iter_errors(&job).map(|fault| fault.to_string()).collect();
     assert!(faults.is_empty(), "{faults:?}");
-    // The check can fail: a field that Kubernetes does not know, and one of another type.
+    // The check can fail: with an unknown field, and with one of the wrong type.
     for (pointer, key, value) in
         [("/spec", "completionmode", "Indexed".into()), ("/spec", "completions", Value::from("8"))]
     {
@@ -190,7 +190,7 @@ pub fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
         words,
         ["dryrack", "plan", "plan.yaml", "--out", &part, "--resume", "--shard", &shard, "--threads", "2"]
     );
-    // The words are what a part is run with, once Kubernetes has put the index in.
+    // After Kubernetes has inserted the index, these arguments run one part.
     let words: Vec<String> = words[1..].iter().map(|word| word.replace(index, "5")).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     assert_eq!(stdout(dir.path(), &words, 0), "part 5/8: 12 runs\n");

@@ -22,7 +22,7 @@ pub fn each_recorded_firing_time_is_met_to_the_second() {
     assert_eq!(said["classes"].as_array().map(Vec::len), Some(26), "13 kinds of two versions");
 }
 
-/// 500 decisions of nodes, 1336 changes of runs, and how everything stands at the end, in 20 sequences.
+/// 20 sequences with 500 decisions about nodes, 1336 changes of runs, and the final state.
 pub fn each_recorded_state_of_a_run_is_met_through_the_control_plane() {
     let (code, said, _) = conform(&[RUN_STATES, "--format", "json"]);
     assert_eq!(code, 0, "{said}");
@@ -59,7 +59,7 @@ pub fn each_recorded_placement_of_a_model_is_met() {
     assert_eq!((&said["asked"], &said["identical"]), (&3319.into(), &3319.into()));
 }
 
-/// 1a of the defects: 2.3.0 places an embedding model of 72 GB on a GPU of 24 GB that was picked; its mended rules do not.
+/// Defect 1a: 2.3.0 places an embedding model of 72 GB on a GPU of 24 GB that was picked; the mended rules do not.
 pub fn a_listed_defect_is_mended_in_the_default_profile() {
     let (code, said, _) = conform(&["tests/data/gpustack/defects-2.3.0.jsonl", "--profile", "gpustack", "--verbose"]);
     assert_eq!(code, 1, "{said}");
@@ -74,7 +74,7 @@ pub fn each_recorded_match_and_each_region_is_met() {
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     // 150 cases of three released versions, and 40 of one.
     assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&190.into(), &490.into(), &490.into()));
-    // What the fix of dstack 2650 changed shows: 53 of the cases are of several nodes.
+    // The fix of dstack issue 2650 shows: 53 of the cases have several nodes.
     let (code, said, _) = conform(&[records[0], "--profile", "dstack-0.22.5", "--at-least", "100%"]);
     assert_eq!(code, 0, "{said}");
     let (code, ..) = conform(&[records[0], "--profile", "dstack", "--at-least", "100%"]);
@@ -103,8 +103,8 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
     let is_of_runs = |line: &&str| line.contains("tells flow.polled.") && line.contains(" of dstack-0.22.5 apart");
-    // In what is recorded every node is prepared by the next look, so when nodes begin is told by a scenario; and services are
-    // recorded apart.
+    // In the records every node is prepared by the next check, so only a scenario shows when nodes begin. Services have
+    // records of their own.
     let of_runs = |said: &str| said.lines().filter(is_of_runs).count();
     let untold = |records: &[&str]| of_runs(&test(records));
     assert_eq!((untold(&[]), untold(&["--records", RUN_STATES])), (5, 3));

@@ -1,5 +1,5 @@
-//! The placement of models over random worlds: what must hold of the default profile, and how often the profiles of
-//! releases break it.
+//! The placement of models in random worlds: the properties of the default profile, and how often the profiles of
+//! releases violate them.
 //!
 //! `cargo test --test it -- slow_deployments --nocapture` runs 10,000 worlds and prints the table that
 //! `scenarios/gpustack/README.md` shows.
@@ -22,7 +22,7 @@ const DEFAULT: &str = "gpustack";
 const PROFILES: [&str; 4] = [DEFAULT, "gpustack-0.6.0", "gpustack-0.7.1", "gpustack-2.3.0"];
 const SEQUENCE: u64 = 14;
 
-/// What every profile should do, by the words of the table.
+/// The properties that every profile should have, as the table names them.
 const PROPERTIES: [&str; 5] = [
     "a node that is not ready changes no placement",
     "a node that never fits changes no placement",
@@ -31,7 +31,7 @@ const PROPERTIES: [&str; 5] = [
     "no placement books a GPU beyond its memory",
 ];
 
-/// A world, as it is before anything is added to it.
+/// A world, before anything is added to it.
 #[derive(Clone)]
 struct World {
     nodes: Vec<ServingNode>,
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// With one more node, as the one before all others or behind them.
+    /// Adds a node, before or after all others.
     fn with(&self, node: ServingNode, first: bool) -> World {
         let mut changed = self.clone();
         match first {
@@ -86,7 +86,7 @@ impl World {
     }
 }
 
-/// A candidate by the names of its nodes.
+/// A candidate in terms of the names of its nodes.
 fn placed(world: &World, candidate: &Option<Candidate>) -> Option<Vec<(Arc<str>, Vec<u32>)>> {
     let shares = candidate.as_ref()?.shares();
     Some(shares.map(|share| (Arc::clone(&world.nodes[share.node].name), share.indexes.to_vec())).collect())
@@ -157,7 +157,7 @@ fn draw_instances(draws: &mut Stream, nodes: &[ServingNode]) -> Vec<ServedInstan
             let other = draw_a_part(draws, nodes);
             parts.extend((other.node != parts[0].node).then_some(other));
         }
-        // Nothing is held of a GPU beyond its memory to begin with.
+        // Initially, no GPU is booked beyond its memory.
         let fits = |part: &Part| {
             let node = part.node.expect("drawn of the nodes");
             part.claims.iter().all(|(index, bytes)| left[&(node, *index)] >= *bytes)
@@ -242,7 +242,7 @@ fn draw_world(seed: u64) -> World {
     World { instances, deployment, picks: Picks::Free, replicas: 1, nodes }
 }
 
-/// A pick of some GPUs of one or two nodes.
+/// Draws a pick of some GPUs of one or two nodes.
 fn draw_picks(draws: &mut Stream, nodes: &[ServingNode]) -> Picks {
     let mut picks = Vec::new();
     for _ in 0..draws.between(1, 4) {
@@ -256,7 +256,7 @@ fn draw_picks(draws: &mut Stream, nodes: &[ServingNode]) -> Picks {
     Picks::Gpus(picks)
 }
 
-/// The properties that this world breaks, by their place in the list.
+/// The indices of the properties that this world violates.
 fn broken(options: &DeploymentOptions, world: &World, seed: u64) -> Vec<usize> {
     let found = world.asked(options);
     let mut broken = Vec::new();
@@ -268,7 +268,7 @@ fn broken(options: &DeploymentOptions, world: &World, seed: u64) -> Vec<usize> {
     };
     let first = seed.is_multiple_of(2);
     same(0, node("added", NodeState::NotReady, false, &[(GpuKind::Cuda, 80 * GIB); 8]), first);
-    // What the system keeps is all it has.
+    // The system reserves all of its memory.
     same(1, node("added", NodeState::Ready, false, &[(GpuKind::Cuda, GIB)]), first);
     same(1, node("added", NodeState::Ready, false, &[]), first);
     let sizes = [(GpuKind::Cuda, 12, 1), (GpuKind::Cuda, 80, 1), (GpuKind::Cuda, 24, 2), (GpuKind::Rocm, 16, 8)];
@@ -365,7 +365,7 @@ pub fn slow_deployments_keep_their_properties_over_many_worlds() {
     holds(10_000);
 }
 
-/// Whoever opens the folder finds on its page what each file is about.
+/// The page of the folder describes each of its files.
 pub fn the_page_of_gpustack_lists_every_scenario() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/gpustack"));
     let page = std::fs::read_to_string(folder.join("README.md")).expect("the folder has a page");
@@ -379,11 +379,11 @@ pub fn the_page_of_gpustack_lists_every_scenario() {
         assert!(page.contains(&format!("({name})")), "{name} is not on the page");
         reproducing += usize::from(std::fs::read_to_string(path).expect("it is text").contains("\nreproduces:"));
     }
-    // Reported and likely faults, each under a release that has it.
+    // Reported and likely faults, each with a release that has it.
     assert!(reproducing >= 18, "{reproducing} files reproduce a fault");
 }
 
-/// Automatic placement where only these GPUs could be used, and a pick of them, are one path.
+/// Automatic placement with a single usable GPU, and a pick of that GPU, give the same result.
 pub fn a_pick_of_all_that_is_left_is_placed_as_automatically() {
     let loaded = load_profile(DEFAULT, Path::new("")).expect("it comes with dryrack");
     let mut picked = 0;

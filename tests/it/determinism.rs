@@ -31,7 +31,7 @@ fn scenarios(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(folder)
 }
 
-/// Where the scenarios' traces are found; those that are carried lie in the repository.
+/// Runs the program with the folder of traces; carried traces are in the repository.
 fn dryrack(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("DRYRACK_DATA");
@@ -41,15 +41,15 @@ fn dryrack(args: &[&str]) -> Command {
     command
 }
 
-/// What was run, and its digest.
+/// A run and its digest.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     file: String,
-    /// Of the reproduction, if it is one.
+    /// The profile of a reproduction.
     profile: Option<String>,
     /// The overrides that choose the cell of a matrix.
     set: Vec<String>,
-    /// Of several, the digest is of them all.
+    /// If there are several, the digest covers all of them.
     seeds: u64,
     digest: String,
 }
@@ -90,7 +90,7 @@ fn silent_replay(folder: &str) {
         let mut args = vec!["run", &file, "--out", &dir, "--format", "json"];
         args.extend(profile.iter().flat_map(|profile| ["--profile", profile.as_str()]));
         args.extend(set.iter().flat_map(|set| ["--set", set.as_str()]));
-        // A reproduction fails where it is meant to.
+        // A reproduction is expected to fail.
         let output = dryrack(&args).output().expect("it was built");
         let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         if seeds == 1 {
@@ -100,7 +100,8 @@ fn silent_replay(folder: &str) {
     }
 }
 
-/// With what is kept from one decision to the next, with nothing kept, and with each decision computed twice and compared.
+/// Compares the digests of runs that keep state between decisions, keep none, and compute each decision twice to
+/// compare them.
 fn whatever_is_kept(folder: &str) {
     let mut held = 0;
     for run in digests(folder, "2").into_iter().filter(|run| run.profile.is_none() && run.seeds == 1) {
@@ -118,7 +119,7 @@ fn whatever_is_kept(folder: &str) {
 
 const FLIPS: usize = 50;
 
-/// Any bit of any byte of any event: what comes of it is no log, no record, or another event, and the line is named.
+/// Whichever bit of an event is flipped, the result is no log, no record or another event, and the line is named.
 fn a_flipped_byte_is_found_in_any_event() {
     let dir = TempDir::new().expect("a folder of our own");
     let out = dir.path().display().to_string();
@@ -148,7 +149,7 @@ fn a_flipped_byte_is_found_in_any_event() {
     }
 }
 
-/// So no two records have the same bytes: a field that is left out where it says nothing would run into the next.
+/// Thus no two records have the same bytes: omitting an empty field would merge it with the next.
 fn what_is_digested_can_be_read_back_from_its_bytes() {
     fn reads_back<T: serde::Serialize + for<'d> serde::Deserialize<'d> + PartialEq + std::fmt::Debug>(what: &T) {
         let bytes = postcard::to_extend(what, Vec::new()).expect("it has a compact form");

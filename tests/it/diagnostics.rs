@@ -1,4 +1,4 @@
-//! Broken files, and exactly what is said about each.
+//! Broken files, and the exact diagnostics of each.
 //!
 //! Each `broken/NAME.yaml` is checked against `broken/NAME.stderr`. To write those again, run with `DRYRACK_BLESS=1`,
 //! and then read every line that changed: does the message say what to type next?
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken")
 }
 
-/// What is said about a file, with its path relative to the folder of broken files.
+/// The diagnostics of a file, with its path relative to the folder of broken files.
 fn rendered(path: &Path, options: &Options) -> String {
     let prefix = format!("{}/", folder().display());
     check(path, options).to_string().replace(&prefix, "")
@@ -34,7 +34,7 @@ pub fn broken_files() -> Vec<PathBuf> {
     files
 }
 
-/// One broken file says exactly what is expected of it.
+/// Checks that the diagnostics of one broken file are exactly the expected ones.
 pub fn a_broken_file_is_told_what_to_type_next(path: &Path) {
     let found = rendered(path, &Options::default());
     assert!(!found.is_empty(), "{} is not broken", path.display());
@@ -56,7 +56,7 @@ fn set(arguments: &[&str]) -> Options {
     Options { set: arguments.iter().map(|argument| argument.to_string()).collect(), ..Options::default() }
 }
 
-/// An override that is wrong is shown where it was typed.
+/// A wrong override is shown where it was typed.
 pub fn a_wrong_override_is_shown_on_the_command_line() {
     let arguments = [
         "nodes.alpha.state=not_redy",
@@ -89,7 +89,7 @@ pub fn a_wrong_override_is_shown_on_the_command_line() {
     compare(&folder().join("overrides.stderr"), &found);
 }
 
-/// An override changes any field, and the text that travels in the log says the same as the file with it.
+/// An override changes any field, and the text in the log is the file with that change.
 pub fn an_override_changes_the_file_as_if_it_had_been_written_there() {
     let options = set(&["nodes.alpha.state=not_ready", "jobs.0.at=10s", "jobs.chat.labels.zone=west", "until=5m"]);
     let loaded = load_text("sound.yaml", SOUND, Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"));
@@ -103,7 +103,7 @@ pub fn an_override_changes_the_file_as_if_it_had_been_written_there() {
     assert_eq!(format!("{:?}", loaded.rehearsal.arrivals), format!("{:?}", again.rehearsal.arrivals));
 }
 
-/// Files that are not text, too large, too deep or missing each end in one clear error.
+/// Files that are not text, too large, too deep or missing each cause one clear error.
 pub fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
     let scratch = tempfile::tempdir().unwrap();
     let large = std::fs::File::create(scratch.path().join("large.yaml")).unwrap();
@@ -141,7 +141,7 @@ expect:
   - {name: runs, job: chat, is: running}
 ";
 
-/// An override of what a file is composed of names a parameter or an axis that is there, or is told so.
+/// An override of a composed file must name an existing parameter or axis.
 pub fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
     let pinned = ["matrix.gpus=2", "matrix.profile=spread"];
     let rows: [&[&str]; 9] = [
@@ -167,7 +167,7 @@ pub fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
     compare(&folder().join("overrides_of_composition.stderr"), &found);
 }
 
-/// A composed file is the file that would have been written without composing, and its log says so.
+/// A composed file equals the one that would have been written without composing, and its log contains that one.
 pub fn a_composed_file_is_the_same_as_one_written_out() {
     let options =
         set(&["matrix.gpus=2", "matrix.profile=spread", "params.machine=a100-80g-x8", "nodes.alpha.state=joining"]);

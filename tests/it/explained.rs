@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::cli::{empty, stdout};
 
-/// Both nodes have one GPU. `wide` needs both, so it waits until `a` ends after a minute, and `small` is done by then: it
-/// starts on the other node at once, or when backfilling next looks.
+/// Both nodes have one GPU. `wide` needs both, so it waits until `a` ends after a minute. `small` ends before that, so
+/// it starts on the other node at once, or when backfilling runs next.
 fn backfilled(profile: &str) -> String {
     format!(
         "scenario: One that passes the head of the queue\n\

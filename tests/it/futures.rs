@@ -1,4 +1,4 @@
-//! What would have been: a run that leaves another at a time, and two alternatives job by job.
+//! What-if runs: a branch that leaves another run at a given time, and two alternatives compared job by job.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
     assert_eq!(changed.len(), 2);
     assert_eq!((&said["queue_wait"]["less"], &said["queue_wait"]["same"]), (&2.into(), &0.into()), "{said:#}");
 
-    // The branch is a log like any other, names what it left, and is that up to the moment.
+    // The branch is a log like any other, names its base, and equals it up to the branching time.
     for log in ["out/base.jsonl", "out/branch.jsonl"] {
         assert_eq!(stdout(dir.path(), &["replay", log], 0), "");
     }
@@ -84,12 +84,13 @@ pub fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
     assert!(before(&base).len() > 5);
     assert_eq!(before(&base), before(&branch));
     assert!(records_of(&branch).iter().any(|line| at_of(line) == half_past && line.contains("node_declared")));
-    // Run by itself, the base is the scenario.
+    // Run on its own, the base is the scenario.
     let own = json(dir.path(), &["run", "base.yaml"]);
     assert_eq!(own["digest"], parent);
 }
 
-/// On paper: with the queue skipped from 30m on, `small` is placed at that moment, 28m after it came; `wide` as before.
+/// On paper: with the queue skipped from 30m on, `small` is placed at that moment, 28m after its arrival; `wide` is
+/// unchanged.
 pub fn another_profile_judges_anew_who_waits() {
     let dir = folder(SCENARIO);
     let args = ["what-if", "base.yaml", "--at", "30m", "--profile", "fifo-skipping", "--out", "out"];
@@ -102,8 +103,8 @@ pub fn another_profile_judges_anew_who_waits() {
     assert!(log.contains("profile              changes        to fifo-skipping"), "{log}");
 }
 
-/// On paper: of two nodes the one that leaves at 10m still has `long`, which ends at 1h; then it goes. `other` waits for
-/// the node that stays, which is free at 2h.
+/// On paper: the one of two nodes that leaves at 10m still runs `long`, which ends at 1h, and then it goes. `other`
+/// waits for the remaining node, which is free at 2h.
 pub fn a_node_that_leaves_ends_what_it_has_begun() {
     let dir = folder(
         "scenario: Two nodes, of which one is taken away\nprofile: first-fit\nparams: {workers: 2}\nuntil: 4h\n\
@@ -115,7 +116,7 @@ pub fn a_node_that_leaves_ends_what_it_has_begun() {
     let said = json(dir.path(), &args);
     let changed = said["changed_most"].as_array().expect("a list");
     assert_eq!(changed.len(), 1, "{said:#}");
-    // 1h01m less 20m as it is, 2h less 20m in the branch.
+    // 1h01m less 20m in the base, 2h less 20m in the branch.
     let waits = |side: &str| changed[0][side]["wait_seconds"].as_f64().expect("a number");
     assert_eq!(changed[0]["job"], "other");
     assert!((waits("base") - 41.0 * 60.0).abs() < 1e-9 && (waits("branch") - 100.0 * 60.0).abs() < 1e-9, "{said:#}");
@@ -147,8 +148,8 @@ pub fn what_cannot_be_otherwise_is_told_so() {
     }
 }
 
-/// Random worlds go on under another profile, with a node more or less: every invariant holds after every step, the branch
-/// is its base up to the moment, and its log replays.
+/// Random worlds continue under another profile, with one node more or fewer: every invariant holds after every step,
+/// the branch equals its base up to the branching time, and its log replays.
 pub fn random_worlds_branch_and_replay() {
     branch_worlds(20);
 }
@@ -181,12 +182,12 @@ fn branch_worlds(worlds: u64) {
         if draws.chance(300) && other.nodes.len() > 1 && !is_instance {
             let node = other.nodes.len() - 2;
             let name = other.nodes[node].spec.name.clone();
-            // What is said of the node leaves with it.
+            // The faults of the node are removed with it.
             let faults = other.faults.iter().filter(|(_, fault)| base.nodes[of(fault)].spec.name != name).copied();
             other.faults = faults.collect();
             other.nodes.remove(node);
             left += 1;
-            // Places in the list have moved.
+            // The indices in the list have changed.
             if node < base.nodes.len() - 1 {
                 other.faults.clear();
             }
@@ -221,7 +222,7 @@ fn check(seed: u64, base: &Rehearsal, other: &Rehearsal, at: SimTime) {
     let (plain, _) = of_run(&branched, Grouping::EachNode, Caching::Off);
     assert_eq!(digest, plain, "seed {seed}");
     let before = |records: &[Record]| records.iter().filter(|record| record.at < at).cloned().collect::<Vec<_>>();
-    // One of the two may have been stopped before.
+    // One of the two may end before that.
     let end = [base, other].iter().filter_map(|rehearsal| rehearsal.until).min().unwrap_or(SimTime::MAX);
     if end >= at {
         assert_eq!(before(&own), before(&records), "seed {seed}");
@@ -258,7 +259,7 @@ fn paired() -> TempDir {
     dir
 }
 
-/// The mean and its interval, from the table of all jobs that the command leaves: t(7) = 2.365 (NIST).
+/// The mean and its interval, from the table of all jobs that the command writes: t(7) = 2.365 (NIST).
 pub fn two_alternatives_are_paired_by_seed_and_job() {
     let dir = paired();
     let (one, other) = ("workers=4, profile=fifo", "profile=fifo-skipping,workers=4");
@@ -286,13 +287,13 @@ pub fn two_alternatives_are_paired_by_seed_and_job() {
     let counted = ["longer", "less", "same"].map(|name| found[name].as_u64().expect("a count"));
     assert_eq!(counted, counts);
     assert!(counts[1] > 0, "passing helps somebody: {counts:?}");
-    // Each of the jobs that changed most says why it had to wait.
+    // Each of the jobs that changed most states why it had to wait.
     let changed = said["changed_most"].as_array().expect("a list");
     assert_eq!(changed.len(), 5);
     for job in changed {
         assert!(job["because"][0].as_str().is_some_and(|line| line.contains("why not")), "{job:#}");
     }
-    // The other way round it is the same, with the other sign.
+    // In reverse order the result is the same with the opposite sign.
     let turned = json(dir.path(), &["plan", "pair", "plan.yaml", other, one]);
     let turned = turned["queue_wait"]["difference_seconds"]["mean"].as_f64().expect("a number");
     assert!((turned + mean).abs() < 1e-6);

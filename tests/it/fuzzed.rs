@@ -1,4 +1,4 @@
-//! No text makes the reader of scenarios panic, and every place that it names is in the text.
+//! No text makes the scenario reader panic, and every place that a diagnostic names is within the text.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const TEXTS: &[&str] = &[
     "scenario: ä\nnodes: [{name: é, machine: a100-80g-x2, labels: {x: ü}}]\njobs: [{name: ß, gpus: [é/0]}]\n",
 ];
 
-/// What is pushed into them.
+/// The pieces that are inserted into the files.
 const PIECES: &[&str] = &[
     "{",
     "}",
@@ -114,7 +114,7 @@ fn edited() -> impl Strategy<Value = String> {
     })
 }
 
-/// Any text at all, and files with a few edits.
+/// Tests random text, and files with a few edits.
 pub fn no_text_makes_the_reader_panic() {
     let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);

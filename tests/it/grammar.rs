@@ -1,4 +1,4 @@
-//! The reference of expectations is held to its word, and metrics to arithmetic on paper.
+//! The reference of expectations is correct, and metrics match arithmetic on paper.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn blocks() -> Vec<&'static str> {
     REFERENCE.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a block ends")).collect()
 }
 
-/// The second column of its tables of forms.
+/// The second column of the reference's tables of forms.
 fn examples() -> Vec<&'static str> {
     let rows = REFERENCE.lines().filter(|line| line.starts_with("| "));
     let example = |line: &'static str| line.split(" | ").nth(1)?.strip_prefix('`')?.strip_suffix('`');
@@ -54,7 +54,7 @@ pub fn every_example_of_the_reference_holds() {
     }
 }
 
-/// The pages beside the scenarios, by name.
+/// The pages about scenarios, by name.
 const PAGES: [(&str, &str); 6] = [
     ("DSTACK.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/DSTACK.md"))),
     ("LIVE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LIVE.md"))),
@@ -109,7 +109,7 @@ pub fn every_word_of_the_grammar_has_an_example() {
     }
 }
 
-/// The sentence, what is expected of the reference's history, whether it is so, and a part of what is said to have
+/// A sentence, an expectation about the reference's history, whether it holds, and a part of what is said to have
 /// happened.
 type Row = (&'static str, &'static str, bool, &'static str);
 
@@ -124,8 +124,8 @@ fn check(rows: &[Row]) {
     }
 }
 
-/// Waits are 0, 0, 9m and 4m; runs 10m, 10m, 5m and 1m; turnarounds 10m, 10m, 15m and 5m; so slowdowns are 1, 1, 3 and 5.
-/// Taken are 2 x 10 + 2 x 6 + 1 = 33 minutes of a GPU; ready were 20 + 1, 26 and 20 of the three.
+/// Waits are 0, 0, 9m and 4m; runs 10m, 10m, 5m and 1m; turnarounds 10m, 10m, 15m and 5m; so slowdowns are 1, 1, 3 and
+/// 5. GPUs are taken for 2 x 10 + 2 x 6 + 1 = 33 minutes; the three are ready for 20 + 1, 26 and 20 minutes.
 pub fn metrics_are_held_against_their_bounds() {
     check(&[
         ("the value is told", "p95(queue_wait) <= 8m59s", false, "p95(queue_wait) was 9m over 4 replicas"),

@@ -9,7 +9,7 @@ use crate::cli::{dryrack, empty};
 
 pub const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probe");
 
-/// A folder with a database as it was written.
+/// A folder with an unpacked database.
 pub fn unpacked(name: &str) -> (TempDir, PathBuf) {
     let dir = empty();
     let path = dir.path().join("server.db");
@@ -19,7 +19,7 @@ pub fn unpacked(name: &str) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Exit code 0, or what it said.
+/// Runs a command that must exit with `code`; returns stdout and stderr.
 fn run(dir: &Path, args: &[&str], code: i32) -> (String, String) {
     let output = dryrack(dir, args).output().expect("it is built");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -33,7 +33,7 @@ fn import(kind: &str, from: &Path, dir: &Path, more: &[&str]) -> (String, String
     run(dir, &[&["import", kind, &from, "--out", "out"][..], more].concat(), 0)
 }
 
-/// What stands in each: tests/upstream/gpustack/databases/write.py.
+/// tests/upstream/gpustack/databases/write.py defines the contents of the databases.
 pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
     for (version, jobs) in [("0.4.1", 7), ("0.6.0", 7), ("0.7.1", 7)] {
         let (dir, file) = unpacked(&format!("gpustack-{version}"));
@@ -48,13 +48,13 @@ pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
             "    gpus: [{type: a100-80g, memory: 80GiB, count: 4}]\n    reserved: {ram: 2GiB, gpu_memory: 1GiB}\n",
             "    labels: {arch: \"amd64\", zone: \"east\"}\n",
             "    state: not_ready\n",
-            // Three replicas, of which one came four hours later.
+            // Three replicas, one of which arrived four hours later.
             "  - {name: chat, at: 0s, replicas: 2, model: ",
             "parameters: [\"--gpu-memory-utilization=0.4\"]}\n",
             "changes:\n  - {at: 4h, job: chat, replicas: 3}\n",
             "placement: binpack",
             "selector: {zone: \"east\"}",
-            // What the server had counted for an instance.
+            // The claim that the server computed for an instance.
             "  - {name: on-the-mac, at: 1h40m, gpus: 1, gpu_memory: 12900000000B, ram: 1400000000B}\n",
             "  # Recorded: scheduled, on rack-a/3 (40GiB), gone-dark/0 (60GiB).\n  - {name: over-two, at: 2h, nodes: 2, ",
             "until: 10h\n",
@@ -62,15 +62,15 @@ pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
         for line in wanted {
             assert!(text.contains(line), "{version}: {line}\n{text}");
         }
-        // Since 0.6 it says how large the files are that it brought.
+        // Since 0.6 the server records the sizes of the files that it downloaded.
         let has_files = version != "0.4.1";
         assert_eq!(text.contains("{name: mine, weights: 25421645KiB}"), has_files, "{version}: {text}");
         assert!(!text.contains("somebody") && !text.contains("192.0.2") && !text.contains("api-key"), "{text}");
-        // A tenth of the rows of ten hours, one each hour.
+        // A tenth of the rows of ten hours: one for each hour.
         let usage = dryrack_trace::read_usage_csv(&dir.path().join("out/usage/all-gpus.csv")).expect("a recording");
         assert_eq!(usage.rows.len(), 10, "{version}");
         run(dir.path(), &["check", "out/scenario.yaml"], 0);
-        // Of 0.4.1 it is not known how large the model is whose two GPUs were picked: it is taken to fit neither.
+        // For 0.4.1 the size of the model whose two GPUs were picked is not known, so it is taken to fit neither.
         let fails = i32::from(!has_files);
         let (out, _) = run(dir.path(), &["run", "out/scenario.yaml"], fails);
         assert!(out.contains("7 = "), "{version}: {out}");
@@ -91,7 +91,7 @@ pub fn what_gpustack_answers_is_a_scenario_that_runs() {
     assert!(text.contains(picked) && text.contains("changes:\n  - {at: 4h, job: chat, replicas: 3}"), "{text}");
     run(dir.path(), &["check", "out/scenario.yaml"], 0);
     run(dir.path(), &["run", "out/scenario.yaml"], 0);
-    // A page of several: all must be there.
+    // If there are several pages, all must be present.
     let copy = dir.path().join("pages");
     fs::create_dir(&copy).expect("a folder of our own");
     for name in ["workers", "models", "model-instances"] {
@@ -113,7 +113,7 @@ pub fn what_gpustack_answers_is_a_scenario_that_runs() {
     assert!(!dir.path().join("more").exists());
 }
 
-/// Every name, label, address and path that somebody gave.
+/// All names, labels, addresses and paths that users gave.
 const GIVEN: [&str; 27] = [
     "rack-a",
     "desk",

@@ -1,5 +1,5 @@
-//! Imports of damaged server data: each ends with a scenario that `check` accepts, or with what is wrong in the
-//! source, by table, row and column (for the interface: file and item).
+//! Imports of damaged server data. Each either produces a scenario that `check` accepts, or reports the faults of the
+//! source by table, row and column (for the interface: by file and item).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub fn slow_what_is_imported_of_1000_damaged_records_is_accepted_or_its_fault_is
     damaged(1_000);
 }
 
-/// That many of each door and each way to damage.
+/// Tests `cases` cases of each importer and each kind of damage.
 fn damaged(cases: u64) {
     let doors =
         [("dstack-0.22.5", Door::Dstack), ("gpustack-0.7.1", Door::Gpustack), ("gpustack-0.4.1", Door::Gpustack)];
@@ -61,7 +61,7 @@ fn damaged(cases: u64) {
         let what = format!("{} {case}: {what}", path.display());
         accepted += u64::from(ends_well(Door::Pages, dir.path(), &folder, &what, true));
     }
-    // Else nothing was held against `check`.
+    // Otherwise `check` was hardly tested.
     assert!(accepted > cases, "{accepted} were accepted");
 }
 
@@ -72,7 +72,7 @@ enum Door {
     Pages = 3,
 }
 
-/// Whether it was accepted. What is wrong with a value is named by where it stands.
+/// Returns whether it was accepted. A fault of a value must name its place.
 fn ends_well(door: Door, dir: &Path, source: &Path, what: &str, names_place: bool) -> bool {
     let names = if what.len().is_multiple_of(2) { Names::Kept } else { Names::Numbered };
     let imported = match door {
@@ -148,7 +148,7 @@ const TABLES: [&str; 9] = [
     "job_metrics_points",
 ];
 
-/// What nobody expects in a database.
+/// Draws a cell that nobody expects in a database.
 fn odd_cell(draw: &mut Draw) -> Cell {
     let texts = [
         "",
@@ -179,7 +179,7 @@ fn odd_cell(draw: &mut Draw) -> Cell {
     }
 }
 
-/// Changes cells, columns and rows as any client of SQLite may; says what.
+/// Changes cells, columns and rows as any client of SQLite may; returns a description.
 fn alter(file: &Path, draw: &mut Draw) -> String {
     let database = Connection::open(file).expect("a file of our own");
     let mut said = String::new();
@@ -201,7 +201,7 @@ fn alter(file: &Path, draw: &mut Draw) -> String {
             4..7 if leaf_of_json(&database, table, &column, &at, draw).is_some() => String::new(),
             _ => {
                 let cell = odd_cell(draw);
-                // What a key refuses is left as it is.
+                // A value that a key rejects is not written.
                 let done =
                     database.execute(&format!("UPDATE {table} SET \"{column}\" = ?1 WHERE {at}"), [cell.clone()]);
                 said.push_str(&format!("{table}.{column} row {row} = {:.60?} {done:?}; ", cell));
@@ -220,7 +220,7 @@ fn columns(database: &Connection, table: &str) -> Vec<String> {
     names.map(|name| name.expect("text")).collect()
 }
 
-/// Changes something within the JSON that a cell holds, if it holds any.
+/// Changes something within the JSON of a cell, if it has any.
 fn leaf_of_json(database: &Connection, table: &str, column: &str, at: &str, draw: &mut Draw) -> Option<()> {
     let asked = format!("SELECT \"{column}\" FROM {table} WHERE {at}");
     let text: String = database
@@ -236,7 +236,7 @@ fn leaf_of_json(database: &Connection, table: &str, column: &str, at: &str, draw
     Some(())
 }
 
-/// Puts something odd in the place of something; says where.
+/// Replaces something with an odd value; returns where.
 fn alter_leaf(value: &mut Value, draw: &mut Draw) -> String {
     let odd = [
         Value::Null,
@@ -275,7 +275,7 @@ fn alter_leaf(value: &mut Value, draw: &mut Draw) -> String {
     }
 }
 
-/// Turns bits, or cuts the end off.
+/// Flips bits, and sometimes cuts off the end.
 fn flip(file: &Path, draw: &mut Draw) -> String {
     let mut bytes = fs::read(file).expect("it is there");
     let mut said = String::new();
@@ -291,7 +291,8 @@ fn flip(file: &Path, draw: &mut Draw) -> String {
     format!("bytes {said}")
 }
 
-/// The bytes of a column's name are no text: SQLite takes them, and a reader that does not is no fault of the reader's.
+/// A column's name may be bytes that are not text, which SQLite accepts. The importer reports this as a fault of the
+/// file.
 pub fn a_column_whose_name_is_no_text_is_named() {
     for (name, kind, from, to) in [
         ("gpustack-0.7.1", "gpustack-db", &b"system_reserved"[..], &b"system_\xeeeserved"[..]),
@@ -314,7 +315,7 @@ pub fn a_column_whose_name_is_no_text_is_named() {
     }
 }
 
-/// What a scenario cannot hold is told by the row and the column that it was made of.
+/// A value that a scenario cannot hold is reported with its row and column.
 pub fn a_value_that_no_scenario_can_hold_is_told_by_its_column() {
     let rows = [
         (

@@ -1,5 +1,5 @@
-//! A command that starts other programs does its work in a process of its own, under a keeper. Here the keeper is
-//! killed as that process is born, over and over, each time a little later.
+//! A command that starts other programs does its work in a separate process under a keeper. These tests kill the keeper
+//! around the time at which that process is created, again and again, each time a little later.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::cli::dryrack;
 
-/// How much later each kill comes than the one before; after so many of them it comes at once again.
+/// How much later each kill comes than the previous one. After `STEPS` kills the next one comes at once again.
 const STEP: Duration = Duration::from_micros(150);
 const STEPS: u32 = 40;
 
@@ -40,7 +40,7 @@ nodes: [{name: here, cpus: 2, ram: 1GiB, gpus: [{type: cpu-share, memory: 1GiB}]
 jobs: [{name: a, gpus: 1, duration: 1h, command: [sleep, \"3600\"]}]
 ";
 
-/// Kills that many keepers, and waits until what they have started is gone.
+/// Kills this many keepers, and waits until everything that they started is gone.
 fn leaves_nobody(work: Work, kills: u32) {
     let dir = TempDir::new().expect("a folder of our own");
     fs::write(dir.path().join("it.yaml"), SCENARIO).expect("a folder of our own");
@@ -60,11 +60,11 @@ fn leaves_nobody(work: Work, kills: u32) {
         }
         pause(Duration::from_millis(50));
     }
-    // Else nothing was tried.
+    // Otherwise too few kills came after the child was created.
     assert!(born * 2 > kills, "{born} of {kills} had a child when they were killed");
 }
 
-/// Whether the keeper had a child when it was killed.
+/// Returns whether the keeper had a child when it was killed.
 fn kill_at_birth(dir: &Path, work: Work, tag: &str, later: Duration) -> bool {
     let out = format!("{tag}.out");
     let args: &[&str] = match work {
@@ -89,7 +89,7 @@ fn kill_at_birth(dir: &Path, work: Work, tag: &str, later: Duration) -> bool {
     was_there
 }
 
-/// Living processes with this in an argument, however they are named.
+/// Living processes with `tag` in an argument, whatever their names.
 fn with_argument(tag: &str) -> Vec<(Pid, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("Linux").flatten() {

@@ -1,4 +1,4 @@
-//! dryrack as a library: the programs in `examples` run, and the public names are those of a list.
+//! dryrack as a library: the programs in `examples` run, and the public names match a list.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub fn the_examples_run() {
     control_plane::main();
 }
 
-/// Names that a program which uses the library can write, each with its module: those of `src/lib.rs`, one to a line.
+/// The public names of the library with their modules, one per line of `src/lib.rs`.
 fn public_names(lib: &str) -> Vec<String> {
     let mut names = Vec::new();
     let (mut module, mut statement) = (String::new(), String::new());

@@ -12,7 +12,7 @@ use dryrack_trace::{
 
 use crate::cli::dryrack;
 
-/// A test on the folder of data; `Err` says what is wrong.
+/// A test on the folder of data; `Err` describes the fault.
 type Test = fn(&Path) -> Result<(), String>;
 
 pub const ALL: [(&str, Test); 5] = [
@@ -23,7 +23,8 @@ pub const ALL: [(&str, Test); 5] = [
     ("lists_of_a_model_are_like_those_of_its_program", lists_of_a_model_are_like_those_of_its_program),
 ];
 
-/// File, format as its first line shows, rows by its source (and by `wc`), and rows that are kept.
+/// File, format according to its first line, number of rows according to its source (and `wc`), and number of rows that
+/// are kept.
 const LISTS: [(&str, Format, u64, u64); 10] = [
     ("traces/swf-lublin/lublin_256.swf", Format::Swf, 10_000, 10_000),
     ("traces/swf-accasim/workload.swf", Format::Swf, 25, 25),
@@ -33,7 +34,7 @@ const LISTS: [(&str, Format, u64, u64); 10] = [
     ("traces/philly-pollux/philly.csv.gz", Format::Philly, 82_247, 82_247),
     ("groundtruth/helios-philly/cluster_log.csv.gz", Format::Helios, 82_229, 82_229),
     ("traces/tiresias-60job/60_job.csv", Format::Tiresias, 60, 60),
-    // 16,591 of 23,871 instances have a creation, and 12,390 of these a deletion.
+    // 16,591 of the 23,871 instances have a creation time, and 12,390 of these also have a deletion time.
     ("traces/alibaba-dlrm-v2025/disaggregated_DLRM_trace.csv.gz", Format::Dlrm, 23_871, 12_390),
     ("traces/alibaba-genai-v2026/pod_gpu_duty_cycle_anon.tar.gz", Format::Genai, 143, 143),
 ];
@@ -72,8 +73,8 @@ fn lists_are_the_same_after_they_were_converted(data: &Path) -> Result<(), Strin
     Ok(())
 }
 
-/// Archive, ending of the lists in it, format, lists, rows and rows that are kept, by a plain count of their lines; of
-/// Gavel's, those of a type and a number of GPUs that the repository's table has for V100s.
+/// Archive, suffix of its lists, format; numbers of lists, rows and rows that are kept, by a plain count of their
+/// lines. For Gavel, rows are kept whose type and number of GPUs are in the repository's table for V100s.
 const ARCHIVES: [(&str, &str, Format, [u64; 3]); 3] = [
     ("traces/gavel-traces/gavel-traces.tar.gz", ".trace", Format::Gavel, [83, 76_607, 69_063]),
     ("traces/pollux-workloads/pollux-workloads.tar.gz", ".csv", Format::Pollux, [40, 7_680, 7_680]),
@@ -83,7 +84,7 @@ const ARCHIVES: [(&str, &str, Format, [u64; 3]); 3] = [
 fn lists_in_archives_are_read_whole(data: &Path) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|fault| fault.to_string())?;
     for (file, ending, format, expected) in ARCHIVES {
-        // The table of Gavel's throughputs, which is to lie beside its lists, is the last of its archive.
+        // Gavel's table of throughputs, which must be beside its lists, is the last file of its archive.
         let bytes = open_file(&data.join(file)).map_err(|fault| fault.to_string())?;
         for entry in tar::Archive::new(bytes).entries().map_err(|fault| fault.to_string())? {
             let mut entry = entry.map_err(|fault| fault.to_string())?;
@@ -118,7 +119,7 @@ fn lists_in_archives_are_read_whole(data: &Path) -> Result<(), String> {
 }
 
 /// The published program finds a place for every shape of openb's tasks in an empty cluster of 6,212 GPUs. By a plain
-/// count of Philly's two files: 352 nodes of 8 GPUs, and no virtual cluster's largest job asks for more than it has.
+/// count of Philly's two files, there are 352 nodes of 8 GPUs, and no job asks for more than its virtual cluster has.
 fn lists_are_held_against_their_clusters(data: &Path) -> Result<(), String> {
     let text = |fault: TraceError| fault.to_string();
     let held = |format, list: &str, nodes: &str| -> Result<(u64, Vec<(Impossible, u64)>), String> {
@@ -161,7 +162,7 @@ pub fn a_log_is_the_same_after_it_was_converted_twice() {
     let read = |path: &Path| tasks(path).unwrap_or_else(|fault| panic!("{fault}")).1;
     let (first, last) = (read(Path::new(GAIA)), read(&folder.path().join("gaia.swf")));
     assert_eq!(first.len(), 51_959);
-    // Jobs are numbered anew in that format, and what ran on no recorded memory has none.
+    // That format numbers jobs anew, and does not preserve the memory of every task, so neither is compared.
     for (number, (a, b)) in first.iter().zip(&last).enumerate() {
         assert_eq!(b.name, (number + 1).to_string());
         let same = TraceTask { name: a.name.clone(), line: a.line, ram: a.ram, ram_used: a.ram_used, ..b.clone() };
@@ -169,7 +170,7 @@ pub fn a_log_is_the_same_after_it_was_converted_twice() {
     }
 }
 
-/// The greatest difference of the parts that lie at or below a value (Kolmogorov and Smirnov).
+/// The greatest difference between the two empirical distribution functions (Kolmogorov and Smirnov).
 fn distance(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
     a.sort_unstable();
     b.sort_unstable();
@@ -177,8 +178,8 @@ fn distance(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
     a.iter().chain(&b).map(|value| (below(&a, *value) - below(&b, *value)).abs()).fold(0.0, f64::max)
 }
 
-/// The list of RLScheduler's authors is of the program of Lublin and Feitelson, with one kind of jobs and 256 processors. Two
-/// samples of one distribution are further apart than this once in a thousand times.
+/// The list of RLScheduler's authors comes from the program of Lublin and Feitelson, with one kind of jobs and 256
+/// processors. Two samples of the same distribution differ by more than this once in a thousand times.
 fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), String> {
     let (_, theirs) = tasks(&data.join("traces/swf-lublin/lublin_256.swf")).map_err(|fault| fault.to_string())?;
     let model: Vec<TraceTask> = lublin(Kinds::One, 256, 10_000, 1).collect();
@@ -196,7 +197,8 @@ fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), Str
         |tasks: &[TraceTask]| tasks.iter().map(|task| task.submit.as_nanos() / 3_600_000_000_000 % 24).collect();
     type Of<'f> = &'f dyn Fn(&[TraceTask]) -> Vec<u64>;
     let measures: [(&str, Of, f64); 4] =
-        // Submissions come in bursts, so their hours say as little as a tenth of as many would.
+        // Submissions come in bursts, so their hours carry only as much information as a tenth of as many independent
+        // ones.
         [("widths", &widths, 1.0), ("lengths", &lengths, 1.0), ("gaps", &gaps, 1.0), ("hours", &hours, 0.1)];
     for (name, of, worth) in measures {
         for (whose, tasks) in [("the model", &model), ("resampled", &resampled)] {
@@ -211,8 +213,8 @@ fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// The parameters that the program of Lublin and Feitelson has for jobs of one kind, found again in a list it drew: 10,000
-/// jobs for 256 processors. What is allowed is about four standard errors of so many.
+/// The parameters of the program of Lublin and Feitelson for jobs of one kind are recovered from a list that it drew:
+/// 10,000 jobs for 256 processors. The tolerance is about four standard errors of that many jobs.
 fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<(), String> {
     let (_, theirs) = tasks(&data.join("traces/swf-lublin/lublin_256.swf")).map_err(|fault| fault.to_string())?;
     let fitted = dryrack_trace::fit(&theirs, None, 1).map_err(|fault| fault.to_string())?;
@@ -222,7 +224,7 @@ fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<()
         ("serial", kind.serial, 0.244, 0.018),
         ("powers of two", kind.powers, 0.576, 0.02),
         ("narrow", kind.narrow, 0.86, 0.04),
-        // Powers of two say little of where an interval ends.
+        // Because most widths are powers of two, they say little about the ends of intervals.
         ("narrowest", low, 0.8, 0.15),
         ("where intervals meet", middle, 8.0 - 2.5, 0.35),
         ("widest", high, 8.0, 0.0),
@@ -289,8 +291,7 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     dryrack(folder.path(), &["trace", "scale", "jobs.swf", "--load", "0%"]).assert().code(2);
 }
 
-/// 14 processors for 50 s are 700 of the 7 * 40 processor seconds between the submissions; job 3 wants more than 7.
-/// What somebody who has a list of jobs writes by hand.
+/// A list that a user writes by hand.
 pub fn a_list_of_ones_own_needs_three_columns() {
     let folder = tempfile::tempdir().unwrap();
     let info = |text: &str| {
@@ -310,6 +311,7 @@ pub fn a_list_of_ones_own_needs_three_columns() {
     );
 }
 
+/// 14 processors for 50 s are 700 of the 7 * 40 processor seconds between the submissions; job 3 asks for more than 7.
 pub fn a_check_fails_where_a_job_could_never_run() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();

@@ -10,7 +10,7 @@ use dryrack_metrics::RunAccount;
 use dryrack_scenario::{Options, load_text};
 use dryrack_trace::{Roots, open_file};
 
-/// A test on the folder of data; `Err` says what is wrong.
+/// A test on the folder of data; `Err` describes the fault.
 type Test = fn(&Path) -> Result<(), String>;
 
 pub const FAST: [(&str, Test); 8] = [
@@ -36,7 +36,7 @@ pub fn rows(path: &Path) -> Result<Vec<BTreeMap<String, String>>, String> {
     reader.deserialize().map(|row| row.map_err(|fault| format!("{}: {fault}", path.display()))).collect()
 }
 
-/// The books of a run of this scenario.
+/// The account of a run of this scenario.
 pub fn run_metrics(data: &Path, text: &str) -> Result<RunAccount, String> {
     let roots = Roots { data: Some(data.to_path_buf()), ..Roots::default() };
     let options = Options { roots, ..Options::default() };
@@ -68,7 +68,7 @@ fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
     for (row, job) in recorded.iter().zip(accounts.jobs.values()) {
         let placement = job.replicas[0].placement.as_ref();
         let node = placement.map_or("-", |placement| accounts.names.node(placement.claims()[0].node));
-        // A recorded node carries its rank: 0000-openb-node-0260.
+        // The name of a recorded node includes its rank: 0000-openb-node-0260.
         let wanted = row["node"].split_once('-').map_or("", |(_, name)| name);
         if *row["pod"] != *job.spec.name || node != if row["node"] == "-" { "-" } else { wanted } {
             return Err(format!(
@@ -81,8 +81,8 @@ fn fgd_places_each_pod_where_it_was_placed(data: &Path) -> Result<(), String> {
     if refused == 2_532 { Ok(()) } else { Err(format!("{refused} found no place, not 2,532")) }
 }
 
-/// The policies that leave nothing to chance: every published value is met where its order and ranks are known. Of the other
-/// the mean is.
+/// The deterministic policies: every published value is matched if its order and ranks are known. For the random
+/// policy, the mean is matched.
 const EXACT: [(&str, &str); 5] = [
     ("FGD", "fgd"),
     ("BestFit", "best-fit-openb"),
@@ -145,8 +145,8 @@ fn helios(profile: &str) -> String {
     )
 }
 
-/// Virtual cluster, GPUs, submission, duration, start and end in seconds, and the GPUs taken of each node by its place
-/// in the cluster. A job has no name there, so they are compared as multisets.
+/// Virtual cluster, GPUs, submission, duration, start and end in seconds, and the GPUs taken on each node by its index
+/// in the cluster. Jobs have no names there, so rows are compared as multisets.
 type Row = (String, u32, u64, u64, u64, u64, Vec<(usize, usize)>);
 
 fn seconds(text: &str) -> Result<u64, String> {
@@ -154,7 +154,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     whole.parse().map_err(|_| format!("{text} is no whole number of seconds"))
 }
 
-/// `[{0: 4}, {12: 8}]`
+/// Parses `[{0: 4}, {12: 8}]`.
 fn node_list(text: &str) -> Result<Vec<(usize, usize)>, String> {
     let inner = text.trim_matches(['[', ']']);
     let part = |part: &str| {
@@ -167,7 +167,7 @@ fn node_list(text: &str) -> Result<Vec<(usize, usize)>, String> {
     Ok(nodes)
 }
 
-/// What became of each job, sorted.
+/// The result of each job, sorted.
 fn helios_rows(accounts: &RunAccount) -> Vec<Row> {
     let row = |job: &dryrack_metrics::JobAccount| {
         let replica = &job.replicas[0];
@@ -210,8 +210,8 @@ fn helios_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Strin
     }
 }
 
-/// The rule held against a plain simulation of it, second by second where something happens, with nothing of dryrack's
-/// own: the times themselves are not recorded.
+/// Compares the rule with a plain simulation that shares nothing with dryrack and steps from one second with an event
+/// to the next: the times themselves are not recorded.
 fn helios_shortest_job_first_is_a_strict_line(data: &Path) -> Result<(), String> {
     let found = helios_rows(&run_metrics(data, &helios("helios-sjf"))?);
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
@@ -240,7 +240,7 @@ fn helios_shortest_job_first_is_a_strict_line(data: &Path) -> Result<(), String>
     }
 }
 
-/// Start and nodes of each job, in the order given.
+/// The start and the nodes of each job, in the order given.
 fn shortest_first(jobs: &[(u64, u64, u32)], nodes: usize) -> Vec<(u64, Vec<(usize, usize)>)> {
     let mut free = vec![8usize; nodes];
     let mut done: Vec<(u64, Vec<(usize, usize)>)> = vec![(u64::MAX, Vec::new()); jobs.len()];
@@ -290,7 +290,7 @@ fn place_consolidated(free: &[usize], gpus: usize) -> Option<Vec<(usize, usize)>
     (left == 0).then_some(taken)
 }
 
-/// Each in its table of profiles, beside where its values come from; and each file that is named there is there.
+/// Each profile is in the table of profiles with the source of its values, and each file that the table names exists.
 fn says_where_values_come_from(_: &Path) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let text = std::fs::read_to_string(folder.join("LITERATURE.md")).map_err(|fault| fault.to_string())?;
@@ -341,7 +341,7 @@ fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// The policies by the names in its files. The scores of WFP3 and UNICEF there are of a negative waiting time.
+/// The policies by the names in its files. Its scores of WFP3 and UNICEF use a negative waiting time.
 const RLSCHEDULER: [&str; 5] = ["fcfs", "sjf", "wfp", "uni", "f1"];
 
 fn rlscheduler(policy: &str, backfill: bool, start: u32) -> String {
@@ -379,8 +379,8 @@ fn rlscheduler_starts_each_job_when_its_program_does(data: &Path) -> Result<(), 
     if apart.is_empty() { Ok(()) } else { Err(apart) }
 }
 
-/// Mean bounded slowdown and utilization of each of the ten sequences. Sums are taken in another order there, so the last
-/// bits of a double are left open, and no printed digit.
+/// Mean bounded slowdown and utilization of each of the ten sequences. The program adds numbers in another order, so
+/// the last bits of a double may differ, but no printed digit.
 fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
     let mut apart = String::new();
     for backfill in [false, true] {
@@ -396,7 +396,7 @@ fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
                 let start = recorded[0]["starts"][sequence].as_u64().ok_or("no start")? as u32;
                 let metrics = dryrack_metrics::Metrics::of(&run_metrics(data, &rlscheduler(policy, backfill, start))?);
                 for ((kind, metric), recorded) in kinds.iter().zip(&recorded) {
-                    // Utilization is a reward there, and written with the other sign.
+                    // There, utilization is a reward with the opposite sign.
                     let wanted = recorded["per_iter"][policy][sequence].as_f64().ok_or("no value")?.abs();
                     let found = match metrics.get(metric) {
                         Some(dryrack_metrics::Value::Ratio(found)) => found,

@@ -1,5 +1,5 @@
-//! Real processes under the real control plane: what is decided, and that nothing is left of them. Nothing here is
-//! compared with the clock, however loaded the machine may be.
+//! Real processes under the real control plane: what is decided, and that no process is left. Nothing here is compared
+//! with the clock, so a loaded machine does not matter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::probes::kept_by;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/live");
 
-/// Two accelerators that share the first core, so that it runs anywhere.
+/// Two accelerators that share the first core, so that it runs on any machine.
 const HERE: &str = "\
 live:
   accelerators:
@@ -22,7 +22,8 @@ nodes:
   - {name: here, cpus: 2, ram: 1GiB, gpus: [{type: cpu-share, count: 2, memory: 1GiB}]}
 ";
 
-/// A folder with a scenario in it; `sleep SLEEP` lasts longer than any test, and its argument is nobody else's.
+/// A folder with a scenario in it. `sleep SLEEP` lasts longer than any test, and no other process has the same
+/// argument.
 struct Stage {
     dir: TempDir,
     sleep: String,
@@ -38,7 +39,7 @@ impl Stage {
         Stage { dir, sleep }
     }
 
-    /// Exit code, and what it says as JSON.
+    /// Runs the scenario; returns the exit code and the output as JSON.
     fn live(&self) -> (Option<i32>, Value) {
         let output = dryrack(self.dir.path(), &["live", "it.yaml", "--log", "log.jsonl", "--format", "json"]).output();
         let output = output.expect("it is built");
@@ -52,7 +53,7 @@ impl Stage {
         self.dir.path().join("log.jsonl")
     }
 
-    /// Processes with our argument.
+    /// Processes with this stage's argument.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir("/proc").expect("Linux").flatten();
         let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -61,7 +62,7 @@ impl Stage {
     }
 }
 
-/// Every event comes again of the recorded inputs, and what becomes of a job can be explained.
+/// Checks that replaying the recorded inputs produces every event again, and that a job can be explained.
 fn comes_again(log: &Path, job: &str) {
     let folder = log.parent().expect("in a folder");
     let log = log.display().to_string();
@@ -103,7 +104,7 @@ pub fn shares_that_promise_too_much_are_told_what_to_state() {
             "[{cores: [0], cpu: 1}, {cores: [0], cpu: 1}]",
             "up to 200% of the cores that they lie on, and 100% is stated",
         ),
-        // Both lie within two cores, and one of them on one of those: 1.5 of 2 is no more than there is.
+        // Both are within two cores, and one of them on one of these: a CPU share of 1.5 fits on 2 cores.
         ("[{cores: [0], cpu: 600m}, {cores: [0, 1], cpu: 900m}]", ""),
         ("[{cores: [0], cpu: 2}, {cores: [1]}]", "a CPU share of 2 cores on 1"),
         ("[{cores: [0]}]", "1 CPU shares for the 2 accelerators of `here`"),
@@ -122,7 +123,8 @@ pub fn shares_that_promise_too_much_are_told_what_to_state() {
 }
 
 pub fn every_process_of_a_run_ends_with_it() {
-    // Far enough apart that it is the same one who makes room. A child in a session of its own, one that lost its parent, one that does not listen; and a parent that fails.
+    // The ends are far enough apart that the same job makes room each time. One job leaves a child in another session
+    // and one without a parent; the parent of another fails; another ignores signals.
     let stage = Stage::new(
         1,
         "\
@@ -165,7 +167,7 @@ jobs:
     let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl", "--format", "json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it is built");
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a number");
-    // Until both run, with three sleeps between them.
+    // Waits until both run, with three sleeps in total.
     let deadline = dryrack_live::clock::Deadline::within(std::time::Duration::from_secs(60));
     while stage.left().iter().filter(|line| line.starts_with("sleep")).count() < 3 {
         assert!(!deadline.has_passed(), "they do not begin: {:?}", stage.left());
@@ -180,16 +182,16 @@ jobs:
     comes_again(&stage.log(), "one");
 }
 
-/// Whom somebody kills by force.
+/// The process that is killed by force.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Killed {
     Worker,
     Keeper,
-    /// Whichever of the two `pkill -9 dryrack`, and `pkill -9 -f` with its command line, would find.
+    /// Each of the two that `pkill -9 dryrack`, or `pkill -9 -f` with its command line, would find.
     ByName,
 }
 
-/// Of these processes those in whose name or command line a program of that name occurs.
+/// Those of the processes whose name or command line contains `name`.
 fn named(name: &str, pids: [rustix::process::Pid; 2]) -> Vec<rustix::process::Pid> {
     let says = |pid: rustix::process::Pid, file: &str| {
         let text = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).expect("it runs");
@@ -198,8 +200,8 @@ fn named(name: &str, pids: [rustix::process::Pid; 2]) -> Vec<rustix::process::Pi
     pids.into_iter().filter(|pid| says(*pid, "comm") || says(*pid, "cmdline")).collect()
 }
 
-/// Who does the work and who keeps it, killed by force: descendants in sessions of their own, with an empty environment and
-/// without parents go too. Where the keeper is killed, the log is whole besides.
+/// The worker and the keeper are killed by force. Descendants in sessions of their own, with an empty environment or
+/// without parents also end. If the keeper is killed, the log is nevertheless complete.
 pub fn whoever_is_killed_leaves_no_process() {
     for (number, killed) in [(5, Killed::Worker), (6, Killed::Keeper), (9, Killed::ByName)] {
         let is_keeper = killed != Killed::Worker;
@@ -246,7 +248,7 @@ jobs:
     }
 }
 
-/// What was foretold stands in the log before anything else, and a log in which it was changed is found out.
+/// The prediction is in the log before anything else, and a log whose prediction was changed is detected.
 pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
     let stage = Stage::new(3, "jobs: [{name: a, gpus: 1, duration: 300ms, command: [sleep, \"0.3\"]}]\n");
     assert_eq!(stage.live().0, Some(0));
@@ -268,12 +270,12 @@ pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
     let (code, said, _) = validated("other.jsonl");
     assert_eq!(code, Some(2));
     assert!(said.contains("was changed since it was recorded"), "{said}");
-    // An end so far from what was foretold is beyond any tolerance of milliseconds: nothing runs in no time.
+    // Nothing starts and runs without delay, so the times differ from the prediction by more than a nanosecond.
     let output = dryrack(stage.dir.path(), &["validate", "log.jsonl", "--tolerance", "1ns"]).output().expect("built");
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// With a footer as whoever changes a log would write it: BLAKE3 of all before it and of the end, as eight bytes.
+/// Adds the footer that a forger would write: BLAKE3 of everything before it and of the end as eight bytes.
 fn sealed(header: &str, rest: &str) -> String {
     let footer_at = rest.rfind("{\"footer\"").expect("it is whole");
     let mut footer: Value = serde_json::from_str(&rest[footer_at..]).expect("JSON");
@@ -286,16 +288,16 @@ fn sealed(header: &str, rest: &str) -> String {
     format!("{text}{footer}\n")
 }
 
-/// A header and the records of a log, each from a run or changed by hand, under a footer that fits: what does not follow from
-/// the source is found out. What follows from it may have been written afterwards, and only a digest that was kept elsewhere
-/// tells.
+/// A log of a header and records from different runs or changed by hand, with a matching footer, is rejected if they do
+/// not follow from the source. If they do, they may have been written afterwards, which only a digest that was kept
+/// elsewhere shows.
 pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show() {
     let job = |more: &str| format!("jobs: [{{name: a, gpus: 1, {more}, command: [sleep, \"0.3\"]}}]\n");
     let stages = ["duration: 300ms", "duration: 340ms", "duration: 300ms, priority: 7", "at: 5s, duration: 300ms"];
     let stages: Vec<Stage> = stages.into_iter().map(|more| Stage::new(7, &job(more))).collect();
     let logs: Vec<String> = (stages.iter())
         .map(|stage| {
-            // Of the last one the header is enough.
+            // Only the header of the last one is used.
             let mut command = dryrack(stage.dir.path(), &["live", "it.yaml", "--log", "log.jsonl"]);
             let said = command.output().expect("it is built");
             assert_eq!(said.status.code(), Some(0));
@@ -337,7 +339,7 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
         assert!(said.contains("NOT of the log's source") && said.contains(wanted), "{wanted}: {said}");
     }
 
-    // Lengths as they turned out, written into the source afterwards.
+    // The actual lengths, written into the source afterwards.
     let forged = sealed(parts[1].0, records);
     let (code, said) = validated(&forged, &[]);
     assert!(code == Some(0) && said.contains("no log can show"), "{said}");
@@ -347,13 +349,13 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
     assert!(code == Some(0) && said.contains("and as it was kept elsewhere"), "{said}");
     let (code, said) = validated(&forged, &["--foretold", "yesterday"]);
     assert!(code == Some(2) && said.contains("`yesterday` is no digest"), "{said}");
-    // And it is the digest of a plain rehearsal of the file.
+    // It is also the digest of a plain rehearsal of the file.
     let run = dryrack(stages[0].dir.path(), &["run", "it.yaml", "--format", "json"]).output().expect("it is built");
     let run: Value = serde_json::from_slice(&run.stdout).expect("JSON");
     assert_eq!(run["digest"].as_str(), Some(digest(header).as_str()));
 }
 
-/// The profile travels in the log: one whose file is elsewhere, or was changed since, is not asked again.
+/// The profile is part of the log, so a profile file that is missing or has changed does not matter.
 pub fn a_log_is_judged_under_the_profile_that_it_holds() {
     let stage = Stage::new(8, "jobs: [{name: a, gpus: 1, duration: 300ms, command: [sleep, \"0.3\"]}]\n");
     let folder = stage.dir.path();
@@ -375,7 +377,7 @@ pub fn a_log_is_judged_under_the_profile_that_it_holds() {
     assert_eq!(validated().0, Some(0));
 }
 
-/// Of one run, the medians are its own delays: a rehearsal with them says when it began and ended to the nanosecond.
+/// The medians over one run are its own delays, so a rehearsal with them predicts its start and end to the nanosecond.
 pub fn delays_that_are_fitted_on_a_recording_explain_it() {
     let stage = Stage::new(4, "jobs: [{name: a, gpus: 1, duration: 200ms, command: [sleep, \"0.2\"]}]\n");
     let (code, said) = stage.live();
@@ -384,17 +386,17 @@ pub fn delays_that_are_fitted_on_a_recording_explain_it() {
     let args = ["calibrate", "log.jsonl", "--held-out", "log.jsonl", "--format", "json"];
     let output = dryrack(stage.dir.path(), &args).output().expect("it is built");
     let fitted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // It was foretold to start where it was placed, at 0, and to run for as long as it sleeps.
+    // The prediction was that it starts where it is placed, at 0, and runs for as long as it sleeps.
     assert_eq!(fitted["prepare_ns"].as_u64(), Some(later("starts")), "{fitted:#}");
     assert_eq!(fitted["duration_more_ns"].as_u64(), Some(later("ends") - later("starts")), "{fitted:#}");
     assert_eq!(fitted["median_error_of_starts_ns"], serde_json::json!([later("starts"), 0]), "{fitted:#}");
     assert_eq!(fitted["median_error_of_ends_ns"], serde_json::json!([later("ends"), 0]), "{fitted:#}");
 }
 
-/// Every log replays, nothing is left, and what does not hang on the CPU that a process gets is decided as foretold. How
-/// close it came is measured by `.ci/live`.
+/// Every log replays, no process is left, and every decision that does not depend on the CPU that a process gets is as
+/// predicted. `.ci/live` measures how close the times are.
 pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
-    // On a machine that others load, a busy process may get so little that its policy ends it.
+    // On a machine with other load, a busy process may get so little CPU that its policy ends it.
     let at_the_mercy = [
         "busy-on-a-loaded-share",
         "gang-on-shared-cores",
@@ -422,6 +424,6 @@ pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
         let (equal, decisions) = equal(&said);
         assert!(equal == decisions || at_the_mercy.contains(&name.as_str()), "{name}: {said:#}");
     };
-    // One after the other: they are pinned to the same cores, and would be each other's load.
+    // One at a time: they are pinned to the same cores and would compete for them.
     files.iter().for_each(run);
 }

@@ -57,27 +57,27 @@ use libtest_mimic::{Arguments, Trial};
 /// What a trial needs in order to run.
 enum Needs {
     Nothing,
-    /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it is there.
+    /// Traces or recorded decisions: the folder that `DRYRACK_DATA` names, or `../shared` if it exists.
     Data,
-    /// Must be asked for, by a filter that names `slow`.
+    /// Time: runs only if a filter names `slow`.
     Time,
-    /// The data and minutes, in a set of its own that no other names.
+    /// The data and minutes of time: a set of its own, which runs only if a filter names it.
     Means,
-    /// A machine with little else to do, in a set of its own that no other names.
+    /// A machine with little other load: a set of its own, which runs only if a filter names it.
     RealTime,
-    /// Minutes, in a set of its own that no other names.
+    /// Minutes of time: a set of its own, which runs only if a filter names it.
     Coverage,
-    /// Both.
+    /// Slurm, and a machine with little other load.
     SlurmInRealTime,
-    /// And minutes, in a set of its own that no other names.
+    /// Slurm and minutes of time: a set of its own, which runs only if a filter names it.
     SlurmInMinutes,
     /// Slurm and munge, as Debian packages them, and root.
     Slurm,
-    /// The checker of XML that libxml2 comes with.
+    /// The XML checker of libxml2.
     Xmllint,
     /// A browser.
     Chromium,
-    /// To be asked for likewise, and leave to make file systems of one's own.
+    /// Like `Time`, and permission to create file systems.
     SmallDisks,
 }
 
@@ -496,7 +496,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::SmallDisks => is_wanted("slow") && probes::small_disks_are_here(),
         Needs::Chromium => browser::chromium_is_here(),
     };
-    // Where the data must be there, its absence is a failure, rather than a gap that nobody sees.
+    // If the data is required, its absence is a failure, so that the gap is not overlooked.
     let is_required =
         std::env::var_os("DRYRACK_REQUIRE_DATA").is_some_and(|value| value == "1") && matches!(needs, Needs::Data);
     let absent = !is_here && is_required;

@@ -1,4 +1,4 @@
-//! Mistakes on the command line, and what is said about them: what was expected, and what to type instead.
+//! Mistakes on the command line: each answer says what was expected and what to type instead.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use assert_cmd::assert::OutputAssertExt;
 use crate::cli::{dryrack, empty, scenario, stderr, stdout};
 use crate::small_world;
 
-/// Each row: what is typed, and the beginning of the answer.
+/// Checks rows of what is typed and the beginning of the answer.
 fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
     for (args, wanted) in rows {
         let said = stderr(dir, args, 2);
@@ -63,7 +63,7 @@ pub fn a_profile_or_a_part_is_not_taken_for_a_scenario() {
     assert!(stderr(dir.path(), &["check", "b.profile.yaml"], 2).contains("did you mean `grace`?"));
 }
 
-/// A path on the command line is one from where we stand, and not from beside the scenario; the command that repeats a
+/// A path on the command line is relative to the working directory, not to the scenario, so the command that repeats a
 /// failure can be pasted there.
 pub fn a_profile_file_is_found_where_it_was_typed() {
     let dir = empty();
@@ -141,21 +141,21 @@ pub fn a_plot_has_a_curve_for_each_name_and_is_an_svg() {
     assert!(!dir.path().join("a.png").exists() && !dir.path().join("a.svg").exists());
 }
 
-/// A second run that cannot write all of its files leaves those of the first as they were.
+/// If a second run cannot write all of its files, those of the first stay as they were.
 pub fn the_files_of_a_run_are_replaced_together() {
     let dir = scenario();
     stdout(dir.path(), &["run", "not_ready.yaml", "--out", "out"], 0);
     let files = ["events.jsonl", "jobs.csv", "metrics.json", "nodes.csv"];
     let read = || files.map(|file| std::fs::read(dir.path().join("out").join(file)).expect("written"));
     let before = read();
-    // Where the last of them would be written beside its place.
+    // Prevents the last file from being written: its temporary name is a folder.
     std::fs::create_dir(dir.path().join("out/.metrics.json.partial")).expect("a folder of our own");
     let said = stderr(dir.path(), &["run", "not_ready.yaml", "--until", "4m", "--out", "out"], 2);
     assert!(said.contains("error: out/metrics.json: cannot be written: "), "{said}");
     assert_eq!(read(), before);
 }
 
-/// `/dev/full` refuses each write as a full disk does. Help is data: who asked for it and did not get it is told.
+/// `/dev/full` rejects each write as a full disk does. Help is output too, so an error in writing it is reported.
 pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
     let dir = scenario();
     std::fs::write(dir.path().join("list.csv"), "job,submit_s,duration_s,gpus\na,0,60,1\n")
@@ -174,8 +174,8 @@ pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
     }
 }
 
-/// A release that has no profile is no slip of the pen: those beside it are named, and nothing is said of a profile that
-/// nobody asked for.
+/// A release without a profile is not a typo: the nearest releases that have one are named, and nothing is said about a
+/// profile that nobody asked for.
 pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in
@@ -191,7 +191,7 @@ pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
     }
 }
 
-/// Whatever is typed, and however long it is, no line of an answer is.
+/// No line of an answer is long, whatever is typed and however long it is.
 pub fn what_is_typed_at_length_is_answered_briefly() {
     let dir = scenario();
     let long = "x".repeat(20_000);
@@ -218,7 +218,7 @@ pub fn what_is_typed_at_length_is_answered_briefly() {
     }
 }
 
-/// As editors of old machines end them; the first line is a comment, and is not all there is.
+/// Old editors end lines with carriage returns. The first line is a comment, and the rest must be read too.
 pub fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
     let dir = empty();
     let text =
@@ -231,8 +231,8 @@ pub fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
     stdout(dir.path(), &["check", "old.yaml"], 0);
 }
 
-/// A pipe or a device that was renamed over would be gone, a link would lead nowhere, and of two that write one file at once
-/// neither would be whole.
+/// Renaming a file over a pipe or a device would remove it, and over a link would break the link. If two processes
+/// wrote one file at once, neither's output would be complete.
 pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
     let dir = empty();
     let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status().expect("every Unix has it");
@@ -262,7 +262,7 @@ pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
     assert!(!dir.path().join(".it.yaml.partial").exists());
 }
 
-/// The carried log is found from the scenario's own place, wherever one stands.
+/// The carried log is found from the scenario's own folder, whatever the working directory is.
 pub fn a_carried_trace_is_found_from_any_folder() {
     let dir = empty();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Jobs that can never run: they fail upper bounds on waiting, are named above all figures, with what is missing.
+//! Jobs that can never run: they fail upper bounds on waiting, and are named above all figures with what is missing.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn write(dir: &Path, jobs: &str, rest: &str) {
     std::fs::write(dir.join("s.yaml"), text).expect("a folder of our own");
 }
 
-/// What the expectation on waiting says, of a job that can never run.
+/// The reason that an expectation on waiting gives for a job that can never run.
 pub fn what_is_missing_is_named() {
     let rows = [
         ("{name: x, gpus: 3}", "no node has 3 GPUs, which one task asks for (at most 2)"),
@@ -41,7 +41,7 @@ pub fn what_is_missing_is_named() {
     }
 }
 
-/// Only upper bounds on waiting fail, of jobs that the expectation is about, and unless the file says otherwise.
+/// Such a job fails only upper bounds on waiting that include it, and only if the file does not say otherwise.
 pub fn only_what_bounds_waiting_fails() {
     let job = "{name: x, gpus: 3, queue: other}";
     let rows = [
@@ -68,7 +68,7 @@ pub fn only_what_bounds_waiting_fails() {
     }
 }
 
-/// A job that waits for a node that is not ready, or has been given up, is none.
+/// A job that waits for a node that is not ready, or that was given up, could run.
 pub fn what_waits_or_was_given_up_could_run() {
     let rows =
         ["{name: x, gpus: 2, at: 1m, cancel_at: 2m}", "{name: x, gpus: 1, gpu: h100-80g, count: 4, duration: 1d}"];
@@ -84,7 +84,7 @@ pub fn what_waits_or_was_given_up_could_run() {
     }
 }
 
-/// `late` waits for a node that stays away from its 11th minute on; the run ends after 10 hours.
+/// `late` waits for a node that is gone from the 11th minute on; the run ends after 10 hours.
 pub fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
     let waits = "at least 9h48m over 2 replicas: 1 of them still waited at the end";
     let rows = [
@@ -143,7 +143,7 @@ pub fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
 
 pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     let dir = empty();
-    // A job of the scenario's own, and what is expected of it, have nothing to do with the trace.
+    // Jobs and expectations of the scenario itself do not concern the trace.
     write(dir.path(), "{name: x, gpus: 2}", "expect: [{name: runs, job: x, is: running, by: 5m}]\n");
     let rows = "job,submit_s,duration_s,gpus,nodes,gpu_models\n1,0,60,1,1,a100-80g\n2,1,60,1,1,a100\n3,2,60,3,1,\n4,3,60,1,1,a100\n";
     std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
@@ -160,7 +160,7 @@ pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     assert!(said.contains("each job can run when they are empty"), "{said}");
 }
 
-/// Of profiles that decide by estimates, where no job has one: what they decide as is what the warning says.
+/// The warning says how a profile that decides by estimates decides when no job has one.
 pub fn without_estimates_a_profile_says_what_it_decides_as() {
     let dir = empty();
     let jobs = "\
@@ -186,7 +186,7 @@ pub fn without_estimates_a_profile_says_what_it_decides_as() {
     assert!(!run("easy").1.contains("no job has an estimate"), "one has");
 }
 
-/// An instance is a place long before anything runs in it.
+/// An instance counts as a place long before anything runs in it.
 pub fn where_instances_are_made_the_wait_for_a_start_is_told() {
     let dir = empty();
     let text = "\
@@ -204,7 +204,7 @@ expect: [p95(start_wait) <= 10m]
     assert!(started.contains("4m"), "{started}");
 }
 
-/// However many nodes could never serve, the wait ends on one that could.
+/// However many nodes can never serve the job, the wait is explained by a node that can.
 pub fn a_wait_is_blamed_on_what_is_short_where_it_can_end() {
     let dir = empty();
     let text = "\
@@ -223,7 +223,7 @@ expect: [jobs_completed == 2]
     assert!(said.contains("because    100% insufficient_cpu\n"), "{said}");
 }
 
-/// Five seeds of which none drew a failure in time say nothing of the sixth.
+/// If none of five seeds draws a failure in time, the sixth still may.
 pub fn what_draws_is_random_even_where_all_seeds_give_the_same_run() {
     let dir = empty();
     let text = "\

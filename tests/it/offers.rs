@@ -1,5 +1,5 @@
-//! Offers held against a search that knows no order, no classes and no shortcuts: a job is refused only where no choice of
-//! hosts and blocks would do, and what it is given is such a choice.
+//! Compares offers with a search without order, classes or shortcuts: a job is refused only if no choice of hosts and
+//! blocks suffices, and its placement is such a choice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy
 
 const WORLDS: u64 = 20_000;
 
-/// 20,000 fleets in the middle of something, one job each, under the profile that is meant to be right.
+/// 20,000 fleets in use, with one job each, under the profile that is meant to be correct.
 pub fn a_job_is_refused_only_where_nothing_would_do() {
     let profile = load_profile("dstack", Path::new("")).expect("it comes with dryrack");
     let (mut placed, mut refused) = (0, 0);
@@ -41,7 +41,7 @@ pub fn a_job_is_refused_only_where_nothing_would_do() {
     assert!(placed > WORLDS / 5 && refused > WORLDS / 5, "{placed} placed, {refused} refused");
 }
 
-/// The first candidate, the same over classes as over single nodes.
+/// The first candidate, which must be the same over classes as over single nodes.
 fn answer(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Option<Placement> {
     let decisions = [Grouping::Classes, Grouping::EachNode].map(|grouping| decide(options, demand, fleet, grouping, 1));
     assert_eq!(decisions[0], decisions[1]);
@@ -51,7 +51,7 @@ fn answer(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Option<
     }
 }
 
-/// What so many blocks of a host have, and whether that is within every range.
+/// Whether `blocks` blocks of a host are within every range of the demand.
 fn would_do(node: &Node, demand: &Demand, blocks: u64) -> bool {
     let wanted = demand.requirements.as_deref().expect("drawn with requirements");
     let Some(total) = node.shape.total_blocks().map(u64::from) else { return false };
@@ -76,7 +76,7 @@ fn is_possible(fleet: &Fleet, demand: &Demand) -> bool {
     if demand.tasks == 1 {
         return fleet.iter().any(|(_, node)| (1..=idle(node)).any(|blocks| would_do(node, demand, blocks)));
     }
-    // Whole hosts of one cluster and one region.
+    // All hosts must be whole, and in the same cluster and region.
     let whole = |node: &Node| {
         let total = u64::from(node.shape.total_blocks().unwrap_or(0));
         total > 0 && idle(node) == total && would_do(node, demand, total)
@@ -92,7 +92,7 @@ fn is_possible(fleet: &Fleet, demand: &Demand) -> bool {
     })
 }
 
-/// What is given is as it has to be: idle blocks, the fewest that will do, each node of the job on a host of its own.
+/// Checks a placement: it takes idle blocks, as few as suffice, and a host of its own for each node of the job.
 fn hold(fleet: &Fleet, demand: &Demand, placement: &Placement, seed: u64) {
     assert_eq!(placement.claims().len(), demand.tasks as usize, "seed {seed}");
     for claim in placement.claims() {

@@ -1,5 +1,5 @@
-//! Jobs that a real Slurm runs under a scenario: the decisions match Slurm's own records, the log replays, and
-//! nothing is left of what was submitted. Also what is said where no Slurm answers.
+//! Jobs that a real Slurm runs under a scenario: the decisions match Slurm's own records, the log replays, and no
+//! submitted job is left. Also the error messages without a Slurm.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ fn command(dir: &Path, more: &[&str]) -> Command {
     dryrack(dir, &args.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
 }
 
-/// Exit code, and what it says as JSON.
+/// The exit code, and the output as JSON.
 fn said(output: std::process::Output) -> (Option<i32>, Value) {
     let text = String::from_utf8_lossy(&output.stdout);
     let said = serde_json::from_str(&text);
@@ -49,7 +49,7 @@ fn records(dir: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Of the first event of this kind for each attempt, as `job/1`, what `of` takes.
+/// The values that `of` takes from the first event of this kind of each attempt, which is named like `job/1`.
 fn events<T>(records: &[Value], kind: &str, of: impl Fn(&Value) -> T) -> BTreeMap<String, T> {
     let found = records.iter().filter_map(|record| Some((record, record["event"].get(kind)?)));
     let mut all = BTreeMap::new();
@@ -61,26 +61,26 @@ fn events<T>(records: &[Value], kind: &str, of: impl Fn(&Value) -> T) -> BTreeMa
     all
 }
 
-/// Every event comes again of the recorded inputs.
+/// Checks that replaying the recorded inputs produces every event again.
 fn comes_again(dir: &Path) {
     let replayed = dryrack(dir, &["replay", "log.jsonl"]).output().expect("it is built");
     let said = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
     assert!(replayed.status.success(), "{said}");
 }
 
-/// And what became of a job can be explained.
+/// Checks that the job can be explained.
 fn is_explained(dir: &Path, job: &str) {
     let explained = dryrack(dir, &["explain", "log.jsonl", "--job", job]).output().expect("it is built");
     assert!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
 }
 
-/// Jobs that Slurm still runs or means to run, by their names.
+/// The names of jobs that Slurm still runs or has yet to run.
 fn left(slurm: &Slurm) -> Vec<String> {
     let said = slurm.run("squeue", &["--noheader", "--format=%j", "--states=PD,R,CF,CG"]);
     said.lines().map(str::to_string).collect()
 }
 
-/// Numbers of jobs, their states and nodes, as Slurm wrote them down when they ended.
+/// The states and nodes of ended jobs by name, from Slurm's own records.
 fn written_down(slurm: &Slurm) -> BTreeMap<String, (String, String)> {
     let text = fs::read_to_string(slurm.completed()).expect("Slurm wrote it");
     let field = |line: &str, key: &str| {
@@ -118,7 +118,7 @@ expect:
     is_explained(dir.path(), "gang");
     is_explained(dir.path(), "deaf");
 
-    // Where each was, by Slurm's own record of it, and by the word of the job itself.
+    // Slurm's own records, and the output of the job itself, must agree on where each job was.
     let records = records(dir.path());
     let placed = events(&records, "placed", |event| event["placement"].clone());
     let down = written_down(&slurm);
@@ -147,24 +147,24 @@ expect:
         }
     }
 
-    // All three grades; a Slurm on a loaded machine may be late, and late is no other decision.
+    // All three grades. A Slurm on a loaded machine may be late, but that is not a different decision.
     let output = dryrack(dir.path(), &["validate", "log.jsonl", "--tolerance", "20s", "--format", "json"]).output();
     let validated: Value = serde_json::from_slice(&output.expect("built").stdout).expect("JSON");
     let log = &validated["logs"][0];
     assert!(log["replay"].as_u64().is_some_and(|records| records > 20), "{log:#}");
     assert_eq!(log["is_foretold"], true, "{log:#}");
-    // How each ended is as foretold; Slurm may choose other nodes than the rehearsal does.
+    // Each job ends as predicted, but Slurm may choose other nodes than the rehearsal.
     let differing = log["blind"]["differing"].as_array().expect("a list");
     assert!(differing.iter().all(|it| it["what"] == "place"), "{log:#}");
     assert_eq!(log["blind"]["decisions"], 18, "{log:#}");
-    // Of so few starts no clock can be told, and none is written.
+    // So few starts do not determine a clock, so none is written.
     let calibrated = dryrack(dir.path(), &["calibrate", "log.jsonl"]).output().expect("it is built");
     let text = String::from_utf8_lossy(&calibrated.stdout);
     assert!(text.contains("# the clock of `place` cannot be told") && !text.contains("passes:"), "{text}");
 }
 
-/// The profile of Slurm itself, blind: the clocks may be anywhere within a second, and what Slurm says is heard up to a quarter of
-/// one later, besides what a machine that others load adds.
+/// A blind prediction with the profile of Slurm itself. The clocks may be anywhere within a second, and Slurm's answers
+/// arrive up to a quarter of a second later, plus the delay of a loaded machine.
 pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_foretold() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let dir = TempDir::new().expect("a folder of our own");
@@ -185,7 +185,7 @@ pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_foretold() {
     assert!(number("pairs_in_order") * 100 >= number("pairs") * 95, "{blind:#}");
 }
 
-/// Slurm counts limits in minutes, and ends what is beyond them when it looks for such.
+/// Slurm counts limits in minutes, and ends jobs beyond their limit at its periodic checks.
 pub fn slurm_limit_of_a_minute_is_held_by_slurm() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let dir = folder(
@@ -198,14 +198,14 @@ expect: [{job: limited, is: ended, because: time_limit}]
     let (code, told) = said(output);
     assert_eq!((code, &told["broken"]), (Some(0), &Value::Null), "{told:#}");
     assert_eq!(written_down(&slurm)["limited"].0, "TIMEOUT");
-    // Not before the minute is over, and not because of us.
+    // The job ends after its minute, and dryrack does not end it.
     let ended = records(dir.path());
     let ended = ended.iter().find(|record| record["event"].get("ended").is_some()).expect("it ended");
     assert!(ended["at_ns"].as_u64() >= Some(60_000_000_000), "{ended}");
     comes_again(dir.path());
 }
 
-/// `n[1-3]` in single names.
+/// Expands `n[1-3]` to single names.
 fn hosts_of(slurm: &Slurm, list: &str) -> Vec<String> {
     slurm.run("scontrol", &["show", "hostnames", list]).lines().map(str::to_string).collect()
 }
@@ -227,7 +227,7 @@ pub fn live_for_real_what_slurm_is_told_and_what_it_loses() {
         said.lines().filter(|line| *line == name).count()
     };
 
-    // Control-C cancels all of it, what runs and what waits, and nothing of anybody else.
+    // Control-C cancels all jobs of the run, running and waiting, and no others.
     slurm.run("sbatch", &["--job-name=foreign", "--output=/dev/null", "--wrap=sleep 1000"]);
     let dir = folder(
         "\
@@ -245,7 +245,7 @@ jobs:
     assert_eq!(left(&slurm), ["foreign"]);
     comes_again(dir.path());
 
-    // A node that Slurm has not; and what others cancel, and what Slurm turns away.
+    // A node that Slurm does not have, a job that someone else cancels, and a job that Slurm rejects.
     let text = fs::read_to_string(dir.path().join("it.yaml")).expect("ours");
     fs::write(dir.path().join("it.yaml"), text.replace("name: n4", "name: n44")).expect("ours");
     let output = command(dir.path(), &[]).env("SLURM_CONF", slurm.conf()).output().expect("it is built");
@@ -276,7 +276,7 @@ jobs:
     assert!(told["notes"].to_string().contains("elsewhere was turned away by sbatch"), "{told:#}");
     comes_again(dir.path());
 
-    // Its controller ends in the midst.
+    // The controller of Slurm ends midway.
     slurm.run("scancel", &["--name=foreign"]);
     let dir = folder("jobs: [{name: orphan, gpus: 1, duration: 1h, command: \"echo $$ >pid; exec sleep 1000\"}]\n");
     let child = begin(dir.path(), &slurm, &["--patience", "3s"]);
@@ -288,7 +288,7 @@ jobs:
     assert!(why.contains("of Slurm may be left, and cannot be cancelled"), "{why}");
     assert_eq!(code, Some(1));
     comes_again(dir.path());
-    // Nobody else would end it now.
+    // Without Slurm, nothing else would end the process now.
     let pid: i32 = fs::read_to_string(dir.path().join("pid")).expect("it ran").trim().parse().expect("a number");
     let pid = rustix::process::Pid::from_raw(pid).expect("a number");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it was left");
@@ -319,8 +319,8 @@ pub fn what_slurm_cannot_be_asked_for_is_refused_where_it_is_written() {
     assert!(told.contains("error: Slurm cannot be asked for its nodes: sinfo is not installed"), "{told}");
 }
 
-/// Commands of a Slurm that answer for a while: what each says after it has been asked so often. The first answers are
-/// recorded ones of Slurm 22.05.8.
+/// Slurm commands that answer for a while: each has an answer for each time that it is called. The first answers were
+/// recorded from Slurm 22.05.8.
 pub fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
     let nodes = r#"{"nodes": [{"name": "n1", "state": "idle", "gres": "gpu:2", "gres_used": "gpu:0"},
         {"name": "n2", "state": "idle", "gres": "gpu:2", "gres_used": "gpu:0"},
@@ -350,7 +350,7 @@ pub fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
         let dir = folder("jobs: [{name: a, gpus: 1, duration: 1s, command: [sleep, \"1\"]}]\n");
         let bin = dir.path().join("bin");
         fs::create_dir(&bin).expect("ours");
-        // It answers well as long as nothing has been submitted, and once all is cancelled.
+        // It answers correctly until something is submitted, and after everything is cancelled.
         let squeue =
             format!("[ -e submitted ] && ! [ -e cancelled ] || {{ echo '{{\"jobs\": []}}'; exit; }}; {squeue}");
         let sbatch = format!(": >submitted; {sbatch}");
@@ -373,7 +373,7 @@ pub fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
     std::thread::scope(|scope| rows.into_iter().for_each(|row| drop(scope.spawn(move || one(row)))));
 }
 
-/// A queue that is long at times, a gang, failures that are tried again, and cancellations of what runs and what waits.
+/// A queue that is long at times, a gang, retried failures, and cancellations of running and waiting jobs.
 const BUSY: &str = "\
 scenario: Busy
 profile: fifo
@@ -388,7 +388,7 @@ jobs:
 expect: [{job: wide, is: completed}]
 ";
 
-/// Of the very decisions of a rehearsal, told from outside, comes what came of them there: nothing but who decided differs.
+/// A rehearsal's own decisions, given from outside, lead to the same results: only who decided differs.
 pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     let rehearsal = load_text("busy.yaml", BUSY, Path::new(""), &Options::default()).expect("a scenario").rehearsal;
     let mut here = Records::default();
@@ -414,7 +414,7 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
         }
     }
     control.assert_integrity();
-    // Why somebody waits, and how good a place was, only whoever decides can say.
+    // Only the decider knows why a job waits and how good a placement is.
     let told = |records: &[Record]| -> Vec<(u64, Event)> {
         let of = |record: &Record| match &record.said {
             Said::Event(Event::Held { .. }) | Said::Input(_) => None,
@@ -430,7 +430,7 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     assert_eq!(told(&here.0), told(&outside.0));
 }
 
-/// What should not be is taken and said; what cannot be is no input; what comes too late is refused.
+/// A decision that breaks safety is accepted and reported, an impossible one is not an input, and a late one is refused.
 pub fn nothing_that_is_decided_outside_is_trusted() {
     let rehearsal = load_text("busy.yaml", BUSY, Path::new(""), &Options::default()).expect("a scenario").rehearsal;
     let mut here = Records::default();
@@ -460,7 +460,7 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     let now = here.0[0].at;
     let decided = |run, placement: &Placement| Input::Decided { run, placement: Some(placement.clone()) };
     step(&mut control, (1, now), &inputs, &mut [&mut told], &mut |_, _| {});
-    // The same GPU for two, and one of them once more.
+    // The same GPU is given to two jobs, and one of them is placed again.
     let three = [decided(one, &place), decided(other, &place), decided(one, &place)];
     step(&mut control, (2, now), &three, &mut [&mut told], &mut |_, _| {});
     control.assert_integrity();
@@ -474,7 +474,7 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
         _ => None,
     });
     assert_eq!(refused, Some((one, Reason::NotWaiting)));
-    // A GPU that is not there, one that is taken twice, and nothing at all.
+    // A GPU that does not exist, one that is taken twice, and an empty claim.
     let with = |change: &dyn Fn(&mut dryrack_fleet::NodeClaim)| {
         let mut claim = place.claims()[0].clone();
         change(&mut claim);
@@ -487,7 +487,7 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     for wrong in [missing, twice, nobody, Placement::default()] {
         assert!(control.check_input(now, &decided(other, &wrong)).is_err(), "{wrong:?}");
     }
-    // Where the profile decides, nobody else does.
+    // If the profile decides, no one else does.
     let mut own = Control::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
     step(&mut own, (1, now), &inputs, &mut [], &mut |_, _| {});
     assert!(own.check_input(now, &decided(other, &place)).is_err());

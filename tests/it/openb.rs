@@ -11,10 +11,10 @@ fn roots(data: &Path) -> Roots {
     Roots { data: Some(data.to_path_buf()), ..Roots::default() }
 }
 
-/// A test on the folder of data; `Err` says what is wrong.
+/// A test on the folder of data; `Err` describes the fault.
 pub type Test = fn(&Path) -> Result<(), String>;
 
-/// Every openb test: its name and what runs it.
+/// All openb tests: names and functions.
 pub const ALL: [(&str, Test); 5] = [
     ("openb_files_are_those_of_the_index", openb_files_are_those_of_the_index),
     ("openb_default_list_has_its_published_counts", openb_default_list_has_its_published_counts),
@@ -42,7 +42,7 @@ pub fn openb_default_list_has_its_published_counts(data: &Path) -> Result<(), St
     )?;
     same("tasks never scheduled", count(&|task| task.run_basis == RunBasis::WholeStay), 897)?;
     same("pending tasks", count(&|task| task.outcome == Some(Outcome::Pending)), 897)?;
-    // One of those never scheduled was deleted in the second in which it was created.
+    // One task that was never scheduled was deleted in the second of its creation.
     let odd = vec![(Oddity::ZeroRun, 1), (Oddity::NeverScheduled, 897)];
     same("oddities", trace.tally.iter().collect::<Vec<_>>(), odd)
 }
@@ -87,7 +87,7 @@ pub fn openb_lists_have_their_lengths_and_oddities(data: &Path) -> Result<(), St
     Ok(())
 }
 
-/// `openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061`
+/// Checks `openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061`.
 pub fn openb_rows_read_as_written(data: &Path) -> Result<(), String> {
     let trace = load_tasks(&Index::built_in(), &roots(data), "openb", None).map_err(|fault| fault.to_string())?;
     let task = trace.tasks.iter().find(|task| task.name == "openb-pod-0001").ok_or("no openb-pod-0001")?;

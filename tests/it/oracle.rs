@@ -1,7 +1,7 @@
-//! The scheduler against a search that tries everything.
+//! Compares the scheduler with an exhaustive search.
 //!
-//! Small worlds are decided twice: by the scheduler, and by an exhaustive search that was written from the documentation
-//! of the words alone. The search says whether a demand fits, which nodes are best and which placements are valid.
+//! Small worlds are decided twice: by the scheduler, and by a search that was written from the documentation alone. The
+//! search determines whether a demand fits, which nodes are best and which placements are valid.
 
 mod score;
 mod search;
@@ -19,10 +19,10 @@ use dryrack_workload::{Gang, GpuTake, Pick};
 use search::{Room, When};
 use world::World;
 
-/// A test; `Err` says what is wrong.
+/// A test; `Err` describes the fault.
 pub type Test = fn() -> Result<(), String>;
 
-/// Every test of this module: its name and what runs it.
+/// All tests of this module: names and functions.
 pub const ALL: [(&str, Test); 6] = [
     ("oracle_every_small_fleet_of_whole_gpus_is_decided_as_by_search", every_small_fleet_of_whole_gpus),
     ("oracle_random_worlds_are_decided_as_by_search", random_worlds),
@@ -36,10 +36,10 @@ pub const ALL: [(&str, Test); 6] = [
 ];
 
 const RANDOM_WORLDS: u64 = 40_000;
-/// As many candidates as there can be nodes.
+/// The most candidates, which is the most nodes of a world.
 const KEEP: usize = 4;
 
-/// What is not as the search says: which rule, and how.
+/// A difference from the search: the rule, and a description.
 struct Difference {
     rule: &'static str,
     detail: String,
@@ -56,7 +56,7 @@ fn same<T: PartialEq + std::fmt::Debug>(rule: &'static str, scheduler: T, search
     differs(rule, format!("{scheduler:?}, by search {search:?}"))
 }
 
-/// How often each rule was broken, with the smallest world that does, and how many worlds had which answer.
+/// How often each rule was broken with the smallest such world, and the number of worlds for each answer.
 #[derive(Default)]
 struct Findings {
     broken: BTreeMap<&'static str, (usize, usize, String)>,
@@ -79,7 +79,7 @@ impl Findings {
         }
     }
 
-    /// An error if any rule was broken, or if one of these answers is too rare for the comparison to mean anything.
+    /// Returns an error if a rule was broken, or if one of these answers is too rare for a meaningful comparison.
     fn judge(self, each_at_least: usize) -> Result<(), String> {
         let broken = self.broken.iter().map(|(rule, (count, _, text))| format!("{rule} ({count} worlds): {text}"));
         let broken: Vec<String> = broken.collect();
@@ -96,7 +96,7 @@ impl Findings {
     }
 }
 
-/// One world by the scheduler and by search; the kind of answer they agree on.
+/// Compares the scheduler with the search on one world. Returns the kind of answer that they agree on.
 fn compare(world: &World) -> Result<&'static str, Difference> {
     let World { fleet, demand, options } = world;
     let by_class = decide(options, demand, fleet, Grouping::Classes, KEEP);
@@ -137,7 +137,7 @@ fn compare(world: &World) -> Result<&'static str, Difference> {
     }
 }
 
-/// The placement is one of the assignments that the search allows.
+/// Checks that the placement is one of the assignments that the search allows.
 fn check_placement(world: &World, candidate: &Candidate, ways: &[Vec<u32>]) -> Result<(), Difference> {
     let World { fleet, demand, .. } = world;
     let task = &demand.task;
@@ -163,10 +163,10 @@ fn check_placement(world: &World, candidate: &Candidate, ways: &[Vec<u32>]) -> R
     Ok(())
 }
 
-/// Scores apart by less than this are a tie: they are fractions of small numbers, so others are further apart.
+/// Scores that differ by less are a tie: scores are fractions of small numbers, so different ones are further apart.
 const TIE: f64 = 1e-9;
 
-/// The nodes with room for a task, the best first: highest score, then lowest id.
+/// The nodes with room for a task, best first: highest score, then lowest id.
 fn ranking(world: &World, most: &[u32]) -> Vec<(NodeId, f64)> {
     let World { fleet, demand, options } = world;
     let score = |id| options.scorers.iter().map(|it| it.weight * score::score(it.stage, demand, fleet, id)).sum();
@@ -176,7 +176,7 @@ fn ranking(world: &World, most: &[u32]) -> Vec<(NodeId, f64)> {
     ranked
 }
 
-/// Whether nodes that stand differently are equally good: rounding then decides between them, whichever is first.
+/// Whether nodes in different states are equally good. Rounding then decides which is first.
 fn ties_by_chance(world: &World, ranked: &[(NodeId, f64)]) -> bool {
     let standing = |id: NodeId| (&world.fleet.node(id).shape, &world.fleet.node(id).status);
     let tie = |pair: &[(NodeId, f64)]| (pair[0].1 - pair[1].1).abs() < TIE;
@@ -184,7 +184,7 @@ fn ties_by_chance(world: &World, ranked: &[(NodeId, f64)]) -> bool {
     scored && ranked.windows(2).any(|pair| tie(pair) && standing(pair[0].0) != standing(pair[1].0))
 }
 
-/// How memory alone counts among the GPUs that are taken is not documented; see
+/// Whether the score depends on taken GPU memory alone, which is not documented; see
 /// [`memory_that_is_taken_makes_a_node_fuller`].
 fn says_nothing_of_memory(world: &World) -> bool {
     let by_taken = |stage| matches!(stage, ScorerName::Pack | ScorerName::Spread);
@@ -193,7 +193,7 @@ fn says_nothing_of_memory(world: &World) -> bool {
         && world.demand.task.gpus.as_ref().is_some_and(|gpus| memory(gpus.take))
 }
 
-/// The placement is the preferred one of those that are valid.
+/// Checks that the placement is the preferred one of the valid placements.
 fn check_choice(world: &World, candidates: &[Candidate], most: &[u32]) -> Result<(), Difference> {
     let demand = &world.demand;
     let ranked = ranking(world, most);
@@ -219,7 +219,7 @@ fn check_choice(world: &World, candidates: &[Candidate], most: &[u32]) -> Result
             let said = said.map(|(candidate, _)| candidate.score);
             expected.push((Reverse(said.unwrap_or_default()), *id));
         }
-        // Scores that differ by rounding alone are ordered as they were rounded.
+        // Scores that differ only by rounding are in the order of the rounded values.
         expected.sort_unstable();
         let expected: Vec<NodeId> = expected.into_iter().map(|(_, id)| id).collect();
         same("candidates are the best nodes, the best first, ties by id", nodes, expected)?;
@@ -244,7 +244,7 @@ fn check_choice(world: &World, candidates: &[Candidate], most: &[u32]) -> Result
     match demand.gang {
         Gang::Anywhere => same("anywhere fills the preferred nodes first", tasks, in_order(&|id| most[id.index()])),
         Gang::Spread => same("spread takes the preferred nodes", tasks, in_order(&|_| 1)),
-        // That the nodes are as few as possible was seen with the placement.
+        // `check_placement` has checked that the nodes are as few as possible.
         Gang::Packed => {
             let holds_all: Vec<NodeId> =
                 ranked.iter().map(|(id, _)| *id).filter(|id| most[id.index()] == demand.tasks).collect();
@@ -258,13 +258,13 @@ fn check_choice(world: &World, candidates: &[Candidate], most: &[u32]) -> Result
     }
 }
 
-/// A single task has the GPUs that come first in the order of the profile.
+/// Checks that a single task has the GPUs that come first in the order of the profile.
 fn check_gpu_order(world: &World, candidate: &Candidate) -> Result<(), Difference> {
     let World { fleet, demand, options } = world;
     let claim = &candidate.placement.claims()[0];
     let shape = &fleet.node(claim.node).shape;
     let Some(asked) = &demand.task.gpus else { return Ok(()) };
-    // Where GPUs share the node's RAM, which of them are taken decides whether the rest fit.
+    // If GPUs share the node's RAM, the choice of GPUs determines whether the others fit.
     if shape.gpus.iter().any(|gpu| gpu.unified) {
         return Ok(());
     }
@@ -292,7 +292,7 @@ fn check_gpu_order(world: &World, candidate: &Candidate) -> Result<(), Differenc
     same(rule, taken, expected)
 }
 
-/// The reasons count every node, and the first filter that refuses a node gives its reason.
+/// Checks that the reasons count every node, and that the first filter that refuses a node gives its reason.
 fn check_reasons(world: &World, reasons: &Histogram, most: &[u32]) -> Result<(), Difference> {
     let World { fleet, demand, options } = world;
     same("reasons count every node", reasons.total() as usize, fleet.len())?;
@@ -305,7 +305,7 @@ fn check_reasons(world: &World, reasons: &Histogram, most: &[u32]) -> Result<(),
     };
     let with_room = most.iter().filter(|tasks| **tasks > 0).count();
     same("nodes with room say that the gang is incomplete", said(&[Reason::GangIncomplete]), with_room)?;
-    // What is said of a node where fewer GPUs are picked than a task needs has a test of its own.
+    // A separate test covers nodes on which fewer GPUs are picked than a task needs.
     if let (Some(pick @ Pick::Gpus(_)), Some(asked)) = (&demand.pick, &demand.task.gpus) {
         let here = |id: &NodeId| pick.gpus_on(*id).map_or(0, |gpus| gpus.len());
         if pick.nodes().iter().any(|id| here(id) < asked.count as usize) {
@@ -333,8 +333,8 @@ fn check_reasons(world: &World, reasons: &Histogram, most: &[u32]) -> Result<(),
     same("platforms have their reasons", platform, refused_by(FilterName::Compatible))
 }
 
-/// 1 to 3 nodes of 4 GPUs, 0 to 4 of them free, ready or not, with every gang of 1 to 3 tasks of 1 to 4 whole GPUs.
-/// What fits is also known without any search.
+/// 1 to 3 nodes of 4 GPUs, 0 to 4 of them free, ready or not, with every gang of 1 to 3 tasks of 1 to 4 whole GPUs. For
+/// these, simple arithmetic also determines what fits.
 pub fn every_small_fleet_of_whole_gpus() -> Result<(), String> {
     let kinds: Vec<(u32, bool)> = (0..=4).flat_map(|free| [(free, true), (free, false)]).collect();
     let mut findings = Findings::default();
@@ -388,8 +388,8 @@ pub fn random_worlds() -> Result<(), String> {
     findings.judge(5_000)
 }
 
-/// One node of 3 GPUs, each ready or degraded with room for 0 to 3 parts, and every gang of 1 to 4 tasks that take a part
-/// of 1 to 3 different GPUs: filling one GPU too early leaves too few different ones for the last task.
+/// One node of 3 GPUs, each ready or degraded with room for 0 to 3 parts, and every gang of 1 to 4 tasks that take a
+/// part of 1 to 3 different GPUs. Filling one GPU too early leaves too few different ones for the last task.
 pub fn tasks_with_parts_of_several_gpus() -> Result<(), String> {
     let part = GpuTake::Share(GpuShare::new(300));
     let mut findings = Findings::default();
@@ -422,7 +422,7 @@ pub fn tasks_with_parts_of_several_gpus() -> Result<(), String> {
     findings.judge(500)
 }
 
-/// One GPU of 80 GiB, of which the system keeps one, will do for who asks for a GPU of 80 GiB.
+/// One GPU of 80 GiB, 1 GiB of which is reserved for the system, satisfies a demand for a GPU of 80 GiB.
 pub fn least_memory_is_what_a_gpu_has_in_all() -> Result<(), String> {
     let mut shape = world::plain_shape(1);
     shape.reserved.gpu_memory = Bytes::from_gib(1);
@@ -435,7 +435,7 @@ pub fn least_memory_is_what_a_gpu_has_in_all() -> Result<(), String> {
     agree(&World { fleet, demand, options: world::options(&[], GpuOrder::First, None) })
 }
 
-/// A node with the picked GPU, and a task that needs two: no GPU of a picked index is missing.
+/// A node with the picked GPU, and a task that needs two: the picked index is not missing.
 pub fn a_picked_gpu_is_missing_only_where_none_has_its_index() -> Result<(), String> {
     let mut fleet = Fleet::default();
     let node = world::declare(&mut fleet, world::plain_shape(2), NodeState::Ready);
@@ -448,7 +448,7 @@ pub fn a_picked_gpu_is_missing_only_where_none_has_its_index() -> Result<(), Str
     }
 }
 
-/// Of two nodes that differ in the GPU memory held there alone, spread prefers the free one and pack the other.
+/// If two nodes differ only in the GPU memory that is taken, spread prefers the free one and pack the other.
 pub fn memory_that_is_taken_makes_a_node_fuller() -> Result<(), String> {
     for (scorer, held, expected) in [(ScorerName::Spread, 0, 1), (ScorerName::Pack, 1, 1)] {
         let mut fleet = Fleet::default();

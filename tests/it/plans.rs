@@ -1,5 +1,5 @@
-//! `dryrack plan` as it is typed: sweeps that are killed, resumed and shared out, searches compared with the whole
-//! grid, and what is said about a wrong plan.
+//! `dryrack plan` as it is typed: sweeps that are killed, resumed and split into parts, searches compared with the
+//! whole grid, and the diagnostics of a wrong plan.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -55,7 +55,7 @@ pub fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// What a sweep writes depends on neither the threads nor on how often it was killed, nor on how it was shared out.
+/// The output of a sweep does not depend on the number of threads, on how often it was killed, or on how it was split.
 pub fn a_sweep_is_the_same_however_it_was_run() {
     let dir = planned(PLAN);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
@@ -64,7 +64,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
     assert_eq!(names, ["alternatives.csv", "plan.json", "report.html", "runs.jsonl"]);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "one", "--threads", "1"], 0);
     assert_eq!(whole, files(&dir.path().join("one")));
-    // What is there is not run over, but gone on with.
+    // Existing runs are not overwritten, but can be resumed.
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "one"], 2);
     assert!(said.contains("one/runs.jsonl: is there already; go on with --resume"), "{said}");
     let parts = ["0/3", "1/3", "2/3"].map(|shard| (shard, format!("part-{}", &shard[..1])));
@@ -81,7 +81,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
     );
 }
 
-/// Cut anywhere, as by a kill while a line is written, it goes on to the same end.
+/// A journal that is cut anywhere, as by a kill while a line is written, can be resumed with the same result.
 pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
     let dir = planned(PLAN);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
@@ -94,7 +94,7 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
         stdout(dir.path(), &["plan", "plan.yaml", "--out", &out, "--resume"], 0);
         assert_eq!(whole, files(&dir.path().join(&out)), "cut at {cut}");
     }
-    // A line that is wrong elsewhere was not cut, and neither is that of another plan.
+    // A wrong line elsewhere was not cut, and a line of another plan was not either: both are errors.
     let broken = String::from_utf8_lossy(journal).replacen("\"cell\":1,", "\"cell\":x,", 1);
     std::fs::write(dir.path().join("cut-0/runs.jsonl"), broken).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-0", "--resume"], 2);
@@ -104,7 +104,7 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
     assert!(said.contains("holds runs of another plan"), "{said}");
 }
 
-/// Killed without warning at fifty moments, one after the other, it comes to the same end.
+/// Killed without warning fifty times, one after the other, it produces the same result.
 pub fn slow_fifty_kills_change_nothing() {
     let dir = planned(&PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
@@ -117,7 +117,7 @@ pub fn slow_fifty_kills_change_nothing() {
             .stdout(Stdio::null())
             .spawn()
             .expect("it starts");
-        // Somewhere on its way, a little further each time.
+        // Each kill comes midway, and later than the one before.
         let far_enough = length * kill / 52;
         let come = || std::fs::metadata(&journal).map_or(0, |found| found.len());
         while come() < far_enough {
@@ -131,7 +131,7 @@ pub fn slow_fifty_kills_change_nothing() {
     assert_eq!(files(&dir.path().join("whole")), files(&dir.path().join("killed")));
 }
 
-/// The cheapest alternative is that of the whole grid, and at most a quarter of the grid is run, over twenty plans.
+/// Over twenty plans, a search finds the same cheapest alternative as the whole grid, and runs at most a quarter of it.
 pub fn a_search_finds_what_the_whole_grid_has() {
     let mut shares = Vec::new();
     for (index, (factors, minimize, wait, load)) in [
@@ -161,7 +161,7 @@ pub fn a_search_finds_what_the_whole_grid_has() {
             let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
             let all = report["alternatives"].as_array().expect("a list").clone();
             let key = if *minimize == "gpus" { "gpus" } else { minimize };
-            // In hundredths.
+            // Prices are compared in hundredths.
             let number = |row: &serde_json::Value| match &row[key] {
                 serde_json::Value::String(price) => price.replace('.', "").parse::<u64>().expect("a price"),
                 other => other.as_u64().expect("a number"),
@@ -177,10 +177,10 @@ pub fn a_search_finds_what_the_whole_grid_has() {
     println!("per cent of the grid that were run: {shares:?}");
 }
 
-/// For a reader, the alternatives that keep the constraints come first, the cheapest of them before the others, and waits
-/// are told in minutes and hours.
+/// The table for people starts with the alternatives that satisfy the constraints, cheapest first, and shows waits in
+/// minutes and hours.
 pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
-    // The dearest comes first in the plan, and what is too little comes between.
+    // The plan lists the most expensive first, and an insufficient one in between.
     let plan = PLAN.replace("1..12", "[12, 1, 10, 11]").replace("profile: [fifo, first-fit]", "first: [4]");
     let dir = planned(&plan);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
@@ -190,13 +190,13 @@ pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
     let keeps = header.iter().position(|cell| *cell == "keeps").expect("a column");
     let order: Vec<(&str, bool)> = rows[1..].iter().map(|row| (row[0], row[keeps] == "yes")).collect();
     assert_eq!(order, [("10", true), ("11", true), ("12", true), ("1", false)], "{said}");
-    // With one worker they wait for more than a minute.
+    // With one worker, jobs wait for more than a minute.
     let wait = said.lines().find(|line| line.trim_start().starts_with("1 ")).expect("a row");
     let is_length = |word: &str| word.contains('m') && word.chars().all(|letter| "0123456789dhms.".contains(letter));
     assert!(wait.split_whitespace().any(is_length), "{said}");
 }
 
-/// The answer says what was run, what was presumed, and how that was tested.
+/// The answer says what was run, what was assumed, and how the assumption was tested.
 pub fn a_search_says_what_it_proved() {
     let dir = planned(&format!("{PLAN}method: search\n"));
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
@@ -215,7 +215,7 @@ pub fn a_search_says_what_it_proved() {
     std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
     assert!(said.contains("The budget is spent: of "), "{said}");
-    // A budget that is less than what is run side by side is spent all the same, and what it does not show is not said.
+    // A budget that is smaller than what runs in parallel is still used up, and nothing is claimed beyond its results.
     let unknown = "It is not known whether any alternative keeps all 2 constraints: none was run with enough seeds to tell. \
                    The budget is spent: of 24 alternatives it is not known. 0 of 24 alternatives were run.\n";
     let failing =
@@ -284,17 +284,17 @@ pub fn a_plan_that_is_wrong_is_told_where() {
     }
 }
 
-/// Not one fault and then the next, but all values that are wrong, each where it stands.
+/// All wrong values are reported at once, each at its place.
 pub fn all_values_that_are_wrong_are_told() {
     let dir = planned(&PLAN.replace("1..12", "[-1, 2, 1.5]").replace("first-fit", "frist-fit"));
     let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
     let places: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix(" --> ")).collect();
-    // The alternatives are looked at from the last factor on.
+    // Alternatives are checked from the last factor on.
     assert_eq!(places, ["plan.yaml:4:13", "plan.yaml:5:19", "plan.yaml:4:20"], "{said}");
 }
 
-/// Each node draws 0.1 kW at rest for the hour that the job runs, and the one with the job 0.2 kW more; 2 currency units an
-/// hour each.
+/// Each node draws 0.1 kW idle for the hour that the job runs, and the one with the job draws 0.2 kW more. Each costs 2
+/// currency units an hour.
 pub fn what_runs_show_is_made_small() {
     const SCENARIO: &str = "\
 scenario: One job for an hour
@@ -318,7 +318,7 @@ expect: [jobs_completed == 1]
     }
 }
 
-/// One job, for which either machine is enough; the first is the cheaper one.
+/// Either machine suffices for the one job; the first is cheaper.
 pub fn a_mix_may_do_without_a_machine() {
     const SCENARIO: &str = "\
 scenario: One job for an hour
@@ -339,7 +339,7 @@ expect: [jobs_completed == 1]
     }
 }
 
-/// A node without a price would be the cheapest of all.
+/// A node without a price would seem to be the cheapest of all.
 pub fn a_fleet_without_prices_has_no_cheapest() {
     let dir = planned(&PLAN.replace("minimize: gpus", "minimize: price_per_hour"));
     let unpriced = SCENARIO.replace(", price_per_hour: 12", "");
@@ -347,7 +347,7 @@ pub fn a_fleet_without_prices_has_no_cheapest() {
     let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
     let wanted = "error: the node `worker-0` has no price, and would seem to cost nothing\n --> plan.yaml:7:11\n";
     assert!(said.contains(wanted), "{said}");
-    // What is not asked for may be unknown, and is then not shown.
+    // A quantity that is not asked for may be unknown, and is then not shown.
     std::fs::write(dir.path().join("plan.yaml"), PLAN.replace("1..12", "[11, 12]")).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     assert!(!said.contains("price"), "{said}");
@@ -355,7 +355,7 @@ pub fn a_fleet_without_prices_has_no_cheapest() {
     assert!(rows.lines().nth(1).is_some_and(|row| row.starts_with("11,fifo,120,15,,4,")), "{rows}");
 }
 
-/// A profile of one's own is a file beside the plan; when it changes, runs under the old one are not gone on with.
+/// A profile of the user's own is a file beside the plan. If it changes, runs under the old one cannot be resumed.
 pub fn what_was_run_under_another_profile_is_not_gone_on_with() {
     let dir = empty();
     let folder = dir.path().join("plans");
@@ -376,7 +376,7 @@ pub fn what_was_run_under_another_profile_is_not_gone_on_with() {
     assert!(said.contains("out/runs.jsonl holds runs of another plan"), "{said}");
 }
 
-/// A journal that was written in by hand is told of, and is no fault of ours.
+/// A journal that was edited by hand is reported as an error of the input, not of dryrack.
 pub fn runs_that_the_plan_does_not_have_are_refused() {
     let dir = planned(&PLAN.replace("1..12", "[11, 12]"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
@@ -402,7 +402,8 @@ pub fn runs_that_the_plan_does_not_have_are_refused() {
     }
 }
 
-/// No run begins when the time is over; what was run is kept, and a process with more time comes to the same end.
+/// No run starts after the time is over. Completed runs are kept, and a process with more time produces the same
+/// result.
 pub fn a_budget_of_time_ends_a_plan_that_goes_on_later() {
     let plan = PLAN.replace("minimize", "budget: {time: 1ns}\nminimize");
     let dir = planned(&plan);

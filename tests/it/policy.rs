@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 
-/// One GPU idle from minute 5 on, one busy, a row each minute: as on the page.
+/// One GPU is idle from minute 5 on and one is busy, with a row each minute, as on the page.
 fn recording() -> String {
     let row = |minute: u64| format!("{},{},90\n", minute * 60, if minute < 5 { 95 } else { 0 });
     format!("time,gpu0,gpu1\n{}", (0..20).map(row).collect::<String>())
@@ -42,7 +42,7 @@ pub fn a_policy_is_rehearsed_on_a_recording_alone() {
     assert_eq!(said["jobs"][1]["fires_at"], serde_json::Value::Null);
 }
 
-/// Of each column the job is that column, and no text or figure calls it the first.
+/// With `--each`, the job of a column has the column's name, and no text or figure calls it the first.
 pub fn each_column_is_named_as_the_recording_names_it() {
     let each = ["policy.yaml", "--usage", "busy-then-idle.csv", "--each"];
     let (code, said, _) = policy(&each);
@@ -58,7 +58,7 @@ pub fn a_sweep_tries_every_minimum_with_every_window() {
     let sweep = ["policy.yaml", "--usage", "gpus.csv", "--sweep", "--minimums", "10%,95%"];
     let (code, said, _) = policy(&[&sweep[..], &["--windows", "5m,12m,1h", "--out", "sweep.svg"]].concat());
     assert_eq!(code, 0);
-    // From minute 10 ten minutes of GPU 0 are saved, from 17 three; with 95% GPU 1 is idle from the start.
+    // 10 minutes of GPU 0 are saved from minute 10 on, and three from minute 17; with 95% GPU 1 is idle from the start.
     let row =
         |said: &str| said.lines().nth(1).map(|line| line.split_whitespace().map(String::from).collect::<Vec<_>>());
     assert_eq!(row(&said), Some(["5m", "10%", "1", "0", "0.16", "0.25", "0.16"].map(String::from).to_vec()), "{said}");

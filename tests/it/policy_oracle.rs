@@ -1,9 +1,10 @@
-//! The definition of the utilization policy, evaluated plainly over all samples that were taken, beside the machine that
-//! keeps a ring: random series with gaps, unreadable GPUs, samples out of order, repeated, from the future and from
-//! before the start. And the rule of dstack, evaluated at every look over all samples in its window.
+//! Compares a plain evaluation of the utilization policy's definition, over all samples that were taken, with the state
+//! machine that keeps a ring. The random series have gaps, unreadable GPUs, and samples that are out of order,
+//! repeated, from the future or from before the start. The rule of dstack is evaluated likewise, at every check over
+//! all samples in its window.
 //!
-//! The plain evaluation keeps every sample, sorts them, and walks all of them at each step. It shares the definitions'
-//! words with the machine and nothing else.
+//! The plain evaluation keeps and sorts every sample, and walks all of them at each step. It shares only the
+//! definition's types with the state machine.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use dryrack_workload::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, SampleFault, UtilizationPolicy, UtilizationRule,
 };
 
-/// What is heard: when, and the sample.
+/// A sample, and when it arrived.
 struct Heard {
     now: u64,
     at: u64,
@@ -22,7 +23,7 @@ struct Heard {
     memory: usize,
 }
 
-/// Seconds, for the times of this test are whole.
+/// Converts seconds: the times of this test are whole.
 fn time(secs: u64) -> SimTime {
     SimTime::ZERO + SimDuration::from_secs(secs)
 }
@@ -89,15 +90,15 @@ fn draw_case(seed: u64, rule: UtilizationRule) -> Case {
     Case { policy, gpus, start, heard }
 }
 
-/// What the definition says.
+/// A plain evaluation of the definition.
 struct Plain<'c> {
     case: &'c Case,
-    /// Every sample that was taken, by its time.
+    /// Every accepted sample, by its time.
     taken: Vec<&'c Heard>,
-    /// The times of those that are kept: as many as the ring has room for.
+    /// The times of the samples that the ring has room for.
     kept: BTreeSet<u64>,
     has_forgotten: bool,
-    /// Of each GPU, the end of the last window that was fired for.
+    /// For each GPU, the end of the last window that fired.
     fired: Vec<Option<u64>>,
 }
 
@@ -106,7 +107,7 @@ impl<'c> Plain<'c> {
         Plain { case, taken: Vec::new(), kept: BTreeSet::new(), has_forgotten: false, fired: vec![None; case.gpus] }
     }
 
-    /// Whether it is taken, and what it is called if it is not.
+    /// Takes a sample, or returns its fault.
     fn take(&mut self, heard: &'c Heard) -> Result<(), SampleFault> {
         let policy = &self.case.policy;
         if heard.readings.len() != self.case.gpus && policy.rule == UtilizationRule::Covered {
@@ -144,7 +145,8 @@ impl<'c> Plain<'c> {
         }
     }
 
-    /// The longest row of readings of this GPU that ends with its newest, all idle, none too far from the next.
+    /// The longest series of readings of this GPU that ends with the newest one, in which all are idle and none is too
+    /// far from the next.
     fn spell(&self, gpu: usize) -> Option<(u64, u64, u32)> {
         let from = self.case.start + secs(self.case.policy.grace);
         let readings: Vec<(u64, Permille)> = (self.taken.iter())
@@ -162,7 +164,7 @@ impl<'c> Plain<'c> {
             .map(|row| (row[0].0, row[row.len() - 1].0, row.len() as u32))
     }
 
-    /// All that the policy says now: each firing once.
+    /// All firings at this time, each once.
     fn judge(&mut self) -> Vec<Coverage> {
         let window = secs(self.case.policy.time_window);
         let spells: Vec<Option<(u64, u64, u32)>> = (0..self.case.gpus).map(|gpu| self.spell(gpu)).collect();
@@ -205,7 +207,7 @@ impl<'c> Plain<'c> {
     }
 }
 
-/// Holds one series; how often it fired.
+/// Compares one series; returns how often it fired.
 fn hold_covered(seed: u64) -> usize {
     let case = draw_case(seed, UtilizationRule::Covered);
     let mut monitor = UtilizationMonitor::bind(case.policy, case.gpus as u16, time(case.start));
@@ -227,7 +229,7 @@ fn hold_covered(seed: u64) -> usize {
     fired
 }
 
-/// At every look, over all samples of the window.
+/// Evaluates the rule of dstack at every check, over all samples of the window.
 fn plain_dstack(case: &Case, (every, within): (u64, u64), until: u64) -> Option<u64> {
     let window = secs(case.policy.time_window);
     let mut plain = Plain::new(case);
@@ -235,10 +237,10 @@ fn plain_dstack(case: &Case, (every, within): (u64, u64), until: u64) -> Option<
     let mut look = case.start;
     while look <= until {
         while let Some(sample) = heard.next_if(|heard| heard.now <= look) {
-            // Refused ones are not there.
+            // Rejected samples are ignored.
             let _named = plain.take(sample);
         }
-        // What the ring has forgotten is not looked at; the machine says so by a fault.
+        // Samples that the ring has dropped are not considered; the state machine reports this as a fault.
         let in_window: Vec<&&Heard> = (plain.taken.iter())
             .filter(|sample| sample.at + window >= look && plain.kept.contains(&sample.at))
             .collect();
@@ -267,7 +269,7 @@ fn plain_dstack(case: &Case, (every, within): (u64, u64), until: u64) -> Option<
     None
 }
 
-/// Holds the first firing of one series.
+/// Compares the first firing of one series.
 fn hold_dstack(seed: u64) -> usize {
     let draws = &mut Stream::new(seed, "dstack oracle", 0);
     let (every, within) = (draws.between(1, 9), draws.between(0, 30));
@@ -295,7 +297,7 @@ fn hold_dstack(seed: u64) -> usize {
     usize::from(found.is_some())
 }
 
-/// So many series of each rule; that enough of them fire, and enough do not.
+/// Compares this many series of each rule, and checks that enough of them fire and enough do not.
 fn hold(series: u64) {
     let covered: usize = (0..series).map(|seed| usize::from(hold_covered(seed) > 0)).sum();
     let dstack: usize = (0..series).map(hold_dstack).sum();
@@ -313,7 +315,7 @@ pub fn slow_the_machine_agrees_with_its_definition_on_100_000_random_series() {
     hold(100_000);
 }
 
-/// A GPU that is idle from x on fires neither before a window of idle readings, nor at or after x + window + 2d.
+/// A GPU that is idle from x on does not fire before a whole window of idle readings, and fires before x + window + 2d.
 pub fn it_is_neither_early_nor_late_at_any_interval_up_to_the_window() {
     let window = 300;
     let mut checked = 0;

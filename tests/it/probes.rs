@@ -1,7 +1,6 @@
 //! `dryrack probe`, `record` and `watch` as they are typed, over real processes that answer, hang and vanish.
 //!
-//! The figures that nvidia-smi prints here are those of a GeForce RTX 2080 with driver 440.64, as it printed them in GitHub
-//! Ricks-Lab/gpu-utils#83.
+//! The script prints figures of a GeForce RTX 2080 with driver 440.64, from GitHub Ricks-Lab/gpu-utils#83.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +14,7 @@ use crate::cli::{dryrack, empty};
 
 const LINE: &str = "0, GPU-22b2c6ac-2d49-4863-197c-9c469071178a, GeForce RTX 2080, 7979, 1000, 86, 440.64, 7.5";
 
-/// A folder with an nvidia-smi of that text, to be found before any other.
+/// A folder with an nvidia-smi script, which is found before any other.
 fn with_smi(body: &str) -> tempfile::TempDir {
     let dir = empty();
     let path = dir.path().join("nvidia-smi");
@@ -38,7 +37,7 @@ fn run(dir: &Path, args: &[&str], code: i32) -> (String, String) {
     (out, err)
 }
 
-/// Rows of a recording that the reader of recordings takes, by its own word.
+/// The number of rows of a recording, according to its reader.
 fn rows(dir: &Path, file: &str) -> usize {
     let recording = dryrack_trace::read_usage_csv(&dir.join(file)).expect("it is a recording");
     assert_eq!(recording.first_out_of_order(), None);
@@ -102,8 +101,8 @@ pub fn what_is_not_there_is_said_by_name() {
     assert!(err.contains("no driver answers nvidia-smi"), "{err}");
 }
 
-/// The host's /proc and /sys, as a container has them; the figures of the card are of an MI300X as amd-smi has them in GitHub
-/// dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
+/// The host's /proc and /sys as mounted in a container. The card's figures are those of an MI300X, from amd-smi in
+/// GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
 pub fn a_machine_is_found_beneath_another_root() {
     let dir = empty();
     let device = dir.path().join("host/sys/class/drm/card2/device");
@@ -131,7 +130,7 @@ pub fn a_machine_is_found_beneath_another_root() {
     assert!(err.contains("--root: `hots` has neither; expected a folder with `proc` or `sys` in it"), "{err}");
 }
 
-/// The second look hangs, at the third the GPU is gone, then it is back.
+/// The second probe hangs; at the third the GPU is missing, and then it is back.
 pub fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
     let dir = with_smi(
         "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n\ncase $n in 1) sleep 300;; 2) echo \"1${LINE:1}\" | sed \
@@ -151,12 +150,12 @@ pub fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
         .map(|line| line.split(',').nth(3).expect("a reason"))
         .collect();
     assert_eq!(reasons, ["timed_out", "vanished", "read"], "{why}");
-    // Not over another.
+    // An existing recording is not overwritten.
     let (_, err) = run(dir.path(), &args, 2);
     assert!(err.contains("is there already"), "{err}");
 }
 
-/// The process that does the work for the one that was started.
+/// The process that does the work for the keeper that was started.
 pub fn kept_by(keeper: u32) -> rustix::process::Pid {
     let children = format!("/proc/{keeper}/task/{keeper}/children");
     let deadline = Deadline::within(Duration::from_secs(60));
@@ -170,7 +169,7 @@ pub fn kept_by(keeper: u32) -> rustix::process::Pid {
     }
 }
 
-/// Whether the one that does the work is killed or the one that keeps it, and with a program that hangs at that moment.
+/// Whether the worker or its keeper is killed, while a program hangs.
 pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
     for (millis, is_keeper) in [(500, false), (900, true), (1300, false)] {
         let sleep = format!("{}.{millis}", 5000 + std::process::id());
@@ -183,7 +182,7 @@ pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
             typed(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let file = dir.path().join("u.csv");
         let worker = kept_by(child.id());
-        // However slow the machine is: first some rows, and a program that hangs.
+        // Waits, however slow the machine is, until there are some rows and the program hangs.
         while fs::read_to_string(&file).map_or(0, |text| text.lines().count()) < 4 || asleep(&sleep).is_empty() {
             pause(Duration::from_millis(20));
         }
@@ -203,7 +202,7 @@ pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
     }
 }
 
-/// Processes with this argument.
+/// Processes with `argument`.
 fn asleep(argument: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").expect("Linux").flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -211,16 +210,16 @@ fn asleep(argument: &str) -> Vec<String> {
     texts.filter(|line| line.starts_with("sleep") && line.contains(argument)).collect()
 }
 
-/// Whether a file system of our own can be made for a program and its children.
+/// Whether this user can mount a file system for a program and its children.
 pub fn small_disks_are_here() -> bool {
     let mut tried = Command::new("unshare");
     tried.args(["--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]);
     tried.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// What a script says and leaves on a disk of so many KiB, on which nothing of it is left afterwards.
+/// Runs a script on a disk of this many KiB, and returns its output and what is left on the disk.
 fn on_a_disk_of(kibibytes: u32, script: &str) -> (Option<i32>, String, tempfile::TempDir) {
-    // So many GPUs that a row is not soon forgotten.
+    // Many GPUs make a row large.
     let dir = with_smi("for i in $(seq 0 59); do echo \"$i, GPU-22b2c6ac-$i${LINE:43}\"; done");
     let exe = env!("CARGO_BIN_EXE_dryrack");
     let script = format!(
@@ -252,7 +251,7 @@ jobs:
     utilization_policy: {min_gpu_utilization: 1%, time_window: 10m}
 ";
 
-/// A file system of a few KiB: what was whole stays, what was begun does not, and each says why.
+/// On a file system of a few KiB, complete output stays, incomplete output does not, and each error gives the reason.
 pub fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
     let script = "dryrack record --gpus nvidia-smi --for 1h --every 100ms --within 20s --out u.csv";
     let (code, said, dir) = on_a_disk_of(32, script);
@@ -283,7 +282,7 @@ pub fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
     assert_eq!(asleep("71234"), Vec::<String>::new());
 }
 
-/// The file may not grow beyond a kilobyte, as on a full disk.
+/// The file must not grow beyond a kilobyte, as on a full disk.
 pub fn a_recording_that_finds_no_room_ends_whole() {
     let dir = empty();
     let exe = env!("CARGO_BIN_EXE_dryrack");
@@ -308,7 +307,7 @@ pub fn a_policy_on_watch_says_when_it_would_fire_and_why() {
     assert!(out.contains("1 firing"), "{out}");
 }
 
-/// Each of its jobs' policies, over every GPU that is there.
+/// The policy of each of its jobs is watched on every GPU.
 pub fn the_policies_of_a_scenario_are_watched_too() {
     let dir = with_smi("echo \"${LINE/ 86,/ 3,}\"");
     let scenario = "scenario: Two policies, and a job without\nnodes: [{name: a, \

@@ -85,7 +85,7 @@ expect:
 
 fn run(dir: &Path, scenario: &str) {
     std::fs::write(dir.join("s.yaml"), scenario).expect("a folder of our own");
-    // What it expects may fail: that is what is asked about.
+    // The scenario's expectations may fail: the question is about that.
     let output = crate::cli::dryrack(dir, &["run", "s.yaml", "--out", "."]).output().expect("it was built");
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -95,7 +95,7 @@ fn json(dir: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&said).expect("JSON")
 }
 
-/// The words of the line of the log that says where a replica is placed: `on a/0, score 100.000`.
+/// The words of the log line that places a replica: `on a/0, score 100.000`.
 fn placed(dir: &Path, replica: &str) -> (String, f64) {
     let log = stdout(dir, &["log", "events.jsonl"], 0);
     let line = log.lines().find(|line| {
@@ -108,7 +108,7 @@ fn placed(dir: &Path, replica: &str) -> (String, f64) {
     (place.to_string(), score.trim().parse().expect("a number"))
 }
 
-/// The place and the best candidate that `explain` names for a replica.
+/// Checks that `explain` names the logged place and the best candidate of a replica.
 fn is_explained_as_logged(dir: &Path, replica: &str) {
     let (place, score) = placed(dir, replica);
     let said = json(dir, &["explain", "events.jsonl", "--job", replica]);
@@ -151,7 +151,7 @@ pub fn offers_are_those_that_the_run_saw() {
     }
 }
 
-/// What the release places on a picked GPU is selectable; what it refuses at submission is not, for the same reason.
+/// A pick that the release places is selectable; one that it refuses at submission is not, for the same reason.
 pub fn what_can_be_picked_is_what_the_run_does_with_the_pick() {
     let dir = empty();
     for (picked, reason) in [("lone/0", None), ("studio/0", Some("backend_vendor_mismatch"))] {
@@ -173,7 +173,7 @@ pub fn who_waits_for_its_analysis_is_told_behind_whom() {
     let dir = empty();
     run(dir.path(), CANCELLED);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "last", "--at", "35s"], 0);
-    // All ten were put into the queue at once; the first of them is analysed from 10s to 40s.
+    // All ten entered the queue at once; the first of them is analysed from 10s to 40s.
     let behind = "why not: it waits to be analysed, behind 9 entries of runs that have ended; batch-0 is analysed now";
     assert!(said.contains(behind), "{said}");
     assert!(said.contains("have ended: batch-1, batch-2,"), "{said}");
@@ -203,7 +203,7 @@ pub fn a_share_that_is_missing_is_told_as_a_share() {
     assert!(said.contains("GPU: 0.25 free of 0.5"), "{said}");
 }
 
-/// The replica that broke a `never` is explained, and not another of its job.
+/// The explanation is about the replica that broke a `never`, not another of its job.
 pub fn a_broken_never_is_explained_by_who_broke_it() {
     let dir = empty();
     for (never, replica) in [("a", "chat"), ("b", "chat[1]")] {
@@ -216,10 +216,10 @@ pub fn a_broken_never_is_explained_by_who_broke_it() {
     }
 }
 
-/// What random worlds are asked is asked of every scenario too, and under each profile that shows its report again: there are
-/// models and released programs among them.
+/// The checks of random worlds run on every scenario, also under each profile that reproduces its report. These include
+/// models and released programs.
 pub fn answers_agree_with_the_log_in_all_scenarios() {
-    // Of a scenario of many jobs each decision would be examined on every node, which takes minutes.
+    // In a scenario of many jobs each decision is examined on every node, which would take minutes.
     const MOST_JOBS: usize = 100;
     let asked = |rehearsal: &dryrack_engine::Rehearsal| {
         if rehearsal.arrivals.len() > MOST_JOBS {
@@ -233,7 +233,7 @@ pub fn answers_agree_with_the_log_in_all_scenarios() {
     assert!(decisions > 1000, "{decisions} decisions");
 }
 
-/// `wide` asks for more than its project may ever hold, of hosts that are idle by then.
+/// `wide` asks for more idle hosts than its project may ever hold.
 pub fn who_is_over_a_quota_is_not_said_to_fit() {
     let dir = empty();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/dstack/quotas-between-projects.yaml");

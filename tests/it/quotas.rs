@@ -1,5 +1,5 @@
-//! Quotas between projects, compared with brute force. There is one host, where only order, room and quotas decide,
-//! so a few lines can say when each job must begin. The ledger is kept here from the log alone.
+//! Quotas between projects, compared with brute force. There is one host, where only order, room and quotas decide, so
+//! a few lines can compute when each job must begin. The ledger is computed from the log alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ const PROJECTS: [&str; 3] = ["a", "b", "c"];
 /// `c` has no quota of GPUs.
 const QUOTAS: [Option<u64>; 3] = [Some(5), Some(9), None];
 
-/// One job of whole seconds; the priority of each is its own.
+/// One job with times in whole seconds; each has a different priority.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: u64,
@@ -40,8 +40,8 @@ fn draw(draws: &mut Stream) -> Vec<Asked> {
         .collect()
 }
 
-/// When each job begins, second by second. Whoever comes, and then whatever is given back, has all that wait looked at,
-/// the highest priority first.
+/// Computes when each job begins, second by second. Each arrival, and then each release of GPUs, triggers a pass over
+/// all waiting jobs, the highest priority first.
 fn begins(jobs: &[Asked]) -> Vec<Option<u64>> {
     let mut begun: Vec<Option<u64>> = vec![None; jobs.len()];
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -137,7 +137,7 @@ pub fn each_job_begins_when_room_order_and_quotas_let_it() {
     let (mut waited, mut begun) = (0, 0);
     for seed in 1..=400 {
         let mut jobs = draw(&mut Stream::new(seed, "quotas", 0));
-        // Ids go by arrival.
+        // Ids are in order of arrival.
         jobs.sort_by_key(|job| job.at);
         let loaded = load_text("quotas.yaml", &scenario(&jobs), Path::new(folder.path()), &Options::default())
             .unwrap_or_else(|faults| panic!("seed {seed}: {faults}"));

@@ -50,10 +50,10 @@ pub fn metrics_are_what_arithmetic_on_paper_gives() {
         ("queue_wait_p95_seconds", seconds(50)),
         ("queue_wait_max_seconds", seconds(50)),
         ("placed", Value::Ratio(1.0)),
-        // 60 s over 60 s, and 110 s over 60 s.
+        // A turnaround of 60 s for 60 s of run time, and of 110 s for 60 s.
         ("bounded_slowdown_mean", Value::Ratio((1.0 + 110.0 / 60.0) / 2.0)),
         ("makespan_seconds", seconds(120)),
-        // The GPU was taken from 10 s to 130 s; of 8 cores one.
+        // The GPU was taken from 10 s to 130 s; one of 8 cores was taken.
         ("gpu_allocated", Value::Ratio(120.0 / 130.0)),
         ("cpu_allocated", Value::Ratio(120.0 / 1040.0)),
         ("retries", Value::Count(0)),
@@ -75,8 +75,9 @@ fn held(metrics: &Metrics, rows: &[(&str, Value)]) {
     }
 }
 
-/// chat prepares from 10 s, runs from 20 s to 80 s and uses half; late runs from 80 s to 140 s, and after 30 s uses all. The
-/// GPU is held for 130 s, and used for 30 s and 30 s; it is idle while chat prepares and while late does nothing.
+/// chat prepares from 10 s, runs from 20 s to 80 s and uses half of the GPU; late runs from 80 s to 140 s, and uses all
+/// of it after 30 s. The GPU is held for 130 s, and used for 30 s by each; it is idle while chat prepares and while
+/// late does nothing.
 pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
     let mut rehearsal = rehearsal(60);
     let shape = Arc::make_mut(&mut rehearsal.nodes[0].spec.shape);
@@ -106,20 +107,20 @@ pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
             ("turnaround_mean_seconds", seconds(95)),
             ("turnaround_p95_seconds", seconds(120)),
             ("bounded_slowdown_p95", Value::Ratio(2.0)),
-            // Users' means are 7/6 and 2.
+            // The means of the users are 7/6 and 2.
             ("fairness", Value::Ratio((19.0 / 6.0) * (19.0 / 6.0) / (2.0 * (49.0 / 36.0 + 4.0)))),
-            // Whole GPUs alone are asked for, and whole GPUs alone are free.
+            // All demands are for whole GPUs, and all free GPUs are whole.
             ("fragmentation", Value::Ratio(0.0)),
         ],
     );
-    // Cut at 100 s, late has done nothing for 20 s, and is still there.
+    // When cut at 100 s, late has done nothing for 20 s, and is still running.
     let cut = Rehearsal { until: Some(SimTime::from_secs(100)), ..rehearsal };
     let metrics = Metrics::of(&accounts(&cut, cut.until));
     held(&metrics, &[("gpu_utilization", Value::Ratio(30.0 / 90.0)), ("gpu_idle_hours", Value::Ratio(30.0 / 3600.0))]);
 }
 
-/// half takes half of the GPU for 100 s; chat and late, which want all of it, come after that. Two of three tasks can do
-/// nothing with the other half.
+/// half takes half of the GPU for 100 s; chat and late, which want all of it, come after that. Two of the three tasks
+/// cannot use the other half.
 pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
     let mut half = arrival("half", 0, 100);
     let demand = Arc::make_mut(&mut Arc::make_mut(&mut half.spec).demand);
@@ -127,7 +128,7 @@ pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
     gpus.take = GpuTake::Share(GpuShare::new(500));
     let arrivals = vec![half, arrival("chat", 100, 50), arrival("late", 150, 50)];
     let metrics = Metrics::of(&accounts(&Rehearsal { arrivals, ..rehearsal(60) }, None));
-    // 50 GPU seconds were free, and of each millionth 2/3 rounded down were useless.
+    // 50 GPU seconds were free; 2/3 of each millionth, rounded down, was useless.
     held(&metrics, &[("fragmentation", Value::Ratio(333_333.0 / 500_000.0)), ("gpu_allocated", Value::Ratio(0.75))]);
 }
 
@@ -146,7 +147,7 @@ pub fn what_was_before_the_warm_up_counts_nowhere() {
             ("gpu_hours", Value::Ratio(115.0 / 3600.0)),
         ],
     );
-    // The summary adds up: chat, which came before, is not among those that completed.
+    // The summary adds up: chat, which arrived before, is not counted among the completed jobs.
     assert!(text(&of(15)).contains("jobs       1 = 1 completed\n"), "{}", text(&of(15)));
     let after_both_came = Metrics::of(&accounts(&of(100), None));
     held(
@@ -157,7 +158,7 @@ pub fn what_was_before_the_warm_up_counts_nowhere() {
             ("gpu_hours", Value::Ratio(30.0 / 3600.0)),
         ],
     );
-    // At the very end there is nothing left to be measured.
+    // At the very end there is nothing left to measure.
     let after_all = Metrics::of(&accounts(&of(130), None));
     held(&after_all, &[("jobs_submitted", Value::Count(0)), ("gpu_allocated", Value::Undefined)]);
 }
@@ -176,7 +177,7 @@ pub fn the_page_of_metrics_defines_each() {
     }
 }
 
-/// Everything that is shown of a run: its books and what ran where.
+/// Everything that is shown of a run: its accounts, and what ran where.
 fn shown(rehearsal: &Rehearsal) -> (RunAccount, Spans) {
     let (mut accounts, mut spans) = (RunAccount::of(rehearsal), Spans::default());
     let ended = run(rehearsal, RunOptions::default(), &mut [&mut accounts, &mut spans]);
@@ -184,7 +185,8 @@ fn shown(rehearsal: &Rehearsal) -> (RunAccount, Spans) {
     (accounts, spans)
 }
 
-/// Microseconds of chat and late, which follow each other on the one GPU: process 2, and the first thread behind it.
+/// Times in microseconds of chat and late, which follow each other on the one GPU: process 2, and its first thread
+/// after it.
 pub fn a_timeline_is_a_trace_of_what_ran_where() {
     let (accounts, spans) = shown(&rehearsal(60));
     let mut trace = Vec::new();
@@ -236,8 +238,8 @@ pub fn a_timeline_is_a_trace_of_what_ran_where() {
     assert_eq!(counted("allocated GPUs", "GPUs"), taken);
 }
 
-/// What the Trace Event Format asks, and readers rely on, of many random worlds: whole times, every process and thread
-/// named, threads of one process each, and slices of a thread one after the other.
+/// Properties that the Trace Event Format requires and readers rely on, in many random worlds: whole times, names for
+/// all processes and threads, one process for each thread, and consecutive slices in a thread.
 pub fn a_timeline_is_what_readers_of_traces_ask() {
     let load = |name| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
     let profiles: Vec<Arc<Profile>> = profile_names().map(load).collect();
@@ -307,7 +309,7 @@ pub fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twi
         String::from_utf8(bytes.clone()).expect("text")
     };
     assert_eq!(text("waits.csv"), "queue,wait,replicas,no_longer,of\ndefault,0,1,1,2\ndefault,50,1,2,2\n");
-    // Pieces of 0.65 s: chat comes within the sixteenth, at 10 s, 0.25 s before its end.
+    // Pieces of 0.65 s: chat arrives in the sixteenth, at 10 s, 0.4 s before its end.
     let series = text("series.csv");
     let rows: Vec<&str> = series.lines().collect();
     assert_eq!(rows.len(), 201);
@@ -347,8 +349,10 @@ alpha,,ready,1,130,120,120,2
 }
 
 pub fn a_summary_of_a_small_fleet_shows_each_gpu() {
-    // Records: a declaration, two submissions, two times placed, started and running, a hold, an exit, two ends: 13.
-    // Cut at 100 s: late has run for half of its time. 60 columns of 100 s: chat from column 6 up to 42, late from there.
+    // Records: a declaration, two submissions, two times each placed, started and running, a hold, an exit, two ends:
+    // 13.
+    // Cut at 100 s: late has run for half of its time. 60 columns for 100 s: chat from column 6 up to 42, late from
+    // there.
     let rehearsal = Rehearsal { until: Some(SimTime::from_secs(100)), ..rehearsal(60) };
     let wanted = "Two jobs want one GPU
 profile first-fit, seed 7, 1m40s simulated, 13 records, digest 0123456789ab
@@ -366,14 +370,14 @@ alpha/0   ······chat━━━━━━━━━━━━━━━━━━
 }
 
 pub fn a_summary_of_a_large_fleet_shows_how_full_it_was() {
-    // Twenty nodes, a job for each of them for the first half of the time and for none in the second.
+    // Twenty nodes, with a job for each of them in the first third of the time, and a single job after that.
     let nodes = (0..20).map(|index| node(&format!("node-{index:02}"))).collect();
     let mut arrivals: Vec<_> = (0..20).map(|index| arrival(&format!("first-{index:02}"), 0, 60)).collect();
     arrivals.push(arrival("last", 0, 120));
     let said = text(&Rehearsal { nodes, arrivals, ..rehearsal(60) });
     let lines: Vec<&str> = said.lines().collect();
     let (gpus, waiting) = (lines[lines.len() - 3], lines[lines.len() - 2]);
-    // Full for 60 of 180 seconds, that is for 20 of 60 columns; then one of twenty is 1/8 rounded up.
+    // Full for 60 of 180 seconds, which is 20 of 60 columns; then one of twenty, which is 1/8 rounded up.
     assert_eq!(gpus, format!("GPUs              {}{}  peak 100%", "█".repeat(20), "▁".repeat(40)), "\n{said}");
     assert_eq!(waiting, format!("waiting           {}{}  peak 1", "█".repeat(20), " ".repeat(40)), "\n{said}");
 }

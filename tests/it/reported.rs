@@ -1,5 +1,4 @@
-//! Small files on which an earlier build did the wrong thing: `tests/data/reported/README.md` says what happened with
-//! each.
+//! Small files that an earlier build handled wrongly: `tests/data/reported/README.md` describes each.
 
 use std::path::PathBuf;
 
@@ -9,14 +8,14 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/reported"))
 }
 
-/// Exit code, stdout and stderr together.
+/// Returns the exit code, and stdout and stderr together.
 fn answer(args: &[&str]) -> (i32, String) {
     let output = dryrack(&folder(), args).output().expect("it was built");
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().expect("it exits"), String::from_utf8(text).expect("text"))
 }
 
-/// Each command with its exit code, what it must say, and what it must not.
+/// Each command with its exit code, a text that its output must contain, and one that it must not.
 pub fn each_small_file_is_answered_rightly() {
     let rows: [(&[&str], i32, &str, &str); 15] = [
         (&["test", "explain-fault-easy.yaml"], 0, "1 passed", "our fault"),

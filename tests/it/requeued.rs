@@ -1,8 +1,8 @@
-//! A table of `sacct` as it comes, from the list to the run.
+//! A table of `sacct` as printed, from the list to the run.
 
 use crate::cli::{empty, stderr, stdout};
 
-/// 7 was requeued after a node had failed; 8 waits, and has another's name.
+/// 7 was requeued after its node had failed. 7-2 is the id of another job, so the second run of 7 cannot be named that.
 const TABLE: &str = "\
 JobID|JobName|Partition|Submit|Start|End|Elapsed|State|Timelimit|AllocTRES
 7|train|gpu|2026-11-20T10:00:00|2026-11-20T10:00:05|2026-11-20T10:10:05|00:10:00|NODE_FAIL|02:00:00|cpu=4,gres/gpu=2,node=1
@@ -33,7 +33,7 @@ pub fn a_table_of_dates_begins_with_its_first_job() {
     let begins: Vec<String> =
         jobs.lines().skip(1).map(|line| line.split(',').take(5).collect::<Vec<_>>().join(",")).collect();
     assert_eq!(begins, ["7,0,0,0,600", "7-2,0,300,600,2400", "7-3,0,605,2400,6000"]);
-    // Whose tasks are read while it goes on, only their hashes are kept, so names must be their own.
+    // If tasks are read during the run, only hashes of their names are kept, so names must be unique.
     let told = stderr(dir.path(), &["run", "jobs.yaml", "--stream"], 2);
     assert!(told.contains("`7` has a name that another has"), "{told}");
 }
@@ -47,7 +47,7 @@ pub fn an_archive_is_not_taken_for_the_first_file_in_it() {
     assert!(told.contains("is an archive of files; unpack it, and name one of them"), "{told}");
 }
 
-/// As in openb's lists `multigpu20` to `multigpu50`: what pods ask for, but not when they came or how long they stayed.
+/// As in openb's lists `multigpu20` to `multigpu50`: the demands of pods, without arrival and run times.
 const WITHOUT_TIMES: &str = "\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli
 openb-pod-0001,6000,12288,1,460
@@ -78,7 +78,7 @@ pub fn a_list_without_times_comes_in_an_order_and_stays() {
         let cells: Vec<&str> = line.split(',').collect();
         [0, 2, 3, 4, 5].map(|column| cells[column]).join(",")
     };
-    // One a second. The first takes all GPUs of the large node, and 8 cores are left there.
+    // One a second. The first takes all GPUs of the large node, and leaves 8 cores there.
     let wanted = ["openb-pod-8314,0,0,,large", "openb-pod-0005,1,1,,small", "openb-pod-0001,2,2,,small"];
     assert_eq!(jobs.lines().skip(1).map(kept).collect::<Vec<_>>(), wanted);
     let told = stderr(dir.path(), &["run", "plain.yaml"], 2);

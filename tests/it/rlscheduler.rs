@@ -1,8 +1,8 @@
-//! The profiles `rlscheduler-*` against a plain simulation of what its program does (deep-batch-scheduler cd433e3), over
-//! lists that are drawn, with many jobs submitted in one second: whom the policy ranks first is picked and waited for, and
-//! one thing happens at a time, arrivals before ends. With backfilling, each thing that happens is followed by a look at
-//! all who wait, sorted by submission alone: both sorts are stable, so those of one second stay as the policy had put them
-//! when the head was picked.
+//! Compares the profiles `rlscheduler-*` with a plain simulation of what their program does (deep-batch-scheduler
+//! cd433e3), on random lists with many jobs submitted in the same second. The job that the policy ranks first is picked
+//! and waited for. Events happen one at a time, arrivals before ends. With backfilling, after each event all waiting
+//! jobs are considered in order of submission alone. Both sorts are stable, so jobs of the same second keep the order
+//! that the policy had given them when the head was picked.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ struct Job {
     width: u64,
 }
 
-/// The score of a job, the lowest first; of equal ones the second decides.
+/// The score of a job, lowest first; the second value breaks ties.
 type Score = fn(&Job) -> (f64, u64);
 
 const POLICIES: [(&str, Score); 5] = [
@@ -34,7 +34,7 @@ const POLICIES: [(&str, Score); 5] = [
     ("unicef", |job| (-(waited(job) + 1e-15) / (libm::log2(job.width as f64 + 1e-15) * job.runs as f64), 0)),
 ];
 
-/// The start of a job that waits is -1 in that program, so this is negative.
+/// The program uses -1 as the start of a waiting job, so this is negative.
 fn waited(job: &Job) -> f64 {
     -1.0 - job.submitted as f64
 }
@@ -54,20 +54,20 @@ fn drawn(seed: u64, count: usize) -> Vec<Job> {
     jobs.collect()
 }
 
-/// The machine and its queue, by the numbers of jobs.
+/// The machine and its queue; jobs are indices.
 struct Program<'j> {
     jobs: &'j [Job],
     now: u64,
     next: usize,
     free: u64,
     queue: Vec<usize>,
-    /// In order of ends; of equal ones in order of starts.
+    /// In order of ends, and of starts for the same end.
     running: Vec<(u64, u64)>,
     starts: Vec<u64>,
 }
 
 impl Program<'_> {
-    /// One arrival or one end; an arrival of the same second comes first.
+    /// Handles one arrival or one end; at the same second, an arrival comes first.
     fn happen(&mut self) {
         let end = self.running.first().map_or(u64::MAX, |(end, _)| *end);
         match self.jobs.get(self.next) {
@@ -92,7 +92,7 @@ impl Program<'_> {
         self.queue.retain(|other| *other != job);
     }
 
-    /// When so many are free, if nobody else begins.
+    /// The time at which this many processors are free if no other job begins.
     fn reserved(&self, width: u64) -> u64 {
         let mut free = self.free;
         let enough = self.running.iter().find(|(_, held)| {
@@ -112,7 +112,7 @@ impl Program<'_> {
     }
 }
 
-/// When each starts.
+/// The start of each job.
 fn simulated(jobs: &[Job], score: Score, backfills: bool) -> Vec<u64> {
     let (queue, running, starts) = (Vec::new(), Vec::new(), vec![u64::MAX; jobs.len()]);
     let mut program = Program { jobs, now: 0, next: 0, free: PROCESSORS, queue, running, starts };

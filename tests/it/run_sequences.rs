@@ -1,9 +1,8 @@
-//! Random sequences of what users and hosts do to runs on a fleet of split hosts: runs are submitted, finish, fail
-//! and are cancelled; hosts are interrupted and come back. Whatever happened in between, at the end every run is over
-//! and the idle fleet is entirely free. No block is ever held twice, and a run of several nodes has all its hosts
-//! when it starts.
+//! Random sequences of what users and hosts do to runs on a fleet of split hosts: runs are submitted, finish, fail and
+//! are cancelled; hosts are interrupted and come back. At the end every run is over and the idle fleet is entirely
+//! free. No block is ever held twice, and a run of several nodes has all its hosts when it starts.
 //!
-//! The ledger is kept here from the log alone.
+//! The ledger is computed from the log alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,15 +25,15 @@ use dryrack_workload::{
 
 use crate::small_world;
 
-/// What is held, of the log alone.
+/// What is held, according to the log alone.
 #[derive(Default)]
 struct Ledger {
     seed: u64,
-    /// Nodes of each run, by job.
+    /// The number of nodes of each run, by job.
     nodes: Vec<u32>,
     held: BTreeMap<(NodeId, u16), RunId>,
     places: BTreeMap<RunId, Placement>,
-    /// Submissions of which a node has begun.
+    /// The submissions of which at least one node has begun.
     started: BTreeSet<(JobId, u32)>,
     ended: BTreeSet<JobId>,
     gangs: u64,
@@ -58,7 +57,7 @@ impl Ledger {
         self.places.remove(&run);
     }
 
-    /// All nodes of a run have their hosts when the first of them begins.
+    /// Checks that all nodes of a run have their hosts when the first of them begins.
     fn begins(&mut self, run: RunId) {
         if !self.started.insert((run.job, run.attempt)) {
             return;
@@ -161,7 +160,7 @@ fn draw_run(draws: &mut Stream, number: u64) -> Arrival {
     Arrival { spec: Arc::new(spec), behavior: Arc::new(behavior), ..plain }
 }
 
-/// What is interrupted comes back.
+/// Draws interruptions; an interrupted host comes back.
 fn draw_faults(draws: &mut Stream, nodes: &[InitialNode]) -> Vec<(SimTime, Fault)> {
     let mut faults = Vec::new();
     for _ in 0..draws.between(0, 4) {
@@ -191,7 +190,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut cancellations = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
-        // The time of trying again begins anew with each place: what fails every time is tried for ever.
+        // The retry duration starts anew with each placement, so a run that always fails would be retried for ever.
         let on_error = |retry: &EventRetry| retry.on.contains(&RetryEvent::Error);
         let fails = arrival.behavior.ending == Ending::Failed || arrival.spec.time_limit.is_some();
         if fails && arrival.spec.terms.retry.as_ref().is_some_and(on_error) {

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::cli::{NOT_READY, dryrack, empty, scenario, stdout};
 
-/// Two jobs that each take all of what there is, in two profiles and with two lengths.
+/// Two jobs that each take everything there is, under two profiles and with two lengths.
 const MATRIX: &str = "\
 scenario: A job of ${length} and the next one
 tags: [queue, small]
@@ -41,7 +41,7 @@ pub fn each_cell_of_a_matrix_is_a_test_of_its_own() {
     ] {
         assert!(said.contains(part), "{part:?} in\n{said}");
     }
-    // The command that repeats it does, and an override of a parameter reaches every cell.
+    // The command that repeats it fails too, and an override of a parameter reaches every cell.
     let repeat = ["run", "matrix.yaml", "--seed", "1", "--set", "matrix.profile=fifo", "--set", "matrix.wait=5m"];
     assert!(stdout(dir.path(), &repeat, 1).contains("FAIL  waits_its_turn"));
     stdout(dir.path(), &["test", "matrix.yaml", "--set", "params.length=4m"], 0);
@@ -101,7 +101,7 @@ expect:
     assert_eq!(held, [Some(4), Some(0), Some(0)]);
 }
 
-/// How many jobs come is a matter of chance; what is expected of each of them is counted for each seed as a whole.
+/// The number of jobs is random, so expectations about them are counted once for each seed.
 pub fn jobs_that_come_by_chance_are_judged_seed_by_seed() {
     let dir = empty();
     let text = "\
@@ -117,13 +117,13 @@ expect:
 ";
     std::fs::write(dir.path().join("chance.yaml"), text.replace("SEEDS", "1..40")).expect("a folder of our own");
     let said = stdout(dir.path(), &["test", "chance.yaml"], 1);
-    // Nobody comes with e^-2 of the seeds, 13.5 %: then it fails, and the file is as valid as ever.
+    // With e^-2 of the seeds, 13.5 %, no job arrives: the expectation then fails, but the file is still valid.
     let shares: Vec<&str> = said.lines().filter(|line| line.contains(" of 40 seeds")).collect();
     assert!(said.contains("As many as come (40 seeds)\n") && shares.len() == 3, "{said}");
     assert!(said.contains("happened  held in ") && said.contains("no job came that is called `chat-*`"), "{said}");
     let held = |line: &str| -> u32 { line.trim().split(' ').find_map(|word| word.parse().ok()).expect("a number") };
     assert!((26..40).contains(&held(shares[0])), "{said}");
-    // As seed by seed.
+    // The same when each seed is run on its own.
     let runs = |seed: u32| {
         let text = text
             .replace("seeds: SEEDS", &format!("seed: {seed}"))
@@ -170,7 +170,7 @@ pub fn tap_has_a_point_for_each_run() {
     dryrack(dir.path(), &["check", ".", "--format", "tap"]).assert().code(2);
 }
 
-/// What a report of every status looks like: passed, failed, a trace that is not here, and a broken file.
+/// A report with every status: passed, failed, a missing trace, and a broken file.
 fn every_status() -> TempDir {
     let dir = matrix();
     std::fs::write(dir.path().join("broken.yaml"), "scenario: x\nnodse: []\n").expect("a folder of our own");
@@ -196,7 +196,7 @@ pub fn junit_is_the_same_twice_and_has_every_verdict() {
     }
 }
 
-/// `junit-10.xsd` is the schema of Jenkins' xUnit plug-in (MIT), as the source package of pytest 8.3.5 carries it.
+/// `junit-10.xsd` is the schema of Jenkins' xUnit plug-in (MIT), from the source package of pytest 8.3.5.
 pub fn junit_is_accepted_by_the_schema_of_jenkins() {
     let dir = every_status();
     stdout(dir.path(), &["test", ".", "--junit", "report.xml", "-q"], 2);
@@ -240,7 +240,7 @@ expect:
     );
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);
     assert!(said.contains("\nbaseline: 1 as stored, 0 changed\n"), "{said}");
-    // A tie is broken otherwise, and nothing else is changed.
+    // Only the tie-breaking changes.
     break_ties("random");
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 1);
     let wanted = "
@@ -251,7 +251,7 @@ baseline: 0 as stored, 1 changed
       now  0s first placed on beta/0, score 0.000
 ";
     assert!(said.contains(wanted), "{said}");
-    // So it is told in every form that a CI reads.
+    // Every format for CI reports this.
     let title = "./alike.yaml is not as in the baseline";
     let told = "decision 1%0A  was  0s first placed on alpha/0, score 0.000%0A  now  0s first placed on beta/0";
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "github"], 1);
@@ -269,7 +269,7 @@ baseline: 0 as stored, 1 changed
         said.contains("<testsuite name=\"baseline\" tests=\"1\" skipped=\"0\" errors=\"0\" failures=\"1\">"),
         "{said}"
     );
-    // Storing it anew is the way to accept it.
+    // Storing the baseline again accepts the change.
     stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);
     stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);
 }
@@ -295,7 +295,7 @@ baseline: 3 as stored, 0 changed, 2 not in it, 2 gone
 ";
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 1);
     assert!(said.contains(wanted), "{said}");
-    // What was not asked for is not missed.
+    // Runs that were not requested are not reported as missing.
     stdout(dir.path(), &["test", "not_ready.yaml", "--baseline", "base"], 0);
     stdout(dir.path(), &["test", ".", "--filter", "spread", "--baseline", "base"], 0);
     stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);

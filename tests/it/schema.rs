@@ -1,4 +1,4 @@
-//! The JSON Schema of scenario files: the committed file is what is printed, and every scenario is valid under it.
+//! The JSON Schema of scenario files: the committed file equals the printed one, and every scenario is valid under it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `scenarios/scenario.schema.json` is what `dryrack schema` prints. Written anew with `DRYRACK_BLESS=1`.
+/// `scenarios/scenario.schema.json` equals the output of `dryrack schema`. `DRYRACK_BLESS=1` writes it again.
 pub fn the_committed_schema_is_the_one_that_is_printed() {
     let path = root().join("scenarios/scenario.schema.json");
     let printed = serde_json::to_string_pretty(&dryrack_scenario::schema()).unwrap() + "\n";
@@ -59,7 +59,7 @@ pub fn every_scenario_is_valid_under_the_schema() {
     }
 }
 
-/// What an editor should underline.
+/// Errors that an editor should underline.
 pub fn the_schema_refuses_what_is_plainly_wrong() {
     let validator = jsonschema::draft202012::new(&dryrack_scenario::schema()).unwrap();
     let fine = "scenario: x\nparams: {n: 1}\nnodes: {fleet: lab}\njobs: [{name: a, gpus: \"${n}\"}]\n";

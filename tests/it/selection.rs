@@ -1,4 +1,5 @@
-//! What can be picked by hand, compared with what the scheduler then does: over random worlds and over all scenarios.
+//! Manual picks that are offered, compared with what the scheduler then does, over random worlds and over all
+//! scenarios.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use dryrack_workload::{Arrival, Demand, Pick};
 use rayon::prelude::*;
 
 const WORLDS: u64 = 10_000;
-/// Of these, so many where time is short.
+/// The number of worlds in the fast set.
 const SOME_WORLDS: u64 = 500;
-/// Fleets looked at in one run, and nodes of each; a scenario may have thousands.
+/// The number of fleets examined in one run, and of nodes in each; a scenario may have thousands.
 const LOOKS: u64 = 3;
 const NODES: usize = 12;
 
@@ -28,7 +29,7 @@ fn profiles() -> Vec<Arc<Profile>> {
     profile_names().map(load).collect()
 }
 
-/// The fleet in a few moments of a run.
+/// The fleet at a few moments of a run.
 fn moments(rehearsal: &Rehearsal, draws: &mut Stream) -> Vec<Fleet> {
     let mut records = Records::default();
     run(rehearsal, RunOptions::default(), &mut [&mut records]);
@@ -48,19 +49,19 @@ fn moments(rehearsal: &Rehearsal, draws: &mut Stream) -> Vec<Fleet> {
     fleets
 }
 
-/// Nodes that were offered, and that were not.
+/// The numbers of nodes that were offered and refused.
 #[derive(Default)]
 struct Tally {
     offered: u64,
     refused: u64,
 }
 
-/// Holds every property for a few jobs in a few moments.
+/// Checks every property for a few jobs at a few moments.
 fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
     if rehearsal.arrivals.is_empty() {
         return;
     }
-    // Releases place what was picked by hand for a model where nothing fits: that is reported of them.
+    // Releases place picked models even if they do not fit; other tests report this.
     let is_of_model = |arrival: &Arrival| arrival.spec.demand.deployment.is_some();
     if rehearsal.profile.historic && rehearsal.arrivals.iter().any(is_of_model) {
         return;
@@ -78,7 +79,7 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
             let count = fleet.node(known.node).shape.gpus.len();
             let asks_for_gpus = demand.task.gpus.is_some() || demand.deployment.is_some();
             assert_eq!(known.gpus.len(), if asks_for_gpus { count } else { 0 });
-            // All picks with a GPU are tried of a model, so of its GPUs one is enough.
+            // For a model, all picks with a GPU are tried, so one of its GPUs is enough.
             let one = draws.between(0, count.max(1) as u64 - 1) as usize;
             let is_asked = |index: &usize| demand.deployment.is_none() || *index == one;
             for (index, verdict) in known.gpus.iter().enumerate().filter(|(index, _)| is_asked(index)) {
@@ -104,20 +105,20 @@ fn node_is_as_offered(
         None => assert!(seen.refusals.is_empty(), "{node:?} is offered, but refused: {seen:?}"),
         Some(reason) => {
             assert!(matches!(by_hand, Decision::Refuse { .. }), "{node:?} is refused for {reason}, but placed");
-            // Of a model the reason of a never is what an idle fleet would say.
+            // For a model, the reason of a node that can never fit is the one that an idle fleet would give.
             assert!(seen.verdict.reason() == Some(reason) || demand.deployment.is_some(), "{node:?}: {seen:?}");
         }
     }
-    // Automatic placement, free to go anywhere, sees in this node what a pick of it sees.
+    // Automatic placement that may use any node finds in this node what a pick of it finds.
     let free = Demand { pick: None, ..demand.clone() };
     let also = finding(options, &free, fleet, node);
     let parts = |found: &NodeFinding| {
         (found.verdict, found.refusals.clone(), found.shortages.clone(), found.capacity, found.scores.clone())
     };
-    // A node that cannot hold a model alone may yet hold a part of it.
+    // A node that cannot hold a model alone may still hold a part of it.
     assert!(parts(&seen) == parts(&also) || demand.deployment.is_some(), "{node:?}: {seen:?}, {also:?}");
-    // And where nothing else is left it does the same.
-    // An instance that could be made elsewhere is not taken away by being gone.
+    // If no other node is left, automatic placement does the same as the pick. An instance that could be created
+    // elsewhere remains possible if its node is gone, so fleets with one are skipped.
     if (0..fleet.len()).map(NodeId::new).any(|other| other != node && offer_of(&fleet.node(other).shape).is_some()) {
         return;
     }
@@ -153,8 +154,8 @@ fn gpu_is_as_offered(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet,
     }
 }
 
-/// Of a model a GPU may be too small without others: it is offered where some pick with it is placed, and where it is
-/// refused none is. All picks on its node are tried, and those of it and all GPUs of another.
+/// For a model, a GPU may be too small without others. It must be offered exactly if some pick with it is placed. The
+/// test tries all picks on its node, and the GPU together with all GPUs of another node.
 fn gpu_of_model_is_as_offered(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -180,16 +181,17 @@ fn gpu_of_model_is_as_offered(
         is_placed(others.chain([gpu]).collect())
     });
     assert!(is_offered || !(alone || beside), "{gpu:?} is refused, but placed with others");
-    // Over several nodes there are more picks than are tried here.
+    // Over several nodes there are more picks than the test tries.
     assert!(!is_offered || alone || deployment.distributable, "{gpu:?} is offered, but no pick with it is placed");
 }
 
-/// What is offered is let pass, and what is refused is not placed, in random worlds, as many as a moment allows.
+/// In random worlds, a pick that is offered passes the filters, and one that is refused is not placed. This is the fast
+/// set.
 pub fn what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds() {
     in_random_worlds(SOME_WORLDS);
 }
 
-/// Likewise, in 10,000.
+/// The same in 10,000 worlds.
 fn what_is_offered_fits_and_what_is_refused_does_not_in_all_random_worlds() {
     in_random_worlds(WORLDS);
 }
@@ -209,11 +211,11 @@ fn in_random_worlds(worlds: u64) {
     let sum =
         |one: Tally, other: Tally| Tally { offered: one.offered + other.offered, refused: one.refused + other.refused };
     let tally = (0..worlds).into_par_iter().map(one).reduce(Tally::default, sum);
-    // Neither answer is rare.
+    // Neither answer may be rare.
     assert!(tally.offered > worlds && tally.refused > worlds, "{} offered, {} refused", tally.offered, tally.refused);
 }
 
-/// A scenario of a few nodes and models, some of which find no room.
+/// Draws a scenario of a few nodes and models, some of which do not fit.
 fn draw_models(draws: &mut Stream) -> String {
     let mut text = "scenario: Models\nprofile: gpustack\nuntil: 10m\nnodes:\n".to_string();
     for node in 0..draws.between(1, 4) {
@@ -259,7 +261,7 @@ fn draw_models(draws: &mut Stream) -> String {
     text
 }
 
-/// The same of models, whose placement has rules of its own.
+/// The same for models, whose placement has rules of its own.
 pub fn what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds() {
     let mut tally = Tally::default();
     for seed in 0..150 {
@@ -284,8 +286,8 @@ fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every scenario but those of traces, whose runs take too long to look at them more than once; and under each profile that
-/// shows its report again.
+/// Every scenario except those of traces, whose runs are too long to repeat; with reproductions, also under each
+/// profile that reproduces its report.
 pub fn all_scenarios(with_reproductions: bool) -> Vec<Rehearsal> {
     let mut files = Vec::new();
     scenarios(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")), &mut files);
@@ -300,13 +302,13 @@ pub fn all_scenarios(with_reproductions: bool) -> Vec<Rehearsal> {
         for cell in outline.cells {
             let options = Options { set: cell.set, ..Options::default() };
             let loaded = match load(&file, &options) {
-                // Its trace is not carried; what is tried on one is tried elsewhere.
+                // Its trace is not in the repository; other scenarios cover traces.
                 Err(faults) if faults.lacks_only_a_trace() => continue,
                 loaded => loaded.unwrap_or_else(|faults| panic!("{faults}")),
             };
             let profiles = loaded.reproductions.iter().filter(|_| with_reproductions);
             let again = profiles.map(|reproduction| {
-                // A profile of the scenario's own lies beside it.
+                // A profile of the scenario's own is in the same folder.
                 let own = file.with_file_name(&*reproduction.profile);
                 let profile = if own.is_file() { own.display().to_string() } else { reproduction.profile.to_string() };
                 let profile = Some(profile);

@@ -1,5 +1,5 @@
-//! State sequences of the released GPUStack scheduler, recorded with its own store, and of released dstack services are met
-//! state by state.
+//! Recorded state sequences of released software are matched state by state: of the GPUStack scheduler, recorded with
+//! its own store, and of dstack services.
 
 use std::path::Path;
 

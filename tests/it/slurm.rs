@@ -1,5 +1,5 @@
-//! What real Slurms did with drawn workloads, compared with what the profiles predict: `tests/slurm/record` wrote the
-//! recordings in `tests/data/slurm`.
+//! Recordings of real Slurms with random workloads, compared with the predictions of the profiles: `tests/slurm/record`
+//! wrote the recordings in `tests/data/slurm`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,16 +15,16 @@ use dryrack_validation as agreement;
 
 /// `sched_interval` and `bf_interval` of all recordings, in milliseconds.
 const SCHEDULING_PERIOD: i64 = 1000;
-/// A start that is further off, in milliseconds, is another one.
+/// A start that differs by more than this, in milliseconds, counts as another start.
 const ANOTHER: i64 = 500;
 const SECONDS_2: SimDuration = SimDuration::from_secs(2);
-/// Starts that lie further apart than this have an order, in milliseconds.
+/// Two starts that differ by more than this, in milliseconds, have an order.
 const APART: i64 = 2000;
 
 /// A recording: times in milliseconds since a whole minute.
 struct Recording {
     name: String,
-    /// The last passes before the first submission: of the main scheduler, and of backfilling where there is any.
+    /// The last passes before the first submission, of the main scheduler and of backfilling, if there is any.
     main: i64,
     backfill: Option<i64>,
     jobs: Vec<Recorded>,
@@ -38,37 +38,37 @@ struct Recorded {
     submit: i64,
     start: i64,
     end: i64,
-    /// Of the pass that started it.
+    /// The pass that started it.
     by: String,
     on: String,
 }
 
-/// Whose clocks a rehearsal goes by: its own, from when they were last seen to tick before the first submission, or those that
-/// were recorded.
+/// The clocks of a rehearsal: its own, from their last observed ticks before the first submission, or the recorded
+/// ones.
 #[derive(Clone, Copy)]
 enum Clocks<'a> {
     Prediction,
     Recorded(&'a [Vec<i64>; 2]),
 }
 
-/// What was foretold: when it is placed, when it is over, and where.
+/// The predicted start, end and nodes of a job.
 struct Prediction {
     start: i64,
     end: i64,
     on: String,
 }
 
-/// How far what was foretold is from what was recorded.
+/// How closely a prediction matches a recording.
 struct Agreement {
-    /// Of the pairs whose starts were recorded further than [`APART`], those in the same order.
+    /// The pairs in the same order, of those whose recorded starts are further apart than [`APART`].
     ordered: usize,
     pairs: usize,
-    /// Whatever the sign, in milliseconds, in order.
+    /// Absolute errors in milliseconds, sorted.
     errors: Vec<i64>,
-    /// From the first submission to the last end.
+    /// The times from the first submission to the last end.
     makespans: [i64; 2],
     on_the_same_nodes: usize,
-    /// How many starts came before the first that is another one or elsewhere.
+    /// The number of starts before the first that is another start or on other nodes.
     alike: usize,
 }
 
@@ -103,7 +103,7 @@ impl Recording {
         }
     }
 
-    /// The profile with the clocks of that controller: when they began to tick was known before the first submission.
+    /// The profile with the clocks of that controller: their phase was known before the first submission.
     fn profile(&self, clocks: Clocks<'_>) -> String {
         let main = self.main;
         let Some(backfill) = self.backfill else {
@@ -124,7 +124,7 @@ impl Recording {
         )
     }
 
-    /// When its passes began, of the main scheduler and of backfilling, where that was written beside it.
+    /// The starts of the passes of the main scheduler and of backfilling, if these were recorded.
     fn ticks(path: &Path) -> Option<[Vec<i64>; 2]> {
         let text = std::fs::read_to_string(path.with_extension("ticks")).ok()?;
         let of = |pass: &str| -> Vec<i64> {
@@ -136,7 +136,7 @@ impl Recording {
         Some(["main", "backfill"].map(of))
     }
 
-    /// For how long a job held its nodes: where passes were recorded, since the one that started it began.
+    /// How long a job held its nodes; if passes were recorded, from the beginning of the pass that started it.
     fn lasts(job: &Recorded, clocks: Clocks<'_>) -> i64 {
         let began = match clocks {
             Clocks::Prediction => None,
@@ -148,8 +148,8 @@ impl Recording {
         job.end - began.unwrap_or(job.start)
     }
 
-    /// The same submissions, each for as long as it ran. Slurm's priority falls by one with each submission, and by what
-    /// `--nice` says.
+    /// The same submissions, each with its recorded run time. Slurm's priority falls by one with each submission, and
+    /// by the value of `--nice`.
     fn scenario(&self, clocks: Clocks<'_>) -> String {
         let mut text = "scenario: As submitted\nprofile: its-clocks.profile.yaml\nnodes:\n".to_string();
         for node in 1..=4 {
@@ -193,7 +193,7 @@ impl Recording {
         self.held_against(&self.foretold(clocks))
     }
 
-    /// What another Slurm did with the same submissions, as if it had foretold this one.
+    /// The same submissions on another Slurm, as if its recording had predicted this one.
     fn again(&self, other: &Recording) -> Agreement {
         let later = self.jobs[0].submit - other.jobs[0].submit;
         let told = |job: &Recorded| Prediction { start: job.start + later, end: job.end + later, on: job.on.clone() };
@@ -259,7 +259,7 @@ impl Agreement {
     }
 }
 
-/// The recordings that are carried, or those in the folder that DRYRACK_SLURM names.
+/// The carried recordings, or those in the folder that DRYRACK_SLURM names.
 fn recordings() -> Vec<PathBuf> {
     let named = std::env::var_os("DRYRACK_SLURM").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/slurm").into());
@@ -271,8 +271,9 @@ fn recordings() -> Vec<PathBuf> {
     files
 }
 
-/// What is asked of a recording. With backfilling a few milliseconds decide who passes, and from there on another job starts; of
-/// two that are carried which way it goes is not foretold, and of others nobody knows (scenarios/SLURM.md has the figures).
+/// The required agreement. With backfilling, a difference of a few milliseconds decides which job passes, and from then
+/// on other jobs start. For two carried recordings this is not predicted, and for others it is unknown
+/// (scenarios/SLURM.md has the figures).
 fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
     let is_exact = found.on_the_same_nodes == recording.jobs.len();
     match (recording.backfill, recording.name.as_str()) {
@@ -282,14 +283,14 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
     }
 }
 
-/// FIFO, of one seed: with backfilling a run takes seconds.
+/// FIFO with one seed, because a run with backfilling takes seconds.
 pub fn a_real_slurm_starts_jobs_as_its_profile_foretells() {
     let is_first = |path: &PathBuf| path.file_stem().is_some_and(|name| name == "builtin-1");
     check(recordings().into_iter().filter(is_first));
 }
 
-/// Seeds that were looked at and others that were not, each also by the clocks that were recorded, and against what the same Slurm
-/// did with it another time (`NAME-again.csv`); or whatever is in the folder that DRYRACK_SLURM names.
+/// Seeds that were used in development and others that were not. Each is also compared by the recorded clocks, and with
+/// another recording of the same Slurm (`NAME-again.csv`). Or all recordings in the folder that DRYRACK_SLURM names.
 pub fn slow_every_recording_of_slurm_is_met() {
     check(recordings().into_iter());
 }
@@ -324,7 +325,7 @@ fn check(recordings: impl Iterator<Item = PathBuf>) {
     assert!(faults.is_empty(), "beyond what was asked for:\n{faults}of all:\n{table}");
 }
 
-/// Jobs of a recording, from one on so many.
+/// `count` jobs of a recording, starting with job `from`.
 fn some_of(recording: &Recording, from: usize, count: usize) -> String {
     let text = recording.scenario(Clocks::Prediction);
     let at = |job: usize| text.find(&format!("  - {{name: j{job},")).expect("there are more");
@@ -344,7 +345,7 @@ fn did(rehearsal: &Rehearsal) -> Vec<Record> {
     records.0
 }
 
-/// As whoever asks every so often hears of it, in milliseconds.
+/// Shifts records to the times at which a client that polls at this interval, in milliseconds, would notice them.
 fn heard(mut records: Vec<Record>, every: u64, phase: u64) -> Vec<Record> {
     let told = records.iter_mut().filter(|record| !matches!(record.said, Said::Input(Input::Submit { .. })));
     for record in told {
@@ -354,8 +355,9 @@ fn heard(mut records: Vec<Record>, every: u64, phase: u64) -> Vec<Record> {
     records
 }
 
-/// What a Slurm with drawn clocks did is a recording of one whose clocks are not known: a clock that is told is the one that was
-/// drawn, however few starts there are and however rarely it is asked; and some are told. DRYRACK_CLOCKS says of how many.
+/// Rehearsals of a Slurm with random clocks are recordings of one with unknown clocks. A clock that is determined is
+/// the one that was drawn, however few starts there are and however rarely Slurm is polled, and some are determined.
+/// DRYRACK_CLOCKS sets the number of cases.
 pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn() {
     let mut state = 2_022_u64;
     // Lehmer's generator (Park and Miller 1988).
@@ -407,8 +409,9 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
     assert!(told * 5 >= cases, "{told} are told:\n{log}");
 }
 
-/// Of recordings on which nothing was fitted: a clock that sleeps for a second after each pass of backfilling, which takes as long
-/// as the profile says, is a tenth of a second off in the end, and one that ticks with the second more than four of these.
+/// Recordings on which nothing was fitted. A clock that sleeps for a second after each pass of backfilling, which takes
+/// as long as the profile says, is a tenth of a second off in the end. A clock that ticks every second is off by more
+/// than four times as much.
 pub fn clocks_of_slurm_go_by_what_passes_take() {
     let profile = dryrack_scenario::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
     let takes = profile.passes.backfill.expect("it backfills").takes;
@@ -432,7 +435,8 @@ pub fn clocks_of_slurm_go_by_what_passes_take() {
     assert_eq!(recordings, 8);
 }
 
-/// What one with these clocks did is a recording of a Slurm whose clocks are not known: they are found, and when they tick.
+/// A rehearsal with these clocks is the recording of a Slurm with unknown clocks: their periods and phases are found
+/// again.
 pub fn slow_clocks_are_found_again_from_what_they_started() {
     let recording = Recording::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/slurm/builtin-1.csv")));
     let scenario = some_of(&recording, 0, 40);

@@ -1,5 +1,5 @@
 //! Runs whose jobs are created or read during the run: the records and the figures are the same as when all jobs are
-//! created before, and what such a run cannot give is refused.
+//! created before, and features that such a run cannot provide are refused.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,11 +21,12 @@ fn run(folder: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&said).expect("JSON")
 }
 
-/// Both ways; what was and was not expected is in the file.
+/// Runs a file both ways and compares the results; the file holds the expectations.
 fn both(folder: &Path, args: &[&str]) -> Value {
     let made = run(folder, args);
     let mut streamed = run(folder, &[args, &["--stream"]].concat());
-    // The tasks of the run, by which it is measured where the profile names no others, are not known beforehand.
+    // Fragmentation is measured by the tasks of the run if the profile names no others, and these are not known
+    // beforehand.
     streamed["metrics"]["fragmentation"] = made["metrics"]["fragmentation"].clone();
     for key in ["digest", "records", "steps", "sim_seconds", "trace", "expectations", "metrics"] {
         assert_eq!(streamed[key], made[key], "{args:?}: {key}");
@@ -66,7 +67,7 @@ pub fn a_streamed_run_decides_and_measures_as_one_whose_jobs_are_made_before() {
     std::fs::write(folder.path().join("failing.yaml"), FAILING).expect("written");
     let made = both(folder.path(), &["failing.yaml"]);
     let metric = |name: &str| made["metrics"][name].as_u64().expect("a count");
-    // Otherwise it tells little.
+    // Otherwise the comparison would show little.
     assert!(metric("retries") >= 3 && metric("jobs_expired") > 100 && metric("jobs_never_fits") == 1, "{made}");
     assert!(metric("jobs_failed") > 5 && metric("failures_survived") > 0 && metric("jobs_completed") > 50, "{made}");
 }

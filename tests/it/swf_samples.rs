@@ -1,14 +1,14 @@
-//! SWF files of other programs, as they are found. `data` is a folder that holds `traces/swf-*`.
+//! SWF files of other programs, unchanged. `data` is a folder that holds `traces/swf-*`.
 
 use std::path::Path;
 
 use dryrack_trace::{Oddity, TaskTrace, swf};
 use dryrack_units::{SimDuration, SimTime};
 
-/// A test on the folder of data; `Err` says what is wrong.
+/// A test on the folder of data; `Err` describes the fault.
 pub type Test = fn(&Path) -> Result<(), String>;
 
-/// Every test of a foreign SWF file: its name and what runs it.
+/// All tests of foreign SWF files: names and functions.
 pub const ALL: [(&str, Test); 4] = [
     ("swf_with_28_columns_is_read", swf_with_28_columns_is_read),
     ("swf_with_decimal_times_out_of_order_is_read", swf_with_decimal_times_out_of_order_is_read),

@@ -1,9 +1,9 @@
-//! Queues whose mean wait is known from theory, as scenarios: do the stated intervals of simulated means hold it?
+//! Queues whose mean wait is known from theory, as scenarios: do the stated intervals of simulated means contain it?
 //!
-//! Each seed has a run of its own, and each run gives an interval. The first tenth of its jobs is left out, because
-//! it begins with an empty queue (warm-up). The waits of the rest depend on each other, so an interval from their
-//! spread would be far too narrow; the means of long batches of them hardly do. The interval is Student's t over
-//! those (batch means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
+//! Each seed has a run of its own, and each run gives an interval. The first tenth of its jobs is left out, because it
+//! begins with an empty queue (warm-up). The waits of the rest depend on each other, so an interval from their spread
+//! would be far too narrow; the means of long batches hardly do. The interval is Student's t over these means (batch
+//! means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
 //!
 //! `cargo test --release --test it -- theory_coverage` runs the seeds 1 to 1000 of each queue at each load.
 
@@ -16,20 +16,20 @@ use dryrack_scenario::{Options, load};
 use dryrack_units::SimTime;
 use rayon::prelude::*;
 
-/// Batches that the jobs after the warm-up make.
+/// The number of batches of the jobs after the warm-up.
 const BATCHES: usize = 10;
 
-/// A queue at a load: its file, jobs an hour, and the mean wait in seconds.
+/// A queue at a load: its file, jobs per hour, and the mean wait in seconds.
 struct Queue {
     file: &'static str,
     per_hour: u32,
     wait: f64,
-    /// Of one run. Waits forget each other within a time that grows as 1 / (1 - load)², and so the runs do:
-    /// 5,000 / (1 - load)² jobs.
+    /// The number of jobs of one run. The correlation of waits lasts for a time that grows as 1 / (1 - load)², and so
+    /// does the run: 5,000 / (1 - load)² jobs.
     jobs: usize,
 }
 
-/// At a third, a half and two thirds of what the servers can do.
+/// Loads of a third, a half and two thirds.
 fn queues() -> Vec<Queue> {
     let jobs = [11_250, 20_000, 45_000];
     let mmc = [8, 12, 16].into_iter().zip(jobs).map(|(per_hour, jobs)| {
@@ -37,7 +37,7 @@ fn queues() -> Vec<Queue> {
         Queue { file: "mmc", per_hour, wait, jobs }
     });
     let mg1 = [4, 6, 8].into_iter().zip(jobs).map(|(per_hour, jobs)| {
-        // Evenly between 0 and b: moments b/2 and b²/3.
+        // Uniform between 0 and b: moments b/2 and b²/3.
         let longest = 10.0 * 60.0;
         let wait = pollaczek_khinchine(f64::from(per_hour) / 3600.0, longest / 2.0, longest * longest / 3.0);
         Queue { file: "mg1", per_hour, wait, jobs }
@@ -45,8 +45,9 @@ fn queues() -> Vec<Queue> {
     mmc.chain(mg1).collect()
 }
 
-/// The mean wait in an M/M/c queue, in the unit of the rates: the chance to wait (Erlang's second formula) over the rate
-/// at which a queue shrinks. Gross, Shortle, Thompson and Harris, Fundamentals of Queueing Theory, 4th edition, 2.3.
+/// The mean wait in an M/M/c queue, in the unit of the rates: the probability of waiting (Erlang's second formula) over
+/// the rate at which a queue shrinks. Gross, Shortle, Thompson and Harris, Fundamentals of Queueing Theory, 4th
+/// edition, 2.3.
 fn erlang_c(servers: u32, arrivals: f64, services: f64) -> f64 {
     let offered = arrivals / services;
     let (mut term, mut sum) = (1.0, 0.0);
@@ -58,7 +59,7 @@ fn erlang_c(servers: u32, arrivals: f64, services: f64) -> f64 {
     waiting / (sum + waiting) / (f64::from(servers) * services - arrivals)
 }
 
-/// The mean wait in an M/G/1 queue: the same, 5.1.1.
+/// The mean wait in an M/G/1 queue: the same book, 5.1.1.
 fn pollaczek_khinchine(arrivals: f64, mean: f64, second_moment: f64) -> f64 {
     arrivals * second_moment / (2.0 * (1.0 - arrivals * mean))
 }
@@ -67,7 +68,7 @@ fn scenario(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/theory/{file}.yaml"))
 }
 
-/// When each job came, and how long it waited, in seconds.
+/// When each job arrived, and how long it waited, in seconds.
 #[derive(Default)]
 struct Waits {
     came: Vec<SimTime>,
@@ -83,14 +84,14 @@ impl Sink for Waits {
 
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
         if let Event::Placed { run, .. } = event {
-            // First come, first served: so the waits come in order too.
+            // Jobs are placed in order of arrival, so the waits are in that order too.
             assert_eq!(run.job.index(), self.waits.len());
             self.waits.push(at.since(self.came[run.job.index()]).as_secs_f64());
         }
     }
 }
 
-/// The interval of one run: its middle, and half its width.
+/// The interval of one run: its centre, and half its width.
 fn interval(queue: &Queue, seed: u64, jobs: usize) -> (f64, f64) {
     let set = vec![format!("params.rate={}/h", queue.per_hour), format!("params.jobs={jobs}")];
     let options = Options { set, seed: Some(seed.to_string()), ..Options::default() };
@@ -106,16 +107,16 @@ fn interval(queue: &Queue, seed: u64, jobs: usize) -> (f64, f64) {
     (found.mean, found.half_width.expect("of ten"))
 }
 
-/// How many of the seeds' intervals hold the mean, and the mean over all seeds.
+/// The number of seeds whose interval contains the mean, and the mean over all seeds.
 fn coverage(queue: &Queue, seeds: u64, jobs: usize) -> (usize, f64) {
     let found: Vec<(f64, f64)> = (1..=seeds).into_par_iter().map(|seed| interval(queue, seed, jobs)).collect();
     let held = found.iter().filter(|(mean, half_width)| (mean - queue.wait).abs() <= *half_width).count();
     (held, found.iter().map(|(mean, _)| mean).sum::<f64>() / seeds as f64)
 }
 
-/// The formulas against values worked out on paper: 4 servers and 2 erlangs give 4/23, 2 servers and 1 erlang 1/3; services of
-/// 5 minutes on average, evenly up to 10, at 6 an hour give 200 s; with one server and services without memory both are
-/// rho / (mu - lambda).
+/// Checks the formulas against values worked out on paper: 4 servers and 2 erlangs give 4/23, 2 servers and 1 erlang
+/// give 1/3; service times of 5 minutes on average, uniform up to 10, at 6 an hour give 200 s; with one server and
+/// memoryless service times both are rho / (mu - lambda).
 pub fn the_formulas_are_those_of_the_textbook() {
     assert!((erlang_c(4, 12.0, 6.0) - 4.0 / 23.0 / 12.0).abs() < 1e-12);
     assert!((erlang_c(2, 12.0, 12.0) - 1.0 / 3.0 / 12.0).abs() < 1e-12);
@@ -124,7 +125,8 @@ pub fn the_formulas_are_those_of_the_textbook() {
     assert!((pollaczek_khinchine(3.0, 1.0 / 6.0, 2.0 / 36.0) - 0.5 / 3.0).abs() < 1e-12);
 }
 
-/// Of 20 intervals of 95 % at least 16 hold the mean, but with a chance of 0.03 %, and all seeds together come near it.
+/// Of 20 intervals of 95 %, at least 16 contain the mean, except with a probability of 0.03 %; and the mean over all
+/// seeds is near it.
 pub fn intervals_hold_the_mean_wait_of_theory() {
     for queue in queues().iter().filter(|queue| [6, 12].contains(&queue.per_hour)) {
         let (held, mean) = coverage(queue, 20, 2_000);
@@ -133,7 +135,7 @@ pub fn intervals_hold_the_mean_wait_of_theory() {
     }
 }
 
-/// Of a thousand intervals of 95 %, fixed beforehand, 930 to 970 hold the mean.
+/// Of a thousand intervals of 95 %, with seeds fixed beforehand, 930 to 970 contain the mean.
 pub fn theory_coverage() {
     let mut wrong = Vec::new();
     for queue in queues() {

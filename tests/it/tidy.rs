@@ -1,19 +1,20 @@
-//! What the sources promise and the compiler does not check: that rooms use only rooms on lower floors, what may not
-//! be called where a run must be repeatable, how long a file and a function may be, and what may not be left behind.
+//! Properties of the sources that the compiler does not check: that rooms use only rooms on lower floors, which calls
+//! are forbidden where a run must be repeatable, how long a file and a function may be, and what must not be left
+//! behind.
 //!
-//! A checker takes one [`Source`] and returns its faults, so each is shown to find what it is for on a few made-up
-//! lines. It reads text in which comments and literals are blanked, not syntax. It lets pass what it cannot
-//! recognise, and `clippy.toml` forbids the same calls by their types.
+//! A checker takes one [`Source`] and returns its faults, so each is tested on a few made-up lines. It reads text in
+//! which comments and literals are blanked, not syntax. It accepts what it does not recognise, and `clippy.toml`
+//! forbids the same calls by their types.
 
 use std::path::Path;
 
-/// Where the wall clock and the machine's own mathematics may show.
+/// Rooms in which the wall clock and the machine's own mathematics are allowed.
 const ROOMS_WITH_A_CLOCK: [&str; 2] = ["live", "cli"];
 
 const FILE_LINES: usize = 700;
 const FUNCTION_LINES: usize = 80;
 
-/// A test by its name, as the harness lists them.
+/// A test by the name that the harness lists.
 pub type Test = (&'static str, fn() -> Result<(), String>);
 
 pub const ALL: [Test; 10] = [
@@ -29,15 +30,15 @@ pub const ALL: [Test; 10] = [
     ("tidy::comments_and_literals_are_no_code", comments_and_literals_are_no_code),
 ];
 
-/// A fault by its line.
+/// A fault with its line.
 type Fault = (usize, String);
 
 /// One file, as written and as code alone.
 struct Source {
-    /// From the root of the repository, with `/`.
+    /// The path relative to the root of the repository, with `/`.
     path: String,
     text: String,
-    /// As long as `text` in characters, with comments and the insides of literals blanked.
+    /// As many characters as `text`, with comments and the insides of literals blanked.
     code: Vec<char>,
 }
 
@@ -57,7 +58,7 @@ impl Source {
         1 + self.code[..at].iter().filter(|c| **c == '\n').count()
     }
 
-    /// Where `pattern` stands in the code and is not a part of a longer word.
+    /// The places of `pattern` in the code where it is not a part of a longer word.
     fn find(&self, pattern: &str) -> Vec<usize> {
         let pattern: Vec<char> = pattern.chars().collect();
         let starts_word = is_word(pattern[0]);
@@ -105,7 +106,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The text with comments and the insides of string and character literals made blank, line for line.
+/// The text with comments and the insides of string and character literals blanked; lines are kept.
 fn code_of(text: &str) -> Vec<char> {
     let text: Vec<char> = text.chars().collect();
     let mut code = text.clone();
@@ -122,7 +123,7 @@ fn code_of(text: &str) -> Vec<char> {
     code
 }
 
-/// The end of the comment or literal that begins at `at`; `at` itself if none does.
+/// The end of the comment or literal that begins at `at`; if none does, `at` itself.
 fn literal_end(text: &[char], at: usize) -> usize {
     let is = |at: usize, c: char| text.get(at) == Some(&c);
     let until = |from: usize, stops: &dyn Fn(usize) -> bool| (from..text.len()).find(|at| stops(*at));
@@ -162,7 +163,7 @@ fn literal_end(text: &[char], at: usize) -> usize {
 
 // Checkers
 
-/// Readings of the wall clock, waiting for it, and mathematics that is not the same on every machine. (`sqrt` is exact.)
+/// Finds uses of the wall clock, waiting, and mathematics that differs between machines. (`sqrt` is exact.)
 fn clocks_and_mathematics(source: &Source) -> Vec<Fault> {
     if source.room().is_none_or(|room| ROOMS_WITH_A_CLOCK.contains(&room)) {
         return Vec::new();
@@ -186,7 +187,7 @@ fn clocks_and_mathematics(source: &Source) -> Vec<Fault> {
     faults
 }
 
-/// Iteration over what the same file declares as a hash map or set. An `#[expect]` with its reason lets it pass.
+/// Finds iteration over a hash map or set that is declared in the same file. An `#[expect]` with its reason permits it.
 fn orders_of_a_hash(source: &Source) -> Vec<Fault> {
     const ITERATES: [&str; 11] = [
         "iter",
@@ -259,7 +260,7 @@ fn is_expected(source: &Source, line: usize) -> bool {
     })
 }
 
-/// The file that opens a room must say its floor first.
+/// Finds files and functions that are too long.
 fn too_long(source: &Source) -> Vec<Fault> {
     let mut faults = Vec::new();
     let lines = source.text.lines().count();
@@ -279,7 +280,7 @@ fn too_long(source: &Source) -> Vec<Fault> {
     faults
 }
 
-/// The brace that closes the function whose `fn` is at `at`; none if it has no body.
+/// The brace that closes the function whose `fn` is at `at`; `None` if it has no body.
 fn function_end(source: &Source, at: usize) -> Option<usize> {
     let (mut brackets, mut braces) = (0, 0);
     for (index, c) in source.code.iter().enumerate().skip(at) {
@@ -302,9 +303,9 @@ fn left_to_do(source: &Source) -> Vec<Fault> {
     found.map(|(at, left)| (source.line(at), format!("`{left}` is left"))).collect()
 }
 
-/// Comments and literals count too.
+/// Finds words of a workplace, in comments and literals too.
 fn words_of_a_workplace(source: &Source) -> Vec<Fault> {
-    // In two parts, for this file is read as well.
+    // In two parts, because this file is checked as well.
     let words = [concat!("/wo", "rk/"), concat!("/tmp", "/wt"), concat!("Cla", "ude")];
     let lines = source.text.lines().enumerate();
     let found = lines
@@ -314,7 +315,7 @@ fn words_of_a_workplace(source: &Source) -> Vec<Fault> {
 
 // The sources
 
-/// Every fault of the Rust files in these folders, one to a line.
+/// Returns every fault of the Rust files in these folders, one per line.
 fn hold(folders: &[&str], checkers: &[fn(&Source) -> Vec<Fault>]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
@@ -350,7 +351,7 @@ fn read_folder(root: &Path, folder: &str, sources: &mut Vec<Source>) -> Result<(
     Ok(())
 }
 
-/// By the manifests of the rooms, and the floors that they open with. Cargo sees to it that nothing else can be named.
+/// Reads the manifests of the rooms and the floors in their heads. Cargo ensures that no other room can be named.
 pub fn a_room_uses_only_rooms_on_lower_floors() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -379,7 +380,7 @@ pub fn a_room_uses_only_rooms_on_lower_floors() -> Result<(), String> {
     if floors.len() < 20 || !faults.is_empty() { Err(format!("{floors:?}\n{}", faults.join("\n"))) } else { Ok(()) }
 }
 
-/// `//! Floor 3. …`
+/// Reads the floor from `//! Floor 3. …`.
 fn floor_of(opening: &str) -> Option<u8> {
     opening.strip_prefix("//! Floor ")?.split('.').next()?.parse().ok()
 }
@@ -400,9 +401,9 @@ pub fn no_word_of_a_workplace_is_left() -> Result<(), String> {
     hold(&["src", "tests", "benches"], &[words_of_a_workplace])
 }
 
-// The checkers find what they are for
+// Tests of the checkers
 
-/// Holds that the checker finds faults on these lines of the text and on no other.
+/// Checks that the checker finds faults on these lines of the text and on no others.
 fn check(checker: fn(&Source) -> Vec<Fault>, path: &str, text: &str, expected: &[usize]) -> Result<(), String> {
     let faults = checker(&Source::new(path, text));
     let mut lines: Vec<usize> = faults.iter().map(|(line, _)| *line).collect();

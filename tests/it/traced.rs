@@ -15,12 +15,12 @@ fn openb(data: &Path, choice: &str) -> Loaded {
 
 type Test = fn(&Path) -> Result<(), String>;
 
-/// Every test on a traced scenario: its name and what runs it.
+/// All tests on traced scenarios: names and functions.
 pub const ALL: [(&str, Test); 1] =
     [("a_scenario_on_openb_has_its_pods_and_nodes", a_scenario_on_openb_has_its_pods_and_nodes)];
 
-/// The counts are those of the trace's own README: 1,523 nodes of which 1,213 have GPUs, 6,212 GPUs, 8,152 tasks of which
-/// 7,064 ask for GPUs.
+/// The counts are those of the trace's own README: 1,523 nodes of which 1,213 have GPUs, 6,212 GPUs, 8,152 tasks of
+/// which 7,064 ask for GPUs.
 fn a_scenario_on_openb_has_its_pods_and_nodes(data: &Path) -> Result<(), String> {
     let loaded = openb(data, "{name: openb, list: default}");
     let rehearsal = &loaded.rehearsal;

@@ -1,8 +1,8 @@
-//! What a model's row and its instances say of what one replica takes.
+//! Derives the demand of one replica from a model's row and its instances.
 //!
-//! Where the weights are known, by the catalog or by a file that was downloaded, a model stays a model: what a replica takes
-//! follows again from the rules of the profile. Otherwise, and for what no such rules are (llama-box, voices, pictures), it
-//! is what GPUStack itself had counted for an instance (`computed_resource_claim`).
+//! If the weights are known from the catalog or from a downloaded file, a model stays a model: the rules of the profile
+//! determine the demand of a replica again. Otherwise, and for backends and categories without such rules (llama-box,
+//! speech synthesis, images), the demand is what GPUStack itself computed for an instance (`computed_resource_claim`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,27 +16,27 @@ use super::{flag, text, word};
 use dryrack_catalog as catalog;
 use dryrack_units::Bytes;
 
-/// One replica, in the words of a scenario.
+/// The demand of one replica, in the grammar of a scenario.
 pub(super) enum Ask {
-    /// `model: ...` and what belongs to it.
+    /// `model: ...` and the fields that belong to it.
     Model(String),
-    /// `gpus: ...` and what belongs to it.
+    /// `gpus: ...` and the fields that belong to it.
     Claim(String),
-    /// Nobody knows.
+    /// The source does not say what a replica takes.
     Unknown,
 }
 
 /// A part of an instance on one worker.
 pub(super) struct Part {
-    /// As the server calls it, and its number.
+    /// The server's name for the worker, and its number.
     pub worker: Option<String>,
     pub worker_id: Option<i64>,
-    /// Bytes of each GPU, by its index.
+    /// Bytes taken on each GPU, by its index.
     pub vram: BTreeMap<u32, u64>,
     pub ram: u64,
 }
 
-/// The fields that name a model's origin; equal ones are one origin.
+/// The fields that name a model's origin. Two rows have the same origin if all of these are equal.
 const ORIGIN: [&str; 6] = [
     "huggingface_repo_id",
     "huggingface_filename",
@@ -46,7 +46,7 @@ const ORIGIN: [&str; 6] = [
     "local_path",
 ];
 
-/// Parameters that say how much a replica takes; others may hold keys and paths, and stay behind.
+/// Parameters that determine how much a replica takes. Others may hold keys and paths, and are left out.
 const READ: [&str; 14] = [
     "tensor-parallel-size",
     "tp-size",
@@ -78,7 +78,7 @@ pub(super) fn ask(model: &Value, instances: &[&Value], files: &[Value], name: &s
     claimed.map_or(Ask::Unknown, |parts| Ask::Claim(of_claim(&parts)))
 }
 
-/// As GPUStack takes it where nobody stated one (schemas/models.py, `get_backend`).
+/// The backend of a model; if none is stated, the one that GPUStack chooses (schemas/models.py, `get_backend`).
 fn backend(model: &Value) -> String {
     if let Some(stated) = word(model, "backend") {
         return stated;
@@ -97,7 +97,7 @@ fn backend(model: &Value) -> String {
     named.to_string()
 }
 
-/// Before 0.5 there was a column for each.
+/// The categories of a model. Releases before 0.5 had a column for each.
 fn categories(model: &Value) -> Vec<String> {
     let stated = model["categories"].as_array().into_iter().flatten();
     let stated: Vec<String> = stated.filter_map(|category| Some(category.as_str()?.to_ascii_lowercase())).collect();
@@ -115,7 +115,7 @@ fn categories(model: &Value) -> Vec<String> {
     said.map(|(_, category)| category.to_string()).collect()
 }
 
-/// `qwen2.5-7b-instruct`, or a map of figures; none where the weights are not known.
+/// `qwen2.5-7b-instruct`, or a map of figures. `None` if the weights are not known.
 fn figures(model: &Value, categories: &[String], files: &[Value], name: &str, names: Names) -> Option<String> {
     let is_same = |file: &&Value| ORIGIN.iter().all(|key| text(file, key) == text(model, key));
     let size = files.iter().filter(is_same).filter_map(|file| file["size"].as_u64()).max().filter(|size| *size > 0);
@@ -165,7 +165,7 @@ fn of_model(model: &Value, figures: &str, backend: &str) -> String {
     asked
 }
 
-/// Those that are read, each with its value.
+/// Returns the parameters in [`READ`] that have a value.
 fn parameters(model: &Value) -> Vec<String> {
     let all: Vec<&str> =
         model["backend_parameters"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -187,7 +187,7 @@ fn takes_anything(parts: &[Part]) -> bool {
     parts.iter().any(|part| part.ram > 0 || part.vram.values().any(|bytes| *bytes > 0))
 }
 
-/// Of parts and GPUs that take different amounts the largest stands for each.
+/// Formats a claim. If parts or GPUs take different amounts, the largest applies to each.
 fn of_claim(parts: &[Part]) -> String {
     let gpus = parts.iter().map(|part| part.vram.len()).max().unwrap_or(0);
     let memory = parts.iter().flat_map(|part| part.vram.values()).max().copied().unwrap_or(0);
@@ -205,7 +205,7 @@ fn of_claim(parts: &[Part]) -> String {
     asked.join(", ")
 }
 
-/// Where an instance is, and what was counted for it: the part of its first worker, then those beside it.
+/// The parts of an instance: its worker and computed claim, first for the main worker and then for the others.
 pub(super) fn parts(instance: &Value) -> Vec<Part> {
     let part = |row: &Value| {
         let claim = &row["computed_resource_claim"];
@@ -218,7 +218,7 @@ pub(super) fn parts(instance: &Value) -> Vec<Part> {
         }
     };
     let beside = &instance["distributed_servers"];
-    // RPC servers and Ray actors before 0.7, subordinates since.
+    // These are RPC servers and Ray actors before 0.7, and subordinate workers since.
     let others = ["rpc_servers", "ray_actors", "subordinate_workers"].into_iter();
     let others = others.flat_map(|key| beside[key].as_array().into_iter().flatten());
     std::iter::once(part(instance)).chain(others.map(part)).collect()

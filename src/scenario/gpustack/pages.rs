@@ -19,8 +19,7 @@ use super::super::imported::{ImportError, Imported, Names};
 use super::{Kept, KeptRow, write};
 use dryrack_live::probe::shown;
 
-/// Ordered by length, longest first: `models` is a prefix of none, but `model-instances` and `model-files` begin
-/// alike.
+/// Ordered by length, longest first. No kind is a prefix of another: `model-instances` does not begin with `models`.
 const KINDS: [&str; 4] = ["model-instances", "model-files", "workers", "models"];
 
 /// A larger file is not an answer of a server.

@@ -15,12 +15,12 @@ use dryrack_trace::{Format, SwfHeader, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
 
-/// What jobs have in common: a trace has few demands, queues and users among its many jobs, and each is kept once.
+/// Parts that jobs share: the many jobs of a trace have few different demands, queues and users, and each is kept once.
 pub(super) struct Shared {
-    /// Of which a trace says nothing: the rest of each job.
+    /// The fields of a job that a trace does not determine.
     plain: JobSpec,
     demands: HashSet<Arc<Demand>, FixedState>,
-    /// Of whole GPUs, by how many, and by the name of the virtual cluster, which is one of the words: by where it lies.
+    /// Demands for whole GPUs, by their number and by the address of the virtual cluster's name in `words`.
     whole: HashMap<(u32, Option<usize>), Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
 }
@@ -33,7 +33,7 @@ impl Shared {
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
-        // Of whole GPUs of any type there are few different demands.
+        // Demands for whole GPUs of any type are few, and are found without creating one first.
         if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() {
             return self.demand(demand_of(task, format));
         }
@@ -69,7 +69,7 @@ impl Shared {
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
 
-/// The tasks that are asked for, as jobs: in the order given, or else in order of their submission.
+/// Converts the chosen tasks to jobs, in the given order or else in order of submission.
 pub(super) fn drafts(
     tasks: &TaskTrace,
     format: Format,
@@ -129,7 +129,8 @@ pub(super) fn drafts(
     drafts
 }
 
-/// A job that was requeued, or that is in parts, stands in a list once for each: the second is called `7-2`.
+/// Makes names unique. A job that was requeued, or that has several parts, is in a list once for each; the second is
+/// named `7-2`.
 fn name_apart(drafts: &mut [Draft]) {
     let mut taken: HashSet<Arc<str>, FixedState> =
         HashSet::with_capacity_and_hasher(drafts.len(), FixedState::default());
@@ -150,7 +151,7 @@ fn name_apart(drafts: &mut [Draft]) {
     }
 }
 
-/// A task that takes this course, in a run that starts then.
+/// The arrival of a task with this behavior, in a run that starts at `start`.
 pub(super) fn arrival(
     task: &TraceTask,
     queue: Option<Arc<str>>,
@@ -165,7 +166,7 @@ pub(super) fn arrival(
     Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), behavior, recorded_wait: task.recorded_wait }
 }
 
-/// What the whole list would have one expect of the future. Types of GPUs that tie are in the trace's own words.
+/// The expected workload, which is that of the whole list. GPU types that tie are ordered by the trace's own names.
 pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
     let shape = |task: &TraceTask| {
         let demand = demand_of(task, format);
@@ -174,7 +175,8 @@ pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
     Target::of(tasks.tasks.iter().map(shape))
 }
 
-/// Queues by the names that an SWF header gives them: the first word, as in `interactive`; else their numbers.
+/// The names of queues. If an SWF header describes a queue, its name is the first word, as in `interactive`; otherwise
+/// it is its number.
 pub(super) struct QueueNames<'h>(pub Option<&'h SwfHeader>);
 
 impl QueueNames<'_> {
@@ -184,7 +186,7 @@ impl QueueNames<'_> {
         }
         let number = task.queue?;
         let described = self.0.and_then(|header| header.queues.get(&number));
-        // Several descriptions of one queue are joined by `; `; the shortest is the name.
+        // Several descriptions of one queue are joined by `; `. The name is taken from the shortest.
         let described = described.into_iter().flat_map(|text| text.split("; "));
         let name = described.min_by_key(|text| text.len()).and_then(|text| text.split_whitespace().next());
         Some(name.map_or_else(|| Arc::from(number.to_string()), Arc::from))
@@ -202,7 +204,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
     }
 }
 
-/// Where a task asks for whole GPUs and nothing else, wherever they are in its virtual cluster.
+/// Whether a task only asks for whole GPUs, which may be anywhere in its virtual cluster.
 fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     match format {
         Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => true,
@@ -231,7 +233,7 @@ fn processors(task: &TraceTask) -> Demand {
     Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) }
 }
 
-/// So many tasks of one GPU each, or one of none; on nodes of its virtual cluster, if it has one.
+/// A gang of one task per GPU, or a single task without GPUs; on nodes of the virtual cluster if the task has one.
 fn whole_gpus(task: &TraceTask) -> Demand {
     let gpus = task.gpus.unwrap_or(0);
     let one = GpuDemand { count: 1, take: GpuTake::Whole, models: gpu_models(task), min_memory: None };
@@ -240,7 +242,7 @@ fn whole_gpus(task: &TraceTask) -> Demand {
     Demand { tasks: gpus.max(1), ..Demand::of(need) }
 }
 
-/// A part of it on each of so many nodes, all alike; what cannot be divided is rounded up.
+/// A gang with one task on each of the task's nodes. Each has an equal part of the resources, rounded up.
 fn apart(task: &TraceTask) -> Demand {
     let nodes = task.nodes.unwrap_or(1).max(1);
     let each = TraceTask {
@@ -253,7 +255,7 @@ fn apart(task: &TraceTask) -> Demand {
     Demand { tasks: nodes, gang, ..pod(&each) }
 }
 
-/// By the catalog's names where it knows them.
+/// The GPU models, by the catalog's names where it knows them.
 fn gpu_models(task: &TraceTask) -> Vec<Arc<str>> {
     let name =
         |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));

@@ -1,37 +1,38 @@
-//! Workloads and fleets that come from a trace: from what was recorded to what arrives when.
+//! Workloads and fleets from traces: converts recorded tasks to arrivals, and recorded nodes to nodes.
 //!
-//! A trace room's row says what was recorded and nothing of this simulator; what is made of it is decided here, and by
-//! these rules:
+//! A row of a trace states what was recorded, and nothing about this simulator. These rules convert it:
 //!
 //! - A task arrives at its recorded submission and runs for as long as it ran, whenever it is placed: a delay moves its
-//!   end. How the recorded run ended (completed, failed, cancelled) does not change how long it held what it held, so
-//!   every run ends as completed and none is tried again.
-//! - The recorded wait is kept beside it, for comparison alone. What the user said it would take is an estimate and is
-//!   never enforced: Gaia has 1,500 jobs that ran longer.
-//! - In the Standard Workload Format a processor is one core, and the job's processors may lie anywhere: the format says
-//!   nothing of nodes. So a job of n processors is a gang of n tasks of one core each, placed `anywhere`, and the nodes
-//!   are the file's own `nodes:`.
-//! - In the openb lists a task is a pod: cores, RAM and so many GPUs, each whole, or a thousandth share of it where less
-//!   than the whole is asked for. Its nodes are in the trace. GPU types are those of the catalog under the trace's names
-//!   for them; of a type that the catalog does not know (openb's `G2` and `G3`), nothing is known but its name, so its
-//!   memory is 0 and nothing may ask for any.
-//!   The lists `multigpu20` to `multigpu50` have no times, and are taken with `order` or `tune` alone.
-//! - With `order` (a file that names tasks, one to a line) or `tune` (a part of the GPUs that all tasks together ask for)
-//!   tasks come one a second in that order and stay: how full a cluster gets is asked then, and not for how long. See
-//!   [`order`].
-//! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a gang
-//!   of n tasks of one GPU each. A virtual cluster is a queue, and a label `vc` that its nodes carry and its tasks ask
-//!   for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first task that is taken.
-//! - In dryrack's own lists (`csv`, `jsonl`) a task is what it asks for: processors as in the Standard Workload Format, a
-//!   pod as in openb where it asks for cores, RAM or parts of GPUs, or else whole GPUs. Instances of `dlrm` are pods.
-//! - A task of Slurm's files is as many tasks as it had nodes, each on one of its own with an equal part of its cores, RAM
-//!   and GPUs. Its partition is its queue; nodes are the file's own.
-//! - In Gavel's traces and in the workloads of Pollux and Sia a task asks for whole GPUs. How long those of Pollux and Sia
-//!   run their lists do not say: `durations` does, by application.
-//! - A pod of GenAI 2026 is a task of one GPU, whose use is what was recorded.
-//! - `estimates: exact` says of each task that it runs as long as it does.
-//! - `ranks` (a file of `RANK NODE`) is the order in which the trace's nodes are declared, and so the one in which ties
-//!   between them are broken. With `tune` and without `ranks` they are shuffled.
+//!   end. The outcome of the recorded run (completed, failed, cancelled) does not change how long it held its
+//!   resources, so every run ends as completed and none is retried.
+//! - The recorded wait is kept for comparison only. The run time that the user stated is an estimate and is never
+//!   enforced: 1,500 jobs of Gaia ran longer.
+//! - In the Standard Workload Format a processor is one core. The format says nothing about nodes, so the processors of
+//!   a job may be anywhere: a job of n processors is a gang of n tasks of one core each, placed `anywhere`, and the
+//!   nodes are the file's own `nodes:`.
+//! - In the openb lists a task is a pod: cores, RAM and a number of GPUs. It takes whole GPUs, or a share in
+//!   thousandths if it asks for less than one. Its nodes are in the trace. GPU types are those of the catalog, which
+//!   knows the trace's names for them. Of a type that the catalog does not know (openb's `G2` and `G3`) only the name
+//!   is known, so its memory is 0 and nothing may ask for any. The lists `multigpu20` to `multigpu50` have no times and
+//!   need `order` or `tune`.
+//! - With `order` (a file that names one task per line) or `tune` (the part of the GPUs that all tasks together ask
+//!   for), tasks arrive one per second in that order and stay: the question is then how full a cluster gets, not for
+//!   how long. See [`order`].
+//! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a
+//!   gang of n tasks of one GPU each. A virtual cluster is a queue, and also a label `vc` that its nodes have and its
+//!   tasks ask for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first
+//!   chosen task.
+//! - In dryrack's own lists (`csv`, `jsonl`) the fields of a task determine its kind: as in Slurm's files if it states
+//!   nodes; processors as in the Standard Workload Format; a pod as in openb if it asks for cores, RAM or parts of
+//!   GPUs; otherwise whole GPUs. Instances of `dlrm` are pods.
+//! - A task of Slurm's files becomes as many tasks as it had nodes, each on a different node with an equal part of the
+//!   cores, RAM and GPUs. Its partition is its queue, and the nodes are the file's own.
+//! - In Gavel's traces and in the workloads of Pollux and Sia a task asks for whole GPUs. The lists of Pollux and Sia
+//!   do not state how long tasks run: `durations` does, by application.
+//! - A pod of GenAI 2026 is a task of one GPU with the recorded usage.
+//! - With `estimates: exact`, the estimate of each task is its actual run time.
+//! - `ranks` (a file of `RANK NODE`) is the order in which the trace's nodes are declared, and so the order in which
+//!   ties between them are broken. With `tune` and without `ranks` they are shuffled.
 
 mod jobs;
 mod nodes;
@@ -57,20 +58,20 @@ use dryrack_units::{Permille, SimDuration, SimTime, counted};
 use nodes::add_node;
 pub(super) use streamed::{TaskList, TaskStream};
 
-/// The trace that a scenario uses, and what was odd in it.
+/// The trace that a scenario uses, with its irregularities.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceUse {
     pub name: String,
-    /// Tasks and nodes that became jobs and nodes of the run.
+    /// The numbers of tasks and nodes that became jobs and nodes of the run.
     pub tasks: usize,
     pub nodes: usize,
-    /// Of the whole list of tasks, chosen or not.
+    /// Counts of the whole list of tasks, whether chosen or not.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
 impl TraceUse {
-    /// For people: what was taken, then what was odd.
+    /// Human-readable lines: first what was used, then irregularities.
     pub fn lines(&self) -> Vec<String> {
         let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", counted(self.nodes, "node")) };
         let (jobs, rows) = (counted(self.tasks, "job"), self.tally.rows());
@@ -81,7 +82,7 @@ impl TraceUse {
     }
 }
 
-/// Which of the trace's nodes are taken.
+/// The nodes of the trace to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     All,
@@ -106,11 +107,11 @@ pub(super) const FORMATS: [(&str, Format); 12] = [
     ("tiresias", Format::Tiresias),
 ];
 
-/// How long each task is said to run.
+/// The estimate of each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Estimates {
     AsRecorded,
-    /// As long as it will run.
+    /// The actual run time.
     Exact,
 }
 
@@ -137,7 +138,7 @@ const FIELDS: [&str; 18] = [
     "durations",
 ];
 
-/// What is asked of a trace.
+/// The settings of `trace:`.
 struct Asked<'t> {
     span: Span,
     name: Option<(&'t str, Span)>,
@@ -150,59 +151,59 @@ struct Asked<'t> {
     node_file: Option<(&'t str, Span)>,
     queues: Vec<(&'t str, Span)>,
     limit: Option<u32>,
-    /// What came before this is left out, and this becomes the start.
+    /// Earlier tasks are left out, and the run starts at this time.
     offset: SimTime,
-    /// So many of the first tasks are left out; the start stays.
+    /// The number of first tasks to leave out. This does not change the start.
     skip: u32,
     order: Option<(&'t str, Span)>,
     ranks: Option<(&'t str, Span)>,
     tune: Option<Permille>,
-    /// Dates, both included. The first task from then on is the start.
+    /// Dates, both included. The run starts with the first chosen task.
     from: Option<SimTime>,
     to: Option<SimTime>,
     estimates: Estimates,
-    /// Of what the trace says it does not, by application.
+    /// The run times that the trace does not state, by application.
     durations: BTreeMap<String, SimDuration>,
     durations_span: Span,
 }
 
 impl Asked<'_> {
-    /// What messages call it.
+    /// The name of the trace in messages.
     fn called(&self) -> &str {
         self.name.or(self.file).map_or("the trace", |(name, _)| name)
     }
 
-    /// When the run starts, in the time of the trace, whose first task that is taken comes then. Where times are dates that
-    /// is when it does: nobody means the years since 1970.
+    /// The start of the run, in the time of the trace. If times are dates, the run starts with the first chosen task:
+    /// nobody wants to simulate the years since 1970.
     fn start(&self, first: SimTime) -> SimTime {
         let has_dates = self.offset == SimTime::ZERO && first >= trace::SINCE_1970;
         if self.from.is_some() || has_dates { first } else { self.offset }
     }
 }
 
-/// What a trace is read against.
+/// The context in which a trace is read.
 pub(super) struct Setting<'s> {
     pub roots: &'s Roots,
-    /// Of the scenario file.
+    /// The folder of the scenario file.
     pub folder: &'s Path,
     pub seed: u64,
-    /// Whether the profile asks for what is expected to come.
+    /// Whether the profile needs the expected workload.
     pub needs_target: bool,
-    /// Its tasks are read while the run goes on.
+    /// Whether tasks are read while the run goes on.
     pub streamed: bool,
 }
 
-/// What became of a trace.
+/// The result of reading a trace.
 pub(super) struct Traced {
     pub used: TraceUse,
     pub drafts: Vec<Draft>,
-    /// Of the whole list, chosen or not, if it was asked for.
+    /// The workload of the whole list, whether chosen or not, if the profile needs it.
     pub target: Option<Target>,
-    /// In place of drafts, where its tasks are read while the run goes on.
+    /// Replaces the drafts if tasks are read while the run goes on.
     pub list: Option<TaskList>,
 }
 
-/// Reads `trace:`. Its nodes go into the world at once, behind those of the file; its jobs are given back.
+/// Reads `trace:`. Its nodes are added to the world after those of the file; its jobs are returned.
 pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, report: &mut Report) -> Option<Traced> {
     let index = Index::built_in();
     let asked = asked(file.get("trace")?, report)?;
@@ -233,7 +234,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
             told(trace::load_tasks(&index, setting.roots, name, asked.list), asked.span, report)?
         }
     };
-    // What comes in an order of the file's own stays.
+    // Tasks in an order that the scenario states never end, so they need no duration.
     let stays = asked.order.is_some() || asked.tune.is_some();
     if !stays || !asked.durations.is_empty() {
         with_durations(&mut tasks, &asked, report)?;
@@ -255,7 +256,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
 }
 
 impl Setting<'_> {
-    /// The file of that name beside the scenario, or else in the folder of data; plain or with `.gz` added.
+    /// The file of this name beside the scenario, or else in the data folder; plain or with `.gz` appended.
     fn find(&self, typed: &str, span: Span, report: &mut Report) -> Option<PathBuf> {
         let folders = [Some(self.folder), self.roots.data.as_deref()];
         let places = folders.into_iter().flatten().flat_map(|folder| {
@@ -276,7 +277,7 @@ impl Setting<'_> {
     }
 }
 
-/// The nodes to take, in the trace's order.
+/// Reads the nodes to use, in the trace's order.
 fn read_nodes(
     index: &Index,
     entry: Option<&TraceEntry>,
@@ -303,7 +304,7 @@ fn read_nodes(
         }
         (None, entry) => {
             let entry = entry.expect("what says something of its nodes has a name or a file of them");
-            // The list that has all nodes, of which those with GPUs are chosen here: a list of them may not be there.
+            // Read the list of all nodes and choose those with GPUs from it: a list of only these may not exist.
             let lists = entry.files.iter().filter(|file| file.holds == Holds::Nodes);
             let all = lists.map(|file| file.list.as_str()).find(|list| list.starts_with("all"));
             let nodes = trace::load_nodes(index, setting.roots, &entry.name, asked.node_list.or(all));
@@ -388,7 +389,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     }
 }
 
-/// `{bert: 2h, cifar10: 40m}`
+/// Reads `{bert: 2h, cifar10: 40m}`.
 fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDuration> {
     let Some(tree) = fields.get("durations") else { return BTreeMap::new() };
     let Node::Map(entries) = &tree.node else {
@@ -400,7 +401,7 @@ fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDu
     entries.iter().filter_map(|entry| read(entry, report)).collect()
 }
 
-/// Gives a duration to what has none. What is not said of an application of the trace is a fault.
+/// Sets the duration of tasks that have none. An application of the trace without a duration is an error.
 fn with_durations(tasks: &mut TaskTrace, asked: &Asked<'_>, report: &mut Report) -> Option<()> {
     let unsaid = |task: &&mut TraceTask| task.run_basis == RunBasis::NotRecorded;
     if tasks.tasks.iter_mut().filter(unsaid).any(|task| task.application.is_none()) {
@@ -469,7 +470,7 @@ fn find<'i>(
     Some(entry)
 }
 
-/// What was read, or `None` after saying why not.
+/// Returns what was read, or reports the error and returns `None`.
 pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
     match read {
         Ok(read) => Some(read),

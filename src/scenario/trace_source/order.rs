@@ -1,11 +1,11 @@
-//! Which tasks of a trace come in which order, and in which order its nodes are declared, where it is not the trace's own.
+//! The order of tasks and nodes of a trace, if it differs from the trace's own.
 //!
-//! The rule of `tune` is that of kubernetes-scheduler-simulator (8f3d641): the tasks, sorted by name, are shuffled; then
-//! copies of tasks drawn at random follow until the GPU time asked for by all, in parts of a GPU, would exceed the given
-//! part of what the nodes have, or, where it does from the beginning, tasks drawn at random are left out until it does
-//! not. As there, what is held against the bound is the total and the part that the next copy takes of *each* of its
-//! GPUs. The numbers are drawn from dryrack's own streams, so an order is another than that program's of the same seed;
-//! that program's own orders are read from files (`order`, `ranks`).
+//! `tune` follows the rule of kubernetes-scheduler-simulator (8f3d641). The tasks, sorted by name, are shuffled. Copies
+//! of tasks drawn at random follow until the GPUs that all tasks ask for would exceed the given part of the GPUs of the
+//! nodes. If the tasks exceed it from the beginning, tasks drawn at random are left out until they do not. As in that
+//! program, the bound is compared with the total plus the part that the next copy takes of *each* of its GPUs. dryrack
+//! draws from its own random streams, so an order differs from that of the program with the same seed. The program's
+//! own orders can be read from files (`order`, `ranks`).
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -18,13 +18,13 @@ use dryrack_ids::NameTable;
 use dryrack_rng::Stream;
 use dryrack_trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
 
-/// What comes, with the place of its task in the list; a copy has a name of its own.
+/// Tasks by name, with their indices in the list. A copy has a name of its own.
 pub(super) struct Order(pub Vec<(Arc<str>, usize)>);
 
-/// Between the name of a task and the number of its copy.
+/// Separates the name of a task from the number of its copy.
 const COPY: &str = "-tuned-";
 
-/// The tasks in the order that is asked for, if one is.
+/// The tasks in the requested order, if there is one.
 pub(super) fn tasks(
     tasks: &TaskTrace,
     gpus: u64,
@@ -42,7 +42,7 @@ pub(super) fn tasks(
     }
 }
 
-/// The nodes in the order that is asked for; else as they are.
+/// The nodes in the requested order, or else in their own.
 pub(super) fn nodes(
     nodes: NodeTrace,
     asked: &Asked<'_>,
@@ -66,7 +66,8 @@ pub(super) fn nodes(
     }
 }
 
-/// Each order as likely as the others (Fisher and Yates; Knuth, *The Art of Computer Programming* 2, 3.4.2, P).
+/// Shuffles so that all orders are equally likely (Fisher and Yates; Knuth, *The Art of Computer Programming* 2, 3.4.2,
+/// P).
 fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
     for last in (1..items.len()).rev() {
         items.swap(last, stream.index(last + 1));
@@ -79,7 +80,7 @@ fn gpu_milli(task: &TraceTask) -> (u64, u64) {
     (each, each * u64::from(task.gpus.unwrap_or(0)))
 }
 
-/// `target` is in thousandths of a GPU.
+/// Tunes the tasks to `target`, which is in thousandths of a GPU.
 fn tuned(tasks: &TaskTrace, target: u64, stream: &mut Stream) -> Order {
     let mut by_name: Vec<usize> = (0..tasks.tasks.len()).collect();
     by_name.sort_by(|a, b| tasks.tasks[*a].name.cmp(&tasks.tasks[*b].name));
@@ -107,7 +108,7 @@ fn tuned(tasks: &TaskTrace, target: u64, stream: &mut Stream) -> Order {
     Order(order)
 }
 
-/// The lines of a file that is not large.
+/// Reads the text of a small file.
 fn read_lines(path: &Path, span: Span, report: &mut Report) -> Option<String> {
     let mut text = String::new();
     let read = open_file(path)
@@ -125,7 +126,7 @@ fn trace_unreadable(path: &Path, source: std::io::Error) -> dryrack_trace::Trace
     dryrack_trace::TraceError::Unreadable { file: path.to_path_buf(), line: 1, source }
 }
 
-/// One task to a line, by its name, a copy with `-tuned-` and a number behind it.
+/// Reads one task name per line; a copy has the suffix `-tuned-` and a number.
 fn read_order(
     tasks: &TaskTrace,
     (typed, span): (&str, Span),
@@ -161,7 +162,7 @@ fn read_order(
     Some(Order(order))
 }
 
-/// `RANK NODE` on each line, every node once and no rank twice; in the order of `nodes`.
+/// Reads `RANK NODE` from each line, with every node and every rank once. The result is in the order of `nodes`.
 fn read_ranks(
     nodes: &[TraceNode],
     (typed, span): (&str, Span),

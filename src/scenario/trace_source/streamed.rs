@@ -1,4 +1,5 @@
-//! Tasks of a trace that are read while a run goes on: once before it, to find every fault, and once again.
+//! Tasks of a trace that are read while a run goes on. The list is read once before the run, to find every fault, and
+//! again during it.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -12,19 +13,19 @@ use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, Tr
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, JobBehavior};
 
-/// A list that was read to its end and found to be right, and what is taken of it.
+/// A list that was read to its end without a fault, and the choice of tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskList {
     path: PathBuf,
     format: Format,
     choice: Choice,
     estimates: Estimates,
-    /// Tasks that are taken, and where the first of them lies in the trace's own time.
+    /// The number of chosen tasks, and the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
 }
 
-/// Which tasks are taken.
+/// The tasks to choose.
 #[derive(Clone, Debug)]
 struct Choice {
     queues: Vec<String>,
@@ -36,7 +37,7 @@ struct Choice {
 }
 
 impl Choice {
-    /// Counts a task as one that is seen, and as one that is taken.
+    /// Returns whether a task is chosen, and counts it.
     fn takes(&mut self, task: &TraceTask, queue: Option<&str>) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
@@ -52,7 +53,7 @@ impl Choice {
     }
 }
 
-/// Reads a list to its end. It must be in order of submission, each task with a name of its own.
+/// Reads a list to its end. It must be in order of submission, and each task must have a unique name.
 pub(super) fn checked(
     format: Format,
     asked: &Asked<'_>,
@@ -95,7 +96,7 @@ pub(super) fn checked(
                 list.start = asked.start(task.submit);
             }
             list.tasks += 1;
-            // Of a name only its hash is kept: two that have the same by chance are refused as well.
+            // Only the hash of each name is kept, so two names with the same hash are refused as well.
             let is_new = names.insert(hasher.hash_one(&task.name));
             let fault = match last {
                 Some(last) if task.submit < last => Some("comes before the one above it"),
@@ -125,7 +126,7 @@ pub(super) fn checked(
     Some((list, stream.rows.tally().clone()))
 }
 
-/// Whether tasks are taken in their own order and as they are.
+/// Whether tasks are unchanged and in their own order. If not, this is reported.
 fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
     let is_plain = asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty();
     if !is_plain {
@@ -135,7 +136,7 @@ fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
     is_plain
 }
 
-/// The tasks of a list, one after the other.
+/// The tasks of a list, one by one.
 pub(crate) struct TaskStream {
     rows: Box<dyn Rows>,
     list: TaskList,
@@ -151,7 +152,7 @@ impl TaskList {
 }
 
 impl TaskStream {
-    /// The next; an error where the file is not what it was before.
+    /// The next task, or an error if the file has changed since it was checked.
     pub fn next_arrival(&mut self) -> Result<Option<Arrival>, TraceError> {
         let TaskList { format, estimates, start, .. } = self.list;
         while self.left > 0 {
