@@ -9,9 +9,9 @@
 //!   quotas, policies
 //! ```
 //!
-//! The [`core`] owns the mechanism and alone binds, releases and emits. The [`flow`] that a [`Profile`] names owns what
-//! waits: a queue and passes over it ([`queue`]), loops over records ([`polled`]), or scans over rows ([`scan`]). What
-//! all flows do with an attempt is written once ([`attempts`]).
+//! The `core` owns the mechanism and alone binds, releases and emits. The `flow` that a [`Profile`] names owns what
+//! waits: a queue and passes over it (`queue`), loops over records (`polled`), or scans over rows (`scan`). What
+//! all flows do with an attempt is written once (`attempts`).
 //!
 //! The control plane is handed `(now, Input)`, settles once all inputs of an instant are applied, and is drained of
 //! commands and events. It must do no input or output, read no clock, hold no thread, and never learn which world it is
