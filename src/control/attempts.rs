@@ -35,6 +35,12 @@ pub(crate) trait Attempts: Flow {
 
     /// Adds all replicas of a new job, each of which waits for its own place.
     fn submit_replicas(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
+        // A service that nobody asks for has no replica, and lives on.
+        let record = &mut core.jobs[job.index()];
+        record.parked = record.live == 0 && refused.is_none();
+        if record.live == 0 && refused.is_some() {
+            return core.end_job(job, Outcome::Refused, Reason::PickRefused);
+        }
         for number in 0..core.jobs[job.index()].spec.replicas {
             let index = core.add_replica(job, number);
             match &refused {
@@ -165,9 +171,14 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn cancel(&mut self, core: &mut Core, job: JobId) {
-        if let Some(record) = core.jobs.get_mut(job.index()) {
-            record.cancelled = true;
-            self.cancelled(core, job);
+        let Some(record) = core.jobs.get_mut(job.index()) else { return };
+        record.cancelled = true;
+        let was_parked = std::mem::take(&mut record.parked);
+        let has_none = record.live == 0;
+        self.cancelled(core, job);
+        // No end of a replica ends it.
+        if was_parked && has_none {
+            core.end_job(job, Outcome::Cancelled, Reason::Cancelled);
         }
     }
 
@@ -356,8 +367,7 @@ pub(crate) trait Attempts: Flow {
         }
         if record.live == 0 && !record.parked {
             let (outcome, because) = record.ended.unwrap_or((outcome, because));
-            core.emit(Event::JobEnded { job, outcome, because });
-            core.job_is_over(job);
+            core.end_job(job, outcome, because);
         }
     }
 
@@ -370,6 +380,8 @@ pub(crate) trait Attempts: Flow {
             Timer::StopAgain { run, left } => core.stop_again(run, left),
             Timer::Completed { run } => core.free_kept(run, |_| true),
             Timer::PolicyLook { replica, .. } => self.look_at_usage(core, replica),
+            Timer::OfferAgain { .. } => core.hope_again(),
+            Timer::Rescale { job, .. } => self.rescale(core, job),
             Timer::IdleTooLong { node, .. } => core.idle_too_long(node),
             Timer::NotProvisioned { node, .. } => self.not_provisioned(core, node),
             Timer::SilentForLong { node, .. } => core.silent_for_long(node),
@@ -448,6 +460,7 @@ pub(crate) trait Attempts: Flow {
     /// Gives back an instance that was requested too long ago.
     fn not_provisioned(&mut self, core: &mut Core, node: NodeId) {
         core.give_back_instance(node, Reason::DeadlineExpired);
+        core.offer_failed(node);
         self.evict(core, node);
     }
 
@@ -456,6 +469,13 @@ pub(crate) trait Attempts: Flow {
         let Some(record) = core.jobs.get(job.index()) else { return };
         if (record.live > 0 || record.parked) && !record.cancelled {
             self.scale(core, job, wanted);
+        }
+    }
+
+    /// Gives a service as many replicas as its requests ask for.
+    fn rescale(&mut self, core: &mut Core, job: JobId) {
+        if let Some(desired) = core.rescaled(job) {
+            self.scale_job(core, job, desired);
         }
     }
 

@@ -62,7 +62,7 @@ impl Core {
                 Err("a job of more replicas or tasks than any")
             }
             Input::Submit { spec, .. } if spec.demand.tasks == 0 => Err("a job of nothing"),
-            Input::Submit { spec, .. } => self.check_submission(flow, spec),
+            Input::Submit { spec, .. } => self.check_submission(spec),
             Input::Decided { run, .. } if known_job(run.job).map(|()| !self.knows_replica(*run))? => {
                 Err("a replica that is not")
             }
@@ -72,8 +72,8 @@ impl Core {
         }
     }
 
-    fn check_submission(&self, flow: &dyn Flow, spec: &JobSpec) -> Result<(), &'static str> {
-        let scales = flow.scales_services().then_some(spec.scaling.as_deref()).flatten();
+    fn check_submission(&self, spec: &JobSpec) -> Result<(), &'static str> {
+        let scales = spec.scaling.as_deref();
         if spec.replicas == 0 && scales.is_none_or(|scaling| scaling.min > 0) {
             return Err("a job of nothing");
         }

@@ -64,13 +64,11 @@ pub(crate) trait Flow {
         false
     }
 
-    /// Whether the number of replicas may follow the requests.
-    fn scales_services(&self) -> bool {
-        false
+    /// Takes in how many requests a service had, which its number of replicas follows.
+    fn requests_counted(&mut self, core: &mut Core, job: JobId, requests: u64) {
+        core.count_requests(job, requests);
+        self.rescale(core, job);
     }
-
-    /// Takes in how many requests a service had.
-    fn requests_counted(&mut self, _core: &mut Core, _job: JobId, _requests: u64) {}
 
     /// Ends a replica from whatever phase it is in.
     fn stop(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
@@ -203,6 +201,12 @@ pub(crate) trait Flow {
     /// for its analysis.
     fn analysed_before(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         None
+    }
+
+    /// Those who wait for room, in the order in which the flow would place them. A flow that requests instances by
+    /// itself has none.
+    fn waiting(&self, _core: &Core) -> Vec<ReplicaIndex> {
+        Vec::new()
     }
 
     /// Whether records of ended jobs may be dropped at all.

@@ -170,7 +170,7 @@ impl Control {
             Input::HeartbeatMissed { node, last } => core.heartbeat_missed(*node, *last),
             Input::GpuReported { gpu, state } => core.gpu_reported(*gpu, *state),
             Input::ForeignUse { gpu, foreign } => core.fleet.set_foreign(*gpu, *foreign),
-            Input::CapacityReported { fleet, offer, available } => core.fleet.set_capacity(*fleet, *offer, *available),
+            Input::CapacityReported { fleet, offer, available } => core.set_capacity(*fleet, *offer, *available),
             Input::Reconfigure { profile } => {
                 core.follow(core.read_profile(profile).expect("it was checked"));
                 flow.reconfigured(core);
@@ -218,6 +218,9 @@ impl Control {
             flow.fire_timer(core, timer);
         }
         flow.settle(core);
+        if core.may_grow() {
+            core.request_instances(flow.waiting(core));
+        }
         if !flow.names_ended() {
             core.drop_ended();
         }

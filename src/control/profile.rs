@@ -289,9 +289,13 @@ pub enum ProfileError {
     #[error("has `scheduler.offers.new_instances`, which needs `flow: {{polled: …}}`: only loops wait for instances")]
     InstancesWithoutRuns,
     #[error(
-        "has `policies.quotas`, which needs `flow: {{polled: …}}` with `gang: whole`: only its runs are held against quotas"
+        "has `policies.quotas`, which need `gang: whole` in `flow.polled`: a part of a gang is held against no quota"
     )]
-    QuotasUnread,
+    QuotasOfParts,
+    #[error(
+        "has `policies.quotas` and `scheduler.preempt`: who stops others for a place might be over its quota there"
+    )]
+    QuotasAndPreemption,
     #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
     HistoricOnly(&'static str, &'static str),
     #[error("a back-off factor below 100% would shrink the pause")]
@@ -372,8 +376,10 @@ impl Profile {
         faults.extend(
             (!self.flow.is_queue() && is_outside(self.passes.place)).then_some(ProfileError::Outside("passes.place")),
         );
-        let places_whole = self.flow.polled().is_some_and(|runs| runs.gang == GangRule::Whole);
-        faults.extend((!self.policies.quotas.is_empty() && !places_whole).then_some(ProfileError::QuotasUnread));
+        let places_parts = self.flow.polled().is_some_and(|runs| runs.gang != GangRule::Whole);
+        faults.extend((!self.policies.quotas.is_empty() && places_parts).then_some(ProfileError::QuotasOfParts));
+        let preempts = self.flow.is_queue() && self.scheduler.preempt != Preempt::Nobody;
+        faults.extend((!self.policies.quotas.is_empty() && preempts).then_some(ProfileError::QuotasAndPreemption));
         faults.extend(self.faulty_numbers());
         faults.extend(self.flow.faults(self.historic));
         faults

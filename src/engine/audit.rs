@@ -93,7 +93,13 @@ impl Audit {
                 None if phases.clone().any(Phase::holds_claim) => Standing::Running,
                 None => {
                     let alive = phases.clone().any(|phase| phase != Phase::Ended);
-                    assert!(alive || self.has_runs, "{} has ended in every replica, but not as a job", job.spec.name);
+                    // A service that nobody asks for has no replica, and lives on.
+                    let rests = job.spec.scaling.as_ref().is_some_and(|scaling| scaling.min == 0);
+                    assert!(
+                        alive || rests || self.has_runs,
+                        "{} has ended in every replica, but not as a job",
+                        job.spec.name
+                    );
                     Standing::Waiting
                 }
             });

@@ -295,6 +295,13 @@ impl NodeStatus {
         ledger::release(shape, self, claim);
     }
 
+    /// Whether nothing is taken here.
+    pub fn is_unused(&self) -> bool {
+        let is_free = |gpu: &GpuStatus| gpu.taken == GpuShare::ZERO && gpu.memory_taken == Bytes::ZERO;
+        let has_none = self.blocks.is_empty() && self.cpu_taken == MilliCpu::ZERO && self.ram_taken == Bytes::ZERO;
+        has_none && self.gpus.iter().all(is_free)
+    }
+
     pub fn cpu_free(&self, shape: &NodeShape) -> MilliCpu {
         shape.cpu_capacity().saturating_sub(self.cpu_taken)
     }

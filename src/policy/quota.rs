@@ -3,12 +3,13 @@
 //! A place is chosen first and then checked against what its project may still take. A run that would exceed the
 //! quota is not placed. It waits in its turn until resources are released, and blocks no other run meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use dryrack_fleet::{Node, NodeClaim};
 use dryrack_units::{GpuShare, Money, text_form};
+use dryrack_workload::{Demand, GpuTake};
 
 /// What one project may hold at a time; an absent field means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +51,29 @@ impl Holding {
         Holding { gpus, price_per_hour: u64::try_from(price).expect("a part is not more than the whole") }
     }
 
+    /// The least that a demand takes wherever it goes: of GPUs, those that are asked for as a whole or by a share. The
+    /// price depends on the place.
+    pub fn least_of(demand: &Demand) -> Holding {
+        if demand.deployment.is_some() || demand.requirements.is_some() {
+            return Holding::default();
+        }
+        let gpus = demand.task.gpus.as_ref().map_or(0, |gpus| {
+            let share = match gpus.take {
+                GpuTake::Whole => GpuShare::WHOLE,
+                GpuTake::Share(share) => share,
+                GpuTake::Memory(_) => GpuShare::ZERO,
+            };
+            u64::from(gpus.count) * u64::from(share.get())
+        });
+        Holding { gpus: gpus * u64::from(demand.tasks), price_per_hour: 0 }
+    }
+
+    /// So many times this much; `None` if that is more than any fleet has.
+    fn times(self, count: u64) -> Option<Holding> {
+        let (gpus, price_per_hour) = (self.gpus.checked_mul(count)?, self.price_per_hour.checked_mul(count)?);
+        Some(Holding { gpus, price_per_hour })
+    }
+
     pub fn and(self, other: Holding) -> Holding {
         let sum = |one: u64, other: u64| one.checked_add(other).expect("a fleet costs less than 18 trillion an hour");
         Holding { gpus: sum(self.gpus, other.gpus), price_per_hour: sum(self.price_per_hour, other.price_per_hour) }
@@ -73,12 +97,14 @@ impl Quota {
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
     projects: BTreeMap<String, (Quota, Holding)>,
+    /// Projects that have given something back since this was last asked.
+    freed: BTreeSet<String>,
 }
 
 impl Quotas {
     pub fn new(quotas: &BTreeMap<String, Quota>) -> Quotas {
         let unused = |(name, quota): (&String, &Quota)| (name.clone(), (*quota, Holding::default()));
-        Quotas { projects: quotas.iter().map(unused).collect() }
+        Quotas { projects: quotas.iter().map(unused).collect(), freed: BTreeSet::new() }
     }
 
     /// Whether a project may take this much more. A project without a quota may take anything.
@@ -101,7 +127,41 @@ impl Quotas {
     pub fn give_back(&mut self, project: Option<&str>, less: Holding) {
         if let Some((_, held)) = project.and_then(|project| self.projects.get_mut(project)) {
             *held = held.without(less);
+            self.freed.extend(project.map(str::to_string));
         }
+    }
+
+    /// How many times a project may take this much more, up to `most`.
+    pub fn admits_times(&self, project: Option<&str>, each: Holding, most: u64) -> u64 {
+        let (mut admitted, mut beyond) = (0, most + 1);
+        while beyond - admitted > 1 {
+            let middle = admitted + (beyond - admitted) / 2;
+            match each.times(middle).is_some_and(|more| self.admits(project, more)) {
+                true => admitted = middle,
+                false => beyond = middle,
+            }
+        }
+        admitted
+    }
+
+    /// Takes the names of the projects that have given something back since the last call.
+    pub fn take_freed(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// Notes that more of a project may be taken than was thought.
+    pub fn look_again(&mut self, project: &str) {
+        self.freed.insert(project.to_string());
+    }
+
+    /// Whether a project has given something back since that was last asked.
+    pub fn has_freed(&self, project: &str) -> bool {
+        self.freed.contains(project)
+    }
+
+    /// Whether there is any quota.
+    pub fn is_empty(&self) -> bool {
+        self.projects.is_empty()
     }
 
     /// What each project with a quota holds.
@@ -131,6 +191,22 @@ mod tests {
         assert!(!quotas.admits(Some("lab"), holding(501, 0)));
         quotas.give_back(Some("lab"), holding(1500, 9));
         assert!(quotas.admits(Some("lab"), holding(2000, 0)));
+    }
+
+    #[test]
+    fn a_project_may_take_as_many_times_as_its_quota_has_room_for() {
+        let mut quotas = quotas(Some(4), None);
+        quotas.take(Some("lab"), holding(1500, 9));
+        // 2,500 thousandths are left.
+        assert_eq!(quotas.admits_times(Some("lab"), holding(1000, 0), 9), 2);
+        assert_eq!(quotas.admits_times(Some("lab"), holding(500, 0), 9), 5);
+        assert_eq!(quotas.admits_times(Some("lab"), holding(500, 0), 3), 3);
+        assert_eq!(quotas.admits_times(Some("lab"), holding(2501, 0), 9), 0);
+        assert_eq!(quotas.admits_times(Some("lab"), holding(u64::MAX, 0), 9), 0);
+        assert_eq!(quotas.admits_times(None, holding(1000, 0), 9), 9);
+        assert!(quotas.take_freed().is_empty());
+        quotas.give_back(Some("lab"), holding(500, 9));
+        assert_eq!(quotas.take_freed().into_iter().collect::<Vec<_>>(), ["lab"]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) fn places(
     if !fields.has("offers") {
         return;
     }
-    if profile.scheduler.offers.new_instances == NewInstances::Never {
+    if profile.flow.polled().is_some() && profile.scheduler.offers.new_instances == NewInstances::Never {
         let message = format!("the profile `{}` makes no instances", profile.name);
         report.error_with_help(fields.key_span("offers"), message, "write `profile: dstack`, or list `hosts`");
     }

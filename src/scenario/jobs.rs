@@ -425,7 +425,7 @@ fn generated(
 
 /// Reads the specification, without the name.
 fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
-    let (replicas, scaling) = services::replicas(fields, profile, report);
+    let (replicas, scaling) = services::replicas(fields, report);
     let most = scaling.map_or(replicas, |scaling| scaling.max);
     for (key, count) in [("replicas", most), ("tasks", demand.tasks)] {
         if count > MAX_REPLICAS {

@@ -4,7 +4,6 @@ use super::diagnostic::Report;
 use super::fields::{Fields, value};
 use super::lengths::positive;
 use super::tree::{Node, Tree};
-use dryrack_control::Profile;
 use dryrack_units::{RequestRate, SimDuration};
 use dryrack_workload::{Bounds, Requests, Scaling, parse_range};
 
@@ -20,7 +19,7 @@ const SCALE_UP_DELAY: SimDuration = SimDuration::from_secs(300);
 const SCALE_DOWN_DELAY: SimDuration = SimDuration::from_secs(600);
 
 /// Reads the initial number of replicas of a job, and how it scales, if it does.
-pub(super) fn replicas(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> (u32, Option<Scaling>) {
+pub(super) fn replicas(fields: &Fields<'_>, report: &mut Report) -> (u32, Option<Scaling>) {
     let is_range = fields.get("replicas").is_some_and(|tree| {
         matches!(tree.node, Node::Map(_)) || tree.scalar().is_some_and(|typed| typed.contains(".."))
     });
@@ -34,11 +33,6 @@ pub(super) fn replicas(fields: &Fields<'_>, profile: &Profile, report: &mut Repo
     let Some((min, max)) = fields.get("replicas").and_then(|tree| range(tree, report)) else { return (1, None) };
     if min == max && !fields.has("scaling") {
         return (min, None);
-    }
-    if profile.flow.polled().is_none() {
-        let message = format!("the profile `{}` does not scale services", profile.name);
-        report.error_with_help(fields.key_span("replicas"), message, "write `profile: dstack`, or a number");
-        return (1, None);
     }
     if min == max {
         let help = "write `replicas: 1..4`, or leave `scaling` out";

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::timer::Timer;
+use crate::profile::FlowOptions;
 use dryrack_event::{Command, Event, Reason};
-use dryrack_fleet::{FleetPlacement, FleetSpec, Instance, InstanceState, NodeSpec, NodeState, Placement};
+use dryrack_fleet::{Fleet, FleetPlacement, FleetSpec, InstanceState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_lifecycle::is_instance_edge;
 use dryrack_policy::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
@@ -33,6 +34,9 @@ pub(super) struct Instances {
     /// Instances of cloud fleets, including places at which there is no instance.
     records: BTreeMap<NodeId, InstanceRecord>,
 }
+
+/// An instance that was requested for who waits stays at least this long, so that a pass comes by that may use it.
+const LEAST_IDLE: SimDuration = SimDuration::from_secs(2 * 60);
 
 /// A fleet whose instances a cloud makes.
 #[derive(Default)]
@@ -130,6 +134,8 @@ impl Core {
             InstanceState::Idle => {
                 let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
                 if let Some(longest) = longest_idle(idle_rule(cloud.idle_duration, of_run), made_for) {
+                    let waits_for_pass = made_for == MadeFor::Run && self.profile.flow.polled().is_none();
+                    let longest = if waits_for_pass { longest.max(LEAST_IDLE) } else { longest };
                     self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
                 }
             }
@@ -198,9 +204,10 @@ impl Core {
                 if known == InstanceState::Pending {
                     self.change_instance(node, InstanceState::Provisioning, Reason::Reported);
                 }
-                let is_free = self.fleet.node(node).status.blocks.is_empty();
+                let is_free = self.fleet.node(node).status.is_unused();
                 let to = if is_free { InstanceState::Idle } else { InstanceState::Busy };
                 self.change_instance(node, to, Reason::Provisioned);
+                self.offer_holds(node);
                 return true;
             }
             (NodeState::Gone, InstanceState::Terminated) => {}
@@ -212,6 +219,9 @@ impl Core {
                     InstanceState::Terminating | InstanceState::Terminated => Reason::Reported,
                 };
                 self.change_instance(node, InstanceState::Terminated, because);
+                if known.is_coming() {
+                    self.offer_failed(node);
+                }
                 self.check_minimum(fleet);
             }
             (
@@ -236,7 +246,7 @@ impl Core {
     /// Updates an instance after something on it was released.
     pub(super) fn instance_released(&mut self, node: NodeId) {
         let Some(record) = self.instances.records.get(&node) else { return };
-        if !self.fleet.node(node).status.blocks.is_empty() {
+        if !self.fleet.node(node).status.is_unused() {
             return;
         }
         match record.state {
@@ -343,8 +353,49 @@ impl Core {
         self.make_missing(fleet, min);
     }
 
+    /// Whether instances are made at all. Loops ask for them with each place that they take, and may not.
     fn makes_instances(&self) -> bool {
-        self.profile.scheduler.offers.new_instances != NewInstances::Never
+        match &self.profile.flow {
+            FlowOptions::Polled(_) => self.profile.scheduler.offers.new_instances != NewInstances::Never,
+            FlowOptions::Queue | FlowOptions::Scanned(_) => true,
+        }
+    }
+
+    /// The instances that were requested and are not up.
+    pub(super) fn coming_instances(&self) -> impl Iterator<Item = NodeId> {
+        self.instances.records.iter().filter(|(_, record)| record.state.is_coming()).map(|(node, _)| *node)
+    }
+
+    /// The offers of a fleet: the number and price of each, and the places of the next instances that its cloud would make, up to this many.
+    pub(super) fn unmade_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
+        let mut offers: BTreeMap<u32, (Money, Vec<NodeId>)> = BTreeMap::new();
+        let near = self.cluster_of(fleet);
+        for (node, _) in self.instances.records.iter().filter(|(_, record)| record.fleet == fleet) {
+            let shape = &self.fleet.node(*node).shape;
+            let Some(offer) = dryrack_fleet::offer_of(shape) else { continue };
+            let left = self.fleet.instances_left(fleet).min(self.fleet.capacity_left(fleet, offer)).min(count);
+            let is_near = near.is_none() || place_of(&self.fleet, *node) == near;
+            let is_absent = self.fleet.is_unmade(*node) && self.fleet.node(*node).status.is_unused();
+            let price = shape.price_per_hour.unwrap_or(Money::ZERO);
+            let places = &mut offers.entry(offer).or_insert((price, Vec::new())).1;
+            if is_near && is_absent && (places.len() as u32) < left {
+                places.push(*node);
+            }
+        }
+        let each = offers.into_iter().map(|(offer, (price, places))| (offer, price, places));
+        each.filter(|(.., places)| !places.is_empty()).collect()
+    }
+
+    /// Where the instances of a cluster are; `None` of another fleet, or of one without instances.
+    fn cluster_of(&self, fleet: FleetId) -> Option<(Arc<str>, Arc<str>)> {
+        match self.fleet.fleet(fleet).placement {
+            FleetPlacement::Any => None,
+            FleetPlacement::Cluster => {
+                let own = self.instances.records.iter().filter(|(_, record)| record.fleet == fleet);
+                let mut there = own.filter(|(node, _)| self.fleet.node(**node).status.state != NodeState::Gone);
+                there.next().and_then(|(node, _)| place_of(&self.fleet, *node))
+            }
+        }
     }
 
     /// Requests the cheapest instances until the fleet has this many, as far as capacity allows.
@@ -358,26 +409,8 @@ impl Core {
 
     /// The cheapest instance that the fleet's cloud would make. In a cluster, it must be where the others are.
     fn cheapest(&self, fleet: FleetId) -> Option<NodeId> {
-        let own = |instance: &Arc<Instance>| instance.fleet == fleet;
-        let instances = || self.fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(own));
-        let place = |node: &dryrack_fleet::Node| {
-            node.shape.instance.as_ref().map(|own| (Arc::clone(&own.backend), Arc::clone(&own.region)))
-        };
-        let near = match self.fleet.fleet(fleet).placement {
-            FleetPlacement::Any => None,
-            FleetPlacement::Cluster => {
-                instances().find(|(_, node)| node.status.state != NodeState::Gone).and_then(|(_, node)| place(node))
-            }
-        };
-        let would_be_made = |(id, node): &(NodeId, &dryrack_fleet::Node)| {
-            let offer = dryrack_fleet::offer_of(&node.shape);
-            self.fleet.is_unmade(*id)
-                && node.status.blocks.is_empty()
-                && offer.is_some_and(|offer| self.fleet.capacity_left(fleet, offer) > 0)
-                && (near.is_none() || place(node) == near)
-        };
-        let price = |node: &dryrack_fleet::Node| node.shape.price_per_hour.unwrap_or(Money::ZERO);
-        instances().filter(would_be_made).min_by_key(|(id, node)| (price(node), *id)).map(|(id, _)| id)
+        let offers = self.unmade_by_offer(fleet, 1);
+        offers.into_iter().map(|(_, price, places)| (price, places[0])).min().map(|(_, node)| node)
     }
 
     /// Asserts that instances agree with their nodes, and that no fleet has more instances than its maximum.
@@ -397,8 +430,8 @@ impl Core {
                 InstanceState::Pending | InstanceState::Provisioning => {
                     assert_eq!(status.state, NodeState::Joining, "{name}")
                 }
-                InstanceState::Idle => assert!(status.blocks.is_empty(), "{name} is idle, and something is there"),
-                InstanceState::Busy => assert!(!status.blocks.is_empty(), "{name} is busy with nothing"),
+                InstanceState::Idle => assert!(status.is_unused(), "{name} is idle, and something is there"),
+                InstanceState::Busy => assert!(!status.is_unused(), "{name} is busy with nothing"),
                 InstanceState::Terminating | InstanceState::Terminated => {}
             }
         }
@@ -407,4 +440,10 @@ impl Core {
             assert!(self.fleet.live_instances(fleet) <= most, "{} has more instances than it may", spec.name);
         }
     }
+}
+
+/// Where an instance is, or would be made.
+fn place_of(fleet: &Fleet, node: NodeId) -> Option<(Arc<str>, Arc<str>)> {
+    let instance = fleet.node(node).shape.instance.as_ref();
+    instance.map(|own| (Arc::clone(&own.backend), Arc::clone(&own.region)))
 }

@@ -1,18 +1,21 @@
 //! The core of the control plane: the store of records, the ledger, the timers, the clock and the outbox.
 //!
 //! It alone binds and releases, and it alone emits. It never asks which flow it serves. What belongs to every flow is a
-//! part of it, and each part keeps its own state: instances that clouds make and take ([`instances`]), quotas and shares
-//! ([`ledger`], [`shares`]), utilization policies ([`usage`]), and decisions that are examined ([`examined`]).
+//! part of it, and each part keeps its own state: instances that clouds make and take ([`instances`], [`growing`]),
+//! services that scale with their requests ([`services`]), quotas and shares ([`ledger`], [`shares`]), utilization policies ([`usage`]),
+//! and decisions that are examined ([`examined`]).
 
 mod attempt;
 mod deciding;
 mod dropping;
 mod examined;
+mod growing;
 mod instances;
 mod kept;
 mod ledger;
 pub(crate) mod nodes;
 mod scaling;
+mod services;
 pub(crate) mod shares;
 pub(crate) mod store;
 pub(crate) mod timer;
@@ -36,8 +39,10 @@ use dryrack_scheduler::{Caching, Grouping, OrderKey, Rankings, Refusals};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 use examined::Examined;
+use growing::Growing;
 use instances::Instances;
 use nodes::NodeRecord;
+use services::Services;
 use shares::Shares;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
 use timer::Timers;
@@ -79,8 +84,10 @@ pub(crate) struct Core {
     flaps: VecDeque<(SimTime, NodeId)>,
     /// Replicas with a usage sample in this instant.
     pub to_judge: BTreeSet<ReplicaIndex>,
-    quotas: Quotas,
+    pub quotas: Quotas,
     instances: Instances,
+    growing: Growing,
+    services: Services,
     outbox: VecDeque<Output>,
     examined: Examined,
     /// When the profile last changed.
@@ -118,6 +125,8 @@ impl Core {
             flaps: VecDeque::new(),
             to_judge: BTreeSet::new(),
             instances: Instances::default(),
+            growing: Growing::default(),
+            services: Services::new(),
             outbox: VecDeque::new(),
             examined: Examined::default(),
             reconfigured: None,
@@ -199,6 +208,8 @@ impl Core {
         }
         self.fleet.ask_again();
         self.follow_shares(&before);
+        self.follow_quotas();
+        self.hope_again();
         before
     }
 
@@ -224,6 +235,17 @@ impl Core {
             }
         }
         self.shares = Some(shares);
+    }
+
+    /// Counts what each project holds against the quotas of the new profile.
+    fn follow_quotas(&mut self) {
+        self.quotas = Quotas::new(&self.profile.policies.quotas);
+        let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
+        let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
+        let held: Vec<_> = live.chain(kept).map(|(job, placement)| (job, self.holding(placement))).collect();
+        for (job, holding) in held {
+            self.quotas.take(self.jobs[job.index()].spec.project.as_deref(), holding);
+        }
     }
 
     /// Asserts the integrity of the store and the ledger. Costs a pass over everything.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::core::Core;
 use crate::core::usage::Watch;
-use dryrack_event::{Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{FleetId, JobId, NodeId, RunId};
 use dryrack_policy::RetryState;
@@ -62,6 +62,8 @@ pub enum Wait {
     Scan,
     /// Taken out of the queue: a decision about it is being made.
     Decision,
+    /// Beside the queue, until its project may take as much.
+    Quota,
     /// For the pause between two attempts.
     BackOff,
 }
@@ -222,6 +224,18 @@ impl Core {
         self.demand_places.insert(Arc::as_ptr(demand), number);
         self.demands.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
         number
+    }
+
+    /// Ends a job all of whose replicas have ended for good.
+    pub(crate) fn end_job(&mut self, job: JobId, outcome: Outcome, because: Reason) {
+        self.emit(Event::JobEnded { job, outcome, because });
+        self.forget_service(job);
+        self.job_is_over(job);
+    }
+
+    /// Whether a replica waits in the queue.
+    pub(crate) fn waits_in_queue(&self, index: ReplicaIndex) -> bool {
+        self.replicas[index as usize].wait == Wait::Queue
     }
 
     /// The demand of a replica.

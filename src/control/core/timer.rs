@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use dryrack_ids::{FleetId, NodeId, RunId};
+use dryrack_ids::{FleetId, JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 
 /// A timer. Each names the version it was set at, and is void once that has changed.
@@ -37,6 +37,10 @@ pub enum Timer {
     NotProvisioned { node: NodeId, asked: SimTime },
     /// An instance has been silent for very long.
     SilentForLong { node: NodeId, since: SimTime },
+    /// The number of a service's replicas may change. Void once another time is set.
+    Rescale { job: JobId, at: SimTime },
+    /// An offer whose instances have failed may be asked for again.
+    OfferAgain { fleet: FleetId, offer: u32, at: SimTime },
     /// A fleet lacks instances.
     LookForMissing { fleet: FleetId, at: SimTime },
 }
@@ -57,6 +61,8 @@ impl Timer {
             Timer::IdleTooLong { .. } => "an instance that is idle",
             Timer::NotProvisioned { .. } => "an instance to be up",
             Timer::SilentForLong { .. } => "an instance that is silent",
+            Timer::OfferAgain { .. } => "an offer to be tried again",
+            Timer::Rescale { .. } => "a service to be scaled",
             Timer::LookForMissing { .. } => "a look for missing instances",
         }
     }
@@ -143,6 +149,8 @@ impl Core {
                 self.nodes[node.index()].epoch == epoch
             }
             Timer::SilentForLong { node, since } => self.nodes[node.index()].silent_since == Some(since),
+            Timer::OfferAgain { fleet, offer, at } => self.is_paused_until(fleet, offer, at),
+            Timer::Rescale { job, at } => self.is_rescaled_at(job, at),
             Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::LookForMissing { fleet, at } => self.is_missing_looked_for(fleet, at),

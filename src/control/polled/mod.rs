@@ -86,10 +86,6 @@ impl Flow for Polled {
         self.at(core).scale_run(core, job, wanted);
     }
 
-    fn scales_services(&self) -> bool {
-        true
-    }
-
     fn requests_counted(&mut self, core: &mut Core, job: JobId, requests: u64) {
         self.at(core).count_requests(core, job, requests);
     }

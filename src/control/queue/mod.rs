@@ -17,6 +17,7 @@ mod outside;
 mod passes;
 mod placing;
 mod preempting;
+mod quota;
 mod slots;
 mod waiting;
 
@@ -30,6 +31,7 @@ use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Due, Flow};
 use super::pass::PassState;
+use super::profile::Trigger;
 use crate::queue::attained::await_next_level;
 use attained::Turns;
 use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
@@ -51,6 +53,8 @@ pub(crate) struct Queue {
     /// Where each job will go for which others are being preempted, until their room is free.
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
+    /// Who waits for the quota of its project, and who in the queue counts against one.
+    projects: quota::Projects,
     /// Future reservations of each node, if they are made in time slots.
     ahead: slots::Ahead,
     /// Queued since the last pass, in that order. Each gets one event that says why it waits.
@@ -81,6 +85,7 @@ impl Queue {
             backfilling: None,
             nominations: preempting::Nominations::new(),
             preempting: preempting::Preempting::default(),
+            projects: quota::Projects::default(),
             ahead: slots::Ahead::default(),
             fresh: VecDeque::new(),
             queued: 0,
@@ -111,10 +116,18 @@ impl Flow for Queue {
     }
 
     fn settle(&mut self, core: &mut Core) {
+        self.admit_by_quota(core);
         self.go_on_with_clocks(core);
         self.run_analyse_pass(core);
-        self.run_place_pass(core);
-        self.run_backfill_pass(core);
+        loop {
+            self.run_place_pass(core);
+            self.run_backfill_pass(core);
+            // Who was behind someone that has left for its quota may come first now, and was not looked at.
+            let has_new_head = self.projects.take_left();
+            if !has_new_head || core.profile.passes.place.trigger != Trigger::Event || self.deciding.is_some() {
+                break;
+            }
+        }
         self.tell_clocks();
     }
 
@@ -140,6 +153,7 @@ impl Flow for Queue {
         let is_analysed = |replica: &&Replica| replica.phase == Phase::Analysing;
         let analysed = core.replicas.values().filter(is_analysed).count();
         assert_eq!(self.analysing.len(), analysed, "an analysis goes on that nobody waits for");
+        self.check_quotas(core);
     }
 
     /// Nobody waits that the queue would let pass and the fleet would hold.
@@ -189,6 +203,7 @@ impl Flow for Queue {
                 self.deciding = None;
                 self.forget_promise(core, index);
             }
+            Wait::Quota => self.leave_group(core, index),
             Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff => {}
         }
         if phase == Phase::Analysing && self.analysing.remove(&run) {
@@ -200,6 +215,9 @@ impl Flow for Queue {
         let phase = core.replicas[index as usize].phase;
         if phase == Phase::Running {
             await_next_level(core, index);
+        }
+        if phase == Phase::Scheduled {
+            self.project_took(core, index);
         }
         if (before.0 == Phase::Stopping) != (phase == Phase::Stopping) {
             self.note_stopping(core, index, phase);
@@ -239,7 +257,8 @@ impl Flow for Queue {
     }
 
     fn reconfigured(&mut self, core: &mut Core) {
-        let waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
+        let mut waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
+        waiting.extend(self.beside_the_queue());
         let profile = Arc::clone(&core.profile);
         self.ahead = slots::Ahead::default();
         self.preempting.begin_anew();
@@ -282,6 +301,10 @@ impl Flow for Queue {
         let before = self.analysis_queue.iter().take(place);
         let run_of = |(other, _): &(ReplicaIndex, u64)| core.replicas[*other as usize].run();
         Some((self.analysing.iter().copied().collect(), before.map(run_of).collect()))
+    }
+
+    fn waiting(&self, core: &Core) -> Vec<ReplicaIndex> {
+        self.queue.iter(core.now).map(|key| key.replica()).collect()
     }
 
     fn lets_records_go(&self) -> bool {

@@ -64,7 +64,9 @@ impl Queue {
         for (rank, candidate) in candidates.into_iter().enumerate() {
             if core.may_commit(index, &candidate, &deciding.read) {
                 self.forget_promise(core, index);
-                self.place(core, index, candidate);
+                if !self.is_over_quota(core, index, &candidate.placement) {
+                    self.place(core, index, candidate);
+                }
                 return;
             }
             let fallback = rank + 1 < count;
@@ -77,8 +79,11 @@ impl Queue {
     fn conclude(&mut self, core: &mut Core, index: ReplicaIndex, decision: Decision, growth: u64) {
         match decision {
             Decision::Place(mut candidates) => {
-                self.leave_queue(core, index, Wait::Nothing);
-                self.place(core, index, candidates.swap_remove(0));
+                let candidate = candidates.swap_remove(0);
+                if !self.is_over_quota(core, index, &candidate.placement) {
+                    self.leave_queue(core, index, Wait::Nothing);
+                    self.place(core, index, candidate);
+                }
             }
             Decision::Refuse { refusal: Refusal::Never, reasons }
                 if core.profile.scheduler.never_fits == NeverFits::End =>

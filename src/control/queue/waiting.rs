@@ -11,6 +11,9 @@ use dryrack_scheduler::{Entry, QueueKey};
 impl Queue {
     pub(super) fn enter_queue(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.take_turn(core, index);
+        if self.wait_for_quota(core, index) {
+            return;
+        }
         let replica = &mut core.replicas[index as usize];
         replica.wait = Wait::Queue;
         if !matches!(core.profile.passes.place.trigger, Trigger::EachAfter(_)) {
@@ -33,6 +36,7 @@ impl Queue {
         if replica.wait == Wait::Queue {
             self.queue.remove(replica.key, replica.demand);
             self.unshelve(core, index);
+            self.leave_group(core, index);
         }
         core.replicas[index as usize].wait = wait;
         self.forget_fresh(core, index);

@@ -261,6 +261,11 @@ impl Scanned {
                     self.write_refusal(core, index, &read, (Refusal::Unfit, reasons));
                     return;
                 }
+                if !core.is_within_quota(index, core.holding(&candidate.placement)) {
+                    let reasons = Histogram::of(Reason::QuotaExceeded, core.fleet.len() as u32);
+                    self.write_refusal(core, index, &read, (Refusal::Unfit, reasons));
+                    return;
+                }
                 core.keep_examination_of(index, watched);
                 self.write_placement(core, index, &read, candidate);
             }

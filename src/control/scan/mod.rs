@@ -239,6 +239,17 @@ impl Flow for Scanned {
         self.entries_before(index)
     }
 
+    /// Rows that a computation has refused since the fleet last grew.
+    fn waiting(&self, core: &Core) -> Vec<ReplicaIndex> {
+        let rows = self.watched.iter().map(|id| self.rows[id].replica);
+        let waits = |index: &ReplicaIndex| {
+            let replica = &core.replicas[*index as usize];
+            let is_refused = core.demands[replica.demand as usize].refused_at.is_some();
+            replica.phase == Phase::Pending && is_refused
+        };
+        rows.filter(waits).collect()
+    }
+
     fn never_rests(&self) -> bool {
         true
     }

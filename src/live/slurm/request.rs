@@ -34,6 +34,9 @@ pub fn faults(work: &Work) -> Vec<String> {
         let name = &work.profile.name;
         faults.push(format!("profile `{name}` has loops of its own, and Slurm one queue; name `fifo` or `easy`"));
     }
+    if !work.profile.policies.quotas.is_empty() {
+        faults.push("`policies.quotas` limits projects, and Slurm has limits of its own; leave it out".to_string());
+    }
     for arrival in &work.arrivals {
         // A job without a command is refused anyway.
         let Some(launch) = &arrival.behavior.launch else { continue };

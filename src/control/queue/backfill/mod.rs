@@ -187,6 +187,9 @@ impl Queue {
         let mut rest = self.rest(core, head);
         rest.sort_by_key(|key| (core.replicas[key.replica() as usize].wanted, came_since(key.replica())));
         for index in rest.into_iter().map(QueueKey::replica) {
+            if !core.waits_in_queue(head.replica()) {
+                return;
+            }
             if ends_if_started(core, index, core.now) >= picked.reserved {
                 continue;
             }
@@ -221,6 +224,9 @@ impl Queue {
             from = Position::Behind(core.replicas[index as usize].key);
             core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
             self.start_past_head(core, index, candidate);
+            if !core.waits_in_queue(head.replica()) {
+                return;
+            }
             reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
         }
     }
@@ -325,9 +331,12 @@ impl Queue {
         }
     }
 
+    /// Starts a replica, unless it has left the queue meanwhile or its project may not take the place.
     pub(in crate::queue) fn start_past_head(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
-        self.leave_queue(core, index, Wait::Nothing);
-        self.place(core, index, candidate);
+        if core.waits_in_queue(index) && !self.is_over_quota(core, index, &candidate.placement) {
+            self.leave_queue(core, index, Wait::Nothing);
+            self.place(core, index, candidate);
+        }
     }
 }
 

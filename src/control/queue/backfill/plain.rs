@@ -50,6 +50,9 @@ impl Queue {
             if is_harmless {
                 core.examine_if_watched(index, |core| self.left_beside_nominations(core, index));
                 self.start_past_head(core, index, candidate);
+                if !core.waits_in_queue(head.replica()) {
+                    return;
+                }
                 reserved = self.fits_at(core, head.replica()).unwrap_or(reserved);
                 known.clear();
             }

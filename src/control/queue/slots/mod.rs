@@ -79,6 +79,9 @@ impl Queue {
         let mut table = plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len());
         for key in waiting {
             let index = key.replica();
+            if !core.waits_in_queue(index) {
+                continue;
+            }
             match plan_plainly(core, index, &table) {
                 Plan::Start(candidate, free) => self.start_in_slots(core, index, candidate, &free),
                 Plan::Reserve(start, nodes) => table.reserve(start, limit_of(core, index), &nodes),
@@ -101,9 +104,10 @@ impl Queue {
         let mut left = waiting;
         loop {
             while let Some((last, before)) = left.split_last()
-                && !may_start(core, &mut ahead, (&table, changes), &mut open, last.replica())
+                && !(core.waits_in_queue(last.replica())
+                    && may_start(core, &mut ahead, (&table, changes), &mut open, last.replica()))
             {
-                if let Some(plain) = &plain {
+                if let Some(plain) = plain.as_ref().filter(|_| core.waits_in_queue(last.replica())) {
                     let run = core.replicas[last.replica() as usize].run();
                     let starts = matches!(plan_plainly(core, last.replica(), plain), Plan::Start(..));
                     assert!(!starts, "{run} is left out, and would start");
@@ -114,6 +118,9 @@ impl Queue {
             let index = key.replica();
             let (demand, length) = (core.replicas[index as usize].demand, limit_of(core, index));
             left = behind;
+            if !core.waits_in_queue(index) {
+                continue;
+            }
             let plan = match in_vain.get(&(demand, length)) {
                 Some(then) if *then == changes => Plan::Nothing,
                 _ => plan(core, index, &mut ahead, &table),
@@ -126,7 +133,9 @@ impl Queue {
             match plan {
                 Plan::Start(candidate, free) => {
                     self.start_in_slots(core, index, candidate, &free);
-                    ahead.enter(core, index);
+                    if core.replicas[index as usize].placement.is_some() {
+                        ahead.enter(core, index);
+                    }
                 }
                 Plan::Reserve(start, nodes) => {
                     let mut set = vec![0; table.words()];

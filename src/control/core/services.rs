@@ -1,0 +1,67 @@
+//! Services whose number of replicas follows their requests: how many each is to have, and since when.
+
+use std::collections::BTreeMap;
+
+use super::Core;
+use super::store::JobRecord;
+use super::timer::Timer;
+use dryrack_ids::JobId;
+use dryrack_policy::{Scaled, autoscale};
+use dryrack_units::SimTime;
+
+/// The services whose requests have been counted.
+pub(super) type Services = BTreeMap<JobId, Service>;
+
+pub(super) struct Service {
+    /// How many requests were last counted in the window.
+    requests: u64,
+    desired: u32,
+    /// When the number of replicas last changed because of the requests.
+    changed: Option<SimTime>,
+    /// When the next look is due, if one is.
+    look_at: Option<SimTime>,
+}
+
+impl Core {
+    /// Takes in how many requests a service had in its window. A job that does not scale, or is over, has none.
+    pub(crate) fn count_requests(&mut self, job: JobId, requests: u64) {
+        let scales = |record: &&JobRecord| {
+            let is_over = (record.live == 0 && !record.parked) || record.cancelled;
+            record.spec.scaling.is_some() && !is_over
+        };
+        let Some(record) = self.jobs.get(job.index()).filter(scales) else { return };
+        let new = Service { requests, desired: record.spec.replicas, changed: None, look_at: None };
+        self.services.entry(job).or_insert(new).requests = requests;
+    }
+
+    /// How many replicas a service is to have from now on, if that is another number than before. If a change is due
+    /// later, sets the timer for it.
+    pub(crate) fn rescaled(&mut self, job: JobId) -> Option<u32> {
+        let (now, scaling) = (self.now, self.jobs.get(job.index())?.spec.scaling.as_deref().copied()?);
+        let service = self.services.get_mut(&job)?;
+        service.look_at = None;
+        let since = service.changed.map(|changed| now.since(changed));
+        match autoscale(&scaling, service.desired, Some(service.requests), since) {
+            Scaled::To(desired) if desired != service.desired => {
+                (service.desired, service.changed) = (desired, Some(now));
+                Some(desired)
+            }
+            Scaled::To(_) => None,
+            Scaled::NotBefore(delay) => {
+                let at = service.changed.expect("a delay is since a change").saturating_add(delay);
+                service.look_at = Some(at);
+                self.timers.set(at, Timer::Rescale { job, at });
+                None
+            }
+        }
+    }
+
+    pub(super) fn is_rescaled_at(&self, job: JobId, at: SimTime) -> bool {
+        self.services.get(&job).is_some_and(|service| service.look_at == Some(at))
+    }
+
+    /// Forgets a service that is over.
+    pub(super) fn forget_service(&mut self, job: JobId) {
+        self.services.remove(&job);
+    }
+}

@@ -1,0 +1,194 @@
+//! Replicas of projects that hold as much as they may: they wait beside the queue, so that they hold up nobody in it.
+//!
+//! ```text
+//!   wants its place ──its project may take as much──> in the queue ──> placed
+//!          │  ^                                           │
+//!          │  └─ the project gives something back ─┐      │ its project holds too much by now,
+//!          └──────────> waits beside the queue <───┴──────┘ or the place found is too dear
+//! ```
+//!
+//! Replicas of one project and one demand take the same, so they are one group. When the project gives something back,
+//! as many of each group enter the queue as the project may take of them, in the order of the queue. So a replica that
+//! ends costs a look at each group of its project, and not at everyone who waits.
+//!
+//! How much a demand takes is known before a place is found as far as GPUs go. The price of a place is known once it is
+//! found: a group whose place was too dear is held to that price until the fleet grows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::queue::Queue;
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::Placement;
+use dryrack_policy::Holding;
+use dryrack_scheduler::QueueKey;
+
+/// The groups of all projects that have a quota.
+#[derive(Default)]
+pub(super) struct Projects {
+    groups: BTreeMap<(Arc<str>, u32), Group>,
+    /// The fleet's growth when groups were last held to the price of a place.
+    growth: u64,
+    /// Somebody has left the queue for its quota since that was last asked.
+    has_left: bool,
+}
+
+impl Projects {
+    /// Whether anybody has left the queue for its quota since the last call.
+    pub fn take_left(&mut self) -> bool {
+        std::mem::take(&mut self.has_left)
+    }
+}
+
+/// The waiting replicas of one project and one demand.
+struct Group {
+    /// The least that one of them takes.
+    least: Holding,
+    /// What one of them would take at the place that was found for it, if that was too much.
+    too_dear: Option<Holding>,
+    in_queue: BTreeSet<QueueKey>,
+    beside: BTreeSet<QueueKey>,
+}
+
+impl Group {
+    fn wanted(&self) -> Holding {
+        self.too_dear.unwrap_or(self.least)
+    }
+}
+
+type GroupKey = (Arc<str>, u32);
+
+impl Queue {
+    /// The group of a replica; `None` if its project has no quota.
+    fn group_of(&self, core: &Core, index: ReplicaIndex) -> Option<GroupKey> {
+        let replica = &core.replicas[index as usize];
+        let project = core.jobs[replica.job.index()].spec.project.as_ref()?;
+        core.quotas.counts(Some(project)).then(|| (Arc::clone(project), replica.demand))
+    }
+
+    /// Makes a replica wait beside the queue if its project may not take it now. Returns whether it does.
+    pub(super) fn wait_for_quota(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
+        let Some(group) = self.group_of(core, index) else { return false };
+        let key = core.replicas[index as usize].key;
+        let own = self.group(core, &group);
+        if core.quotas.admits(Some(&group.0), own.wanted()) {
+            own.in_queue.insert(key);
+            return false;
+        }
+        own.beside.insert(key);
+        core.replicas[index as usize].wait = Wait::Quota;
+        let reasons = Histogram::of(Reason::QuotaExceeded, core.fleet.len() as u32);
+        core.hold(index, (Refusal::Unfit, reasons));
+        true
+    }
+
+    /// Takes a replica out of its group, because it leaves the queue or ceases to wait beside it. What others of its
+    /// project may do then is looked at once everything about this instant is known.
+    pub(super) fn leave_group(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let Some(group) = self.group_of(core, index) else { return };
+        let key = core.replicas[index as usize].key;
+        let Some(own) = self.projects.groups.get_mut(&group) else { return };
+        own.beside.remove(&key);
+        if own.in_queue.remove(&key) {
+            core.quotas.look_again(&group.0);
+        }
+        if own.in_queue.is_empty() && own.beside.is_empty() {
+            self.projects.groups.remove(&group);
+        }
+    }
+
+    /// Whether its project may not take the place that was found for a replica. The replica then waits beside the
+    /// queue.
+    pub(super) fn is_over_quota(&mut self, core: &mut Core, index: ReplicaIndex, placement: &Placement) -> bool {
+        let Some(group) = self.group_of(core, index) else { return false };
+        let wanted = core.holding(placement);
+        if core.quotas.admits(Some(&group.0), wanted) {
+            return false;
+        }
+        self.leave_queue(core, index, Wait::Nothing);
+        self.group(core, &group).too_dear = Some(wanted);
+        self.projects.growth = core.fleet.growth();
+        self.set_beside(core, index);
+        true
+    }
+
+    fn group(&mut self, core: &Core, group: &GroupKey) -> &mut Group {
+        let least = || Holding::least_of(&core.demands[group.1 as usize].demand);
+        let new = || Group { least: least(), too_dear: None, in_queue: BTreeSet::new(), beside: BTreeSet::new() };
+        self.projects.groups.entry(group.clone()).or_insert_with(new)
+    }
+
+    fn set_beside(&mut self, core: &mut Core, index: ReplicaIndex) {
+        self.leave_queue(core, index, Wait::Nothing);
+        self.projects.has_left = true;
+        let waits = self.wait_for_quota(core, index);
+        assert!(waits, "a replica that leaves the queue for its quota waits for it");
+    }
+
+    /// Takes everyone out of the queue whom a project may no longer take, after it has taken something.
+    pub(super) fn project_took(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let Some((project, _)) = self.group_of(core, index) else { return };
+        let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
+        let is_over = |(_, group): &(&GroupKey, &Group)| !core.quotas.admits(Some(&project), group.wanted());
+        let groups = self.projects.groups.range(of_project).filter(is_over);
+        let over: Vec<ReplicaIndex> =
+            groups.flat_map(|(_, group)| group.in_queue.iter().map(|key| key.replica())).collect();
+        over.into_iter().for_each(|index| self.set_beside(core, index));
+    }
+
+    /// Lets those enter the queue whom their projects may take now.
+    pub(super) fn admit_by_quota(&mut self, core: &mut Core) {
+        if core.quotas.is_empty() {
+            return;
+        }
+        let mut projects = core.quotas.take_freed();
+        // Another place may be cheaper.
+        let has_grown = std::mem::replace(&mut self.projects.growth, core.fleet.growth()) != core.fleet.growth();
+        if has_grown {
+            for ((project, _), group) in &mut self.projects.groups {
+                if group.too_dear.take().is_some() {
+                    projects.insert(project.to_string());
+                }
+            }
+        }
+        for project in projects {
+            let project: Arc<str> = Arc::from(project);
+            let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
+            let mut admitted = Vec::new();
+            for (_, group) in self.projects.groups.range(of_project).filter(|(_, group)| !group.beside.is_empty()) {
+                let most = (group.in_queue.len() + group.beside.len()) as u64;
+                let may = core.quotas.admits_times(Some(&project), group.wanted(), most) as usize;
+                let more = may.saturating_sub(group.in_queue.len());
+                admitted.extend(group.beside.iter().take(more).map(|key| key.replica()));
+            }
+            for index in admitted {
+                self.leave_group(core, index);
+                self.enter_queue(core, index);
+            }
+        }
+    }
+
+    /// Puts everybody who waits beside the queue back to its door, because the quotas may have changed.
+    pub(super) fn beside_the_queue(&mut self) -> Vec<ReplicaIndex> {
+        let groups = std::mem::take(&mut self.projects.groups);
+        groups.values().flat_map(|group| group.beside.iter().map(|key| key.replica())).collect()
+    }
+
+    /// Asserts that groups hold who waits, and that nobody waits beside the queue whom its project could take.
+    pub(super) fn check_quotas(&self, core: &Core) {
+        let waits = core.replicas.values().filter(|replica| replica.wait == Wait::Quota).count();
+        let beside: usize = self.projects.groups.values().map(|group| group.beside.len()).sum();
+        assert_eq!(waits, beside, "somebody waits for a quota and is not found");
+        for ((project, _), group) in &self.projects.groups {
+            for key in &group.in_queue {
+                let replica = &core.replicas[key.replica() as usize];
+                assert_eq!(replica.wait, Wait::Queue, "{} is not in the queue", replica.run());
+            }
+            let is_idle = !group.beside.is_empty() && group.in_queue.is_empty() && !core.quotas.has_freed(project);
+            let may = is_idle && core.quotas.admits(Some(project), group.wanted());
+            assert!(!may, "{project} could take what waits for its quota");
+        }
+    }
+}
