@@ -14,17 +14,21 @@ use dryrack_rng::{Lengths, Stream};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Bytes, MilliCpu, Money, Permille, SimDuration, SimTime};
 
-/// Adds clouds to fleets of a world whose profile has runs. Draws from its own stream.
+/// Adds clouds to the fleets of a world. Draws from its own stream.
 pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm clouds", 0);
     rehearsal.clouds.offers = vec![Vec::new(); rehearsal.fleets.len()];
-    if rehearsal.profile.flow.polled().is_none() {
-        return;
+    let rules = [NewInstances::Never, NewInstances::Whole, NewInstances::AsFleet, NewInstances::AsFleet];
+    let mut rule = *draws.pick(&rules);
+    match rehearsal.profile.flow.polled() {
+        Some(_) => {
+            let mut profile = Profile::clone(&rehearsal.profile);
+            profile.scheduler.offers.new_instances = rule;
+            rehearsal.profile = Arc::new(profile);
+        }
+        // Only loops have a rule for it.
+        None => rule = NewInstances::AsFleet,
     }
-    let mut profile = Profile::clone(&rehearsal.profile);
-    let rule = *draws.pick(&[NewInstances::Never, NewInstances::Whole, NewInstances::AsFleet, NewInstances::AsFleet]);
-    profile.scheduler.offers.new_instances = rule;
-    rehearsal.profile = Arc::new(profile);
     let last = rehearsal.arrivals.iter().map(|arrival| arrival.at).max().unwrap_or(SimTime::ZERO);
     for index in 0..rehearsal.fleets.len() {
         if rehearsal.fleets[index].kind == FleetKind::Cloud && draws.chance(800) {

@@ -1,4 +1,4 @@
-//! Random services that scale, and projects with quotas, in worlds whose profile has runs.
+//! Random services that scale, and projects with quotas.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,14 +7,16 @@ use super::rehearsal::Rehearsal;
 use dryrack_control::{GangRule, Profile};
 use dryrack_policy::Quota;
 use dryrack_rng::Stream;
+use dryrack_scheduler::Preempt;
 use dryrack_units::{Money, RequestRate, SimDuration};
 use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scaling};
 
 /// Adds services and projects. Draws from its own stream, so that other draws do not change.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
-    let Some(runs) = world.profile.flow.polled() else { return };
+    let places_parts = world.profile.flow.polled().is_some_and(|runs| runs.gang != GangRule::Whole);
     let mut draws = Stream::new(seed, "swarm services", 0);
-    let has_quotas = runs.gang == GangRule::Whole && draws.chance(500);
+    let preempts = world.profile.flow.is_queue() && world.profile.scheduler.preempt != Preempt::Nobody;
+    let has_quotas = !places_parts && !preempts && draws.chance(500);
     let projects = ["a", "b"];
     if has_quotas {
         let mut profile = Profile::clone(&world.profile);
