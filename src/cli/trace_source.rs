@@ -19,7 +19,7 @@ pub struct Source {
 }
 
 fn format_named(text: &str) -> Result<trace::Format, String> {
-    let known = trace::Format::OF_TASKS;
+    let known = trace::Format::ALL;
     known.into_iter().find(|format| format.name() == text).ok_or_else(|| {
         let names = known.map(trace::Format::name);
         match dryrack_nearest::nearest(text, names) {

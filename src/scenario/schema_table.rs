@@ -6,7 +6,7 @@ use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::profiles::profile_names;
 use super::schema::{Field, Kind, Shape};
-use super::trace_source::FORMATS;
+use super::trace_source::formats;
 use dryrack_catalog::models;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_expect::{EventName, Judgement};
@@ -474,7 +474,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("name", Kind::Text, "As `dryrack trace list` has it"),
             (
                 "format",
-                Kind::Words(|| FORMATS.map(|(name, _)| name).to_vec()),
+                Kind::Words(|| formats().into_iter().map(|(name, _)| name).collect()),
                 "Of a file without a name among the known traces",
             ),
             ("list", Kind::Text, "One of its lists"),

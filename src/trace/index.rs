@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::{TraceError, nearest};
+use super::format::Format;
 
 /// The index that is built into the program: `traces/index.json` of the repository.
 const BUILT_IN: &str = include_str!("../../traces/index.json");
@@ -53,71 +54,6 @@ pub struct TraceFile {
     pub bytes: u64,
     /// Checksum of the uncompressed content, in lower-case hexadecimal.
     pub sha256: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    Swf,
-    Openb,
-    /// HeliosArtifact's cluster log.
-    Helios,
-    /// The table of Philly in the form of the Pollux artifact.
-    Philly,
-    Tiresias,
-    /// Archives that contain a table of the GPU use of pods.
-    Genai,
-    /// Alibaba's instances of recommendation services.
-    Dlrm,
-    /// Gavel's job traces.
-    Gavel,
-    /// Workloads of the Pollux and Sia simulators.
-    Pollux,
-    /// What `sacct --parsable2` prints.
-    Sacct,
-    /// What Slurm's plugin jobcomp/filetxt writes.
-    Jobcomp,
-    /// dryrack's own CSV, with a header line.
-    Csv,
-    /// dryrack's own JSON lines, one object per line.
-    Jsonl,
-}
-
-impl Format {
-    /// The formats that hold tasks.
-    pub const OF_TASKS: [Format; 13] = [
-        Format::Csv,
-        Format::Dlrm,
-        Format::Gavel,
-        Format::Genai,
-        Format::Helios,
-        Format::Jobcomp,
-        Format::Jsonl,
-        Format::Openb,
-        Format::Philly,
-        Format::Pollux,
-        Format::Sacct,
-        Format::Swf,
-        Format::Tiresias,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Swf => "swf",
-            Format::Openb => "openb",
-            Format::Helios => "helios",
-            Format::Philly => "philly",
-            Format::Tiresias => "tiresias",
-            Format::Genai => "genai",
-            Format::Dlrm => "dlrm",
-            Format::Gavel => "gavel",
-            Format::Pollux => "pollux",
-            Format::Sacct => "sacct",
-            Format::Jobcomp => "jobcomp",
-            Format::Csv => "csv",
-            Format::Jsonl => "jsonl",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,20 +1,17 @@
 //! Loads a trace by name: it is found, read and verified in one pass over its file.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use super::error::TraceError;
+use super::format::{Format, nodes, rows};
 use super::genai;
-use super::helios;
-use super::index::{Format, Index};
+use super::index::Index;
 use super::locate::{Located, Roots, locate};
-use super::openb;
 use super::row::{NodeTrace, TaskTrace};
 use super::rows::collect;
-use super::stream::rows;
 use super::sum::Summing;
 use super::text;
-use super::tiresias;
 use dryrack_workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -23,7 +20,7 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// in the index.
 pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<TaskTrace, TraceError> {
     let entry = index.trace(name)?;
-    if entry.format == Format::Genai {
+    if entry.format.is_archive() {
         return Ok(genai::tasks(&load_usage(index, roots, name)?));
     }
     let located = locate(roots, entry, entry.tasks(list)?)?;
@@ -35,7 +32,7 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
 pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<NodeTrace, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
-    checked(name, &located, |input| nodes_of(entry.format, name, &located.path, input))
+    checked(name, &located, |input| nodes(entry.format, name, &located.path, input))
 }
 
 /// The tasks of a file of this format, wherever it is.
@@ -45,25 +42,7 @@ pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> 
 
 /// The nodes of a file of this format, wherever it is.
 pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
-    nodes_of(format, &path.display().to_string(), path, text::open_lines(path)?)
-}
-
-/// Reads the nodes. `name` is the trace's name in messages.
-fn nodes_of(format: Format, name: &str, path: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
-    match format {
-        Format::Swf
-        | Format::Genai
-        | Format::Dlrm
-        | Format::Gavel
-        | Format::Pollux
-        | Format::Sacct
-        | Format::Jobcomp
-        | Format::Csv
-        | Format::Jsonl => Err(TraceError::NoNodes { trace: name.to_string() }),
-        Format::Openb => openb::read_nodes_from(path, input),
-        Format::Helios | Format::Philly => helios::read_nodes_from(path, input),
-        Format::Tiresias => tiresias::read_nodes_from(path, input),
-    }
+    nodes(format, &path.display().to_string(), path, text::open_lines(path)?)
 }
 
 /// The bytes of a file, decompressed if it is compressed.

@@ -3,14 +3,11 @@
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-use super::decimal::Decimal;
 use super::error::{Faults, TraceError};
-use super::index::Format;
+use super::format::{Format, rows};
 use super::row::TraceTask;
 use super::rows::Rows;
-use super::swf::SwfReader;
 use super::text::{LINE_BYTES_MAX, lines_of, open_lines};
-use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
 
 /// The tasks of a file in its own order. After an error in one row, the next row follows.
 pub struct TaskStream {
@@ -36,12 +33,12 @@ impl TaskStream {
         // The place where the header of a tar archive identifies itself. What follows may look like anything. Only
         // one format comes in an archive.
         let is_archive = first.get(257..262) == Some(b"ustar");
-        let format = format.or_else(|| guess(&first)).filter(|format| !is_archive || *format == Format::Genai);
+        let format = format.or_else(|| Format::guess(&first)).filter(|format| !is_archive || format.is_archive());
         let format = format.ok_or_else(|| {
             let file = path.to_path_buf();
             match is_archive {
                 true => TraceError::Archive { file },
-                false => TraceError::UnknownFormat { file, valid: Format::OF_TASKS.map(Format::name).join(", ") },
+                false => TraceError::UnknownFormat { file, valid: Format::ALL.map(Format::name).join(", ") },
             }
         })?;
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
@@ -66,65 +63,6 @@ impl TaskStream {
     }
 }
 
-/// The rows of `input`; `file` is its name in messages.
-pub(super) fn rows<'i>(
-    format: Format,
-    file: &Path,
-    input: impl BufRead + 'i,
-) -> Result<Box<dyn Rows + 'i>, TraceError> {
-    Ok(match format {
-        Format::Swf => Box::new(SwfReader::new(file, input)?),
-        Format::Openb => Box::new(openb::PodReader::new(file, input)?),
-        Format::Helios => Box::new(helios::log_rows(file, input)?),
-        Format::Philly => Box::new(helios::philly_rows(file, input)?),
-        Format::Tiresias => Box::new(tiresias::job_rows(file, input)?),
-        Format::Dlrm => Box::new(dlrm::instance_rows(file, input)?),
-        Format::Csv => Box::new(own::csv_rows(file, input)?),
-        Format::Jsonl => Box::new(own::JsonRows::new(file, input)),
-        Format::Genai => Box::new(genai::PodRows::new(file, input)?),
-        Format::Gavel => Box::new(gavel::JobRows::new(file, input)?),
-        Format::Pollux => Box::new(pollux::job_rows(file, input)?),
-        Format::Sacct => Box::new(slurm::SacctRows::new(file, input)?),
-        Format::Jobcomp => Box::new(slurm::JobcompRows::new(file, input)),
-    })
-}
-
-/// For each format, a column that no other format has.
-const SIGNS: [(&str, Format); 7] = [
-    ("submit_s", Format::Csv),
-    ("gpu_spec", Format::Openb),
-    ("jobname", Format::Helios),
-    ("gpu_time", Format::Philly),
-    ("iterations", Format::Tiresias),
-    ("instance_sn", Format::Dlrm),
-    ("num_replicas", Format::Pollux),
-];
-
-/// Number of fields of a line in the Standard Workload Format.
-const SWF_FIELDS: usize = 18;
-
-/// Guesses the format of a file from its first line.
-fn guess(line: &[u8]) -> Option<Format> {
-    let text = String::from_utf8_lossy(line);
-    let text = text.trim_start_matches('\u{feff}').trim();
-    let columns = || text.split(',').map(str::trim);
-    let is_job = || {
-        let mut fields = text.split_whitespace();
-        let numbers = fields.by_ref().take(SWF_FIELDS).filter(|field| Decimal::parse(field.as_bytes()).is_ok());
-        numbers.count() == SWF_FIELDS
-    };
-    match text.chars().next() {
-        Some(';') => Some(Format::Swf),
-        Some('{') => Some(Format::Jsonl),
-        _ if is_job() => Some(Format::Swf),
-        _ if text.starts_with("JobId=") => Some(Format::Jobcomp),
-        _ if text.split('|').any(|column| column == "JobID") => Some(Format::Sacct),
-        _ if text.starts_with(genai::DUTY_CYCLES) => Some(Format::Genai),
-        _ if gavel::FIELDS.contains(&text.split('\t').count()) => Some(Format::Gavel),
-        _ => SIGNS.iter().find(|(sign, _)| columns().any(|column| column == *sign)).map(|(_, format)| *format),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +84,7 @@ mod tests {
             ("", None),
         ];
         for (line, expected) in rows {
-            assert_eq!(guess(line.as_bytes()), expected, "{line}");
+            assert_eq!(Format::guess(line.as_bytes()), expected, "{line}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::diagnostic::Report;
 use crate::jobs::Draft;
 use dryrack_catalog as catalog;
 use dryrack_scheduler::{Target, TaskShape};
-use dryrack_trace::{Format, SwfHeader, TaskTrace, TraceTask};
+use dryrack_trace::{Asks, Format, SwfHeader, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
 
@@ -206,25 +206,21 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
 
 /// Whether a task only asks for whole GPUs, which may be anywhere in its virtual cluster.
 fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
-    match format {
-        Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => true,
-        Format::Csv | Format::Jsonl => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
-        Format::Swf | Format::Openb | Format::Dlrm | Format::Genai | Format::Sacct | Format::Jobcomp => false,
+    match format.asks() {
+        Asks::WholeGpus => true,
+        Asks::AsStated => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
+        Asks::Processors | Asks::Pod | Asks::Nodes => false,
     }
 }
 
 fn demand_of(task: &TraceTask, format: Format) -> Demand {
-    if is_of_whole_gpus(task, format) {
-        return whole_gpus(task);
-    }
-    match format {
-        Format::Swf => processors(task),
-        Format::Openb | Format::Dlrm | Format::Genai => pod(task),
-        Format::Sacct | Format::Jobcomp => apart(task),
-        Format::Csv | Format::Jsonl if task.nodes.is_some() => apart(task),
-        Format::Csv | Format::Jsonl if task.processors.is_some() => processors(task),
-        Format::Csv | Format::Jsonl => pod(task),
-        Format::Helios | Format::Philly | Format::Tiresias | Format::Gavel | Format::Pollux => whole_gpus(task),
+    match format.asks() {
+        _ if is_of_whole_gpus(task, format) => whole_gpus(task),
+        Asks::Processors => processors(task),
+        Asks::Nodes => apart(task),
+        Asks::AsStated if task.nodes.is_some() => apart(task),
+        Asks::AsStated if task.processors.is_some() => processors(task),
+        Asks::AsStated | Asks::Pod | Asks::WholeGpus => pod(task),
     }
 }
 

@@ -92,20 +92,10 @@ enum Choice {
 
 const CHOICES: [(&str, Choice); 3] = [("all", Choice::All), ("gpu", Choice::Gpu), ("none", Choice::None)];
 
-pub(super) const FORMATS: [(&str, Format); 12] = [
-    ("csv", Format::Csv),
-    ("dlrm", Format::Dlrm),
-    ("gavel", Format::Gavel),
-    ("helios", Format::Helios),
-    ("jobcomp", Format::Jobcomp),
-    ("jsonl", Format::Jsonl),
-    ("openb", Format::Openb),
-    ("philly", Format::Philly),
-    ("pollux", Format::Pollux),
-    ("sacct", Format::Sacct),
-    ("swf", Format::Swf),
-    ("tiresias", Format::Tiresias),
-];
+/// The formats that a file without a name among the known traces may have.
+pub(super) fn formats() -> Vec<(&'static str, Format)> {
+    Format::ALL.into_iter().filter(|format| !format.is_archive()).map(|format| (format.name(), format)).collect()
+}
 
 /// The estimate of each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,8 +229,10 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
     if !stays || !asked.durations.is_empty() {
         with_durations(&mut tasks, &asked, report)?;
     }
-    let usage = match (format, asked.name) {
-        (Format::Genai, Some((name, span))) => told(trace::load_usage(&index, setting.roots, name), span, report)?,
+    let usage = match asked.name {
+        Some((name, span)) if format.is_archive() => {
+            told(trace::load_usage(&index, setting.roots, name), span, report)?
+        }
         _ => Vec::new(),
     };
     let target = setting.needs_target.then(|| jobs::target(&tasks, format));
@@ -354,7 +346,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     asked.order = path("order", "the path of a file that names tasks", report);
     asked.ranks = path("ranks", "the path of a file of ranks and nodes", report);
     asked.span = asked.name.or(asked.file).map_or(span, |(_, span)| span);
-    asked.format = fields.word("format", "a format of traces", &FORMATS, report);
+    asked.format = fields.word("format", "a format of traces", &formats(), report);
     asked.list = fields.text("list", "the name of a list", report);
     asked.nodes = fields.word("nodes", "a choice of nodes", &CHOICES, report);
     asked.nodes_span = if fields.has("nodes") { fields.key_span("nodes") } else { asked.span };
@@ -377,7 +369,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
     match (asked.name, asked.file, asked.format) {
         (Some(_), ..) | (None, Some(_), Some(_)) => Some(asked),
         (None, Some((_, span)), None) => {
-            let formats: Vec<&str> = FORMATS.iter().map(|(name, _)| *name).collect();
+            let formats: Vec<&str> = formats().iter().map(|(name, _)| *name).collect();
             let help = format!("add `format:`, one of {}", formats.join(", "));
             report.error_with_help(span, "a file without a name among the known traces needs its format", help);
             None

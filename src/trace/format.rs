@@ -1,0 +1,151 @@
+//! The formats of lists of tasks: one row for each, with its reader and what tells it apart.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::decimal::Decimal;
+use super::error::TraceError;
+use super::row::NodeTrace;
+use super::rows::Rows;
+use super::swf::SwfReader;
+use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
+
+/// What a task of a format asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Processors, anywhere in the fleet.
+    Processors,
+    /// Parts of one node, as a pod does.
+    Pod,
+    /// Nodes, each with as much.
+    Nodes,
+    /// Whole GPUs, which may be anywhere in the virtual cluster.
+    WholeGpus,
+    /// What its own columns say: nodes, else processors, else parts of one node.
+    AsStated,
+}
+
+/// One row for each format: its name, the reader of its rows, what a task asks for, the reader of a list of nodes if
+/// there is one, and whether a list with this first line is of the format. The first that says so is taken.
+macro_rules! formats {
+    ($($(#[doc = $doc:literal])* $format:ident => $name:literal, $rows:expr, $asks:ident, nodes: $nodes:tt, $is:expr;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Format {
+            $($(#[doc = $doc])* $format,)*
+        }
+
+        impl Format {
+            /// All formats, sorted by name.
+            pub const ALL: [Format; [$($name),*].len()] = [$(Format::$format),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Format::$format => $name,)*
+                }
+            }
+
+            pub fn asks(self) -> Asks {
+                match self {
+                    $(Format::$format => Asks::$asks,)*
+                }
+            }
+
+            /// Whether a list whose first line is this one is of the format.
+            fn is_of(self, line: &str) -> bool {
+                match self {
+                    $(Format::$format => ($is)(line),)*
+                }
+            }
+        }
+
+        /// The rows of `input`; `file` is its name in messages.
+        pub(super) fn rows<'i>(
+            format: Format,
+            file: &Path,
+            input: impl BufRead + 'i,
+        ) -> Result<Box<dyn Rows + 'i>, TraceError> {
+            Ok(match format {
+                $(Format::$format => Box::new(($rows)(file, input)?),)*
+            })
+        }
+
+        /// Reads a list of nodes. `name` is the trace's name in messages.
+        pub(super) fn nodes(
+            format: Format,
+            name: &str,
+            file: &Path,
+            input: impl BufRead,
+        ) -> Result<NodeTrace, TraceError> {
+            match format {
+                $(Format::$format => formats!(@nodes $nodes, name, file, input),)*
+            }
+        }
+    };
+    (@nodes none, $name:ident, $file:ident, $input:ident) => {
+        Err(TraceError::NoNodes { trace: $name.to_string() })
+    };
+    (@nodes $read:tt, $name:ident, $file:ident, $input:ident) => {
+        $read::read_nodes_from($file, $input)
+    };
+}
+
+formats! {
+    /// dryrack's own CSV, with a header line.
+    Csv => "csv", own::csv_rows, AsStated, nodes: none, has_column("submit_s");
+    /// Alibaba's instances of recommendation services.
+    Dlrm => "dlrm", dlrm::instance_rows, Pod, nodes: none, has_column("instance_sn");
+    /// Gavel's job traces.
+    Gavel => "gavel", gavel::JobRows::new, WholeGpus, nodes: none,
+        |line: &str| !line.starts_with([';', '{']) && gavel::FIELDS.contains(&line.split('\t').count());
+    /// Archives that contain a table of the GPU use of pods.
+    Genai => "genai", genai::PodRows::new, Pod, nodes: none, |line: &str| line.starts_with(genai::DUTY_CYCLES);
+    /// HeliosArtifact's cluster log.
+    Helios => "helios", helios::log_rows, WholeGpus, nodes: helios, has_column("jobname");
+    /// What Slurm's plugin jobcomp/filetxt writes.
+    Jobcomp => "jobcomp", |file, input| Ok::<_, TraceError>(slurm::JobcompRows::new(file, input)), Nodes, nodes: none,
+        |line: &str| line.starts_with("JobId=");
+    /// dryrack's own JSON lines, one object per line.
+    Jsonl => "jsonl", |file, input| Ok::<_, TraceError>(own::JsonRows::new(file, input)), AsStated, nodes: none,
+        |line: &str| line.starts_with('{');
+    Openb => "openb", openb::PodReader::new, Pod, nodes: openb, has_column("gpu_spec");
+    /// The table of Philly in the form of the Pollux artifact.
+    Philly => "philly", helios::philly_rows, WholeGpus, nodes: helios, has_column("gpu_time");
+    /// Workloads of the Pollux and Sia simulators.
+    Pollux => "pollux", pollux::job_rows, WholeGpus, nodes: none, has_column("num_replicas");
+    /// What `sacct --parsable2` prints.
+    Sacct => "sacct", slurm::SacctRows::new, Nodes, nodes: none,
+        |line: &str| line.split('|').any(|column| column == "JobID");
+    Swf => "swf", SwfReader::new, Processors, nodes: none, |line: &str| line.starts_with(';') || is_swf_job(line);
+    Tiresias => "tiresias", tiresias::job_rows, WholeGpus, nodes: tiresias, has_column("iterations");
+}
+
+impl Format {
+    /// Whether lists of the format come in an archive, so that a scenario takes them by the name of the trace.
+    pub fn is_archive(self) -> bool {
+        self == Format::Genai
+    }
+
+    /// Guesses the format of a list from its first line.
+    pub(super) fn guess(line: &[u8]) -> Option<Format> {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_start_matches('\u{feff}').trim();
+        Format::ALL.into_iter().find(|format| format.is_of(text))
+    }
+}
+
+/// Number of fields of a line in the Standard Workload Format.
+const SWF_FIELDS: usize = 18;
+
+fn is_swf_job(line: &str) -> bool {
+    let mut fields = line.split_whitespace();
+    let numbers = fields.by_ref().take(SWF_FIELDS).filter(|field| Decimal::parse(field.as_bytes()).is_ok());
+    numbers.count() == SWF_FIELDS
+}
+
+/// Whether a header line has a column that no other format has.
+fn has_column(sign: &'static str) -> impl Fn(&str) -> bool {
+    move |line| line.split(',').any(|column| column.trim() == sign)
+}
