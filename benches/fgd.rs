@@ -61,7 +61,7 @@ struct Reference {
 
 impl Shape {
     fn of(demand: &Demand) -> Shape {
-        let task = &demand.task;
+        let task = demand.task().expect("it is of tasks");
         let (gpus, share, models) = match &task.gpus {
             None => (0, 0, Vec::new()),
             Some(gpus) => {

@@ -59,7 +59,7 @@ fn profile(name: &str) -> Arc<Profile> {
             profile.scheduler.scorers = vec![WeightedScorer { stage: ScorerName::Fgd, weight: 1.0 }];
             profile.scheduler.gpus = GpuOrder::LeastFragmentation;
             let shapes = MIX.iter().flat_map(|(part, gpus, take)| {
-                let shape = TaskShape::of(&demand(*gpus, *take));
+                let shape = TaskShape::of(demand(*gpus, *take).task().expect("it is of tasks"));
                 std::iter::repeat_n(shape, *part as usize)
             });
             profile.scheduler.target = Target::of(shapes);

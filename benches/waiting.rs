@@ -154,7 +154,7 @@ fn print_scenario(profile: &str, kind: Kind, jobs: u64, nodes: u64) {
     );
     println!("jobs:");
     for (number, arrival) in arrivals(kind, jobs, nodes).into_iter().enumerate() {
-        let (spec, task) = (&arrival.spec, &arrival.spec.demand.task);
+        let (spec, task) = (&arrival.spec, arrival.spec.demand.task().expect("it is of tasks"));
         let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
         let gang = if spec.demand.tasks == 1 {
             String::new()

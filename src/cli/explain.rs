@@ -435,7 +435,7 @@ fn tasks(log: &WholeLog, job: JobId) -> Tasks {
 
 pub fn tasks_of(demand: &Demand) -> Tasks {
     match demand.pick {
-        _ if demand.deployment.is_some() || demand.requirements.is_some() => Tasks::Untried,
+        _ if demand.task().is_none() => Tasks::Untried,
         Some(Pick::AllGpus(_)) => Tasks::EachPicked,
         _ if demand.tasks > 1 => Tasks::Gang,
         _ => Tasks::One,

@@ -116,7 +116,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn deployment(&self) -> &Deployment {
-        self.demand.deployment.as_ref().expect("a model was asked about")
+        self.demand.model().expect("a model was asked about")
     }
 
     fn human(&self) -> String {

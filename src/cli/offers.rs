@@ -22,7 +22,7 @@ pub struct OffersArgs {
 
 pub fn offers(args: &OffersArgs, format: Format) -> Done {
     let of = args.asked.load()?;
-    if of.rehearsal.arrivals[of.job.index()].spec.demand.requirements.is_none() {
+    if of.rehearsal.arrivals[of.job.index()].spec.demand.requirements().is_none() {
         let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.asked.job);
         return Err(Failure::Input(message));
     }

@@ -17,8 +17,8 @@ use dryrack_event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
 use dryrack_fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, JobId, NodeId, RunId};
 use dryrack_lifecycle::{MemberState, WholeState};
-use dryrack_units::{MilliCpu, RequestRate, SimDuration, SimTime};
-use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, Scaling, TaskDemand};
+use dryrack_units::{RequestRate, SimDuration, SimTime};
+use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, Scaling};
 
 pub struct RunStates;
 
@@ -498,11 +498,10 @@ fn run_reason(run: &RunStanding) -> Option<&'static str> {
 }
 
 fn job_spec(name: &str, nodes: u32, requirements: Arc<Requirements>, priority: i32, terms: RunTerms) -> JobSpec {
-    let task = TaskDemand::cpu_only(MilliCpu::ZERO);
     JobSpec {
         priority,
         terms: Arc::new(terms),
-        ..JobSpec::of(name.into(), Demand { tasks: nodes, requirements: Some(requirements), ..Demand::of(task) })
+        ..JobSpec::of(name.into(), Demand { tasks: nodes, ..Demand::of(requirements) })
     }
 }
 

@@ -9,7 +9,7 @@ use dryrack_event::Safety;
 use dryrack_fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare};
-use dryrack_workload::{Demand, Deployment, Gang, GpuTake, Pick};
+use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuTake, Pick, TaskDemand};
 
 /// All rules of safety that this placement would break; each kind at most once for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
@@ -22,11 +22,7 @@ pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(
         if overcommits(fleet, claim) || overlaps(fleet, claim) {
             broken.push((node, Safety::Overcommit));
         }
-        let meets = match demand.requirements.as_deref() {
-            None => meets_requirements(fleet, demand, claim),
-            Some(requirements) => instance_claims::meets(fleet, requirements, claim),
-        };
-        if !meets {
+        if !meets_demand(fleet, demand, claim) {
             broken.push((node, Safety::RequirementUnmet));
         }
     }
@@ -86,22 +82,24 @@ fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
     claim.blocks.iter().any(|block| held.contains(*block)) || claim.blocks.windows(2).any(|pair| pair[0] >= pair[1])
 }
 
-fn meets_requirements(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
+fn meets_demand(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
     // An instance is given out in blocks, only to demands that require them.
-    if shape.instance.is_some() {
-        return false;
+    let has_node = || shape.instance.is_none() && is_picked(demand, claim);
+    match &demand.kind {
+        DemandKind::Tasks(task) => has_node() && meets_task(fleet, demand, task, claim),
+        DemandKind::Model(deployment) => has_node() && can_serve(shape, deployment, claim),
+        DemandKind::Requirements(requirements) => instance_claims::meets(fleet, requirements, claim),
     }
-    if let Some(deployment) = &demand.deployment {
-        return is_picked(demand, claim) && can_serve(shape, deployment, claim);
-    }
-    let task = &demand.task;
+}
+
+fn meets_task(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeClaim) -> bool {
+    let shape = &fleet.node(claim.node).shape;
     let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
     let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
-    let picked = is_picked(demand, claim);
     let tasks = u64::from(claim.tasks);
     let amounts = claim.cpu.get() == task.cpu.get() * tasks && claim.ram.get() == task.ram.get() * tasks;
-    labels && platform && picked && amounts && has_its_gpus(fleet, demand, claim)
+    labels && platform && amounts && has_its_gpus(fleet, demand, task, claim)
 }
 
 fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
@@ -137,9 +135,9 @@ fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> b
     deployment.selector.iter().flatten().all(has_label) && distinct && serves && without_gpus
 }
 
-fn has_its_gpus(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
+fn has_its_gpus(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
-    let Some(gpus) = &demand.task.gpus else { return claim.gpus.is_empty() };
+    let Some(gpus) = &task.gpus else { return claim.gpus.is_empty() };
     let distinct = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
     let suits = claim.gpus.iter().all(|part| {
         let gpu = &shape.gpus[usize::from(part.index)];
@@ -164,7 +162,7 @@ fn has_its_gpus(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
 
 fn is_whole(demand: &Demand, placement: &Placement) -> bool {
     let claims = placement.claims();
-    if let Some(deployment) = &demand.deployment {
+    if let Some(deployment) = demand.model() {
         return is_whole_model(demand, deployment, claims);
     }
     let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
@@ -176,7 +174,7 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
         }),
         Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => tasks == u64::from(demand.tasks),
     };
-    let apart = demand.requirements.is_none() || claims.iter().all(|claim| claim.tasks == 1);
+    let apart = demand.requirements().is_none() || claims.iter().all(|claim| claim.tasks == 1);
     whole && apart && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
 }
 

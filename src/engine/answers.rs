@@ -259,7 +259,7 @@ impl Questions<'_> {
 /// than an unconstrained one would, so only these GPUs are checked.
 fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     match demand.pick {
-        Some(Pick::AllGpus(_)) if demand.deployment.is_none() => {
+        Some(Pick::AllGpus(_)) if demand.model().is_none() => {
             let verdicts = claim.gpus.iter().map(|part| known.gpus[usize::from(part.index)]);
             verdicts.clone().find(|verdict| !verdict.is_fit()).unwrap_or(Verdict::Fit)
         }
@@ -270,7 +270,7 @@ fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
 /// Asserts that exactly the nodes that the decision accepts can be picked by hand. Skips jobs that have a pick, and
 /// models, of which a node may hold a part.
 fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examination: &Examination) {
-    if demand.pick.is_some() || demand.deployment.is_some() {
+    if demand.pick.is_some() || demand.model().is_some() {
         return;
     }
     for (known, judged) in selectable.iter().zip(&examination.nodes) {

@@ -113,7 +113,7 @@ impl Audit {
         let whole = match &spec.demand.pick {
             _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,
             // A replica of a model has its one task on its main node, wherever its GPUs are.
-            _ if spec.demand.deployment.is_some() => placement.tasks() == 1,
+            _ if spec.demand.model().is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
         };
@@ -149,7 +149,7 @@ impl Audit {
                 .map(|claim| self.nodes[claim.node.index()].0.instance.as_ref().map(|instance| instance.fleet));
             fleets.collect::<BTreeSet<_>>()
         };
-        if !self.has_runs || self.jobs[run.job.index()].spec.demand.requirements.is_none() {
+        if !self.has_runs || self.jobs[run.job.index()].spec.demand.requirements().is_none() {
             return;
         }
         let mut fleets = fleet_of(placement);

@@ -95,7 +95,7 @@ const MOST_NODES: u32 = 64;
 /// anything has happened.
 pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option<SimTime>) -> Fitting {
     let fleet = fleet_at(rehearsal, at);
-    let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
+    let deployment = demand.model().expect("it is asked of models alone");
     let case = Case { profile: &rehearsal.profile, job: JobId::new(rehearsal.arrivals.len()), replicas };
     let (need, _) = findings(&case.profile.scheduler.deployments, demand, deployment, case.context(), &fleet);
     let Placed { placements, overcommitted, refused } = case.place_all(demand, fleet.clone());
@@ -152,7 +152,7 @@ impl Case<'_> {
     /// Places one replica after the other, until one is not placed.
     fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> Placed {
         let mut placed = Placed::default();
-        let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
+        let deployment = demand.model().expect("it is asked of models alone");
         let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.context(), &fleet);
         for number in 0..self.replicas {
             match self.decide(demand, &fleet) {
@@ -182,7 +182,7 @@ impl Case<'_> {
     }
 
     fn host(&self, demand: &Demand, number: u32, placement: &Placement, fleet: &mut Fleet) {
-        let deployment = demand.deployment.as_ref().expect("it is asked of models alone");
+        let deployment = demand.model().expect("it is asked of models alone");
         let hosting = Hosting {
             model: PlacementContext::key(self.job),
             model_name: Arc::clone(&deployment.model.name),
@@ -339,6 +339,6 @@ fn changed(demand: &Demand, deployment: &Deployment, change: &Change) -> Demand 
         }
         Change::Ready(_) | Change::MoreNodes { .. } => {}
     }
-    demand.deployment = Some(Arc::new(deployment));
+    demand.kind = Arc::new(deployment).into();
     demand
 }

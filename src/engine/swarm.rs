@@ -507,7 +507,7 @@ fn draw_pick(draws: &mut Stream, nodes: &[InitialNode], demand: &mut Demand) {
     let kind = draws.between(0, 2);
     if kind == 0 && !some_nodes.is_empty() {
         demand.pick = Some(Pick::Nodes(some_nodes));
-    } else if demand.task.gpus.is_some() && !some_gpus.is_empty() {
+    } else if demand.gpus().is_some() && !some_gpus.is_empty() {
         if kind == 1 {
             demand.pick = Some(Pick::Gpus(some_gpus));
         } else {

@@ -15,15 +15,13 @@ use dryrack_scheduler::offers::{
     SplitHosts, WithoutGpus,
 };
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Money};
-use dryrack_workload::{
-    Arrival, Bounds, CreationPolicy, Demand, GpuRequirements, JobSpec, Requirements, SpotPolicy, TaskDemand,
-};
+use dryrack_workload::{Arrival, Bounds, CreationPolicy, Demand, GpuRequirements, JobSpec, Requirements, SpotPolicy};
 
 /// Adds fleets to one world in three. Draws from its own stream, so that other draws do not change.
 pub fn add_fleets(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm fleets", 0);
     // Nodes serve models; a world with fleets has none.
-    let serves = rehearsal.arrivals.iter().any(|arrival| arrival.spec.demand.deployment.is_some());
+    let serves = rehearsal.arrivals.iter().any(|arrival| arrival.spec.demand.model().is_some());
     if serves || !draws.chance(333) {
         return;
     }
@@ -136,8 +134,7 @@ fn draw_requirements(draws: &mut Stream, arrival: &mut Arrival) {
     };
     let demand = Demand {
         tasks: if draws.chance(300) { draws.between(2, 4) as u32 } else { 1 },
-        requirements: Some(Arc::new(requirements)),
-        ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO))
+        ..Demand::of(Arc::new(requirements))
     };
     arrival.spec = Arc::new(JobSpec { demand: Arc::new(demand), ..JobSpec::clone(&arrival.spec) });
 }

@@ -296,7 +296,7 @@ impl<'a> World<'a> {
 
     /// When all its nodes have the weights of the model that it serves, if it serves one.
     fn fetched_at(downloads: &mut Downloads, now: SimTime, spec: &JobSpec, placement: &Placement) -> SimTime {
-        let Some(deployment) = &spec.demand.deployment else { return now };
+        let Some(deployment) = spec.demand.model() else { return now };
         let model = &deployment.model;
         let nodes = placement.claims().iter().map(|claim| claim.node);
         nodes.map(|node| downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)

@@ -129,12 +129,11 @@ impl fmt::Display for Blame {
 /// Whether more than the leading reason may have been short. That is so for CPU and RAM, which are checked before the
 /// rest, and for a gang, whose nodes may each have been short of something else.
 fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
-    let task = &demand.task;
+    let Some(task) = demand.task() else { return false };
     let has_gpus = task.gpus.as_ref().is_some_and(|gpus| gpus.count > 0);
     let (has_cpu, has_ram) = (task.cpu.get() > 0, task.ram.get() > 0);
     let is_gang = demand.tasks > 1;
-    let is_plain = demand.requirements.is_none() && demand.deployment.is_none() && demand.pick.is_none();
-    is_plain
+    demand.pick.is_none()
         && match led {
             Reason::InsufficientCpu => has_ram || has_gpus,
             Reason::InsufficientRam => has_gpus || (is_gang && has_cpu),
@@ -147,7 +146,7 @@ fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
 
 /// What a wait with an ambiguous leading reason is blamed on. Looks at each node.
 fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
-    let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count > 0).map(|gpus| match gpus.take {
+    let gpus = demand.gpus().filter(|gpus| gpus.count > 0).map(|gpus| match gpus.take {
         GpuTake::Whole => Reason::InsufficientGpus,
         GpuTake::Share(_) => Reason::InsufficientGpuShare,
         GpuTake::Memory(_) => Reason::InsufficientGpuMemory,
@@ -178,10 +177,11 @@ fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
 
 /// Whether all tasks would have room if these resources were unlimited.
 fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool {
+    let Some(task) = demand.task() else { return false };
     let mut left = u64::from(demand.tasks);
     let most = if demand.gang == dryrack_workload::Gang::Spread { 1 } else { left };
     for node in nodes {
-        left = left.saturating_sub(room(&demand.task, endless, node, most));
+        left = left.saturating_sub(room(task, endless, node, most));
         if left == 0 {
             return true;
         }
@@ -306,7 +306,7 @@ mod tests {
             if !matches!(led, Reason::InsufficientCpu | Reason::InsufficientRam) && !of_gpus.contains(&led) {
                 continue;
             }
-            let gpus = demand.task.gpus.as_ref().map(|_| Reason::InsufficientGpus);
+            let gpus = demand.gpus().map(|_| Reason::InsufficientGpus);
             let alone = [
                 Shortages { cpu: true, ..Shortages::default() },
                 Shortages { ram: true, ..Shortages::default() },

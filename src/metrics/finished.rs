@@ -80,7 +80,7 @@ struct Kind {
 }
 
 fn cpu_of(spec: &JobSpec) -> u128 {
-    u128::from(spec.demand.task.cpu.get()) * u128::from(spec.demand.tasks)
+    spec.demand.task().map_or(0, |task| u128::from(task.cpu.get()) * u128::from(spec.demand.tasks))
 }
 
 impl<'a> Row<'a> {

@@ -12,7 +12,7 @@ use dryrack_fleet::NodeShape;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
 use dryrack_units::SimTime;
-use dryrack_workload::Demand;
+use dryrack_workload::TaskDemand;
 
 /// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2). For a node
 /// it is the free GPU time that the target workload cannot use, averaged over its task shapes; for the cluster it is
@@ -64,18 +64,18 @@ impl FragmentAccount {
             return FragmentAccount::against(known.clone());
         }
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
-        let measured = demands.filter(|demand| demand.deployment.is_none() && demand.requirements.is_none());
         // Many jobs share one demand: each demand is examined once, and its tasks are counted.
-        let mut counts: Vec<(&Demand, u64)> = Vec::new();
+        let mut counts: Vec<(&TaskDemand, u64)> = Vec::new();
         let mut places: HashMap<usize, usize, FixedState> = HashMap::default();
-        for demand in measured.filter(|demand| demand.tasks > 0) {
+        for demand in demands.filter(|demand| demand.tasks > 0) {
+            let Some(task) = demand.task() else { continue };
             let place = *places.entry(Arc::as_ptr(demand).addr()).or_insert_with(|| {
-                counts.push((demand, 0));
+                counts.push((task, 0));
                 counts.len() - 1
             });
             counts[place].1 += u64::from(demand.tasks);
         }
-        let shapes = counts.into_iter().map(|(demand, tasks)| (TaskShape::of(demand), tasks));
+        let shapes = counts.into_iter().map(|(task, tasks)| (TaskShape::of(task), tasks));
         FragmentAccount::against(Target::of_counted(shapes))
     }
 

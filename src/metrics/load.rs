@@ -30,7 +30,7 @@ impl LoadAccount {
 
     pub(super) fn ask(&mut self, demand: &Demand, replicas: u32) {
         self.has_asked = true;
-        let Some(gpus) = &demand.task.gpus else { return };
+        let Some(gpus) = demand.gpus() else { return };
         let each = match gpus.take {
             GpuTake::Whole => 1000,
             GpuTake::Share(share) => u64::from(share.get()),

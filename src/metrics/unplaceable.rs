@@ -89,9 +89,8 @@ fn lack(demand: &Demand, reason: Reason, shapes: &[&NodeShape]) -> String {
     if !lacks.is_empty() {
         return lacks.join(", and ");
     }
-    let is_plain = demand.requirements.is_none() && demand.deployment.is_none();
     match demand.tasks {
-        tasks if is_plain && tasks > 1 => {
+        tasks if demand.task().is_some() && tasks > 1 => {
             format!("the nodes that would do have no room for {tasks} tasks at once, even when empty")
         }
         _ => format!("no node has all that is asked for (most often: {})", reason.text()),

@@ -54,10 +54,8 @@ impl Holding {
     /// The least that a demand takes wherever it goes: of GPUs, those that are asked for as a whole or by a share. The
     /// price depends on the place.
     pub fn least_of(demand: &Demand) -> Holding {
-        if demand.deployment.is_some() || demand.requirements.is_some() {
-            return Holding::default();
-        }
-        let gpus = demand.task.gpus.as_ref().map_or(0, |gpus| {
+        let Some(task) = demand.task() else { return Holding::default() };
+        let gpus = task.gpus.as_ref().map_or(0, |gpus| {
             let share = match gpus.take {
                 GpuTake::Whole => GpuShare::WHOLE,
                 GpuTake::Share(share) => share,

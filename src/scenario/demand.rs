@@ -108,8 +108,12 @@ fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Dema
         },
     };
     deployment::check_pick(fields, pick.as_ref(), report);
-    let deployment = deployment::read(fields, pick.as_ref(), world, report);
-    Demand { pick, deployment, ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO)) }
+    let demand = match deployment::read(fields, pick.as_ref(), world, report) {
+        Some(deployment) => Demand::of(deployment),
+        // The report says what is wrong with the model.
+        None => Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO)),
+    };
+    Demand { pick, ..demand }
 }
 
 fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {

@@ -22,8 +22,8 @@ use dryrack_ids::JobId;
 use dryrack_rng::{self as rng, Lengths, Stream};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Checkpoint, Demand, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements, Restart,
-    RetryPolicy, Unselectable,
+    Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements,
+    Restart, RetryPolicy, Unselectable,
 };
 
 const RESTARTS: [(&str, Restart); 3] =
@@ -331,9 +331,11 @@ fn warn_of_policies(
     report: &mut Report,
 ) {
     let wants = |requirements: &Requirements| requirements.gpu.as_ref().is_none_or(|gpu| gpu.count.max != Some(0));
-    let has_gpus = spec.demand.task.gpus.is_some()
-        || spec.demand.deployment.is_some()
-        || spec.demand.requirements.as_deref().is_some_and(wants);
+    let has_gpus = match &spec.demand.kind {
+        DemandKind::Tasks(task) => task.gpus.is_some(),
+        DemandKind::Model(_) => true,
+        DemandKind::Requirements(requirements) => wants(requirements),
+    };
     for key in ["usage", "utilization_policy"].iter().filter(|key| fields.has(key) && !has_gpus) {
         report.warning(
             fields.key_span(key),
@@ -433,7 +435,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
             report.error_with_help(fields.key_span(key), message, "use `count:` for jobs of their own");
         }
     }
-    let takes_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
+    let takes_whole = demand.gpus().is_some_and(|gpus| gpus.take == GpuTake::Whole);
     if replicas > 1 && takes_whole && matches!(demand.pick, Some(Pick::AllGpus(_))) {
         let message = format!("{replicas} replicas each take exactly these GPUs whole, so one runs at a time");
         report.warning(fields.key_span("gpus"), message, "choose among GPUs with `pick_gpus:` and a number of `gpus`");
@@ -444,7 +446,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
     }
     // A model is served until it is cancelled.
-    let default = if demand.deployment.is_some() { Restart::Always } else { Restart::Never };
+    let default = if demand.model().is_some() { Restart::Always } else { Restart::Never };
     let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or(default);
     JobSpec {
         name: Arc::from(""),

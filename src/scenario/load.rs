@@ -432,7 +432,9 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
     }
     let tasks = |arrival: &Arrival| {
         let demand = &arrival.spec.demand;
-        std::iter::repeat_n(TaskShape::of(demand), (demand.tasks * arrival.spec.replicas) as usize)
+        // A model and a job with `resources` count as tasks that need nothing.
+        let shape = demand.task().map_or_else(TaskShape::default, TaskShape::of);
+        std::iter::repeat_n(shape, (demand.tasks * arrival.spec.replicas) as usize)
     };
     let mut profile = (*profile).clone();
     profile.scheduler.target = traced.unwrap_or_else(|| Target::of(arrivals.iter().flat_map(tasks)));

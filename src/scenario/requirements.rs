@@ -6,8 +6,8 @@ use super::diagnostic::{Report, Span};
 use super::fields::{Fields, list};
 use super::resources;
 use super::world::World;
-use dryrack_units::{MilliCpu, Money};
-use dryrack_workload::{CreationPolicy, Demand, Requirements, SpotPolicy, TaskDemand};
+use dryrack_units::Money;
+use dryrack_workload::{CreationPolicy, Demand, Requirements, SpotPolicy};
 
 /// The fields of a job that has `resources`.
 pub(super) const FIELDS: [&str; 8] =
@@ -72,9 +72,5 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
     let tasks = fields.count("nodes", 1, report).unwrap_or(1);
     world.wanted.push((Arc::new(requirements), tasks, fields.key_span("resources")));
     let (requirements, ..) = world.wanted.last().expect("just pushed");
-    Some(Demand {
-        tasks,
-        requirements: Some(Arc::clone(requirements)),
-        ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO))
-    })
+    Some(Demand { tasks, ..Demand::of(Arc::clone(requirements)) })
 }

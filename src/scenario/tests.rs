@@ -56,7 +56,7 @@ jobs: [{name: counted, gpus: 1}, {name: picked, gpus: [1/0]}, {name: placed, gpu
 ";
     let loaded = loaded(text);
     let demand = |job: usize| &loaded.rehearsal.arrivals[job].spec.demand;
-    let count = |job: usize| demand(job).task.gpus.as_ref().map(|gpus| gpus.count);
+    let count = |job: usize| demand(job).gpus().map(|gpus| gpus.count);
     assert_eq!((count(0), demand(0).pick.is_none()), (Some(1), true));
     assert_eq!((count(1), demand(1).pick.is_some()), (Some(1), true));
     assert_eq!(count(2), Some(2));

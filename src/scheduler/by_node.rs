@@ -1,20 +1,21 @@
 //! Decisions from single nodes in a given status, for planning ahead, where a node's status differs from its current
 //! one. Only for demands that are decided node by node; [`super::room`] counts how many tasks the nodes hold.
 
-use super::decide::{Candidate, candidates};
+use super::decide::Candidate;
 use super::deployment::PlacementContext;
 use super::filter::Verdict;
 use super::options::{GangPlaces, GpuOrder, SchedulerOptions, Ties};
 use super::ranking::fixed;
 use super::row::{Row, row_of};
+use super::tasks::TaskPlacer;
 use dryrack_fleet::{Fleet, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
-use dryrack_workload::{Demand, Gang, GpuTake, Pick};
+use dryrack_workload::{Demand, Gang, GpuTake, Pick, TaskGroup};
 
 /// Whether a decision asks each node separately how many tasks it would hold and how good it is, and depends on
 /// nothing else.
 pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
-    let is_plain = demand.deployment.is_none() && demand.requirements.is_none();
+    let is_plain = demand.task().is_some();
     let picks_gpus = demand.pick.as_ref().is_some_and(Pick::is_of_gpus);
     let gangs = match options.gangs {
         GangPlaces::Demand => true,
@@ -27,20 +28,21 @@ pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
 
 /// Whether two jobs with equal demands may be placed differently on the same fleet.
 pub fn asks_for_itself(options: &SchedulerOptions, demand: &Demand) -> bool {
-    demand.deployment.is_some() || demand.requirements.is_some() || is_by_chance(options)
+    demand.task().is_none() || is_by_chance(options)
 }
 
 fn is_by_chance(options: &SchedulerOptions) -> bool {
     options.ties == Ties::Random || options.gpus == GpuOrder::Random
 }
 
-/// Whether nodes of this shape could hold a task in some status.
+/// Whether nodes of this shape could hold a task in some status. What is not a demand for tasks is not judged by shapes.
 pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
-    fixed(options, demand, &Row::of_shape(group)).1.is_none()
+    demand.task_group().is_none_or(|tasks| fixed(options, tasks, &Row::of_shape(group)).1.is_none())
 }
 
 /// Whether `one` fits wherever `other` does, as far as that is obvious: it asks for no more of anything.
 pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
+    let (Some(one), Some(other)) = (one.task_group(), other.task_group()) else { return false };
     let gpus = match (&one.task.gpus, &other.task.gpus) {
         (None, None) => true,
         (Some(own), Some(others)) => {
@@ -50,7 +52,7 @@ pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
         }
         (None, Some(_)) | (Some(_), None) => false,
     };
-    let (own, others) = (&one.task, &other.task);
+    let (own, others) = (one.task, other.task);
     let is_for_the_same = (own.os, own.arch) == (others.os, others.arch) && own.labels == others.labels;
     let is_gang_of_no_more = one.tasks == 1 || (one.gang == other.gang && one.tasks <= other.tasks);
     gpus && is_for_the_same
@@ -58,6 +60,11 @@ pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
         && is_gang_of_no_more
         && own.cpu <= others.cpu
         && own.ram <= others.ram
+}
+
+/// The tasks of a demand that is decided node by node.
+pub(super) fn tasks_of(demand: &Demand) -> TaskGroup<'_> {
+    demand.task_group().expect("only a demand for tasks is decided node by node")
 }
 
 /// The decision if the fleet consisted only of these nodes in the given status. Each of them must have room.
@@ -68,7 +75,9 @@ pub fn decide_among(
     fleet: &Fleet,
     nodes: &[(NodeId, NodeStatus)],
 ) -> Option<Candidate> {
-    let rows: Vec<Row> = nodes.iter().map(|(node, status)| row_of(fleet, demand, *node).as_if(status)).collect();
+    let demand = tasks_of(demand);
+    let rows: Vec<Row> = nodes.iter().map(|(node, status)| row_of(fleet, demand.pick, *node).as_if(status)).collect();
     let verdicts = vec![Verdict::Fit; rows.len()];
-    candidates(options, demand, fleet, (&rows, &verdicts), context, 1).into_iter().next()
+    let placer = TaskPlacer { options, group: demand, context, fleet };
+    placer.candidates_of(&rows, &verdicts, 1).into_iter().next()
 }

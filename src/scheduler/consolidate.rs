@@ -12,14 +12,14 @@ use super::fit;
 use super::options::GpuOrder;
 use super::row::Row;
 use dryrack_ids::NodeId;
-use dryrack_workload::Demand;
+use dryrack_workload::TaskGroup;
 
 /// A node, the index of its row, and how many of the tasks it takes.
 pub type Share = (NodeId, usize, u32);
 
 /// The nodes that the tasks go to; `None` if they do not fit by this rule. `rows` are all rows of the fleet, and
 /// `fit` the indexes of those that passed every filter.
-pub fn consolidate(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
+pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
     let size = fit.iter().map(|index| whole_node(demand, order, &rows[*index])).max()?;
     let room = |index: usize| fit::capacity(demand, order, &rows[index], size);
     if demand.tasks <= size {
@@ -46,7 +46,7 @@ pub fn consolidate(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]
 }
 
 /// How many of the tasks an empty node of this row would hold.
-pub fn whole_node(demand: &Demand, order: GpuOrder, row: &Row) -> u32 {
+pub fn whole_node(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> u32 {
     let idle = dryrack_fleet::NodeStatus::idle(row.status.state, row.shape);
     fit::capacity(demand, order, &row.as_if(&idle), u32::MAX)
 }

@@ -13,7 +13,7 @@ use super::target::Target;
 use dryrack_event::Reason;
 use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::{Demand, GpuDemand, GpuTake};
+use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
 /// What some tasks of a demand hold on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn is_large_enough(demand: &GpuDemand, gpu: &GpuShape) -> bool {
 }
 
 /// Why not even one task fits, or `None` if one does. CPU first, then RAM, then GPUs.
-pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Reason> {
+pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Option<Reason> {
     let (shape, status) = (row.shape, row.status);
     if status.cpu_free(shape) < demand.task.cpu {
         return Some(Reason::InsufficientCpu);
@@ -54,7 +54,7 @@ pub fn first_shortage(demand: &Demand, order: GpuOrder, row: &Row) -> Option<Rea
 }
 
 /// Finds the step, from "of the right model" to "free enough", that left too few GPUs.
-fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
+fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Reason {
     let (shape, status) = (row.shape, row.status);
     let needed = row.gpus_per_task(demand) as usize;
     let usable = || {
@@ -86,7 +86,7 @@ fn gpu_shortage(demand: &Demand, gpus: &GpuDemand, row: &Row) -> Reason {
 }
 
 /// How many tasks fit on a node of this row, up to `limit`.
-pub fn capacity(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> u32 {
+pub fn capacity(demand: TaskGroup<'_>, order: GpuOrder, row: &Row, limit: u32) -> u32 {
     match demand.task.gpus {
         None => capacity_without_gpus(demand, row, limit),
         Some(ref gpus) if is_counted(demand, gpus, row) => {
@@ -99,11 +99,11 @@ pub fn capacity(demand: &Demand, order: GpuOrder, row: &Row, limit: u32) -> u32 
 }
 
 /// Whether counting free GPUs gives the number of tasks that fit: for whole GPUs, none of which is part of RAM.
-fn is_counted(demand: &Demand, gpus: &GpuDemand, row: &Row) -> bool {
+fn is_counted(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> bool {
     gpus.take == GpuTake::Whole && row.gpus_per_task(demand) > 0 && !row.shape.has_unified_gpus()
 }
 
-fn capacity_without_gpus(demand: &Demand, row: &Row, limit: u32) -> u32 {
+fn capacity_without_gpus(demand: TaskGroup<'_>, row: &Row, limit: u32) -> u32 {
     let by_cpu = row.status.cpu_free(row.shape).get().checked_div(demand.task.cpu.get());
     let by_ram = row.status.ram_free(row.shape).get().checked_div(demand.task.ram.get());
     let count = by_cpu.unwrap_or(u64::MAX).min(by_ram.unwrap_or(u64::MAX)).min(u64::from(limit));
@@ -111,7 +111,7 @@ fn capacity_without_gpus(demand: &Demand, row: &Row, limit: u32) -> u32 {
 }
 
 /// Puts tasks on a node of this row until `limit` is reached or no more fit.
-pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Load {
+pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Load {
     let Some(gpus) = &demand.task.gpus else {
         let tasks = capacity_without_gpus(demand, row, limit);
         let (cpu, ram) = (demand.task.cpu.get(), demand.task.ram.get());
@@ -155,7 +155,7 @@ pub fn fill(demand: &Demand, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Lo
 }
 
 /// [`fill`] for GPUs that are counted: taken in order, degraded ones last, or by island.
-fn fill_whole(demand: &Demand, gpus: &GpuDemand, order: GpuOrder, row: &Row, limit: u32) -> Load {
+fn fill_whole(demand: TaskGroup<'_>, gpus: &GpuDemand, order: GpuOrder, row: &Row, limit: u32) -> Load {
     let each = row.gpus_per_task(demand);
     let most = capacity_without_gpus(demand, row, limit);
     let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
@@ -202,7 +202,7 @@ impl<'a> GpuChoice<'a> {
 
     /// The choice of the options, except where it is made elsewhere or makes no difference: whole GPUs are taken in
     /// order.
-    pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: &Demand) -> GpuChoice<'a> {
+    pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: TaskGroup<'_>) -> GpuChoice<'a> {
         match options.gpus {
             GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
             _ => GpuChoice::new(options, draw),
@@ -230,7 +230,7 @@ impl<'a> GpuChoice<'a> {
     }
 
     /// A key for each of these GPUs; the smallest is taken first.
-    fn keys(&self, demand: &Demand, row: &Row, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
+    fn keys(&self, demand: TaskGroup<'_>, row: &Row, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
         let index = |claim: &GpuClaim| usize::from(claim.index);
         // If GPUs are part of RAM, the choice of GPUs decides whether they fit at all.
         let is_plain = !row.shape.gpus.iter().any(|gpu| gpu.unified);
@@ -261,7 +261,7 @@ enum Preference<'a> {
 
 /// The GPUs that one more task would take, lowest index first; `None` if there are too few.
 fn take_gpus(
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     gpus: &GpuDemand,
     preference: Preference<'_>,
     row: &Row,
@@ -307,14 +307,14 @@ fn take_gpus(
 }
 
 /// What one task could claim of each GPU that has room for it, lowest index first.
-pub fn claimable(demand: &Demand, row: &Row) -> SmallVec<[GpuClaim; 8]> {
+pub fn claimable(demand: TaskGroup<'_>, row: &Row) -> SmallVec<[GpuClaim; 8]> {
     let Some(gpus) = &demand.task.gpus else { return SmallVec::new() };
     with_room(demand, gpus, row, row.status).collect()
 }
 
 /// The claim that one task could have on each GPU with room for it, lowest index first.
 fn with_room<'a>(
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     gpus: &'a GpuDemand,
     row: &'a Row,
     status: &'a NodeStatus,
@@ -327,7 +327,7 @@ fn with_room<'a>(
 
 /// The same claims, each with how much of the claimed resource is free, in thousandths or bytes; zero for whole GPUs.
 fn claims_with_room(
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     gpus: &GpuDemand,
     row: &Row,
     status: &NodeStatus,

@@ -14,7 +14,7 @@ use super::row::Row;
 use super::target::{Target, TaskShape};
 use dryrack_fleet::NodeShape;
 use dryrack_units::{GpuShare, MilliCpu};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{GpuTake, TaskGroup};
 
 /// What is free on one node.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -92,12 +92,12 @@ fn useless_to(wanted: &TaskShape, shape: &NodeShape, free: &Free) -> (Cause, u64
 
 /// The score of putting one task here, from 0 to 100: the logistic function of the GPUs that become useful,
 /// truncated.
-pub fn score(target: &Target, demand: &Demand, row: &Row) -> u32 {
+pub fn score(target: &Target, demand: TaskGroup<'_>, row: &Row) -> u32 {
     score_by(demand, row, |free| fragment(target, row.shape, free))
 }
 
 /// The same score, with a given measure of fragmentation.
-pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
+pub fn score_by(demand: TaskGroup<'_>, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     if let Some(share) = shared(demand) {
         let with_room = fit::claimable(demand, row).into_iter().map(|claim| usize::from(claim.index));
         return best_share(demand, row, share, with_room, fragment);
@@ -108,7 +108,7 @@ pub fn score_by(demand: &Demand, row: &Row, mut fragment: impl FnMut(&Free) -> f
 
 /// The same score for a task that takes this share of the best of the GPUs with room for it.
 pub fn best_share(
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     row: &Row,
     share: GpuShare,
     with_room: impl Iterator<Item = usize>,
@@ -139,7 +139,7 @@ pub fn best_share(
 }
 
 /// The same score for one task that takes its share of this GPU; zero if it takes whole GPUs or several.
-pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -> u32 {
+pub fn score_of_gpu(target: &Target, demand: TaskGroup<'_>, row: &Row, index: usize) -> u32 {
     let Some(share) = shared(demand) else { return 0 };
     let free = Free::of(row);
     let before = fragment(target, row.shape, &free);
@@ -148,7 +148,7 @@ pub fn score_of_gpu(target: &Target, demand: &Demand, row: &Row, index: usize) -
 
 /// The same score, given what was free and what was useless before, and with a given measure of fragmentation.
 pub fn score_with(
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     (mut free, before): (Free, f64),
     (index, share): (usize, GpuShare),
     mut fragment: impl FnMut(&Free) -> f64,
@@ -165,7 +165,7 @@ pub fn gain(before: f64, after: f64) -> u32 {
 }
 
 /// The share of a task that takes part of one GPU.
-pub fn shared(demand: &Demand) -> Option<GpuShare> {
+pub fn shared(demand: TaskGroup<'_>) -> Option<GpuShare> {
     let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count == 1)?;
     match gpus.take {
         GpuTake::Share(share) if share < GpuShare::WHOLE => Some(share),
@@ -174,7 +174,7 @@ pub fn shared(demand: &Demand) -> Option<GpuShare> {
 }
 
 /// What is free after the fullest suitable GPUs are taken, lowest index first on a tie.
-fn after_tightest(demand: &Demand, row: &Row, free: &Free) -> Free {
+fn after_tightest(demand: TaskGroup<'_>, row: &Row, free: &Free) -> Free {
     let mut after = free.clone();
     after.cpu = after.cpu.saturating_sub(demand.task.cpu);
     let mut claims = fit::claimable(demand, row);

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::fit;
 use super::row::Row;
 use dryrack_fleet::{GpuClaim, GpuState, Islands};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{GpuTake, TaskGroup};
 
 /// Claims, grouped by island.
 type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
@@ -20,7 +20,7 @@ type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
 /// Scores by how many islands a task would use, fewest first, and then by how little of them would be left free: 1 if
 /// it fills one, 0 to 1 if it takes part of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores
 /// 0.
-pub fn score(demand: &Demand, row: &Row) -> f64 {
+pub fn score(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let each = row.gpus_per_task(demand) as usize;
     let is_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
     if !is_whole || each == 0 {

@@ -8,7 +8,7 @@ use dryrack_catalog::dstack_gpu;
 use dryrack_fleet::{GpuShape, NodeShape};
 use dryrack_nearest::hint;
 use dryrack_units::Bytes;
-use dryrack_workload::{Demand, GpuDemand, GpuTake};
+use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake};
 
 /// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty if each part
 /// of the demand exists somewhere: then no node has all parts, or the fleet is too small for all tasks together.
@@ -17,17 +17,20 @@ use dryrack_workload::{Demand, GpuDemand, GpuTake};
 /// on more than the shape of a node.
 pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let mut lacks = Vec::new();
-    if let Some(requirements) = &demand.requirements {
-        let names = requirements.gpu.as_ref().map_or(&[][..], |gpu| &gpu.names);
-        lacks.extend(missing_types(names, shapes, is_of_dstack));
-        return lacks;
-    }
+    let task = match &demand.kind {
+        DemandKind::Tasks(task) => task,
+        DemandKind::Model(_) => return lacks,
+        DemandKind::Requirements(requirements) => {
+            let names = requirements.gpu.as_ref().map_or(&[][..], |gpu| &gpu.names);
+            lacks.extend(missing_types(names, shapes, is_of_dstack));
+            return lacks;
+        }
+    };
     // Instances of fleets are given out only to jobs with `resources`.
     let shapes: Vec<&NodeShape> = shapes.iter().copied().filter(|shape| shape.instance.is_none()).collect();
-    if demand.deployment.is_some() || shapes.is_empty() {
+    if shapes.is_empty() {
         return lacks;
     }
-    let task = &demand.task;
     for (key, value) in &task.labels {
         lacks.extend(missing_label(key, value, &shapes));
     }

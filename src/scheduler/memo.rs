@@ -16,7 +16,7 @@ use super::states::{ClassState, MOST_GPUS, Shares, ascending};
 use super::target::{Target, TargetShape};
 use dryrack_fleet::NodeShape;
 use dryrack_units::{GpuShare, MilliCpu};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{GpuTake, TaskGroup};
 
 /// The bits of a key for what is free of a GPU, up to 1,000 thousandths.
 const GPU_BITS: u32 = 10;
@@ -60,7 +60,7 @@ struct ScoreKey {
 
 impl Taken {
     /// What the task of a demand takes; `None` if the score depends on more.
-    pub fn of(demand: &Demand) -> Option<Taken> {
+    pub fn of(demand: TaskGroup<'_>) -> Option<Taken> {
         let cpu = demand.task.cpu;
         let Some(wanted) = &demand.task.gpus else { return Some(Taken { cpu, gpus: 0, share: GpuShare::ZERO }) };
         match wanted.take {

@@ -12,7 +12,6 @@ mod consolidate;
 mod decide;
 pub mod deployment;
 mod draw;
-mod evaluate;
 mod examine;
 mod filter;
 mod fit;
@@ -24,6 +23,7 @@ mod neighbours;
 pub mod offers;
 mod options;
 mod order;
+mod placer;
 mod queue;
 mod racks;
 mod ranking;
@@ -32,16 +32,19 @@ mod room;
 mod row;
 mod scorer;
 mod select;
+mod shortage;
 mod sight;
 mod states;
 mod target;
+mod tasks;
 mod uniform;
 
 pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
-pub use decide::{Candidate, Decision, decide, decide_for, ever_fits, still_fits};
+pub use decide::{
+    Candidate, Decision, decide, decide_for, evaluate, ever_fits, placement_scores, refused_at_submission, still_fits,
+};
 pub use deployment::{DeploymentOptions, PlacementContext};
 pub use draw::Draw;
-pub use evaluate::evaluate;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine, examine_for};
 pub use filter::Verdict;
 pub use fit::{is_large_enough, is_of_type};

@@ -12,7 +12,7 @@ use super::options::GpuOrder;
 use super::row::Row;
 use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
-use dryrack_workload::{Demand, Gang};
+use dryrack_workload::{Gang, TaskGroup};
 
 /// A suitable node: its row, how many of the tasks it would take, and its free cores.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct Node {
 
 /// The nodes that the tasks go to; `None` if they do not fit. `rows` are all rows of the fleet, and `fit` the indexes
 /// of those that passed every filter.
-pub fn neighbours(demand: &Demand, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
+pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
     let most = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut nodes: Vec<Node> = Vec::new();
     for index in fit {

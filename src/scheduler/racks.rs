@@ -13,10 +13,10 @@ use super::fit;
 use super::options::GpuOrder;
 use super::row::Row;
 use dryrack_event::Reason;
-use dryrack_workload::{Demand, Gang};
+use dryrack_workload::{Gang, TaskGroup};
 
 /// The verdicts, with nodes in other racks refused.
-pub fn within(demand: &Demand, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {
+pub fn within(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {
     let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut room: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for (row, _) in rows.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()) {

@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 use smallvec::{SmallVec, smallvec};
 
 use super::consolidate;
-use super::decide::{Candidate, Decision, before_filters, claim, ever_fits};
+use super::decide::{Candidate, Decision, ever_fits};
 use super::draw::Draw;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
@@ -25,12 +25,13 @@ use super::options::{FilterName, FilterStage, GangPlaces, GpuOrder, SchedulerOpt
 use super::row::{Row, row_of, row_of_class};
 use super::scorer::{self, ScorerName};
 use super::states::States;
+use super::tasks::{before_filters, claim};
 use super::uniform::Uniform;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{ClassId, Fleet, GpuState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::Score;
-use dryrack_workload::{Demand, Gang};
+use dryrack_workload::{Demand, Gang, TaskGroup};
 
 /// Whether results are cached. Every output is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,24 +172,22 @@ impl Rankings {
         fleet: &Fleet,
         draw: Draw,
     ) -> Option<Decision> {
-        if !has_ranking(options, demand) {
-            return None;
-        }
+        let group = by_class(demand).filter(|group| has_ranking(options, *group))?;
         let place = number as usize;
         if self.demands.len() <= place {
             self.demands.resize_with(place + 1, || None);
         }
         let known = &mut self.known;
         let ranking = self.demands[place].get_or_insert_with(Box::default);
-        ranking.update(options, demand, fleet, known);
+        ranking.update(options, group, fleet, known);
         if !ranking.is_of_one_node {
             return None;
         }
         Some(match ranking.top(fleet) {
             Some(place) => {
                 let shape = fleet.class_head(place.class).shape_index();
-                let (row, part) = (row_of(fleet, demand, place.node.0), &ranking.shapes[shape]);
-                let load = load(options, (demand, part), (&row, shape), draw, &mut known.memo);
+                let (row, part) = (row_of(fleet, None, place.node.0), &ranking.shapes[shape]);
+                let load = load(options, (group, part), (&row, shape), draw, &mut known.memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
                 let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
                 Decision::Place(smallvec![Candidate { placement, score }])
@@ -202,24 +201,24 @@ impl Rankings {
     }
 }
 
-/// Whether the classes alone determine the decision.
-pub(super) fn is_by_class(demand: &Demand) -> bool {
-    demand.pick.is_none() && demand.deployment.is_none() && demand.requirements.is_none()
+/// The tasks of a demand, if the classes alone determine the decision.
+pub(super) fn by_class(demand: &Demand) -> Option<TaskGroup<'_>> {
+    demand.task_group().filter(|group| group.pick.is_none())
 }
 
 /// Whether the demand goes to one node, and is placed by verdicts and scores of single rows alone.
-fn has_ranking(options: &SchedulerOptions, demand: &Demand) -> bool {
+fn has_ranking(options: &SchedulerOptions, demand: TaskGroup<'_>) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
         GangPlaces::Consolidate => demand.gang != Gang::Spread,
         GangPlaces::Neighbours => false,
     };
-    is_by_class(demand) && options.ties == Ties::First && on_one_node
+    options.ties == Ties::First && on_one_node
 }
 
 /// Whether each node that could take part of a gang would hold all of it if it were empty. A gang that no node could
 /// hold is consolidated on several.
-fn is_of_one_node(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> bool {
+fn is_of_one_node(options: &SchedulerOptions, demand: TaskGroup<'_>, fleet: &Fleet) -> bool {
     demand.tasks == 1
         || fleet.shapes().iter().all(|group| {
             let room = fit::capacity(demand, options.gpus, &Row::of_shape(group), demand.tasks);
@@ -244,7 +243,7 @@ impl Default for Ranking {
 
 impl Ranking {
     /// Applies the changes since the last update.
-    fn update(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, known: &mut Known) {
+    fn update(&mut self, options: &SchedulerOptions, demand: TaskGroup<'_>, fleet: &Fleet, known: &mut Known) {
         if self.nodes != fleet.len() {
             self.begin(options, demand, fleet);
         }
@@ -274,7 +273,7 @@ impl Ranking {
     }
 
     /// Discards everything and examines the shapes again.
-    fn begin(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) {
+    fn begin(&mut self, options: &SchedulerOptions, demand: TaskGroup<'_>, fleet: &Fleet) {
         let is_of_one_node = is_of_one_node(options, demand, fleet);
         *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
         for group in fleet.shapes().iter().filter(|_| is_of_one_node) {
@@ -369,7 +368,7 @@ impl Ranking {
 /// another reason.
 pub(super) fn fixed(
     options: &SchedulerOptions,
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     row: &Row,
 ) -> (SmallVec<[Option<Verdict>; 8]>, Option<Reason>) {
     let of_stage = |stage: &FilterStage| match stage.stage {
@@ -388,7 +387,7 @@ pub(super) fn fixed(
 /// still fit.
 fn judge(
     options: &SchedulerOptions,
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     (fleet, shape): (&Fleet, usize),
     part: &ShapePart,
     judged: &mut [Judged],
@@ -452,7 +451,7 @@ fn score_each(judged: &mut [Judged], weight: f64, mut score: impl FnMut(ClassId)
 /// Prefers the least sufficient room, if gangs are consolidated.
 fn consolidated(
     options: &SchedulerOptions,
-    demand: &Demand,
+    demand: TaskGroup<'_>,
     fleet: &Fleet,
     part: &ShapePart,
     judged: &mut [Judged],
@@ -471,7 +470,7 @@ fn consolidated(
 /// [`fragment::score`], computed with the memo.
 fn fragmentation_score(
     options: &SchedulerOptions,
-    (demand, part): (&Demand, &ShapePart),
+    (demand, part): (TaskGroup<'_>, &ShapePart),
     (row, shape): (&Row, usize),
     memo: &mut FragmentMemo,
 ) -> u32 {
@@ -495,7 +494,7 @@ fn remembered(options: &SchedulerOptions, (row, shape): (&Row, usize), free: &Fr
 /// What the demand takes of a node of this class. The row is of that node alone.
 fn load(
     options: &SchedulerOptions,
-    (demand, part): (&Demand, &ShapePart),
+    (demand, part): (TaskGroup<'_>, &ShapePart),
     (row, shape): (&Row, usize),
     draw: Draw,
     memo: &mut FragmentMemo,

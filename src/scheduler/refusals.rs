@@ -4,7 +4,7 @@
 
 use super::decide::Decision;
 use super::options::SchedulerOptions;
-use super::ranking::{fixed, is_by_class};
+use super::ranking::{by_class, fixed};
 use super::row::Row;
 use dryrack_event::{Histogram, Refusal};
 use dryrack_fleet::{Fleet, ShapeGroup};
@@ -51,9 +51,7 @@ impl Refusals {
     ) {
         let place = number as usize;
         let Decision::Refuse { refusal, reasons } = decision else { return };
-        if !is_by_class(demand) {
-            return;
-        }
+        let Some(demand) = by_class(demand) else { return };
         if self.demands.len() <= place {
             self.demands.resize_with(place + 1, || None);
         }

@@ -1,17 +1,19 @@
 //! Room by node: how many tasks each node would take, for demands that fit exactly if their nodes have room for all
 //! tasks together. A caller can ask about many nodes or many times, and decide the whole demand by adding up.
 
-use super::decide::{Candidate, before_filters, shared};
+use super::by_node::tasks_of;
+use super::decide::Candidate;
 use super::deployment::PlacementContext;
 use super::filter;
-use super::fit::{self, GpuChoice};
-use super::neighbours::{Node, choose, neighbours};
+use super::fit;
+use super::neighbours::{Node, choose};
 use super::options::{FilterName, GangPlaces, SchedulerOptions};
 use super::row::{Row, row_of};
+use super::tasks::{TaskPlacer, before_filters};
 use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
-use dryrack_workload::{Demand, Gang, Pick};
+use dryrack_workload::{Demand, Gang, Pick, TaskGroup};
 
 /// Whether the demand fits on some nodes if and only if the [`room`] on them adds up to its tasks.
 pub fn is_by_room(options: &SchedulerOptions, demand: &Demand) -> bool {
@@ -19,10 +21,7 @@ pub fn is_by_room(options: &SchedulerOptions, demand: &Demand) -> bool {
         GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours => true,
         GangPlaces::Consolidate => false,
     };
-    is_gang_counted
-        && demand.deployment.is_none()
-        && demand.requirements.is_none()
-        && !matches!(demand.pick, Some(Pick::AllGpus(_)))
+    is_gang_counted && demand.task().is_some() && !matches!(demand.pick, Some(Pick::AllGpus(_)))
 }
 
 /// Whether a node that is not ready has no room for any demand.
@@ -32,7 +31,8 @@ pub fn asks_for_readiness(options: &SchedulerOptions) -> bool {
 
 /// How many tasks of the demand the node would take in this status.
 pub fn room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId, status: &NodeStatus) -> u32 {
-    let row = row_of(fleet, demand, node);
+    let demand = tasks_of(demand);
+    let row = row_of(fleet, demand.pick, node);
     let row = row.as_if(status);
     let passes = |stage| filter::judge_one(stage, options.gpus, demand, &row).is_fit();
     if !before_filters(row.shape).is_fit() || !options.filters.iter().all(passes) {
@@ -47,7 +47,7 @@ pub fn room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: No
 }
 
 /// The maximum number of tasks on one node.
-fn most(demand: &Demand) -> u32 {
+fn most(demand: TaskGroup<'_>) -> u32 {
     if demand.gang == Gang::Spread { 1 } else { demand.tasks }
 }
 
@@ -70,8 +70,8 @@ pub fn place_among_neighbours(
     fleet: &Fleet,
     nodes: &[(NodeId, NodeStatus)],
 ) -> Option<Candidate> {
-    let rows: Vec<Row> = nodes.iter().map(|(id, status)| row_of(fleet, demand, *id).as_if(status)).collect();
+    let demand = tasks_of(demand);
+    let rows: Vec<Row> = nodes.iter().map(|(id, status)| row_of(fleet, demand.pick, *id).as_if(status)).collect();
     let all: Vec<usize> = (0..rows.len()).collect();
-    let shares = neighbours(demand, options.gpus, &rows, &all)?;
-    Some(shared(demand, fleet, &rows, shares, GpuChoice::new(options, context.draw)))
+    TaskPlacer { options, group: demand, context, fleet }.among_neighbours(&rows, &all)
 }

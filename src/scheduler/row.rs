@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use dryrack_fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
-use dryrack_workload::{Demand, Pick};
+use dryrack_workload::{Pick, TaskGroup};
 
 /// Whether nodes in equal state share a row. The decision is the same: `EachNode` is the plain computation that the
 /// other is checked against, and that explanations read.
@@ -71,8 +71,8 @@ impl Row<'_> {
     }
 
     /// How many GPUs of such a node one task takes.
-    pub fn gpus_per_task(&self, demand: &Demand) -> u32 {
-        match (&demand.pick, &self.gpus, &demand.task.gpus) {
+    pub fn gpus_per_task(&self, demand: TaskGroup<'_>) -> u32 {
+        match (demand.pick, &self.gpus, &demand.task.gpus) {
             (Some(Pick::AllGpus(_)), Some(picked), _) => picked.len() as u32,
             (_, _, Some(gpus)) => gpus.count,
             (_, _, None) => 0,
@@ -84,9 +84,9 @@ impl Row<'_> {
     }
 }
 
-/// The rows of a fleet for one demand. Every node is in exactly one row.
-pub fn rows<'a>(fleet: &'a Fleet, demand: &Demand, grouping: Grouping) -> Vec<Row<'a>> {
-    let Some(pick) = &demand.pick else {
+/// The rows of a fleet for a demand with this pick. Every node is in exactly one row.
+pub fn rows<'a>(fleet: &'a Fleet, pick: Option<&Pick>, grouping: Grouping) -> Vec<Row<'a>> {
+    let Some(pick) = pick else {
         return all_rows(fleet, grouping);
     };
     if grouping == Grouping::EachNode {
@@ -113,17 +113,17 @@ pub fn all_rows(fleet: &Fleet, grouping: Grouping) -> Vec<Row<'_>> {
     }
 }
 
-/// The row of one node for one demand, as in [`rows`] with [`Grouping::EachNode`].
-pub fn row_of<'a>(fleet: &'a Fleet, demand: &Demand, id: NodeId) -> Row<'a> {
-    match &demand.pick {
+/// The row of one node for a demand with this pick, as in [`rows`] with [`Grouping::EachNode`].
+pub fn row_of<'a>(fleet: &'a Fleet, pick: Option<&Pick>, id: NodeId) -> Row<'a> {
+    match pick {
         None => node_row(fleet, id, true, None),
         Some(pick) => node_row(fleet, id, pick.allows_node(id), gpus_on(pick, id)),
     }
 }
 
 /// The rows of the fleet as declared, with every node ready, healthy and empty: for judging what could ever fit.
-pub fn ideal_rows<'a>(fleet: &'a Fleet, demand: &Demand) -> Vec<Row<'a>> {
-    match &demand.pick {
+pub fn ideal_rows<'a>(fleet: &'a Fleet, pick: Option<&Pick>) -> Vec<Row<'a>> {
+    match pick {
         None => fleet.shapes().iter().map(|group| ideal_row(group, group.first, group.count)).collect(),
         Some(pick) => {
             let row = |(id, node): (NodeId, &'a Node)| {

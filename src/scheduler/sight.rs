@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::deployment::PlacementContext;
-use super::examine::{Examination, examine_for, examine_offers};
-use super::offers::{Ask, Plan, plan};
+use super::examine::{Examination, examine_for};
+use super::offers::{Ask, OfferPlacer, Plan, plan, seek};
 use super::options::SchedulerOptions;
+use super::placer::Placer;
+use super::row::Grouping;
 use super::select::{Selectable, select_for};
 use dryrack_fleet::Fleet;
 use dryrack_ids::NodeId;
@@ -34,7 +36,7 @@ pub enum Seats {
 impl Sight {
     /// What is asked of instances, if the demand requires any.
     pub fn ask(&self) -> Option<Ask<'_>> {
-        self.demand.requirements.as_ref()?;
+        self.demand.requirements()?;
         let master = match self.seats {
             Seats::All => None,
             Seats::One { master } => master,
@@ -45,7 +47,12 @@ impl Sight {
     /// Makes the decision again, by the plain computation and with everything that an explanation shows.
     pub fn examine(&self, options: &SchedulerOptions) -> Examination {
         match (self.seats, self.ask()) {
-            (Seats::One { .. }, Some(ask)) => examine_offers(options, &self.demand, &ask, &self.fleet),
+            (Seats::One { .. }, Some(ask)) => {
+                let (options, every) = (&options.offers, usize::MAX);
+                let decision = seek(options, &self.demand, &ask, &self.fleet, Grouping::EachNode, every);
+                let placer = OfferPlacer::new(options, &self.demand, ask, &self.fleet);
+                Examination { nodes: placer.findings(&decision), decision }
+            }
             (Seats::All | Seats::One { .. }, _) => {
                 examine_for(options, &self.demand, self.context, &self.fleet, self.keep)
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::{GpuShare, MilliCpu};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{GpuTake, TaskDemand};
 
 /// Shapes, most frequent first. Their parts add up to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct TargetShape {
 }
 
 /// What a task asks for, as far as fragmentation depends on it. The order of the fields breaks ties.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskShape {
     pub cpu: MilliCpu,
     /// Of each GPU; zero if none is asked for.
@@ -82,15 +82,15 @@ impl Target {
 
 impl TaskShape {
     /// The shape of one task. A demand for GPU memory counts as the whole GPU, since fragmentation is about time.
-    pub fn of(demand: &Demand) -> TaskShape {
-        let (gpus, share, models) = match &demand.task.gpus {
+    pub fn of(task: &TaskDemand) -> TaskShape {
+        let (gpus, share, models) = match &task.gpus {
             None => (0, GpuShare::ZERO, Vec::new()),
             Some(gpus) => match gpus.take {
                 GpuTake::Share(share) => (gpus.count, share, gpus.models.clone()),
                 GpuTake::Whole | GpuTake::Memory(_) => (gpus.count, GpuShare::WHOLE, gpus.models.clone()),
             },
         };
-        TaskShape { cpu: demand.task.cpu, share, gpus, models_written: models.join("|"), models }
+        TaskShape { cpu: task.cpu, share, gpus, models_written: models.join("|"), models }
     }
 
     pub fn accepts(&self, model: &str) -> bool {

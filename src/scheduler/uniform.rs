@@ -6,7 +6,7 @@ use super::states::ClassState;
 use dryrack_event::Reason;
 use dryrack_fleet::{GpuClaim, GpuState, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::{Demand, GpuTake, TaskDemand};
+use dryrack_workload::{GpuTake, TaskDemand, TaskGroup};
 
 /// What one task takes of each of its GPUs, on nodes of one shape.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub struct Uniform {
 
 impl Uniform {
     /// `None` if nodes of the shape cannot be judged by counting.
-    pub fn of(demand: &Demand, shape: &NodeShape) -> Option<Uniform> {
+    pub fn of(demand: TaskGroup<'_>, shape: &NodeShape) -> Option<Uniform> {
         let gpus = demand.task.gpus.as_ref()?;
         let first = shape.gpus.first()?;
         let is_alike = !first.unified && shape.gpus.iter().all(|gpu| gpu == first);
@@ -35,7 +35,7 @@ impl Uniform {
             GpuTake::Share(share) => share.of(capacity),
             GpuTake::Memory(memory) => memory,
         };
-        let TaskDemand { cpu, ram, .. } = demand.task;
+        let TaskDemand { cpu, ram, .. } = *demand.task;
         Some(Uniform { cpu, ram, gpus: gpus.count, take: gpus.take, capacity, memory })
     }
 

@@ -1,9 +1,10 @@
 //! What a job needs from a fleet: the part that a scheduler reads.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::deployment::Deployment;
 use super::requirements::Requirements;
@@ -13,21 +14,36 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
 /// Everything that decides where a job may be placed. Jobs of equal demand are interchangeable except for their place
 /// in the queue.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "Written<'static>")]
 pub struct Demand {
     /// The number of tasks; more than one make a gang, which is placed as a whole or not at all.
     pub tasks: u32,
-    /// What each task needs.
-    pub task: TaskDemand,
+    pub kind: DemandKind,
     pub gang: Gang,
     /// A manual pick, which narrows the candidates and changes nothing else.
     pub pick: Option<Pick>,
-    /// A model to be served. The model determines what it takes, and `task` is not used.
-    pub deployment: Option<Arc<Deployment>>,
-    /// What each task requires of an instance of a fleet. It takes blocks, and `task` is not used.
-    #[serde(default)]
-    pub requirements: Option<Arc<Requirements>>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DemandKind {
+    /// A part of a node for each task.
+    Tasks(TaskDemand),
+    /// GPUs for one replica of a model, which determines what it takes.
+    Model(Arc<Deployment>),
+    /// Blocks of an instance of a fleet for each task.
+    Requirements(Arc<Requirements>),
+}
+
+/// A demand for tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskGroup<'a> {
+    pub tasks: u32,
+    /// What each task needs.
+    pub task: &'a TaskDemand,
+    pub gang: Gang,
+    pub pick: Option<&'a Pick>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -132,22 +148,157 @@ impl Pick {
 }
 
 impl Demand {
+    /// A demand for one task or replica, anywhere.
+    pub fn of(kind: impl Into<DemandKind>) -> Demand {
+        Demand { tasks: 1, kind: kind.into(), gang: Gang::Anywhere, pick: None }
+    }
+
     /// The number of nodes of a run, where jobs are runs of nodes: one for each task that needs a separate node.
     pub fn nodes_apart(&self) -> u32 {
-        let apart = self.requirements.is_some() || self.gang == Gang::Spread;
-        let picked_together = matches!(self.pick, Some(Pick::AllGpus(_))) || self.deployment.is_some();
+        let apart = match self.kind {
+            DemandKind::Tasks(_) => self.gang == Gang::Spread,
+            DemandKind::Model(_) => false,
+            DemandKind::Requirements(_) => true,
+        };
+        let picked_together = matches!(self.pick, Some(Pick::AllGpus(_)));
         if apart && !picked_together { self.tasks } else { 1 }
     }
 
-    /// A demand for one such task, anywhere.
-    pub fn of(task: TaskDemand) -> Demand {
-        Demand { tasks: 1, task, gang: Gang::Anywhere, pick: None, deployment: None, requirements: None }
+    /// The tasks, if it is a demand for tasks.
+    pub fn task_group(&self) -> Option<TaskGroup<'_>> {
+        Some(TaskGroup { tasks: self.tasks, task: self.task()?, gang: self.gang, pick: self.pick.as_ref() })
+    }
+
+    /// What each task needs, if it is a demand for tasks.
+    pub fn task(&self) -> Option<&TaskDemand> {
+        match &self.kind {
+            DemandKind::Tasks(task) => Some(task),
+            DemandKind::Model(_) | DemandKind::Requirements(_) => None,
+        }
+    }
+
+    /// The GPUs that each task needs, if it is a demand for tasks.
+    pub fn gpus(&self) -> Option<&GpuDemand> {
+        self.task()?.gpus.as_ref()
+    }
+
+    pub fn model(&self) -> Option<&Arc<Deployment>> {
+        match &self.kind {
+            DemandKind::Model(deployment) => Some(deployment),
+            DemandKind::Tasks(_) | DemandKind::Requirements(_) => None,
+        }
+    }
+
+    pub fn requirements(&self) -> Option<&Arc<Requirements>> {
+        match &self.kind {
+            DemandKind::Requirements(requirements) => Some(requirements),
+            DemandKind::Tasks(_) | DemandKind::Model(_) => None,
+        }
+    }
+}
+
+impl From<TaskDemand> for DemandKind {
+    fn from(task: TaskDemand) -> DemandKind {
+        DemandKind::Tasks(task)
+    }
+}
+
+impl From<Arc<Deployment>> for DemandKind {
+    fn from(deployment: Arc<Deployment>) -> DemandKind {
+        DemandKind::Model(deployment)
+    }
+}
+
+impl From<Arc<Requirements>> for DemandKind {
+    fn from(requirements: Arc<Requirements>) -> DemandKind {
+        DemandKind::Requirements(requirements)
+    }
+}
+
+/// The form of a demand in logs. It states a task in any case; with a model or with requirements, that is [`NO_TASK`].
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Demand", deny_unknown_fields)]
+struct Written<'a> {
+    tasks: u32,
+    task: Cow<'a, TaskDemand>,
+    gang: Gang,
+    #[serde(default)]
+    pick: Cow<'a, Option<Pick>>,
+    deployment: Option<Arc<Deployment>>,
+    #[serde(default)]
+    requirements: Option<Arc<Requirements>>,
+}
+
+static NO_TASK: TaskDemand = TaskDemand::cpu_only(MilliCpu::ZERO);
+
+impl Serialize for Demand {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = Written {
+            tasks: self.tasks,
+            task: Cow::Borrowed(self.task().unwrap_or(&NO_TASK)),
+            gang: self.gang,
+            pick: Cow::Borrowed(&self.pick),
+            deployment: self.model().cloned(),
+            requirements: self.requirements().cloned(),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl TryFrom<Written<'_>> for Demand {
+    type Error = &'static str;
+
+    fn try_from(written: Written<'_>) -> Result<Demand, &'static str> {
+        let Written { tasks, task, gang, pick, deployment, requirements } = written;
+        let kind = match (deployment, requirements) {
+            (None, None) => task.into_owned().into(),
+            (Some(_), None) | (None, Some(_)) if *task != NO_TASK => {
+                return Err("a demand with a `deployment` or with `requirements` asks for nothing in `task`");
+            }
+            (Some(deployment), None) => deployment.into(),
+            (None, Some(requirements)) => requirements.into(),
+            (Some(_), Some(_)) => return Err("a demand has a `deployment` or `requirements`, not both"),
+        };
+        Ok(Demand { tasks, kind, gang, pick: pick.into_owned() })
     }
 }
 
 impl TaskDemand {
     /// Only CPUs, anywhere: what a trace of an HPC machine asks for.
-    pub fn cpu_only(cpu: MilliCpu) -> TaskDemand {
+    pub const fn cpu_only(cpu: MilliCpu) -> TaskDemand {
         TaskDemand { cpu, ram: Bytes::ZERO, gpus: None, labels: BTreeMap::new(), os: None, arch: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a demand of two tasks with these further fields, and writes it again.
+    fn read(fields: &str) -> Result<Demand, String> {
+        let task = r#"{"cpu":0,"ram":0,"gpus":null,"labels":{},"os":null,"arch":null}"#;
+        let text = format!(r#"{{"tasks":2,"task":{task},"gang":"anywhere","pick":null,{fields}}}"#);
+        let demand: Demand = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        assert_eq!(serde_json::to_string(&demand).expect("it is plain data"), text);
+        Ok(demand)
+    }
+
+    #[test]
+    fn a_demand_is_written_as_it_was_when_it_had_a_field_for_each_kind() {
+        let requirements = serde_json::to_string(&Requirements::default()).expect("it is plain data");
+        let tasks = read(r#""deployment":null,"requirements":null"#).expect("no kind but tasks");
+        assert_eq!(tasks.kind, TaskDemand::cpu_only(MilliCpu::ZERO).into());
+        let blocks = read(&format!(r#""deployment":null,"requirements":{requirements}"#)).expect("one kind");
+        assert_eq!(blocks.kind, Arc::new(Requirements::default()).into());
+    }
+
+    #[test]
+    fn a_demand_of_two_kinds_is_refused() {
+        let requirements = serde_json::to_string(&Requirements::default()).expect("it is plain data");
+        let fields = r#""tasks":1,"gang":"anywhere","pick":null,"deployment":null"#;
+        let task = r#"{"cpu":1000,"ram":0,"gpus":null,"labels":{},"os":null,"arch":null}"#;
+        let text = format!(r#"{{{fields},"task":{task},"requirements":{requirements}}}"#);
+        let error = serde_json::from_str::<Demand>(&text).expect_err("it asks for a core and for blocks");
+        assert!(error.to_string().contains("asks for nothing in `task`"), "{error}");
     }
 }

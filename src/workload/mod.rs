@@ -23,7 +23,7 @@ mod utilization;
 
 pub use arrivals::{Arrivals, Spell};
 pub use batch::Batch;
-pub use demand::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+pub use demand::{Demand, DemandKind, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskGroup};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use dryrack_catalog::Category;
 pub use job::{Arrival, Backoff, Checkpoint, Ending, JobBehavior, JobSpec, Restart, RetryPolicy, Unselectable};

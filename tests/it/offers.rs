@@ -13,7 +13,7 @@ use dryrack_rng::Stream;
 use dryrack_scenario::load_profile;
 use dryrack_scheduler::{Decision, Grouping, SchedulerOptions, decide};
 use dryrack_units::{Bytes, MilliCpu, Money};
-use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy, TaskDemand};
+use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy};
 
 const WORLDS: u64 = 20_000;
 
@@ -53,7 +53,7 @@ fn answer(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Option<
 
 /// Whether `blocks` blocks of a host are within every range of the demand.
 fn would_do(node: &Node, demand: &Demand, blocks: u64) -> bool {
-    let wanted = demand.requirements.as_deref().expect("drawn with requirements");
+    let wanted = demand.requirements().expect("drawn with requirements");
     let Some(total) = node.shape.total_blocks().map(u64::from) else { return false };
     let instance = node.shape.instance.as_deref().expect("it has blocks");
     let (cpus, mib) = (node.shape.cpu.get() / 1000 / total * blocks, (node.shape.ram.get() >> 20) / total * blocks);
@@ -185,7 +185,6 @@ fn draw_demand(draws: &mut Stream) -> Demand {
         regions: if draws.chance(100) { vec!["eu".into()] } else { Vec::new() },
         ..Requirements::default()
     };
-    let task = TaskDemand::cpu_only(MilliCpu::ZERO);
     let tasks = *draws.pick(&[1, 1, 2, 3]);
-    Demand { tasks, requirements: Some(Arc::new(requirements)), ..Demand::of(task) }
+    Demand { tasks, ..Demand::of(Arc::new(requirements)) }
 }

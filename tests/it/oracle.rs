@@ -140,7 +140,7 @@ fn compare(world: &World) -> Result<&'static str, Difference> {
 /// Checks that the placement is one of the assignments that the search allows.
 fn check_placement(world: &World, candidate: &Candidate, ways: &[Vec<u32>]) -> Result<(), Difference> {
     let World { fleet, demand, .. } = world;
-    let task = &demand.task;
+    let task = world::task_of(demand);
     let mut tasks = vec![0; fleet.len()];
     for claim in candidate.placement.claims() {
         let count = u64::from(claim.tasks);
@@ -190,7 +190,7 @@ fn says_nothing_of_memory(world: &World) -> bool {
     let by_taken = |stage| matches!(stage, ScorerName::Pack | ScorerName::Spread);
     let memory = |take| matches!(take, GpuTake::Memory(_));
     world.options.scorers.iter().any(|scorer| by_taken(scorer.stage))
-        && world.demand.task.gpus.as_ref().is_some_and(|gpus| memory(gpus.take))
+        && world.demand.gpus().is_some_and(|gpus| memory(gpus.take))
 }
 
 /// Checks that the placement is the preferred one of the valid placements.
@@ -263,14 +263,14 @@ fn check_gpu_order(world: &World, candidate: &Candidate) -> Result<(), Differenc
     let World { fleet, demand, options } = world;
     let claim = &candidate.placement.claims()[0];
     let shape = &fleet.node(claim.node).shape;
-    let Some(asked) = &demand.task.gpus else { return Ok(()) };
+    let Some(asked) = demand.gpus() else { return Ok(()) };
     // If GPUs share the node's RAM, the choice of GPUs determines whether the others fit.
     if shape.gpus.iter().any(|gpu| gpu.unified) {
         return Ok(());
     }
     let mut one = demand.clone();
     let would_do = (0..shape.gpus.len()).filter(|index| {
-        if let Some(gpus) = &mut one.task.gpus {
+        if let Some(gpus) = world::gpus_mut(&mut one) {
             gpus.count = 1;
         }
         let room = Room::now(fleet.node(claim.node));
@@ -306,7 +306,7 @@ fn check_reasons(world: &World, reasons: &Histogram, most: &[u32]) -> Result<(),
     let with_room = most.iter().filter(|tasks| **tasks > 0).count();
     same("nodes with room say that the gang is incomplete", said(&[Reason::GangIncomplete]), with_room)?;
     // A separate test covers nodes on which fewer GPUs are picked than a task needs.
-    if let (Some(pick @ Pick::Gpus(_)), Some(asked)) = (&demand.pick, &demand.task.gpus) {
+    if let (Some(pick @ Pick::Gpus(_)), Some(asked)) = (&demand.pick, demand.gpus()) {
         let here = |id: &NodeId| pick.gpus_on(*id).map_or(0, |gpus| gpus.len());
         if pick.nodes().iter().any(|id| here(id) < asked.count as usize) {
             return Ok(());
@@ -412,7 +412,7 @@ pub fn tasks_with_parts_of_several_gpus() -> Result<(), String> {
             world.options.gpus = order;
             for (tasks, gpus) in (1..=4).flat_map(|tasks| (1..=3).map(move |gpus| (tasks, gpus))) {
                 world.demand = world::plain_demand(tasks, gpus, Gang::Packed);
-                if let Some(asked) = &mut world.demand.task.gpus {
+                if let Some(asked) = world::gpus_mut(&mut world.demand) {
                     asked.take = part;
                 }
                 findings.add(&format!("node {number}"), &world);
@@ -429,7 +429,7 @@ pub fn least_memory_is_what_a_gpu_has_in_all() -> Result<(), String> {
     let mut fleet = Fleet::default();
     world::declare(&mut fleet, shape, NodeState::Ready);
     let mut demand = world::plain_demand(1, 1, Gang::Anywhere);
-    if let Some(gpus) = &mut demand.task.gpus {
+    if let Some(gpus) = world::gpus_mut(&mut demand) {
         gpus.min_memory = Some(Bytes::from_gib(80));
     }
     agree(&World { fleet, demand, options: world::options(&[], GpuOrder::First, None) })
@@ -459,7 +459,7 @@ pub fn memory_that_is_taken_makes_a_node_fuller() -> Result<(), String> {
         let claim = world::claim(&fleet, NodeId::new(held), take, &[0]);
         world::enter(&mut fleet, claim);
         let mut demand = world::plain_demand(1, 1, Gang::Anywhere);
-        if let Some(gpus) = &mut demand.task.gpus {
+        if let Some(gpus) = world::gpus_mut(&mut demand) {
             gpus.take = take;
         }
         let options = world::options(&[(scorer, 1.0)], GpuOrder::First, None);

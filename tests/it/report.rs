@@ -10,7 +10,7 @@ use dryrack_metrics::{METRICS, Metrics, RunAccount, Series, Value};
 use dryrack_report::{Heading, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
 use dryrack_scenario::{load_profile, profile_names};
 use dryrack_units::{GpuShare, Money, Permille, SimDuration, SimTime};
-use dryrack_workload::{GpuTake, GpuUsage, Shape, Usage};
+use dryrack_workload::{DemandKind, GpuTake, GpuUsage, Shape, Usage};
 use serde_json::json;
 
 use crate::small_world::{arrival, node, rehearsal};
@@ -124,8 +124,8 @@ pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
 pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
     let mut half = arrival("half", 0, 100);
     let demand = Arc::make_mut(&mut Arc::make_mut(&mut half.spec).demand);
-    let gpus = demand.task.gpus.as_mut().expect("it asks for one");
-    gpus.take = GpuTake::Share(GpuShare::new(500));
+    let DemandKind::Tasks(task) = &mut demand.kind else { panic!("it is of tasks") };
+    task.gpus.as_mut().expect("it asks for one").take = GpuTake::Share(GpuShare::new(500));
     let arrivals = vec![half, arrival("chat", 100, 50), arrival("late", 150, 50)];
     let metrics = Metrics::of(&accounts(&Rehearsal { arrivals, ..rehearsal(60) }, None));
     // 50 GPU seconds were free; 2/3 of each millionth, rounded down, was useless.

@@ -17,10 +17,10 @@ use dryrack_fleet::{
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId};
 use dryrack_rng::Stream;
 use dryrack_scenario::load_profile;
-use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{
     Arrival, Bounds, CreationPolicy, Demand, Ending, EventRetry, GpuRequirements, JobBehavior, JobSpec, Requirements,
-    RetryEvent, RunTerms, SpotPolicy, StartupOrder, StopCriteria, TaskDemand,
+    RetryEvent, RunTerms, SpotPolicy, StartupOrder, StopCriteria,
 };
 
 use crate::small_world;
@@ -135,11 +135,7 @@ fn draw_run(draws: &mut Stream, number: u64) -> Arrival {
     });
     let startup = *draws.pick(&[StartupOrder::Any, StartupOrder::MasterFirst, StartupOrder::WorkersFirst]);
     let spec = JobSpec {
-        demand: Arc::new(Demand {
-            tasks: *draws.pick(&[1, 1, 2, 2, 3]),
-            requirements: Some(Arc::new(requirements)),
-            ..Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO))
-        }),
+        demand: Arc::new(Demand { tasks: *draws.pick(&[1, 1, 2, 2, 3]), ..Demand::of(Arc::new(requirements)) }),
         priority: draws.between(0, 2) as i32,
         time_limit: draws.chance(150).then(|| secs(draws, 1, 200)),
         terms: Arc::new(RunTerms {

@@ -62,7 +62,7 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
         return;
     }
     // Releases place picked models even if they do not fit; other tests report this.
-    let is_of_model = |arrival: &Arrival| arrival.spec.demand.deployment.is_some();
+    let is_of_model = |arrival: &Arrival| arrival.spec.demand.model().is_some();
     if rehearsal.profile.historic && rehearsal.arrivals.iter().any(is_of_model) {
         return;
     }
@@ -77,11 +77,11 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
             tally.offered += u64::from(known.verdict.is_fit());
             tally.refused += u64::from(!known.verdict.is_fit());
             let count = fleet.node(known.node).shape.gpus.len();
-            let asks_for_gpus = demand.task.gpus.is_some() || demand.deployment.is_some();
+            let asks_for_gpus = demand.gpus().is_some() || demand.model().is_some();
             assert_eq!(known.gpus.len(), if asks_for_gpus { count } else { 0 });
             // For a model, all picks with a GPU are tried, so one of its GPUs is enough.
             let one = draws.between(0, count.max(1) as u64 - 1) as usize;
-            let is_asked = |index: &usize| demand.deployment.is_none() || *index == one;
+            let is_asked = |index: &usize| demand.model().is_none() || *index == one;
             for (index, verdict) in known.gpus.iter().enumerate().filter(|(index, _)| is_asked(index)) {
                 let gpu = GpuId { node: known.node, index: index as u16 };
                 gpu_is_as_offered(options, demand, &fleet, gpu, verdict.is_fit());
@@ -106,7 +106,7 @@ fn node_is_as_offered(
         Some(reason) => {
             assert!(matches!(by_hand, Decision::Refuse { .. }), "{node:?} is refused for {reason}, but placed");
             // For a model, the reason of a node that can never fit is the one that an idle fleet would give.
-            assert!(seen.verdict.reason() == Some(reason) || demand.deployment.is_some(), "{node:?}: {seen:?}");
+            assert!(seen.verdict.reason() == Some(reason) || demand.model().is_some(), "{node:?}: {seen:?}");
         }
     }
     // Automatic placement that may use any node finds in this node what a pick of it finds.
@@ -116,7 +116,7 @@ fn node_is_as_offered(
         (found.verdict, found.refusals.clone(), found.shortages.clone(), found.capacity, found.scores.clone())
     };
     // A node that cannot hold a model alone may still hold a part of it.
-    assert!(parts(&seen) == parts(&also) || demand.deployment.is_some(), "{node:?}: {seen:?}, {also:?}");
+    assert!(parts(&seen) == parts(&also) || demand.model().is_some(), "{node:?}: {seen:?}, {also:?}");
     // If no other node is left, automatic placement does the same as the pick. An instance that could be created
     // elsewhere remains possible if its node is gone, so fleets with one are skipped.
     if (0..fleet.len()).map(NodeId::new).any(|other| other != node && offer_of(&fleet.node(other).shape).is_some()) {
@@ -140,7 +140,7 @@ fn finding(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: Nod
 
 fn gpu_is_as_offered(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, gpu: GpuId, is_offered: bool) {
     let picked = on_gpu(demand, gpu);
-    if demand.deployment.is_some() {
+    if demand.model().is_some() {
         return gpu_of_model_is_as_offered(options, demand, fleet, gpu, is_offered);
     }
     assert_eq!(refused_picks(options, &picked, fleet).is_empty(), is_offered);
@@ -164,7 +164,7 @@ fn gpu_of_model_is_as_offered(
     is_offered: bool,
 ) {
     assert_eq!(refused_picks(options, &on_gpu(demand, gpu), fleet).is_empty(), is_offered);
-    let deployment = demand.deployment.as_deref().expect("it is of a model");
+    let deployment = demand.model().expect("it is of a model");
     let here = fleet.node(gpu.node).shape.gpus.len() as u16;
     let is_placed = |picked: Vec<GpuId>| {
         let by_hand = Demand { pick: Some(Pick::AllGpus(picked)), ..on_gpu(demand, gpu) };

@@ -27,7 +27,7 @@ fn a_scenario_on_openb_has_its_pods_and_nodes(data: &Path) -> Result<(), String>
     assert_eq!((rehearsal.nodes.len(), rehearsal.arrivals.len()), (1_523, 8_152));
     let gpus: usize = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len()).sum();
     assert_eq!(gpus, 6_212);
-    let asking = rehearsal.arrivals.iter().filter_map(|arrival| arrival.spec.demand.task.gpus.as_ref());
+    let asking = rehearsal.arrivals.iter().filter_map(|arrival| arrival.spec.demand.gpus());
     assert_eq!(asking.clone().count(), 7_064);
     assert!(asking.clone().all(|gpus| gpus.count == 1 || gpus.take == GpuTake::Whole));
     let used = loaded.trace.as_ref().expect("it uses one");

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use dryrack_catalog::Vendor;
 use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, Reserved};
 use dryrack_units::{Bytes, MilliCpu, SimDuration};
-use dryrack_workload::{Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, Strategy, TaskDemand};
+use dryrack_workload::{Backend, Category, Demand, Deployment, JobSpec, ModelFacts, Restart, Strategy};
 
 #[derive(Deserialize)]
 pub struct Sequence {
@@ -149,12 +149,11 @@ impl Model {
             arguments: Vec::new(),
             environment: BTreeMap::new(),
         };
-        let task = TaskDemand::cpu_only(MilliCpu::from_cores(0));
         JobSpec {
             replicas: self.replicas,
             analyse: true,
             restart: Restart::Always,
-            ..JobSpec::of(Arc::clone(&self.name), Demand { deployment: Some(Arc::new(deployment)), ..Demand::of(task) })
+            ..JobSpec::of(Arc::clone(&self.name), Demand::of(Arc::new(deployment)))
         }
     }
 }

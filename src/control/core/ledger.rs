@@ -45,7 +45,7 @@ impl Core {
     /// Enters a placement into the ledger, and counts what it takes against shares and quotas.
     fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
         let replica = &self.replicas[index as usize];
-        let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.deployment.clone());
+        let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.model().cloned());
         self.hold_placement(run, deployment.as_deref(), placement);
         // A first node that goes elsewhere may leave the other nodes of its gang what they need, so taking can make
         // room.

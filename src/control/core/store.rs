@@ -10,8 +10,7 @@ use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{FleetId, JobId, NodeId, RunId};
 use dryrack_policy::RetryState;
-use dryrack_scheduler::deployment::refused_at_submission;
-use dryrack_scheduler::{Entry, QueueKey, Verdict, refused_picks};
+use dryrack_scheduler::{Entry, QueueKey, Verdict, refused_at_submission, refused_picks};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Demand, JobSpec, Unselectable};
 
@@ -212,7 +211,7 @@ impl Core {
 
     fn demand_number(&mut self, demand: &Arc<Demand>) -> u32 {
         // For a model it matters whose replica it is, so no two deployments share an answer.
-        if demand.deployment.is_none() {
+        if demand.model().is_none() {
             let known = self.demand_places.get(&Arc::as_ptr(demand)).or_else(|| self.demand_index.get(demand));
             if let Some(number) = known {
                 return *number;
@@ -247,17 +246,13 @@ impl Core {
     /// they cannot be selected at that time.
     pub(crate) fn refused_picks(&self, spec: &JobSpec) -> Option<(Refusal, Histogram)> {
         let options = &self.profile.scheduler;
-        let by_release =
-            spec.demand.deployment.as_ref().and_then(|deployment| {
-                refused_at_submission(&options.deployments, &spec.demand, deployment, &self.fleet)
-            });
-        if let Some((refusal, reason)) = by_release {
+        if let Some((refusal, reason)) = refused_at_submission(options, &spec.demand, &self.fleet) {
             return Some((refusal, Histogram::of(reason, self.fleet.len().max(1) as u32)));
         }
         if spec.unselectable == Unselectable::Wait {
             return None;
         }
-        let refused = refused_picks(&self.profile.scheduler, &spec.demand, &self.fleet);
+        let refused = refused_picks(options, &spec.demand, &self.fleet);
         let mut reasons = Histogram::default();
         refused.iter().filter_map(|verdict| verdict.reason()).for_each(|reason| reasons.add(reason, 1));
         let is_final = refused.iter().any(|verdict| matches!(verdict, Verdict::Never(_)));

@@ -131,7 +131,7 @@ impl Flow for Polled {
     }
 
     fn first_seats(&self, demand: &Demand) -> Seats {
-        let one_by_one = !self.places_whole() && demand.requirements.is_some();
+        let one_by_one = !self.places_whole() && demand.requirements().is_some();
         if one_by_one { Seats::One { master: None } } else { Seats::All }
     }
 }

@@ -73,7 +73,7 @@ impl Polled {
     /// Whether it waits until its run has a fleet. If nodes are placed one by one, the first node of the first
     /// replica finds the fleet of the run, and the others wait for it.
     fn awaits_fleet(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
-        let by_offers = core.jobs[core.replicas[index as usize].job.index()].spec.demand.requirements.is_some();
+        let by_offers = core.jobs[core.replicas[index as usize].job.index()].spec.demand.requirements().is_some();
         let (one_by_one, member) = (self.options.gang == GangRule::OneByOne, &self.members[index as usize]);
         one_by_one && by_offers && member.group > 0 && !self.runs[member.run.index()].settled
     }
@@ -218,8 +218,8 @@ fn seek(
     let record = &core.demands[number as usize];
     // A refused demand stays refused as long as nothing is given back. That does not hold for replicas of models,
     // which differ, nor for those of a run that has its fleet.
-    let alike = siblings.len() == 1 && record.demand.deployment.is_none() && context.fleet.is_none();
-    let alike = alike && (record.demand.requirements.is_none() || context.least == 1);
+    let alike = siblings.len() == 1 && record.demand.model().is_none() && context.fleet.is_none();
+    let alike = alike && (record.demand.requirements().is_none() || context.least == 1);
     if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
         return Err(held.clone());
     }
@@ -246,7 +246,7 @@ pub(in crate::polled) fn part(
     whole: bool,
 ) -> (Arc<Demand>, Seats) {
     let demand = &core.demands[core.replicas[index as usize].demand as usize].demand;
-    if !whole && demand.requirements.is_some() {
+    if !whole && demand.requirements().is_some() {
         let placement = core.replicas[siblings[0] as usize].placement.as_ref();
         let master = placement.filter(|_| index != siblings[0]).map(|placement| placement.claims()[0].node);
         return (Arc::clone(demand), Seats::One { master });

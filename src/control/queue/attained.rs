@@ -19,7 +19,7 @@ use dryrack_workload::{Demand, GpuTake};
 
 /// The GPUs of a demand, in thousandths of GPUs.
 fn width(demand: &Demand) -> u64 {
-    let each = match &demand.task.gpus {
+    let each = match demand.gpus() {
         None => u64::from(GpuShare::WHOLE.get()),
         Some(gpus) => {
             let share = match gpus.take {

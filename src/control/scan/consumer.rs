@@ -220,7 +220,7 @@ impl Scanned {
         let watched = core.last_examination(entry.replica);
         let decision = core.decide_of(entry.demand, entry.run, 1);
         if let Some((run, placement)) = &own {
-            core.hold_placement(*run, demand.deployment.as_deref(), placement);
+            core.hold_placement(*run, demand.model().map(|model| &**model), placement);
         }
         if matches!(decision, Decision::Refuse { .. }) {
             core.demands[entry.demand as usize].refused_at = Some(core.fleet.growth());

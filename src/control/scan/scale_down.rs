@@ -9,7 +9,7 @@ use crate::core::store::Wait;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::NodeId;
-use dryrack_scheduler::deployment::placement_scores;
+use dryrack_scheduler::placement_scores;
 use dryrack_units::Score;
 use dryrack_workload::Strategy;
 
@@ -40,7 +40,7 @@ impl Scanned {
         let fails = self.options.packed_scale_down == PackedScaleDown::Fails;
         let is_packed = |index: &ReplicaIndex| {
             let demand = &core.demands[core.replicas[*index as usize].demand as usize].demand;
-            demand.deployment.as_ref().is_some_and(|deployment| deployment.strategy == Strategy::Binpack)
+            demand.model().is_some_and(|deployment| deployment.strategy == Strategy::Binpack)
         };
         fails && replicas.iter().any(|index| is_packed(index) && self.node_of(core, *index).is_some())
     }
@@ -77,10 +77,9 @@ impl Scanned {
         let Some((first, _)) = placed.first() else { return scores };
         let replica = &core.replicas[*first as usize];
         let demand = &core.demands[replica.demand as usize].demand;
-        let Some(deployment) = &demand.deployment else { return scores };
-        let options = &core.profile.scheduler.deployments;
+        let options = &core.profile.scheduler;
         let places: Vec<&Placement> = placed.iter().map(|(_, placement)| placement).collect();
-        let found = placement_scores(options, demand, deployment, &core.fleet, core.context(replica.run()), &places);
+        let found = placement_scores(options, demand, core.context(replica.run()), &core.fleet, &places);
         scores.extend(placed.iter().map(|(index, _)| *index).zip(found));
         scores
     }

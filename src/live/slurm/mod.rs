@@ -319,7 +319,7 @@ impl<'a> OnSlurm<'a> {
             let indices = match gpus {
                 Some(indices) if is_of(indices, self.work.nodes[node.index()].shape.gpus.len()) => indices.clone(),
                 Some(_) => return Err(malformed("GPUs that the node has")),
-                None if demand.task.gpus.is_none() => Vec::new(),
+                None if demand.gpus().is_none() => Vec::new(),
                 None => {
                     let note = "ended between two looks, and Slurm no longer said which GPUs it had: the first free \
                                 ones are written";
@@ -334,7 +334,7 @@ impl<'a> OnSlurm<'a> {
     }
 
     fn first_free(&self, node: NodeId, job: &SlurmJob, demand: &Demand) -> Vec<u16> {
-        let each = demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count) as usize;
+        let each = demand.gpus().map_or(0, |gpus| gpus.count) as usize;
         let wanted = each * (demand.tasks as usize).div_ceil(job.nodes.len().max(1));
         let is_held = |index: u16| self.runs.values().any(|run| run.gpus.contains(&GpuId { node, index }));
         let count = self.work.nodes[node.index()].shape.gpus.len() as u16;
@@ -345,7 +345,7 @@ impl<'a> OnSlurm<'a> {
     }
 
     fn claim(&self, node: NodeId, tasks: u32, indices: &[u16], demand: &Demand) -> NodeClaim {
-        let (shape, task) = (&self.work.nodes[node.index()].shape, &demand.task);
+        let (shape, task) = (&self.work.nodes[node.index()].shape, request::task_of(demand));
         let part = |index: &u16| GpuClaim {
             index: *index,
             share: GpuShare::WHOLE,
@@ -559,8 +559,8 @@ fn is_of(indices: &[u16], count: usize) -> bool {
 
 /// How many tasks run on a node on which the job has this many GPUs and cores.
 fn tasks_on(demand: &Demand, gpus: usize, cores: Option<u32>) -> u32 {
-    let each = demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count);
-    let cpus = (demand.task.cpu.get() / 1000).max(1);
+    let each = demand.gpus().map_or(0, |gpus| gpus.count);
+    let cpus = (request::task_of(demand).cpu.get() / 1000).max(1);
     match (demand.tasks, demand.gang) {
         (1, _) | (_, Gang::Spread) => 1,
         _ if each > 0 => u32::try_from(gpus).unwrap_or(u32::MAX) / each,

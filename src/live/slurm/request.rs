@@ -18,7 +18,7 @@ use dryrack_fleet::NodeShape;
 use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::OrderKey;
 use dryrack_units::SimDuration;
-use dryrack_workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick};
+use dryrack_workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick, TaskDemand};
 
 const MINUTE: u64 = 60 * 1_000_000_000;
 const MIB: u64 = 1 << 20;
@@ -54,14 +54,14 @@ fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
     let is_gang = |gang: Gang| demand.tasks > 1 && demand.gang == gang;
     let is_watched = work.profile.policies.utilization.bind(&spec.utilization).is_some();
     let rows: [(bool, &str); 13] = [
-        (demand.deployment.is_some(), "serves a model, which is no request that Slurm knows"),
-        (demand.requirements.is_some(), "asks for an instance of a fleet, which Slurm has not"),
+        (demand.model().is_some(), "serves a model, which is no request that Slurm knows"),
+        (demand.requirements().is_some(), "asks for an instance of a fleet, which Slurm has not"),
         (
-            !demand.task.cpu.get().is_multiple_of(1000),
+            demand.task().is_some_and(|task| !task.cpu.get().is_multiple_of(1000)),
             "asks for a part of a CPU; Slurm gives whole ones, so write `cpus: 1`",
         ),
         (
-            demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take != GpuTake::Whole),
+            demand.gpus().is_some_and(|gpus| gpus.take != GpuTake::Whole),
             "asks for a part of a GPU; Slurm gives whole ones, so leave the part out",
         ),
         (
@@ -73,7 +73,7 @@ fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
             "is a packed gang, which Slurm does not promise; write `gang: spread`, or leave it out",
         ),
         (
-            is_gang(Gang::Anywhere) && demand.task.gpus.is_none(),
+            is_gang(Gang::Anywhere) && demand.gpus().is_none(),
             "is a gang without GPUs that may lie anywhere, and Slurm does not say where each task does; write \
              `gang: spread`",
         ),
@@ -88,7 +88,7 @@ fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
         (spec.user.is_some(), "is another user's; it would be submitted as whoever runs dryrack, so leave `user` out"),
         (spec.project.is_some(), "counts against a project, of which Slurm knows nothing here; leave `project` out"),
         (
-            is_watched && demand.task.gpus.is_some(),
+            is_watched && demand.gpus().is_some(),
             "is under a utilization policy, and nobody here reads the GPUs of Slurm's nodes",
         ),
         (allowed(work, demand).is_empty(), "may run on no node of the file"),
@@ -100,14 +100,13 @@ fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
 fn allowed(work: &Work, demand: &Demand) -> BTreeSet<NodeId> {
     let does = |node: NodeId| {
         let is_picked = demand.pick.as_ref().is_none_or(|pick| pick.allows_node(node));
-        is_picked && meets(&work.nodes[node.index()].shape, demand)
+        is_picked && demand.task().is_none_or(|task| meets(&work.nodes[node.index()].shape, task))
     };
     (0..work.nodes.len()).map(NodeId::new).filter(|node| does(*node)).collect()
 }
 
 /// Whether a node suits a demand. All of its GPUs must suit, because Slurm may give any of them.
-fn meets(shape: &NodeShape, demand: &Demand) -> bool {
-    let task = &demand.task;
+fn meets(shape: &NodeShape, task: &TaskDemand) -> bool {
     let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
     let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
     let gpus = task.gpus.as_ref().is_none_or(|gpus| {
@@ -163,8 +162,13 @@ fn output(work: &Work, run: RunId) -> String {
         .map_or("/dev/null".to_string(), |folder| file(folder).display().to_string().replace('%', "%%"))
 }
 
+/// What each task needs. Work with any other demand is refused before it reaches Slurm.
+pub fn task_of(demand: &Demand) -> &TaskDemand {
+    demand.task().expect("Slurm is given only tasks")
+}
+
 fn amounts(demand: &Demand) -> Vec<String> {
-    let (task, tasks) = (&demand.task, demand.tasks);
+    let (task, tasks) = (task_of(demand), demand.tasks);
     let cpus = cpus_of(demand);
     let ram = task.ram.get().div_ceil(MIB);
     let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
@@ -194,7 +198,7 @@ fn amounts(demand: &Demand) -> Vec<String> {
 
 /// CPUs of each task; Slurm gives at least one.
 fn cpus_of(demand: &Demand) -> u64 {
-    (demand.task.cpu.get() / 1000).max(1)
+    (task_of(demand).cpu.get() / 1000).max(1)
 }
 
 /// How far the job is behind the highest priority. Only an administrator of Slurm may put a job forward.

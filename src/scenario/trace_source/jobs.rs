@@ -170,7 +170,8 @@ pub(super) fn arrival(
 pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
     let shape = |task: &TraceTask| {
         let demand = demand_of(task, format);
-        TaskShape { models_written: task.gpu_models.join("|"), ..TaskShape::of(&demand) }
+        let each = demand.task().expect("a job of a trace asks for tasks");
+        TaskShape { models_written: task.gpu_models.join("|"), ..TaskShape::of(each) }
     };
     Target::of(tasks.tasks.iter().map(shape))
 }

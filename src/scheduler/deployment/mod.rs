@@ -18,6 +18,7 @@ mod node_prefix;
 mod options;
 mod picked_all;
 mod picked_some;
+mod placer;
 mod request;
 mod score;
 mod search;
@@ -26,10 +27,7 @@ mod single_gpu;
 mod why;
 
 pub use candidate::{Candidate, Share};
-pub use demand::{
-    PlacementContext, decide_deployment, evaluate_deployment, ever_compatible, ever_fits_deployment, placement_scores,
-    refused_at_submission, still_fits_deployment,
-};
+pub use demand::PlacementContext;
 pub use evaluate::{Evaluation, evaluate};
 pub use finding::{Need, NodeFound, findings};
 pub use options::{
@@ -39,8 +37,8 @@ pub use options::{
     ShortOfRam, SingleNeed, SpreadOptions, SpreadRule, TestedNumber, UnreadableNeed, Unreserved, UtilizationOptions,
     UtilizationRange,
 };
+pub(crate) use placer::ModelPlacer;
 pub use request::{PickedGpu, Picks, Plan, Request, plan};
-pub use selectable::{Pickable, PickableNode, pickable};
 
 use std::cmp::Ordering;
 

@@ -8,10 +8,10 @@ use crate::row::Row;
 use dryrack_catalog::{Accelerator, Host, Mismatch, mismatch};
 use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;
-use dryrack_workload::{Demand, Deployment, GpuTake};
+use dryrack_workload::{Deployment, GpuTake, TaskGroup};
 
-pub fn judge(demand: &Demand, row: &Row) -> Verdict {
-    let task = &demand.task;
+pub fn judge(demand: TaskGroup<'_>, row: &Row) -> Verdict {
+    let task = demand.task;
     if task.os.is_some_and(|os| os != row.shape.os) {
         return Verdict::Never(Reason::OsMismatch);
     }

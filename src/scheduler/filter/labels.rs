@@ -3,9 +3,9 @@
 use super::Verdict;
 use crate::row::Row;
 use dryrack_event::Reason;
-use dryrack_workload::Demand;
+use dryrack_workload::TaskGroup;
 
-pub fn judge(demand: &Demand, row: &Row) -> Verdict {
+pub fn judge(demand: TaskGroup<'_>, row: &Row) -> Verdict {
     let mut verdict = Verdict::Fit;
     for (key, value) in &demand.task.labels {
         match row.shape.labels.get(key) {

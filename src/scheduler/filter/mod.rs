@@ -12,7 +12,7 @@ pub use compatible::{model_refusal, model_refusal_without_gpu};
 use super::options::{Exemption, FilterName, FilterStage, GpuOrder};
 use super::row::Row;
 use dryrack_event::Reason;
-use dryrack_workload::{Demand, Pick};
+use dryrack_workload::{Pick, TaskGroup};
 
 /// A filter's answer for one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn readiness(row: &Row) -> Verdict {
 }
 
 /// Runs one filter over the rows that are still fit.
-pub fn apply(stage: &FilterStage, order: GpuOrder, demand: &Demand, rows: &[Row], verdicts: &mut [Verdict]) {
+pub fn apply(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, rows: &[Row], verdicts: &mut [Verdict]) {
     for (row, verdict) in rows.iter().zip(verdicts) {
         if verdict.is_fit() {
             *verdict = judge_one(stage, order, demand, row);
@@ -52,7 +52,7 @@ pub fn apply(stage: &FilterStage, order: GpuOrder, demand: &Demand, rows: &[Row]
 }
 
 /// One filter's answer for one row.
-pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: &Demand, row: &Row) -> Verdict {
+pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, row: &Row) -> Verdict {
     if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
         return Verdict::Fit;
     }
@@ -65,8 +65,8 @@ pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: &Demand, row: &Ro
     }
 }
 
-fn is_exempt(exemption: Exemption, demand: &Demand) -> bool {
-    match (exemption, &demand.pick) {
+fn is_exempt(exemption: Exemption, demand: TaskGroup<'_>) -> bool {
+    match (exemption, demand.pick) {
         (Exemption::PickedOnSeveralNodes, Some(pick @ (Pick::Gpus(_) | Pick::AllGpus(_)))) => pick.nodes().len() > 1,
         (Exemption::PickedOnSeveralNodes, Some(Pick::Nodes(_)) | None) => false,
     }

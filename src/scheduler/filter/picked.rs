@@ -3,9 +3,9 @@
 use super::Verdict;
 use crate::row::Row;
 use dryrack_event::Reason;
-use dryrack_workload::{Demand, Pick};
+use dryrack_workload::{Pick, TaskGroup};
 
-pub fn judge(demand: &Demand, row: &Row) -> Verdict {
+pub fn judge(demand: TaskGroup<'_>, row: &Row) -> Verdict {
     if !row.picked {
         return Verdict::Never(Reason::NotPicked);
     }

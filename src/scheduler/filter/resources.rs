@@ -4,9 +4,9 @@ use super::Verdict;
 use crate::fit::first_shortage;
 use crate::options::GpuOrder;
 use crate::row::Row;
-use dryrack_workload::Demand;
+use dryrack_workload::TaskGroup;
 
-pub fn judge(demand: &Demand, order: GpuOrder, row: &Row) -> Verdict {
+pub fn judge(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Verdict {
     match first_shortage(demand, order, row) {
         None => Verdict::Fit,
         Some(reason) => Verdict::Unfit(reason),

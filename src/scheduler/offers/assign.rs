@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 
 use super::choose;
-use super::gang::decide;
+use super::gang::OfferPlacer;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
 use super::pool::{RowOffer, in_order, listed, row_offers};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
 use crate::PlacementContext;
 use crate::decide::{Candidate, Decision};
+use crate::placer::Placer;
 use crate::row::{Grouping, Row, all_rows};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
@@ -74,7 +75,8 @@ pub fn seek(
         return Decision::Place(candidates);
     }
     let alone = Demand { tasks: 1, ..demand.clone() };
-    match decide(options, &alone, PlacementContext::UNSUBMITTED, fleet, grouping, 1) {
+    let own = Ask::of_whole(&alone, PlacementContext::UNSUBMITTED);
+    match OfferPlacer::new(options, &alone, own, fleet).decide(grouping, 1) {
         refuse @ Decision::Refuse { .. } => refuse,
         Decision::Place(_) => {
             let reasons = Histogram::of(Reason::GangIncomplete, fleet.len() as u32);

@@ -1,5 +1,7 @@
 //! The placement of a whole job: all its nodes at once, or why not.
 
+use std::cell::OnceCell;
+
 use smallvec::SmallVec;
 
 use super::assign::{assigned, is_pinned};
@@ -8,59 +10,113 @@ use super::pool::{RowOffer, in_order, row_offers};
 use super::{Ask, choose};
 use crate::PlacementContext;
 use crate::decide::{Candidate, Decision};
+use crate::examine::NodeFinding;
 use crate::filter::Verdict;
+use crate::placer::Placer;
 use crate::row::{Grouping, Row, ideal_rows, rows};
-use dryrack_event::{Histogram, Reason, Refusal};
+use crate::tasks::histogram;
+use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, FleetKind, NodeClaim, Placement};
-use dryrack_ids::{FleetId, NodeId};
+use dryrack_ids::{FleetId, GpuId, NodeId};
 use dryrack_units::Score;
 use dryrack_workload::{CreationPolicy, Demand, Requirements};
 
-/// Decides for a job that requires instances; `keep` is how many candidates are wanted. A job of several nodes has one.
-pub fn decide(
-    options: &OfferOptions,
-    demand: &Demand,
-    context: PlacementContext,
-    fleet: &Fleet,
-    grouping: Grouping,
-    keep: usize,
-) -> Decision {
-    let ask = Ask::of_whole(demand, context);
-    let rows = rows(fleet, demand, grouping);
-    let offers = row_offers(options, &ask, fleet, &rows);
-    let found: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
-    let places = match demand.tasks {
-        1 => single(options, &ask, fleet, &rows, &found, keep),
-        _ => gang(options, &ask, fleet, &rows, &found).into_iter().collect(),
-    };
-    if !places.is_empty() {
-        let candidate =
-            |claims: SmallVec<[NodeClaim; 1]>| Candidate { placement: Placement::new(claims), score: Score::ZERO };
-        return Decision::Place(places.into_iter().map(candidate).collect());
-    }
-    let refusal = if ever_fits(options, demand, fleet) { Refusal::Unfit } else { Refusal::Never };
-    let mut reasons = Histogram::default();
-    for (row, verdict) in rows.iter().zip(verdicts(options, &ask, fleet, &rows, &offers)) {
-        reasons.add(verdict.reason().unwrap_or(Reason::GangIncomplete), row.count);
-    }
-    Decision::Refuse { refusal, reasons }
+/// Places jobs that require instances. A job of several nodes has one candidate.
+pub struct OfferPlacer<'a> {
+    options: &'a OfferOptions,
+    demand: &'a Demand,
+    ask: Ask<'a>,
+    fleet: &'a Fleet,
+    /// Each node's verdict as a pick.
+    picked: OnceCell<Vec<Verdict>>,
 }
 
-/// Each node's verdict alone: whether it could take one node of the job.
-pub fn judge(
-    options: &OfferOptions,
-    demand: &Demand,
-    context: PlacementContext,
-    fleet: &Fleet,
-    rows: &[Row<'_>],
-) -> Vec<Verdict> {
-    judge_for(options, &Ask::of_whole(demand, context), fleet, rows)
+impl<'a> OfferPlacer<'a> {
+    pub fn new(options: &'a OfferOptions, demand: &'a Demand, ask: Ask<'a>, fleet: &'a Fleet) -> OfferPlacer<'a> {
+        OfferPlacer { options, demand, ask, fleet, picked: OnceCell::new() }
+    }
+
+    /// Each node's verdict alone: whether it could take one node of the job, given where the others are.
+    fn judge(&self, rows: &[Row<'_>]) -> Vec<Verdict> {
+        let offers = row_offers(self.options, &self.ask, self.fleet, rows);
+        verdicts(self.options, &self.ask, self.fleet, rows, &offers)
+    }
+
+    fn rows(&self, grouping: Grouping) -> Vec<Row<'a>> {
+        rows(self.fleet, self.demand.pick.as_ref(), grouping)
+    }
 }
 
-/// The same for one node of a job, given where the others are.
-pub fn judge_for(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<Verdict> {
-    let offers = row_offers(options, ask, fleet, rows);
-    verdicts(options, ask, fleet, rows, &offers)
+impl Placer for OfferPlacer<'_> {
+    fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram> {
+        let OfferPlacer { options, ask, fleet, .. } = self;
+        let rows = self.rows(grouping);
+        let offers = row_offers(options, ask, fleet, &rows);
+        let found: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
+        let places = match ask.nodes {
+            1 => single(options, ask, fleet, &rows, &found, keep),
+            _ => gang(options, ask, fleet, &rows, &found).into_iter().collect(),
+        };
+        if places.is_empty() {
+            return Err(histogram(&rows, &verdicts(options, ask, fleet, &rows, &offers)));
+        }
+        let candidate = |claims: Claims| Candidate { placement: Placement::new(claims), score: Score::ZERO };
+        Ok(places.into_iter().map(candidate).collect())
+    }
+
+    /// Counts the instances that could be created too.
+    fn ever_fits(&self) -> bool {
+        let OfferPlacer { options, demand, fleet, .. } = self;
+        let ask = Ask::of_whole(demand, PlacementContext::UNSUBMITTED);
+        if may_grow(options, &ask, fleet) {
+            return true;
+        }
+        let rows = ideal_rows(fleet, demand.pick.as_ref());
+        let offers = row_offers(options, &ask, fleet, &rows);
+        let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
+        let is_pinned = |offer: &RowOffer<'_, '_>| is_pinned(options.pins_master_region, offer.is_split());
+        choose::candidates(options, &ask, fleet, &rows).into_iter().any(|id| {
+            offers.iter().filter(|master| master.fleet == id).any(|master| {
+                let near = |offer: &&&RowOffer<'_, '_>| {
+                    offer.fleet == id && (offer.place() == master.place() || (demand.tasks > 1 && !is_pinned(offer)))
+                };
+                let most = fleet.fleet(id).nodes.and_then(|nodes| nodes.max).map_or(u64::MAX, u64::from);
+                let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.row.count)).sum::<u64>();
+                fitting.min(most) >= u64::from(demand.tasks)
+            })
+        })
+    }
+
+    /// Whether the blocks chosen earlier are still idle, on instances that would still be offered.
+    fn still_fits(&self, placement: &Placement) -> bool {
+        let rows = self.rows(Grouping::EachNode);
+        let verdicts = self.judge(&rows);
+        placement.claims().iter().all(|claim| {
+            let row = &rows[claim.node.index()];
+            verdicts[claim.node.index()].is_fit()
+                && claim.blocks.iter().all(|block| row.status.block_is_idle(row.shape, *block))
+        })
+    }
+
+    fn findings(&self, _: &Decision) -> Vec<NodeFinding> {
+        let rows = self.rows(Grouping::EachNode);
+        rows.iter().zip(self.judge(&rows)).map(|(row, verdict)| NodeFinding::of(row.first(), verdict)).collect()
+    }
+
+    fn select_node(&self, node: NodeId) -> (Verdict, bool) {
+        // A fleet is chosen by all of its instances.
+        let verdicts = self.picked.get_or_init(|| self.judge(&rows(self.fleet, None, Grouping::EachNode)));
+        (verdicts[node.index()], false)
+    }
+
+    /// Blocks are given out, and not single GPUs: the verdict is that on the node.
+    fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
+        self.select_node(gpu.node)
+    }
+
+    fn takes_gpus(&self) -> bool {
+        false
+    }
 }
 
 fn verdicts(
@@ -85,28 +141,6 @@ fn verdicts(
         },
     };
     offers.iter().map(verdict).collect()
-}
-
-/// Whether the job would fit if every instance were ready and idle, including those that could be created.
-pub fn ever_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet) -> bool {
-    let ask = Ask::of_whole(demand, PlacementContext::UNSUBMITTED);
-    if may_grow(options, &ask, fleet) {
-        return true;
-    }
-    let rows = ideal_rows(fleet, demand);
-    let offers = row_offers(options, &ask, fleet, &rows);
-    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
-    let is_pinned = |offer: &RowOffer<'_, '_>| is_pinned(options.pins_master_region, offer.is_split());
-    choose::candidates(options, &ask, fleet, &rows).into_iter().any(|id| {
-        offers.iter().filter(|master| master.fleet == id).any(|master| {
-            let near = |offer: &&&RowOffer<'_, '_>| {
-                offer.fleet == id && (offer.place() == master.place() || (demand.tasks > 1 && !is_pinned(offer)))
-            };
-            let most = fleet.fleet(id).nodes.and_then(|nodes| nodes.max).map_or(u64::MAX, u64::from);
-            let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.row.count)).sum::<u64>();
-            fitting.min(most) >= u64::from(demand.tasks)
-        })
-    })
 }
 
 /// Whether a cloud fleet below its maximum may grow to have what is required.
@@ -223,14 +257,4 @@ fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOff
         }
     }
     heads.into_iter().find_map(|head| with_first(options, ask, fleet, offers, head))
-}
-
-/// Whether the blocks chosen earlier are still idle, on an instance that would still be offered.
-pub fn still_fits(options: &OfferOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
-    let rows = rows(fleet, demand, Grouping::EachNode);
-    placement.claims().iter().all(|claim| {
-        let row = &rows[claim.node.index()];
-        let passes = judge(options, demand, PlacementContext::UNSUBMITTED, fleet, &rows)[claim.node.index()].is_fit();
-        passes && claim.blocks.iter().all(|block| row.status.block_is_idle(row.shape, *block))
-    })
 }

@@ -18,7 +18,7 @@ mod options;
 mod pool;
 
 pub use assign::{PLAN_OFFERS_MAX, assign, plan, seek};
-pub use gang::{decide, ever_fits, judge, judge_for, still_fits};
+pub(crate) use gang::OfferPlacer;
 pub use matching::smallest_slice;
 pub use options::{
     FitTest, GangRule, MultinodeTakes, NetworkHost, NewInstances, OfferKey, OfferOptions, OfferPool, PinsRegion,
@@ -49,7 +49,7 @@ pub struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// The request for all nodes of one replica together.
     pub fn of_whole(demand: &'a Demand, context: PlacementContext) -> Ask<'a> {
-        let Some(requirements) = demand.requirements.as_deref() else { panic!("a demand without requirements") };
+        let requirements = demand.requirements().expect("offers are for a demand with requirements");
         let room_for = if demand.tasks == 1 { context.least } else { demand.tasks };
         Ask { requirements, nodes: demand.tasks, room_for, fleet: context.fleet, master: None }
     }

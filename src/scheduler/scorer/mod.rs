@@ -13,10 +13,10 @@ use super::options::SchedulerOptions;
 use super::row::Row;
 use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{GpuTake, TaskGroup};
 
 /// The weighted sum of all scorers; zero without scorers.
-pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row: &Row) -> Score {
+pub fn total(options: &SchedulerOptions, largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Score {
     let weighted =
         options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, row) * scorer.weight);
     weighted.fold(Score::ZERO, |sum, part| sum + part)
@@ -26,7 +26,7 @@ pub fn total(options: &SchedulerOptions, largest: &Largest, demand: &Demand, row
 pub(super) struct Scored<'a> {
     options: &'a SchedulerOptions,
     largest: &'a Largest,
-    demand: &'a Demand,
+    demand: TaskGroup<'a>,
     row: &'a Row<'a>,
 }
 
@@ -88,7 +88,13 @@ scorers! {
         |it| readiness(it.row.status);
 }
 
-pub fn score(options: &SchedulerOptions, scorer: ScorerName, largest: &Largest, demand: &Demand, row: &Row) -> Score {
+pub fn score(
+    options: &SchedulerOptions,
+    scorer: ScorerName,
+    largest: &Largest,
+    demand: TaskGroup<'_>,
+    row: &Row,
+) -> Score {
     Score::new(scorer.function()(&Scored { options, largest, demand, row }))
 }
 
@@ -121,8 +127,8 @@ fn fraction(part: u64, whole: u64) -> f64 {
 /// What one task would leave of each resource that it asks for, as a fraction of the largest node's. GPUs count by
 /// their time, or by their memory if memory is asked for. GPUs that are failed or of another type count too. The score
 /// is one less the mean of these.
-fn left_over(largest: &Largest, demand: &Demand, row: &Row) -> Parts {
-    let (task, shape, status) = (&demand.task, row.shape, row.status);
+fn left_over(largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Parts {
+    let (task, shape, status) = (demand.task, row.shape, row.status);
     let mut parts = Parts::new();
     if task.cpu.get() > 0 {
         parts.push(fraction(status.cpu_free(shape).saturating_sub(task.cpu).get(), largest.cpu));
@@ -152,8 +158,8 @@ fn gpu_milli_free(row: &Row) -> u64 {
 
 /// The fraction of each of the node's resources that would be taken with one more task: CPU, RAM and GPUs, as far as
 /// the node has them. A GPU counts by its time or its memory, whichever is held more. The score is the mean of these.
-fn taken_after(demand: &Demand, row: &Row) -> Parts {
-    let (task, shape, status) = (&demand.task, row.shape, row.status);
+fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
+    let (task, shape, status) = (demand.task, row.shape, row.status);
     let mut parts = Parts::new();
     if shape.cpu_capacity().get() > 0 {
         parts.push(fraction((status.cpu_taken + task.cpu).get(), shape.cpu_capacity().get()));

@@ -8,7 +8,7 @@ use crate::fit;
 use crate::fragment::Free;
 use crate::row::Row;
 use dryrack_fleet::NodeStatus;
-use dryrack_workload::{Demand, GpuDemand, GpuTake};
+use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
 /// Thousandths of a core.
 const MOST_CPU: f64 = 128_000.0;
@@ -16,7 +16,7 @@ const MOST_CPU: f64 = 128_000.0;
 const MOST_GPU: u64 = 8_000;
 
 /// One less the mean of the fractions of CPU and GPUs that are left, in percent and truncated.
-pub fn best_fit(demand: &Demand, row: &Row) -> f64 {
+pub fn best_fit(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let left = row.status.cpu_free(row.shape).saturating_sub(demand.task.cpu).get();
     let gpu_left = gpu_free(row).saturating_sub(gpu_asked(demand, row));
     let mean = left as f64 / MOST_CPU * 0.5 + gpu_left as f64 / MOST_GPU as f64 * 0.5;
@@ -24,7 +24,7 @@ pub fn best_fit(demand: &Demand, row: &Row) -> f64 {
 }
 
 /// One less the mean of the products of what is asked for and what is free, for CPU and GPUs, in percent and truncated.
-pub fn dot_product(demand: &Demand, row: &Row) -> f64 {
+pub fn dot_product(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let (free, asked) = (row.status.cpu_free(row.shape).get(), demand.task.cpu.get());
     let cpu = (free as f64 / MOST_CPU) * (asked as f64 / MOST_CPU);
     let most = MOST_GPU as f64;
@@ -34,7 +34,7 @@ pub fn dot_product(demand: &Demand, row: &Row) -> f64 {
 
 /// From high to low: tasks on GPUs in use, the fuller the better; tasks that need free GPUs of a node in use, the fewer
 /// the better; a node that is not in use, the fewer GPUs it has the better. Zero if no GPU is asked for.
-pub fn packing(demand: &Demand, row: &Row) -> f64 {
+pub fn packing(demand: TaskGroup<'_>, row: &Row) -> f64 {
     if demand.task.gpus.is_none() {
         return 0.0;
     }
@@ -57,7 +57,7 @@ pub fn packing(demand: &Demand, row: &Row) -> f64 {
 
 /// From high to low: nodes with tasks of this kind alone, of this kind and others, of none, of others; on a tie, the
 /// fuller node. A kind is a number of whole GPUs, or a part of one. Zero if no GPU is asked for.
-pub fn clustering(demand: &Demand, row: &Row) -> f64 {
+pub fn clustering(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let Some(gpus) = &demand.task.gpus else { return 0.0 };
     let kinds = &row.status.kinds;
     let held = kinds.iter().any(|(kind, _)| *kind == kind_of(gpus, row, demand));
@@ -70,7 +70,7 @@ pub fn clustering(demand: &Demand, row: &Row) -> f64 {
     (25 * MOST_GPU.saturating_sub(gpu_free(row)) / MOST_GPU + quarter) as f64
 }
 
-fn kind_of(gpus: &GpuDemand, row: &Row, demand: &Demand) -> u16 {
+fn kind_of(gpus: &GpuDemand, row: &Row, demand: TaskGroup<'_>) -> u16 {
     match gpus.take {
         GpuTake::Whole => row.gpus_per_task(demand) as u16,
         GpuTake::Share(_) | GpuTake::Memory(_) => NodeStatus::PARTS,
@@ -81,7 +81,7 @@ fn gpu_free(row: &Row) -> u64 {
     Free::of(row).gpus.iter().map(|left| u64::from(*left)).sum()
 }
 
-fn gpu_asked(demand: &Demand, row: &Row) -> u64 {
+fn gpu_asked(demand: TaskGroup<'_>, row: &Row) -> u64 {
     let Some(gpus) = &demand.task.gpus else { return 0 };
     let each = match gpus.take {
         GpuTake::Whole => 1000,

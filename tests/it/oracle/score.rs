@@ -1,5 +1,6 @@
 //! How good a node is, computed again from the documentation of the scorers.
 
+use super::world::task_of;
 use dryrack_fleet::{Fleet, GpuState, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{GpuOrder, ScorerName};
@@ -17,7 +18,7 @@ fn over(part: u64, whole: u64) -> f64 {
 
 /// The GPUs that one task takes on this node.
 fn gpu_count(demand: &Demand, id: NodeId) -> u64 {
-    match (&demand.task.gpus, &demand.pick) {
+    match (demand.gpus(), &demand.pick) {
         (None, _) => 0,
         (Some(_), Some(Pick::AllGpus(gpus))) => gpus.iter().filter(|gpu| gpu.node == id).count() as u64,
         (Some(asked), _) => u64::from(asked.count),
@@ -40,7 +41,7 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
 }
 
 fn left_over(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
-    let (room, task) = (Room::now(fleet.node(id)), &demand.task);
+    let (room, task) = (Room::now(fleet.node(id)), task_of(demand));
     let largest =
         |amount: &dyn Fn(&Room) -> u64| fleet.iter().map(|(_, node)| amount(&Room::ideal(node))).max().unwrap_or(0);
     let mut parts = Vec::new();
@@ -76,7 +77,7 @@ fn readiness(status: &NodeStatus) -> f64 {
 }
 
 fn taken_after(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
-    let (room, all, task) = (Room::now(fleet.node(id)), Room::ideal(fleet.node(id)), &demand.task);
+    let (room, all, task) = (Room::now(fleet.node(id)), Room::ideal(fleet.node(id)), task_of(demand));
     let mut parts = Vec::new();
     if all.cpu > 0 {
         parts.push(over(all.cpu - room.cpu + task.cpu.get(), all.cpu));
@@ -109,7 +110,7 @@ fn taken_after(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
 pub fn gpu_order(order: GpuOrder, demand: &Demand, fleet: &Fleet, id: NodeId, would_do: &[usize]) -> Vec<usize> {
     let node = fleet.node(id);
     let room = Room::now(node);
-    let by_memory = matches!(demand.task.gpus.as_ref().map(|asked| asked.take), Some(GpuTake::Memory(_)));
+    let by_memory = matches!(demand.gpus().map(|asked| asked.take), Some(GpuTake::Memory(_)));
     let free = |index: usize| {
         let gpu = &room.gpus[index];
         if by_memory { gpu.memory.min(if gpu.unified { room.ram } else { u64::MAX }) } else { gpu.share }

@@ -2,6 +2,7 @@
 //!
 //! Written from the documentation of the words alone, with an arithmetic of its own.
 
+use super::world::task_of;
 use dryrack_fleet::{Fleet, Node, NodeState};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{FilterName, SchedulerOptions};
@@ -123,7 +124,7 @@ pub fn first_refusal(
     id: NodeId,
     when: When,
 ) -> Option<FilterName> {
-    let (node, task) = (fleet.node(id), &demand.task);
+    let (node, task) = (fleet.node(id), task_of(demand));
     let several = match &demand.pick {
         Some(Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => gpus.iter().any(|gpu| gpu.node != gpus[0].node),
         Some(Pick::Nodes(_)) | None => false,
@@ -156,7 +157,7 @@ pub fn first_refusal(
 /// The sets of GPUs that one task may have on this node.
 fn gpu_sets(demand: &Demand, fleet: &Fleet, id: NodeId, when: When) -> Vec<Vec<usize>> {
     let node = fleet.node(id);
-    let Some(asked) = &demand.task.gpus else { return vec![Vec::new()] };
+    let Some(asked) = demand.gpus() else { return vec![Vec::new()] };
     let count = node.shape.gpus.len();
     let eligible = |index: &usize| {
         let shape = &node.shape.gpus[*index];
@@ -199,7 +200,7 @@ pub fn most_tasks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id
         Some(Pick::AllGpus(_)) => 1,
         _ => demand.tasks,
     };
-    deepest(&room(fleet, id, when), &demand.task, &sets, limit)
+    deepest(&room(fleet, id, when), task_of(demand), &sets, limit)
 }
 
 /// Tasks are alike, so their sets are tried in one order only.
@@ -247,7 +248,7 @@ pub fn is_assignment(demand: &Demand, fleet: &Fleet, id: NodeId, tasks: u32, tot
     let sets = gpu_sets(demand, fleet, id, When::Now);
     let room = Room::now(fleet.node(id));
     let untouched = vec![(0, 0); room.gpus.len()];
-    reaches(&room, &demand.task, &sets, tasks, &untouched, totals)
+    reaches(&room, task_of(demand), &sets, tasks, &untouched, totals)
 }
 
 fn reaches(

@@ -15,7 +15,7 @@ use dryrack_scheduler::{
     SchedulerOptions, ScorerName, SlotOptions, Target, Ties, Unfit, WeightedScorer,
 };
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
-use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use dryrack_workload::{Demand, DemandKind, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 use smallvec::SmallVec;
 
 use super::search::Room;
@@ -237,6 +237,15 @@ fn draw_demand(from: &mut Stream, fleet: &Fleet, take: GpuTake) -> Demand {
     demand
 }
 
+pub fn task_of(demand: &Demand) -> &TaskDemand {
+    demand.task().expect("it is of tasks")
+}
+
+pub fn gpus_mut(demand: &mut Demand) -> Option<&mut GpuDemand> {
+    let DemandKind::Tasks(task) = &mut demand.kind else { panic!("it is of tasks") };
+    task.gpus.as_mut()
+}
+
 fn draw_pick(from: &mut Stream, fleet: &Fleet, demand: &mut Demand) {
     if from.chance(650) {
         return;
@@ -253,7 +262,7 @@ fn draw_pick(from: &mut Stream, fleet: &Fleet, demand: &mut Demand) {
     if kind == 0 || gpus.is_empty() {
         let nodes: Vec<NodeId> = fleet.iter().map(|(node, _)| node).filter(|_| from.chance(600)).collect();
         demand.pick = Some(Pick::Nodes(nodes)).filter(|pick| !pick.nodes().is_empty());
-    } else if kind == 1 || demand.task.gpus.is_none() {
+    } else if kind == 1 || demand.gpus().is_none() {
         demand.pick = Some(Pick::Gpus(gpus));
     } else {
         // A number of tasks and GPUs is stated too; where it follows from the pick, it says the same.
@@ -264,7 +273,7 @@ fn draw_pick(from: &mut Stream, fleet: &Fleet, demand: &mut Demand) {
         let nodes = pick.nodes();
         demand.tasks = nodes.len() as u32;
         let on = |node: &NodeId| pick.gpus_on(*node).map_or(0, |gpus| gpus.len());
-        if let Some(gpus) = &mut demand.task.gpus {
+        if let Some(gpus) = gpus_mut(demand) {
             gpus.count = nodes.iter().map(on).max().unwrap_or(0) as u32;
         }
         demand.pick = Some(pick);
@@ -307,7 +316,7 @@ impl World {
                 }
             }
         }
-        let task = &self.demand.task;
+        let task = task_of(&self.demand);
         let _ = write!(
             text,
             "\n  {} tasks {:?}, {} cores, {} RAM",

@@ -570,7 +570,7 @@ fn room_in(
     }
     let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
     // With too few GPUs that nobody holds, no task fits, whatever else is free.
-    let needed = asked.demand.task.gpus.as_ref().map_or(0, |gpus| gpus.count);
+    let needed = asked.demand.gpus().map_or(0, |gpus| gpus.count);
     let taken = spans.clone().fold(0, |taken: u64, (_, _, part)| taken | part.gpus);
     if core.fleet.node(node).status.gpus.len() as u32 - taken.count_ones() < needed {
         return None;

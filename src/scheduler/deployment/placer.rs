@@ -1,0 +1,264 @@
+//! The placer of models: asks the stages about a demand and a fleet.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use smallvec::SmallVec;
+
+use super::candidate::Found;
+use super::demand::{PlacementContext, candidate_of, picks_of, placeable, request};
+use super::evaluate::{Evaluation, evaluate, first_refusal, with_selector};
+use super::finding::{NodeFound, findings};
+use super::options::DeploymentOptions;
+use super::request::Request;
+use super::search::Search;
+use super::selectable::{Pickable, PickableNode, pickable};
+use super::{Answer, filter, hardware, place, plan, score};
+use crate::decide::{Candidate, Decision};
+use crate::examine::{GpuFinding, NodeFinding, Shortage};
+use crate::filter::Verdict;
+use crate::placer::Placer;
+use crate::row::Grouping;
+use crate::select::{on_gpu, on_node, without_pick};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{Fleet, GpuClaim, Placement};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::{Bytes, Score};
+use dryrack_workload::{Demand, Deployment, Strategy};
+
+/// Places replicas of a model.
+pub struct ModelPlacer<'a> {
+    options: &'a DeploymentOptions,
+    demand: &'a Demand,
+    deployment: &'a Deployment,
+    context: PlacementContext,
+    fleet: &'a Fleet,
+    choices: OnceCell<Choices>,
+}
+
+/// What could be picked.
+struct Choices {
+    /// The demand without its own pick.
+    free: Demand,
+    /// What can be picked while the fleet is as it is.
+    now: Vec<PickableNode>,
+    /// The same if nothing ran.
+    idle: Vec<PickableNode>,
+}
+
+impl Placer for ModelPlacer<'_> {
+    fn candidates(&self, _: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram> {
+        self.with_request(|request| match place(self.options, request, &self.fleet.serving(), keep) {
+            Answer::Place(ranked) => Ok(ranked.iter().map(|(found, score)| placeable(found, *score)).collect()),
+            Answer::Refuse(reasons) => Err(reasons),
+        })
+    }
+
+    fn ever_fits(&self) -> bool {
+        self.with_request(|request| {
+            matches!(place(self.options, request, self.fleet.idle_serving(), 1), Answer::Place(_))
+        })
+    }
+
+    fn still_fits(&self, placement: &Placement) -> bool {
+        let serving = self.fleet.serving();
+        let passing = self.with_request(|request| {
+            filter::passing(self.options, request, &serving, &hardware(self.options, request, &serving))
+        });
+        placement.claims().iter().all(|claim| {
+            let node = self.fleet.node(claim.node);
+            let (shape, status) = (&node.shape, &node.status);
+            let unified = |part: &&GpuClaim| shape.gpus[usize::from(part.index)].unified;
+            let pooled: Bytes = claim.gpus.iter().filter(unified).map(|part| part.memory).sum();
+            let is_free = |part: &GpuClaim| {
+                let index = usize::from(part.index);
+                status.gpus[index].state.is_usable() && status.gpu_memory_free(shape, index) >= part.memory
+            };
+            passing.binary_search(&(claim.node.index() as u32)).is_ok()
+                && status.ram_free(shape) >= pooled + claim.ram
+                && claim.gpus.iter().all(is_free)
+        })
+    }
+
+    /// The candidates with their scores, and why every other node is not one.
+    fn findings(&self, decision: &Decision) -> Vec<NodeFinding> {
+        let candidates = match decision {
+            Decision::Place(candidates) => candidates.as_slice(),
+            Decision::Refuse { .. } => &[],
+        };
+        let find = |(node, found): (NodeId, NodeFound)| {
+            let best = candidates.iter().find(|candidate| candidate.placement.touches(node));
+            let verdict = match (best, found.reason) {
+                (Some(_), _) | (None, None) => Verdict::Fit,
+                (None, Some(reason)) => Verdict::Unfit(reason),
+            };
+            NodeFinding {
+                shortages: if best.is_none() { memory_shortage(&found.gpus) } else { Vec::new() },
+                refusals: found.refusals,
+                gpus: found.gpus,
+                capacity: u32::from(best.is_some()),
+                total: best.map_or(Score::ZERO, |candidate| candidate.score),
+                ..NodeFinding::of(node, verdict)
+            }
+        };
+        self.fleet.iter().map(|(node, _)| node).zip(self.found()).map(find).collect()
+    }
+
+    fn select_node(&self, node: NodeId) -> (Verdict, bool) {
+        let choices = self.choices();
+        let (now, idle) = (choices.now[node.index()].node, choices.idle[node.index()].node);
+        let alone = self.alone(&choices.free, node);
+        let verdict = match (alone, now) {
+            (Verdict::Fit, _) | (_, Pickable::WithOthers | Pickable::Alone) => Verdict::Fit,
+            (Verdict::Never(reason), Pickable::Not(_)) if idle == Pickable::WithOthers => Verdict::Unfit(reason),
+            // The reason is what lacks for ever, not what lacks now.
+            (Verdict::Never(_), Pickable::Not(_)) => judged(now, idle),
+            (unfit @ Verdict::Unfit(_), Pickable::Not(_)) => unfit,
+        };
+        (verdict, !alone.is_fit())
+    }
+
+    /// A pick of the GPU alone goes through the checks at submission and then through the scheduler itself, because a
+    /// release has rules for picks that apply to nothing else.
+    fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
+        let choices = self.choices();
+        let answer = |nodes: &[PickableNode]| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
+        let (Some(now), Some(idle)) = (answer(&choices.now), answer(&choices.idle)) else {
+            return (Verdict::Never(Reason::PickedGpuMissing), false);
+        };
+        let picked = on_gpu(&choices.free, gpu);
+        let picked = self.asked(&picked);
+        match picked.refused_at_submission() {
+            Some((Refusal::Never, reason)) => return (Verdict::Never(reason), false),
+            Some((Refusal::Unfit, reason)) => return (Verdict::Unfit(reason), false),
+            None => {}
+        }
+        match picked.decide(Grouping::EachNode, 1) {
+            Decision::Place(_) => (Verdict::Fit, false),
+            Decision::Refuse { .. } => (judged(now, idle), now == Pickable::WithOthers),
+        }
+    }
+
+    fn takes_gpus(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&self, _: Grouping) -> (Option<Refusal>, Histogram) {
+        let request = self.submitted();
+        match evaluate(self.options, &request, &self.fleet.serving()) {
+            Evaluation::Compatible { .. } => (None, Histogram::default()),
+            Evaluation::Incompatible(reasons) => {
+                let checks = &self.options.evaluation.checks;
+                let refusal = first_refusal(checks, self.options, &request, self.fleet.idle_serving());
+                let ever = refusal.is_none() && self.ever_fits();
+                (Some(if ever { Refusal::Unfit } else { Refusal::Never }), reasons)
+            }
+        }
+    }
+
+    fn refused_at_submission(&self) -> Option<(Refusal, Reason)> {
+        let checks = &self.options.evaluation.at_submission;
+        if checks.is_empty() {
+            return None;
+        }
+        let request = self.submitted();
+        let reason = first_refusal(checks, self.options, &request, &self.fleet.serving())?;
+        let for_ever = first_refusal(checks, self.options, &request, self.fleet.idle_serving()).is_some();
+        Some((if for_ever { Refusal::Never } else { Refusal::Unfit }, reason))
+    }
+
+    /// By the model's strategy. For a packed model all scores are zero: each replica is part of what fills its own GPU,
+    /// so replicas cannot be compared.
+    fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
+        let none = || vec![Score::ZERO; placements.len()];
+        if self.deployment.strategy == Strategy::Binpack {
+            return none();
+        }
+        let (options, serving) = (self.options, self.fleet.serving());
+        let request = &request(self.deployment, picks_of(self.demand, self.fleet), self.context);
+        let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
+        let Ok(plan) = plan(options, request) else { return none() };
+        let hardware = hardware(options, request, &serving);
+        let search = Search { options, request, serving: &serving, plan: &plan, nodes: &nodes, hardware: &hardware };
+        let written = placements.iter().map(|placement| candidate_of(placement)).collect();
+        let scores = score::scores(&search, &Found::Written(written));
+        scores.map_or_else(|_| none(), |scores| scores.into_iter().map(Score::new).collect())
+    }
+}
+
+impl<'a> ModelPlacer<'a> {
+    pub fn new(
+        options: &'a DeploymentOptions,
+        demand: &'a Demand,
+        deployment: &'a Deployment,
+        context: PlacementContext,
+        fleet: &'a Fleet,
+    ) -> ModelPlacer<'a> {
+        ModelPlacer { options, demand, deployment, context, fleet, choices: OnceCell::new() }
+    }
+
+    /// The same for this demand, which differs in its pick.
+    fn asked<'b>(&'b self, demand: &'b Demand) -> ModelPlacer<'b> {
+        let deployment = demand.model().expect("a pick leaves the model");
+        ModelPlacer::new(self.options, demand, deployment, self.context, self.fleet)
+    }
+
+    /// The request that is judged at submission.
+    fn submitted(&self) -> Request<'_> {
+        request(self.deployment, picks_of(self.demand, self.fleet), PlacementContext::UNSUBMITTED)
+    }
+
+    /// The request that is placed, with the selector that the options add.
+    fn with_request<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
+        let picks = picks_of(self.demand, self.fleet);
+        let deployment = with_selector(self.options, &picks, Cow::Borrowed(self.deployment));
+        ask(&request(&deployment, picks, self.context))
+    }
+
+    fn found(&self) -> Vec<NodeFound> {
+        findings(self.options, self.demand, self.deployment, self.context, self.fleet).1
+    }
+
+    fn choices(&self) -> &Choices {
+        self.choices.get_or_init(|| {
+            let free = without_pick(self.demand);
+            let now = pickable(self.options, &free, self.deployment, self.fleet, &self.fleet.serving());
+            let idle = pickable(self.options, &free, self.deployment, self.fleet, self.fleet.idle_serving());
+            Choices { free, now, idle }
+        })
+    }
+
+    /// Whether this node would hold a replica by itself.
+    fn alone(&self, free: &Demand, node: NodeId) -> Verdict {
+        let alone = on_node(free, node);
+        let alone = self.asked(&alone);
+        let Decision::Refuse { refusal, .. } = alone.decide(Grouping::EachNode, 1) else { return Verdict::Fit };
+        let reason = alone.found()[node.index()].reason.unwrap_or(Reason::TooFewNodes);
+        match refusal {
+            Refusal::Unfit => Verdict::Unfit(reason),
+            Refusal::Never => Verdict::Never(reason),
+        }
+    }
+}
+
+/// The verdict is `Never` if an idle fleet refuses too.
+fn judged(now: Pickable, idle: Pickable) -> Verdict {
+    match (now, idle) {
+        (Pickable::Alone | Pickable::WithOthers, _) => Verdict::Fit,
+        (Pickable::Not(_), Pickable::Not(reason)) => Verdict::Never(reason),
+        (Pickable::Not(reason), Pickable::Alone | Pickable::WithOthers) => Verdict::Unfit(reason),
+    }
+}
+
+/// The shortage of the GPU that lacks least, if no GPU has enough.
+fn memory_shortage(gpus: &[GpuFinding]) -> Vec<Shortage> {
+    let short = gpus.iter().filter(|gpu| gpu.free < gpu.takes);
+    let least = short.min_by_key(|gpu| (gpu.takes.saturating_sub(gpu.free), gpu.index));
+    let is_any_free = gpus.iter().any(|gpu| gpu.free >= gpu.takes);
+    let said = |gpu: &GpuFinding| Shortage {
+        resource: "GPU memory",
+        needed: gpu.takes.to_string(),
+        free: gpu.free.to_string(),
+    };
+    least.filter(|_| !is_any_free).map(said).into_iter().collect()
+}

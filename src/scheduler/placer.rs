@@ -1,0 +1,99 @@
+//! Placers: how demands of one kind are placed. The rest of the scheduler asks the one that [`with_placer`] chooses.
+
+use smallvec::SmallVec;
+
+use super::decide::{Candidate, Decision};
+use super::deployment::{ModelPlacer, PlacementContext};
+use super::examine::NodeFinding;
+use super::filter::Verdict;
+use super::offers::{Ask, OfferPlacer};
+use super::options::SchedulerOptions;
+use super::row::Grouping;
+use super::tasks::TaskPlacer;
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::Score;
+use dryrack_workload::{Demand, DemandKind, TaskGroup};
+
+/// Places one demand on a fleet.
+pub trait Placer {
+    /// The best candidates, best first and never empty. If there are none, the reasons with their number of nodes,
+    /// which together cover every node.
+    fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram>;
+
+    /// Whether the demand would fit if every node were ready, healthy and empty.
+    fn ever_fits(&self) -> bool;
+
+    /// Whether a placement decided earlier still passes every filter and still has its room.
+    fn still_fits(&self, placement: &Placement) -> bool;
+
+    /// Why each node is refused, and why another is taken, in order of ids. The decision has every candidate.
+    fn findings(&self, decision: &Decision) -> Vec<NodeFinding>;
+
+    /// The verdict if this node alone were picked, and whether a `Fit` needs other nodes.
+    fn select_node(&self, node: NodeId) -> (Verdict, bool);
+
+    /// The verdict if this GPU alone were picked and had to be taken, and whether a `Fit` needs other GPUs.
+    fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool);
+
+    /// Whether the demand takes GPUs, so that they can be picked.
+    fn takes_gpus(&self) -> bool;
+
+    fn decide(&self, grouping: Grouping, keep: usize) -> Decision {
+        match self.candidates(grouping, keep) {
+            Ok(candidates) => Decision::Place(candidates),
+            Err(reasons) => {
+                let refusal = if self.ever_fits() { Refusal::Unfit } else { Refusal::Never };
+                Decision::Refuse { refusal, reasons }
+            }
+        }
+    }
+
+    /// The decision with every candidate, for an explanation. If the decision itself wants `_keep` of them and draws
+    /// one of several equal candidates, that one comes first.
+    fn decide_with_all(&self, _keep: usize) -> Decision {
+        self.decide(Grouping::EachNode, usize::MAX)
+    }
+
+    /// The evaluation before submission: `None` and no reason if the demand fits.
+    fn evaluate(&self, grouping: Grouping) -> (Option<Refusal>, Histogram) {
+        match self.decide(grouping, 1) {
+            Decision::Place(_) => (None, Histogram::default()),
+            Decision::Refuse { refusal, reasons } => (Some(refusal), reasons),
+        }
+    }
+
+    /// Why the demand is refused as soon as it is submitted, and whether an empty fleet would refuse it too.
+    fn refused_at_submission(&self) -> Option<(Refusal, Reason)> {
+        None
+    }
+
+    /// The scores of the places that replicas of the demand have, with everything that is there.
+    fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
+        vec![Score::ZERO; placements.len()]
+    }
+}
+
+/// Asks the placer of the demand's kind.
+pub fn with_placer<R>(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+    ask: impl FnOnce(&dyn Placer) -> R,
+) -> R {
+    let Demand { tasks, kind, gang, pick } = demand;
+    match kind {
+        DemandKind::Tasks(task) => {
+            let group = TaskGroup { tasks: *tasks, task, gang: *gang, pick: pick.as_ref() };
+            ask(&TaskPlacer { options, group, context, fleet })
+        }
+        DemandKind::Model(deployment) => {
+            ask(&ModelPlacer::new(&options.deployments, demand, deployment, context, fleet))
+        }
+        DemandKind::Requirements(_) => {
+            ask(&OfferPlacer::new(&options.offers, demand, Ask::of_whole(demand, context), fleet))
+        }
+    }
+}

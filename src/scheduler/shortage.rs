@@ -1,0 +1,60 @@
+//! What a node lacks for one task.
+
+use super::examine::Shortage;
+use super::fit;
+use super::row::Row;
+use dryrack_units::{Bytes, GpuShare};
+use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
+
+/// Every resource of which too little is free, in the order in which they are checked.
+pub fn shortages(demand: TaskGroup<'_>, row: &Row) -> Vec<Shortage> {
+    let (task, shape, status) = (demand.task, row.shape, row.status);
+    let mut found = Vec::new();
+    let mut compare = |resource, needed: u64, free: u64, needed_text: String, free_text: String| {
+        if free < needed {
+            found.push(Shortage { resource, needed: needed_text, free: free_text });
+        }
+    };
+    let (cpu, ram) = (status.cpu_free(shape), status.ram_free(shape));
+    compare("CPU", task.cpu.get(), cpu.get(), task.cpu.to_string(), cpu.to_string());
+    compare("RAM", task.ram.get(), ram.get(), task.ram.to_string(), ram.to_string());
+    let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, row));
+    found.extend(gpus);
+    found
+}
+
+/// The shortage of GPUs that would fit if more of them were free: for whole GPUs, how many are idle; otherwise, the
+/// most that is free on one of them.
+fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Option<Shortage> {
+    let (shape, status) = (row.shape, row.status);
+    let would_do = |index: &usize| {
+        row.allows_gpu(*index) && fit::is_of_type(gpus, &shape.gpus[*index]) && status.gpus[*index].state.is_usable()
+    };
+    let usable = || (0..shape.gpus.len()).filter(would_do);
+    let needed = row.gpus_per_task(demand);
+    let short = |resource, count: usize, part: String, most: String| {
+        let is_short = (count as u32) < needed;
+        let (needed, free) = match needed {
+            0 | 1 => (part, most),
+            _ => (format!("{needed} x {part}"), format!("{count} x {part}")),
+        };
+        is_short.then_some(Shortage { resource, needed, free })
+    };
+    match gpus.take {
+        GpuTake::Whole => {
+            let idle = usable().filter(|index| status.gpu_is_idle(*index)).count();
+            let (needed_text, free) = (needed.to_string(), idle.to_string());
+            ((idle as u32) < needed).then_some(Shortage { resource: "GPUs", needed: needed_text, free })
+        }
+        GpuTake::Share(share) => {
+            let free = || usable().map(|index| status.gpu_share_free(index));
+            let most = free().max().unwrap_or(GpuShare::ZERO);
+            short("GPU", free().filter(|free| *free >= share).count(), share.to_string(), most.to_string())
+        }
+        GpuTake::Memory(memory) => {
+            let free = || usable().map(|index| status.gpu_memory_free(shape, index));
+            let most = free().max().unwrap_or(Bytes::ZERO);
+            short("GPU memory", free().filter(|free| *free >= memory).count(), memory.to_string(), most.to_string())
+        }
+    }
+}

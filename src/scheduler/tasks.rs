@@ -1,0 +1,318 @@
+//! The placer of tasks: filters in their order, then a generator of candidates, ranked by score and node id.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
+
+use super::consolidate::{Share, consolidate};
+use super::decide::{Candidate, Decision};
+use super::deployment::PlacementContext;
+use super::examine::NodeFinding;
+use super::filter::{self, Verdict};
+use super::fit::{self, GpuChoice, Load};
+use super::neighbours::neighbours;
+use super::options::{FilterStage, GangPlaces, SchedulerOptions, Ties};
+use super::placer::Placer;
+use super::racks;
+use super::row::{Grouping, Row, ideal_rows, row_of, rows};
+use super::scorer;
+use super::shortage::shortages;
+use dryrack_event::{Histogram, Reason};
+use dryrack_fleet::{Fleet, NodeClaim, NodeShape, Placement};
+use dryrack_ids::{GpuId, NodeId};
+use dryrack_units::Score;
+use dryrack_workload::{Gang, Pick, TaskGroup};
+
+/// Places tasks, each of which takes a part of a node.
+#[derive(Clone, Copy)]
+pub struct TaskPlacer<'a> {
+    pub options: &'a SchedulerOptions,
+    pub group: TaskGroup<'a>,
+    pub context: PlacementContext,
+    pub fleet: &'a Fleet,
+}
+
+impl Placer for TaskPlacer<'_> {
+    fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram> {
+        let rows = rows(self.fleet, self.group.pick, grouping);
+        let verdicts = self.judge(&rows);
+        let candidates = self.candidates_of(&rows, &verdicts, keep);
+        if candidates.is_empty() { Err(histogram(&rows, &verdicts)) } else { Ok(candidates) }
+    }
+
+    fn ever_fits(&self) -> bool {
+        let group = self.group;
+        let rows = ideal_rows(self.fleet, group.pick);
+        let verdicts = self.judge(&rows);
+        let fit = || fit_rows(&rows, &verdicts).map(|(_, row)| row);
+        match (group.pick, group.gang) {
+            (Some(pick @ Pick::AllGpus(_)), _) => fit().count() == pick.nodes().len(),
+            (_, Gang::Spread) => fit().map(|row| u64::from(row.count)).sum::<u64>() >= u64::from(group.tasks),
+            (_, Gang::Anywhere | Gang::Packed) => {
+                let room = |row: &Row| u64::from(self.capacity(row, group.tasks)) * u64::from(row.count);
+                fit().map(room).sum::<u64>() >= u64::from(group.tasks)
+            }
+        }
+    }
+
+    fn still_fits(&self, placement: &Placement) -> bool {
+        placement.claims().iter().all(|claim| {
+            let row = row_of(self.fleet, self.group.pick, claim.node);
+            self.judge_one(&row).is_fit() && has_room(&row, claim)
+        })
+    }
+
+    fn findings(&self, _: &Decision) -> Vec<NodeFinding> {
+        let rows = rows(self.fleet, self.group.pick, Grouping::EachNode);
+        rows.iter().zip(self.judge(&rows)).map(|(row, verdict)| self.finding(row, verdict)).collect()
+    }
+
+    fn select_node(&self, node: NodeId) -> (Verdict, bool) {
+        let pick = Pick::Nodes(vec![node]);
+        (self.judge_picked(self.group.tasks, &pick, node), false)
+    }
+
+    fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
+        let pick = Pick::AllGpus(vec![gpu]);
+        (self.judge_picked(1, &pick, gpu.node), false)
+    }
+
+    fn takes_gpus(&self) -> bool {
+        self.group.task.gpus.is_some()
+    }
+
+    fn decide_with_all(&self, keep: usize) -> Decision {
+        let mut decision = self.decide(Grouping::EachNode, usize::MAX);
+        if self.options.ties == Ties::Random
+            && keep == 1
+            && let Decision::Place(candidates) = &mut decision
+            && let Decision::Place(drawn) = self.decide(Grouping::EachNode, 1)
+        {
+            candidates.retain(|candidate| candidate.placement != drawn[0].placement);
+            candidates.insert(0, drawn[0].clone());
+        }
+        decision
+    }
+}
+
+impl TaskPlacer<'_> {
+    /// The best candidates of rows with their verdicts, best first; none if the rows do not suffice.
+    pub fn candidates_of(&self, rows: &[Row], verdicts: &[Verdict], keep: usize) -> SmallVec<[Candidate; 1]> {
+        let (options, group) = (self.options, self.group);
+        match group.pick {
+            Some(pick @ Pick::AllGpus(_)) => self.picked_gpus(pick, rows, verdicts).into_iter().collect(),
+            _ if options.gangs == GangPlaces::Consolidate && group.gang != Gang::Spread => {
+                let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
+                let shares = consolidate(group, options.gpus, rows, &fit);
+                shares.map(|shares| self.shared(rows, shares)).into_iter().collect()
+            }
+            _ if options.gangs == GangPlaces::Neighbours => {
+                let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
+                self.among_neighbours(rows, &fit).into_iter().collect()
+            }
+            _ if group.tasks == 1 => {
+                let ranked = match (options.ties, keep) {
+                    (Ties::Random, 1) => self.drawn(rows, verdicts).into_iter().collect(),
+                    (Ties::First | Ties::Random, _) => self.ranked(rows, verdicts, keep),
+                };
+                let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| Candidate {
+                    placement: Placement::new([self.claim_on(node, &rows[index], 1)].into()),
+                    score,
+                };
+                ranked.into_iter().map(candidate).collect()
+            }
+            _ if options.gangs == GangPlaces::Racks => {
+                let within = racks::within(group, options.gpus, rows, verdicts);
+                self.gang(rows, &within).into_iter().collect()
+            }
+            _ => self.gang(rows, verdicts).into_iter().collect(),
+        }
+    }
+
+    /// The placement on neighbouring nodes, of these rows alone.
+    pub fn among_neighbours(&self, rows: &[Row], fit: &[usize]) -> Option<Candidate> {
+        let shares = neighbours(self.group, self.options.gpus, rows, fit)?;
+        Some(self.shared(rows, shares))
+    }
+
+    /// Each row's verdict after all filters.
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        let mut verdicts: Vec<Verdict> = rows.iter().map(|row| before_filters(row.shape)).collect();
+        for stage in &self.options.filters {
+            filter::apply(stage, self.options.gpus, self.group, rows, &mut verdicts);
+        }
+        verdicts
+    }
+
+    fn judge_one(&self, row: &Row) -> Verdict {
+        self.judge(std::slice::from_ref(row))[0]
+    }
+
+    /// The verdict on one node if this were picked for this many tasks.
+    fn judge_picked(&self, tasks: u32, pick: &Pick, node: NodeId) -> Verdict {
+        let group = TaskGroup { tasks, pick: Some(pick), ..self.group };
+        TaskPlacer { group, ..*self }.judge_one(&row_of(self.fleet, Some(pick), node))
+    }
+
+    fn finding(&self, row: &Row, verdict: Verdict) -> NodeFinding {
+        let (options, group, largest) = (self.options, self.group, self.fleet.largest());
+        let refusal =
+            |stage: &FilterStage| Some((stage.stage, filter::judge_one(stage, options.gpus, group, row).reason()?));
+        let score = |stage| scorer::score(options, stage, largest, group, row);
+        NodeFinding {
+            shortages: shortages(group, row),
+            refusals: options.filters.iter().filter_map(refusal).collect(),
+            capacity: if verdict.is_fit() { self.capacity(row, group.tasks) } else { 0 },
+            scores: options.scorers.iter().map(|scorer| (scorer.stage, score(scorer.stage))).collect(),
+            total: self.score(row),
+            ..NodeFinding::of(row.first(), verdict)
+        }
+    }
+
+    fn score(&self, row: &Row) -> Score {
+        scorer::total(self.options, self.fleet.largest(), self.group, row)
+    }
+
+    fn capacity(&self, row: &Row, limit: u32) -> u32 {
+        fit::capacity(self.group, self.options.gpus, row, limit)
+    }
+
+    /// What this many tasks take of a node of this row.
+    fn claim_on(&self, node: NodeId, row: &Row, tasks: u32) -> NodeClaim {
+        let choice = GpuChoice::new(self.options, self.context.draw);
+        claim(node, fit::fill(self.group, choice, &row.on(self.fleet, node), tasks))
+    }
+
+    /// Makes a candidate of nodes and how many of the tasks each takes.
+    fn shared(&self, rows: &[Row], shares: Vec<Share>) -> Candidate {
+        let claim = |(node, index, tasks): Share| self.claim_on(node, &rows[index], tasks);
+        Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
+    }
+
+    /// The best nodes for one task, best first, and the indexes of their rows.
+    fn ranked(&self, rows: &[Row], verdicts: &[Verdict], keep: usize) -> Vec<(Score, Reverse<NodeId>, usize)> {
+        let mut ranked: Vec<(Score, Reverse<NodeId>, usize)> = Vec::new();
+        for (index, row) in fit_rows(rows, verdicts) {
+            let score = self.score(row);
+            match keep {
+                1 => {
+                    let entry = (score, Reverse(row.first()), index);
+                    match ranked.first_mut() {
+                        Some(best) => *best = (*best).max(entry),
+                        None => ranked.push(entry),
+                    }
+                }
+                _ => ranked.extend(row.nodes().take(keep).map(|node| (score, Reverse(node), index))),
+            }
+        }
+        ranked.sort_unstable_by(|a, b| b.cmp(a));
+        ranked.truncate(keep);
+        ranked
+    }
+
+    /// One of the nodes with the highest score, chosen uniformly.
+    fn drawn(&self, rows: &[Row], verdicts: &[Verdict]) -> Option<(Score, Reverse<NodeId>, usize)> {
+        let mut best: Vec<(NodeId, usize)> = Vec::new();
+        let mut highest: Option<Score> = None;
+        for (index, row) in fit_rows(rows, verdicts) {
+            let score = self.score(row);
+            if highest.is_some_and(|highest| score < highest) {
+                continue;
+            }
+            if highest != Some(score) {
+                best.clear();
+                highest = Some(score);
+            }
+            best.extend(row.nodes().map(|node| (node, index)));
+        }
+        let highest = highest?;
+        // Sorted by id, so that the grouping of nodes has no effect.
+        best.sort_unstable();
+        let (node, index) = *self.context.draw.stream("choice of a node").pick(&best);
+        Some((highest, Reverse(node), index))
+    }
+
+    /// Exactly the picked GPUs, or nothing.
+    fn picked_gpus(&self, pick: &Pick, rows: &[Row], verdicts: &[Verdict]) -> Option<Candidate> {
+        let choice = GpuChoice::new(self.options, self.context.draw);
+        let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+        let mut score = Score::ZERO;
+        for (_, row) in fit_rows(rows, verdicts) {
+            score = score + self.score(row);
+            claims.push(claim(row.first(), fit::fill(self.group, choice, row, 1)));
+        }
+        (claims.len() == pick.nodes().len()).then(|| Candidate { placement: Placement::new(claims), score })
+    }
+
+    /// Places a gang. Tasks are identical, so counting is exact: if there is room for all of them, this finds it.
+    fn gang(&self, rows: &[Row], verdicts: &[Verdict]) -> Option<Candidate> {
+        let TaskGroup { tasks, gang, .. } = self.group;
+        let limit = if gang == Gang::Spread { 1 } else { tasks };
+        let mut room: u64 = 0;
+        let mut ranked: Vec<Ranked> = Vec::new();
+        for (index, row) in fit_rows(rows, verdicts) {
+            let capacity = self.capacity(row, limit);
+            room += u64::from(capacity) * u64::from(row.count);
+            let score = self.score(row);
+            let first = if gang == Gang::Packed { capacity } else { 0 };
+            ranked.extend(row.nodes().map(|node| (first, score, Reverse(node), index)));
+        }
+        if room < u64::from(tasks) {
+            return None;
+        }
+        // Often far fewer nodes are needed than would fit, and a heap sorts only those.
+        let mut ranked = BinaryHeap::from(ranked);
+        let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+        let (mut left, mut best) = (tasks, Score::ZERO);
+        while left > 0 {
+            let (_, score, Reverse(node), index) = ranked.pop().expect("there is room for every task");
+            if claims.is_empty() {
+                best = score;
+            }
+            let claim = self.claim_on(node, &rows[index], left.min(limit));
+            left -= claim.tasks;
+            claims.push(claim);
+        }
+        Some(Candidate { placement: Placement::new(claims), score: best })
+    }
+}
+
+/// The rank of a node for a gang: capacity first (only for packed gangs), then score, then the lowest id.
+type Ranked = (u32, Score, Reverse<NodeId>, usize);
+
+/// Instances of fleets are given out only in blocks, to jobs that require them.
+pub fn before_filters(shape: &NodeShape) -> Verdict {
+    if shape.instance.is_none() { Verdict::Fit } else { Verdict::Never(Reason::InFleet) }
+}
+
+pub fn claim(node: NodeId, load: Load) -> NodeClaim {
+    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
+}
+
+/// Counts the reasons. A node that would fit, but cannot take the whole gang, counts as [`Reason::GangIncomplete`].
+pub fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
+    let mut histogram = Histogram::default();
+    for (row, verdict) in rows.iter().zip(verdicts) {
+        histogram.add(verdict.reason().unwrap_or(Reason::GangIncomplete), row.count);
+    }
+    histogram
+}
+
+fn fit_rows<'r, 'f>(rows: &'r [Row<'f>], verdicts: &'r [Verdict]) -> impl Iterator<Item = (usize, &'r Row<'f>)> {
+    rows.iter().enumerate().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row)
+}
+
+fn has_room(row: &Row, claim: &NodeClaim) -> bool {
+    let (shape, status) = (row.shape, row.status);
+    let unified = |index: u16| shape.gpus[usize::from(index)].unified;
+    let pooled = claim.gpus.iter().filter(|part| unified(part.index)).map(|part| part.memory).sum();
+    status.cpu_free(shape) >= claim.cpu
+        && status.ram_free(shape) >= claim.ram + pooled
+        && claim.gpus.iter().all(|part| {
+            let index = usize::from(part.index);
+            status.gpus[index].state.is_usable()
+                && status.gpu_share_free(index) >= part.share
+                && status.gpu_memory_free(shape, index) >= part.memory
+        })
+}
