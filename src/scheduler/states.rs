@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::filter;
-use super::row::row_of_class;
+use super::filter::ready;
 use dryrack_event::Reason;
 use dryrack_fleet::{Class, ClassId, Fleet, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
@@ -68,7 +67,7 @@ impl ClassState {
     pub fn of(class: &Class) -> ClassState {
         let (shape, status) = (&*class.shape, &class.status);
         let ram = shape.ram_capacity().saturating_sub(status.ram_taken);
-        let unready = filter::readiness(&row_of_class(class)).reason();
+        let unready = ready::judge(status.state).reason();
         ClassState { unready, cpu: status.cpu_free(shape), ram, shares: Shares::of(shape, status) }
     }
 }

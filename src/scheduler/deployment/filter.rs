@@ -4,8 +4,9 @@ use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions};
 use super::request::{Picks, Request};
 use super::search::runners;
+use crate::filter::{labels, picked, ready};
 use dryrack_event::Reason;
-use dryrack_fleet::{Labels, NodeState, Serving};
+use dryrack_fleet::Serving;
 
 /// The label by which every node has its own name.
 const NAME_LABEL: &str = "worker-name";
@@ -51,18 +52,12 @@ pub fn judge(
                 Picks::Gpus(picks) => picks.iter().any(|pick| pick.node == host.name),
                 Picks::Nodes(names) => names.contains(&host.name),
             };
-            (!is_picked).then_some(Reason::NotPicked)
+            // Missing GPUs are refused by the generators, which know how a release reads picks.
+            picked::judge(is_picked, || true).reason()
         }
         DeploymentFilter::Labels => verdicts.labels.judge(request, serving, node),
         DeploymentFilter::ReadyUnlessPickedOnSeveral if request.picked_nodes().len() > 1 => None,
-        DeploymentFilter::Ready | DeploymentFilter::ReadyUnlessPickedOnSeveral => match host.state {
-            NodeState::Ready => None,
-            NodeState::Joining => Some(Reason::NodeJoining),
-            NodeState::NotReady => Some(Reason::NodeNotReady),
-            NodeState::Unreachable => Some(Reason::NodeUnreachable),
-            NodeState::Maintenance => Some(Reason::NodeMaintenance),
-            NodeState::Gone => Some(Reason::NodeGone),
-        },
+        DeploymentFilter::Ready | DeploymentFilter::ReadyUnlessPickedOnSeveral => ready::judge(host.state).reason(),
         DeploymentFilter::Runner => {
             let runners = runners(options, request)?;
             (!host.kinds.iter().any(|kind| runners.contains(kind))).then_some(Reason::NoRunner)
@@ -101,25 +96,14 @@ impl<'a> LabelVerdicts<'a> {
         let host = &serving.hosts()[node as usize];
         let selector = request.deployment.selector.as_ref().filter(|selector| !selector.is_empty())?;
         let set = host.label_set as usize;
-        let known = *self.known[set].get_or_insert_with(|| missing(selector, &serving.label_sets()[set]));
+        let labels = &serving.label_sets()[set];
         // Nodes with one label set differ in their names.
-        let named = match self.name {
-            Some(name) if !serving.label_sets()[set].contains_key(NAME_LABEL) => *name == *host.name,
-            Some(_) | None => true,
-        };
+        let is_by_name = self.name.is_some() && !labels.contains_key(NAME_LABEL);
+        let known = *self.known[set].get_or_insert_with(|| {
+            let asked = selector.iter().filter(|(key, _)| !is_by_name || &***key != NAME_LABEL);
+            labels::judge(asked, labels).reason()
+        });
+        let named = !is_by_name || self.name == Some(&*host.name);
         if named { known } else { Some(Reason::LabelMismatch) }
     }
-}
-
-fn missing(selector: &Labels, labels: &Labels) -> Option<Reason> {
-    let mut verdict = None;
-    for (key, value) in selector {
-        match labels.get(key) {
-            None if &**key == NAME_LABEL => {}
-            None => return Some(Reason::LabelMissing),
-            Some(found) if found != value => verdict = Some(Reason::LabelMismatch),
-            Some(_) => {}
-        }
-    }
-    verdict
 }

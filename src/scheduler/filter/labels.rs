@@ -1,14 +1,15 @@
 //! Requested labels. A missing key and a wrong value are different mistakes, so they have different reasons.
 
-use super::Verdict;
-use crate::row::Row;
-use dryrack_event::Reason;
-use dryrack_workload::TaskGroup;
+use std::sync::Arc;
 
-pub fn judge(demand: TaskGroup<'_>, row: &Row) -> Verdict {
+use super::Verdict;
+use dryrack_event::Reason;
+use dryrack_fleet::Labels;
+
+pub fn judge<'a>(asked: impl IntoIterator<Item = (&'a Arc<str>, &'a Arc<str>)>, labels: &Labels) -> Verdict {
     let mut verdict = Verdict::Fit;
-    for (key, value) in &demand.task.labels {
-        match row.shape.labels.get(key) {
+    for (key, value) in asked {
+        match labels.get(key) {
             None => return Verdict::Never(Reason::LabelMissing),
             Some(found) if found != value => verdict = Verdict::Never(Reason::LabelMismatch),
             Some(_) => {}

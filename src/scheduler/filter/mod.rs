@@ -2,9 +2,9 @@
 //! before it.
 
 mod compatible;
-mod labels;
-mod picked;
-mod ready;
+pub mod labels;
+pub mod picked;
+pub mod ready;
 mod resources;
 
 pub use compatible::{model_refusal, model_refusal_without_gpu};
@@ -37,11 +37,6 @@ impl Verdict {
     }
 }
 
-/// Whether nodes are ready, regardless of the demand.
-pub fn readiness(row: &Row) -> Verdict {
-    ready::judge(row)
-}
-
 /// Runs one filter over the rows that are still fit.
 pub fn apply(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, rows: &[Row], verdicts: &mut [Verdict]) {
     for (row, verdict) in rows.iter().zip(verdicts) {
@@ -57,9 +52,9 @@ pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, ro
         return Verdict::Fit;
     }
     match stage.stage {
-        FilterName::Picked => picked::judge(demand, row),
-        FilterName::Labels => labels::judge(demand, row),
-        FilterName::Ready => ready::judge(row),
+        FilterName::Picked => picked::judge(row.picked, || picked::has_gpus(demand, row)),
+        FilterName::Labels => labels::judge(&demand.task.labels, &row.shape.labels),
+        FilterName::Ready => ready::judge(row.status.state),
         FilterName::Compatible => compatible::judge(demand, row),
         FilterName::Resources => resources::judge(demand, order, row),
     }

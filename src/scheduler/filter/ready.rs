@@ -1,12 +1,11 @@
 //! Passes only nodes that are ready.
 
 use super::Verdict;
-use crate::row::Row;
 use dryrack_event::Reason;
 use dryrack_fleet::NodeState;
 
-pub fn judge(row: &Row) -> Verdict {
-    match row.status.state {
+pub fn judge(state: NodeState) -> Verdict {
+    match state {
         NodeState::Ready => Verdict::Fit,
         NodeState::Joining => Verdict::Unfit(Reason::NodeJoining),
         NodeState::NotReady => Verdict::Unfit(Reason::NodeNotReady),

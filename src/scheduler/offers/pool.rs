@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::matching::{price, smallest_slice};
 use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
 use super::{Ask, Availability, Offer};
-use crate::filter::{self, Verdict};
+use crate::filter::{Verdict, ready};
 use crate::row::Row;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
@@ -94,7 +94,7 @@ fn row_offer<'r, 'f>(
         may.map_err(Verdict::Unfit)?;
         return Ok(offer(Availability::New));
     }
-    if let unready @ Verdict::Unfit(_) = filter::readiness(row) {
+    if let unready @ Verdict::Unfit(_) = ready::judge(row.status.state) {
         return Err(unready);
     }
     let idle = row.status.count_idle_blocks(row.shape);
