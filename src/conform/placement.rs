@@ -9,10 +9,16 @@ use smallvec::SmallVec;
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use dryrack_control::Profile;
 use dryrack_event::Reason;
-use dryrack_fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
-use dryrack_scheduler::deployment::{Answer, Candidate, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place};
-use dryrack_units::Bytes;
-use dryrack_workload::{Backend, Category, Deployment, ModelFacts, Strategy};
+use dryrack_fleet::{
+    Fleet, GpuClaim, GpuKind, GpuShape, Hosting, ModelKey, NodeClaim, NodeShape, NodeSpec, NodeState, Reserved,
+};
+use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_scheduler::PlacementContext;
+use dryrack_scheduler::deployment::{
+    Answer, Candidate, DeploymentFilter, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place,
+};
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Backend, Category, Demand, Deployment, ModelFacts, Pick, Strategy};
 
 pub struct Placement;
 
@@ -95,7 +101,6 @@ struct RecordedInstance {
     model_id: u64,
     model_name: Arc<str>,
     backend: Arc<str>,
-    gpu_type: Option<GpuKind>,
     #[serde(flatten)]
     main: RecordedPart,
     subordinates: Vec<RecordedPart>,
@@ -187,62 +192,95 @@ fn class(record: &Record) -> String {
     format!("{operation}, {how}: {what}")
 }
 
-/// A request in the form that the scheduler takes.
+/// A request in the form in which a scenario has it.
 struct World {
-    serving: Serving,
-    deployment: Deployment,
-    picks: Picks,
+    fleet: Fleet,
+    demand: Demand,
+    deployment: Arc<Deployment>,
+    /// A pick of something that the fleet does not have, so that the demand cannot have it.
+    picks: Option<Picks>,
     /// The recorded number of each worker.
     ids: Vec<u64>,
 }
 
 fn world(request: &RecordedRequest) -> Result<World, String> {
     let ids: Vec<u64> = request.workers.iter().map(|worker| worker.id).collect();
-    let mut serving = Serving::default();
+    let mut fleet = Fleet::default();
     for worker in &request.workers {
-        let gpu = |gpu: &RecordedGpu| ServingGpu { index: gpu.index, kind: gpu.kind, total: gpu.vram };
-        serving.add(ServingNode {
-            name: Arc::clone(&worker.name),
-            labels: Arc::new(worker.labels.clone()),
-            state: worker.state,
-            ram: worker.ram,
-            unified: worker.unified_memory,
-            reserved_ram: worker.reserved.ram,
-            reserved_memory: worker.reserved.vram,
-            gpus: worker.gpus.iter().map(gpu).collect(),
-            shape: None,
-        });
+        fleet.declare(&node(worker)?, worker.state);
     }
-    for instance in &request.instances {
-        let part = |part: &RecordedPart| held(part, &ids);
-        serving.host(ServedInstance {
+    for (number, instance) in request.instances.iter().enumerate() {
+        let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+        for part in std::iter::once(&instance.main).chain(&instance.subordinates) {
+            let claim = claim(part, u32::from(claims.is_empty()), &ids, &fleet)?;
+            if claims.iter().any(|other| other.node == claim.node) {
+                return Err(format!("an instance has two parts on worker {}", part.worker_id));
+            }
+            claims.push(claim);
+        }
+        let hosting = Hosting {
             model: ModelKey(instance.model_id),
             model_name: Arc::clone(&instance.model_name),
             backend: Arc::clone(&instance.backend),
-            kind: instance.gpu_type,
-            is_distributed: !instance.subordinates.is_empty(),
-            main: Some(part(&instance.main)?),
-            subordinates: instance.subordinates.iter().map(part).collect::<Result<SmallVec<_>, String>>()?,
-        });
+        };
+        let run = RunId { job: JobId::new(number), replica: 0, attempt: 1 };
+        fleet.host(run, &dryrack_fleet::Placement::new(claims), &hosting);
     }
-    Ok(World { serving, deployment: deployment(&request.model), picks: picks(&request.model), ids })
+    let deployment = Arc::new(deployment(&request.model));
+    let picks = picks(&request.model);
+    let pick = pick(&picks, &fleet);
+    let picks = (pick.is_none() && picks != Picks::Free).then_some(picks);
+    let demand = Demand { pick, ..Demand::of(Arc::clone(&deployment)) };
+    Ok(World { fleet, demand, deployment, picks, ids })
 }
 
-fn held(part: &RecordedPart, ids: &[u64]) -> Result<Part, String> {
-    Ok(Part {
-        node: ids.iter().position(|id| *id == part.worker_id),
-        indexes: part.gpu_indexes.iter().copied().collect(),
-        claims: claims(part)?.into_iter().collect(),
-        ram: part.ram.unwrap_or(0),
-    })
-}
-
-fn claims(part: &RecordedPart) -> Result<Vec<(u32, u64)>, String> {
-    let claim = |(index, bytes): (&String, &u64)| match index.parse() {
-        Ok(index) => Ok((index, *bytes)),
-        Err(_) => Err(format!("`vram` is by the index of a GPU, and `{index}` is none")),
+fn node(worker: &RecordedWorker) -> Result<NodeSpec, String> {
+    let gpu = |(place, gpu): (usize, &RecordedGpu)| {
+        let vendor = gpu.kind.vendor();
+        if gpu.index as usize != place || GpuKind::of(vendor) != gpu.kind {
+            let RecordedGpu { index, kind, .. } = gpu;
+            return Err(format!("GPU {index} of worker {}, of type {kind}, has no form in a scenario", worker.id));
+        }
+        Ok(GpuShape { vendor, unified: worker.unified_memory, ..GpuShape::of(gpu.kind.name(), Bytes::new(gpu.vram)) })
     };
-    part.vram.iter().map(claim).collect()
+    let gpus = worker.gpus.iter().enumerate().map(gpu).collect::<Result<_, String>>()?;
+    let RecordedReserve { ram, vram } = worker.reserved;
+    let shape = NodeShape {
+        labels: worker.labels.clone(),
+        reserved: Reserved { ram: Bytes::new(ram), gpu_memory: Bytes::new(vram), ..Reserved::default() },
+        ..NodeShape::of(MilliCpu::ZERO, Bytes::new(worker.ram), gpus)
+    };
+    Ok(NodeSpec { name: Arc::clone(&worker.name), shape: Arc::new(shape) })
+}
+
+fn claim(part: &RecordedPart, tasks: u32, ids: &[u64], fleet: &Fleet) -> Result<NodeClaim, String> {
+    let unknown = || format!("an instance is on worker {}, which is not listed", part.worker_id);
+    let node = NodeId::new(ids.iter().position(|id| *id == part.worker_id).ok_or_else(unknown)?);
+    let gpu = |index: &u32| {
+        let memory = part.vram.get(&index.to_string());
+        let known = u16::try_from(*index).ok().filter(|index| fleet.knows_gpu(GpuId { node, index: *index }));
+        match (known, memory) {
+            (Some(index), Some(memory)) => Ok(GpuClaim { index, share: GpuShare::ZERO, memory: Bytes::new(*memory) }),
+            _ => Err(format!("an instance is on GPU {index} of worker {}, without its `vram`", part.worker_id)),
+        }
+    };
+    let gpus = part.gpu_indexes.iter().map(gpu).collect::<Result<_, String>>()?;
+    if part.vram.len() != part.gpu_indexes.len() {
+        return Err(format!("`vram` and `gpu_indexes` on worker {} name different GPUs", part.worker_id));
+    }
+    let ram = Bytes::new(part.ram.unwrap_or(0));
+    Ok(NodeClaim { node, tasks, cpu: MilliCpu::ZERO, ram, gpus, blocks: SmallVec::new() })
+}
+
+/// The same picks by id, if the fleet has them all.
+fn pick(picks: &Picks, fleet: &Fleet) -> Option<Pick> {
+    let Picks::Gpus(picked) = picks else { return None };
+    let gpu = |picked: &PickedGpu| {
+        let (node, known) = fleet.iter().find(|(_, known)| known.name == picked.node)?;
+        let shape = known.shape.gpus.get(picked.index as usize)?;
+        (GpuKind::of(shape.vendor) == picked.kind).then_some(GpuId { node, index: picked.index as u16 })
+    };
+    picked.iter().map(gpu).collect::<Option<_>>().map(Pick::AllGpus)
 }
 
 fn deployment(model: &RecordedModel) -> Deployment {
@@ -286,21 +324,25 @@ fn picks(model: &RecordedModel) -> Picks {
 }
 
 fn differences(record: &Record, world: &World, profile: &Profile) -> Vec<Difference> {
-    let options = &profile.scheduler.deployments;
-    let request = Request {
-        deployment: &world.deployment,
-        picks: world.picks.clone(),
-        model: (record.request.op == Operation::Place).then_some(ModelKey(record.request.model.id)),
-        replicas: record.request.model.replicas,
-        runners: Some(record.request.runner_gpu_types.as_deref()),
-    };
+    let mut options = profile.scheduler.deployments.clone();
+    // A record does not state what the compatibility table judges, such as drivers.
+    options.filters.retain(|filter| *filter != DeploymentFilter::Compatible);
+    let RecordedRequest { op, model, runner_gpu_types, .. } = &record.request;
+    let job = (*op == Operation::Place).then(|| JobId::new(model.id as usize));
+    let context = PlacementContext { job, replicas: model.replicas, ..PlacementContext::UNSUBMITTED };
+    let mut request = Request::of(&world.deployment, world.demand.pick.as_ref(), context, &world.fleet);
+    request.runners = Some(runner_gpu_types.as_deref());
+    if let Some(picks) = &world.picks {
+        request.picks = picks.clone();
+    }
+    let serving = world.fleet.serving();
     let difference = match record.request.op {
         Operation::Place => {
-            let answer = place(options, &request, &world.serving, 1);
+            let answer = place(&options, &request, &serving, 1);
             of_placement(&record.answer, &answer, world)
         }
         Operation::Evaluate => {
-            let found = evaluate(options, &request, &world.serving);
+            let found = evaluate(&options, &request, &serving);
             of_evaluation(&record.answer, &found)
         }
     };

@@ -1,9 +1,10 @@
 //! Floor 4. Where jobs are placed: a pipeline of filters, a generator of candidates, scorers, and the order of the
 //! queue.
 //!
-//! Owns every verdict and its reason. A stage maps a slice of rows (classes of nodes in equal state; a row may stand
-//! for one node) to a slice of verdicts. Automatic placement and manual picks go through the same stages. Reads a fleet
-//! and must never change it, and never asks for the time.
+//! Owns every verdict and its reason. Each kind of demand (tasks, a model, requirements) has a placer, and
+//! `placer::with_placer` alone chooses among them. A stage maps a slice of rows (classes of nodes in equal state; a row
+//! may stand for one node) to a slice of verdicts. Automatic placement and manual picks go through the same stages.
+//! Reads a fleet and must never change it, and never asks for the time.
 
 #![warn(clippy::unwrap_used)]
 

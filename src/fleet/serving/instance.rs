@@ -44,6 +44,17 @@ impl GpuKind {
         }
     }
 
+    /// The vendor whose GPUs are of this kind, if nodes can have them.
+    pub fn vendor(self) -> Option<Vendor> {
+        match self {
+            GpuKind::Cuda => Some(Vendor::Nvidia),
+            GpuKind::Rocm => Some(Vendor::Amd),
+            GpuKind::Mps => Some(Vendor::Apple),
+            GpuKind::Cann => Some(Vendor::Ascend),
+            GpuKind::Musa | GpuKind::Dcu | GpuKind::Unknown => None,
+        }
+    }
+
     pub fn name(self) -> &'static str {
         GpuKind::NAMES.iter().find(|(_, kind)| *kind == self).expect("every kind has a name").0
     }

@@ -11,7 +11,7 @@ use crate::draw::Draw;
 use dryrack_fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement};
 use dryrack_ids::{FleetId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score};
-use dryrack_workload::{Demand, Deployment, Pick};
+use dryrack_workload::{Deployment, Pick};
 
 /// The context of a decision: what it reads in addition to the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +48,24 @@ pub(super) fn candidate_of(placement: &Placement) -> Candidate {
     Candidate { main, ..Candidate::default() }
 }
 
-pub(super) fn request<'d>(deployment: &'d Deployment, picks: Picks, context: PlacementContext) -> Request<'d> {
-    let model = context.job.map(PlacementContext::key);
-    Request { deployment, picks, model, replicas: context.replicas, runners: None }
+impl<'d> Request<'d> {
+    /// The request for one replica, with a manual pick of what the fleet has.
+    pub fn of(
+        deployment: &'d Deployment,
+        pick: Option<&Pick>,
+        context: PlacementContext,
+        fleet: &Fleet,
+    ) -> Request<'d> {
+        let model = context.job.map(PlacementContext::key);
+        let picks = pick.map_or(Picks::Free, |pick| picks_of(pick, fleet));
+        Request { deployment, picks, model, replicas: context.replicas, runners: None }
+    }
 }
 
-pub(super) fn picks_of(demand: &Demand, fleet: &Fleet) -> Picks {
-    match &demand.pick {
-        None => Picks::Free,
-        Some(Pick::Nodes(nodes)) => {
-            Picks::Nodes(nodes.iter().map(|node| Arc::clone(&fleet.node(*node).name)).collect())
-        }
-        Some(Pick::Gpus(gpus) | Pick::AllGpus(gpus)) => {
+fn picks_of(pick: &Pick, fleet: &Fleet) -> Picks {
+    match pick {
+        Pick::Nodes(nodes) => Picks::Nodes(nodes.iter().map(|node| Arc::clone(&fleet.node(*node).name)).collect()),
+        Pick::Gpus(gpus) | Pick::AllGpus(gpus) => {
             let picked = gpus.iter().map(|gpu| {
                 let node = fleet.node(gpu.node);
                 let shape = node.shape.gpus.get(usize::from(gpu.index)).or(node.shape.gpus.first());

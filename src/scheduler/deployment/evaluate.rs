@@ -29,7 +29,7 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
     }
     let categorized = with_category(options, request.deployment);
     let deployment = match options.default_selector {
-        DefaultSelector::Linux => with_selector(options, &request.picks, categorized),
+        DefaultSelector::Linux => with_selector(options, request.picks != Picks::Free, categorized),
         DefaultSelector::LinuxWhenDeployed | DefaultSelector::None => categorized,
     };
     let request = Request { deployment: &deployment, ..request.clone() };
@@ -45,12 +45,12 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
 /// vLLM runs only on Linux, so Linux is requested if nothing else was chosen.
 pub(super) fn with_selector<'d>(
     options: &DeploymentOptions,
-    picks: &Picks,
+    is_picked: bool,
     deployment: Cow<'d, Deployment>,
 ) -> Cow<'d, Deployment> {
     let is_asked = options.default_selector != DefaultSelector::None && deployment.backend == Backend::Vllm;
     let is_chosen = deployment.selector.as_ref().is_some_and(|selector| !selector.is_empty());
-    if !is_asked || is_chosen || *picks != Picks::Free {
+    if !is_asked || is_chosen || is_picked {
         return deployment;
     }
     let mut deployment = deployment.into_owned();

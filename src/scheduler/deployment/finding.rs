@@ -3,11 +3,10 @@
 
 use std::borrow::Cow;
 
-use super::demand::{picks_of, request};
 use super::evaluate::with_selector;
 use super::filter;
 use super::options::{DeploymentFilter, DeploymentOptions};
-use super::request::whole_bytes;
+use super::request::{Request, whole_bytes};
 use super::search::Search;
 use super::why;
 use super::{hardware, plan};
@@ -48,9 +47,8 @@ pub fn findings(
     context: PlacementContext,
     fleet: &Fleet,
 ) -> (Result<Need, Reason>, Vec<NodeFound>) {
-    let picks = picks_of(demand, fleet);
-    let deployment = with_selector(options, &picks, Cow::Borrowed(deployment));
-    let request = request(&deployment, picks, context);
+    let deployment = with_selector(options, demand.pick.is_some(), Cow::Borrowed(deployment));
+    let request = Request::of(&deployment, demand.pick.as_ref(), context, fleet);
     let serving = fleet.serving();
     let hardware = hardware(options, &request, &serving);
     let passing = filter::passing(options, &request, &serving, &hardware);

@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use smallvec::SmallVec;
 
 use super::candidate::Found;
-use super::demand::{PlacementContext, candidate_of, picks_of, placeable, request};
+use super::demand::{PlacementContext, candidate_of, placeable};
 use super::evaluate::{Evaluation, evaluate, first_refusal, with_selector};
 use super::finding::{NodeFound, findings};
 use super::options::DeploymentOptions;
@@ -175,7 +175,7 @@ impl Placer for ModelPlacer<'_> {
             return none();
         }
         let (options, serving) = (self.options, self.fleet.serving());
-        let request = &request(self.deployment, picks_of(self.demand, self.fleet), self.context);
+        let request = &Request::of(self.deployment, self.demand.pick.as_ref(), self.context, self.fleet);
         let nodes: Vec<u32> = (0..serving.hosts().len() as u32).collect();
         let Ok(plan) = plan(options, request) else { return none() };
         let hardware = hardware(options, request, &serving);
@@ -205,14 +205,14 @@ impl<'a> ModelPlacer<'a> {
 
     /// The request that is judged at submission.
     fn submitted(&self) -> Request<'_> {
-        request(self.deployment, picks_of(self.demand, self.fleet), PlacementContext::UNSUBMITTED)
+        Request::of(self.deployment, self.demand.pick.as_ref(), PlacementContext::UNSUBMITTED, self.fleet)
     }
 
     /// The request that is placed, with the selector that the options add.
     fn with_request<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
-        let picks = picks_of(self.demand, self.fleet);
-        let deployment = with_selector(self.options, &picks, Cow::Borrowed(self.deployment));
-        ask(&request(&deployment, picks, self.context))
+        let pick = self.demand.pick.as_ref();
+        let deployment = with_selector(self.options, pick.is_some(), Cow::Borrowed(self.deployment));
+        ask(&Request::of(&deployment, pick, self.context, self.fleet))
     }
 
     fn found(&self) -> Vec<NodeFound> {

@@ -9,9 +9,9 @@
 
 use smallvec::SmallVec;
 
-use super::demand::{picks_of, request};
 use super::even::{self, Whole};
 use super::options::TestedNumber;
+use super::request::Request;
 use super::search::{Group, Pass, Search};
 use super::{DeploymentOptions, PlacementContext, filter, hardware, layers, plan, why};
 use dryrack_event::Reason;
@@ -44,7 +44,7 @@ pub fn pickable(
     fleet: &Fleet,
     serving: &Serving,
 ) -> Vec<PickableNode> {
-    let request = request(deployment, picks_of(demand, fleet), PlacementContext::UNSUBMITTED);
+    let request = Request::of(deployment, demand.pick.as_ref(), PlacementContext::UNSUBMITTED, fleet);
     let hardware = hardware(options, &request, serving);
     let passing = filter::passing(options, &request, serving, &hardware);
     let planned = plan(options, &request).map_err(|halt| halt.0);
