@@ -203,11 +203,9 @@ pub(crate) trait Flow {
         None
     }
 
-    /// Those who wait for room, in the order in which the flow would place them. A flow that requests instances by
-    /// itself has none.
-    fn waiting(&self, _core: &Core) -> Vec<ReplicaIndex> {
-        Vec::new()
-    }
+    /// Those who wait for room, in the order in which the flow would place them; `None` if the flow asks for instances
+    /// itself, with each place that it takes.
+    fn waiting(&self, _core: &Core) -> Option<Vec<ReplicaIndex>>;
 
     /// Whether records of ended jobs may be dropped at all.
     fn lets_records_go(&self) -> bool {

@@ -131,6 +131,7 @@ impl Control {
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         let mut core = Core::new(profile, seed, grouping);
         let flow = AnyFlow::new(&mut core);
+        core.grows_for_waiting = flow.as_ref().waiting(&core).is_some();
         Control { core, flow, has_news: false, was_asked: false }
     }
 
@@ -218,8 +219,10 @@ impl Control {
             flow.fire_timer(core, timer);
         }
         flow.settle(core);
-        if core.may_grow() {
-            core.request_instances(flow.waiting(core));
+        if core.may_grow()
+            && let Some(waiting) = flow.waiting(core)
+        {
+            core.request_instances(waiting);
         }
         if !flow.names_ended() {
             core.drop_ended();

@@ -41,8 +41,7 @@ pub(super) struct Growing {
 impl Core {
     /// Whether some cloud would make another instance for who waits.
     pub(crate) fn may_grow(&self) -> bool {
-        let flow_asks_itself = self.profile.flow.polled().is_some();
-        !flow_asks_itself && self.clouds().any(|fleet| self.fleet.instances_left(fleet) > 0)
+        self.grows_for_waiting && self.clouds().any(|fleet| self.fleet.instances_left(fleet) > 0)
     }
 
     /// Requests instances for those of `waiting` who find no room. They are in the order in which the flow would place
@@ -161,7 +160,7 @@ impl Core {
 
     /// Takes in that an instance has failed to come up.
     pub(crate) fn offer_failed(&mut self, node: NodeId) {
-        let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.profile.flow.polled().is_none()) else { return };
+        let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.grows_for_waiting) else { return };
         let before = self.growing.pauses.get(&(fleet, offer)).map(|(_, pause)| pause.saturating_mul(2));
         let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
         let until = self.now.saturating_add(pause);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::core::timer::Timer;
-use crate::profile::FlowOptions;
 use dryrack_event::{Command, Event, Reason};
 use dryrack_fleet::{Fleet, FleetPlacement, FleetSpec, InstanceState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
@@ -134,7 +133,7 @@ impl Core {
             InstanceState::Idle => {
                 let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
                 if let Some(longest) = longest_idle(idle_rule(cloud.idle_duration, of_run), made_for) {
-                    let waits_for_pass = made_for == MadeFor::Run && self.profile.flow.polled().is_none();
+                    let waits_for_pass = made_for == MadeFor::Run && self.grows_for_waiting;
                     let longest = if waits_for_pass { longest.max(LEAST_IDLE) } else { longest };
                     self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
                 }
@@ -353,12 +352,9 @@ impl Core {
         self.make_missing(fleet, min);
     }
 
-    /// Whether instances are made at all. Loops ask for them with each place that they take, and may not.
+    /// Whether instances are made at all. A flow that asks for them with each place may be told not to.
     fn makes_instances(&self) -> bool {
-        match &self.profile.flow {
-            FlowOptions::Polled(_) => self.profile.scheduler.offers.new_instances != NewInstances::Never,
-            FlowOptions::Queue | FlowOptions::Scanned(_) => true,
-        }
+        self.grows_for_waiting || self.profile.scheduler.offers.new_instances != NewInstances::Never
     }
 
     /// The instances that were requested and are not up.

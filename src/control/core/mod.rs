@@ -87,6 +87,8 @@ pub(crate) struct Core {
     pub quotas: Quotas,
     instances: Instances,
     growing: Growing,
+    /// Instances are requested for who waits, because the flow does not ask for them itself.
+    pub grows_for_waiting: bool,
     services: Services,
     outbox: VecDeque<Output>,
     examined: Examined,
@@ -126,6 +128,7 @@ impl Core {
             to_judge: BTreeSet::new(),
             instances: Instances::default(),
             growing: Growing::default(),
+            grows_for_waiting: true,
             services: Services::new(),
             outbox: VecDeque::new(),
             examined: Examined::default(),

@@ -126,6 +126,10 @@ impl Flow for Polled {
         self.options.release == ReleaseRule::LastOfRound
     }
 
+    fn waiting(&self, _core: &Core) -> Option<Vec<ReplicaIndex>> {
+        None
+    }
+
     fn part_of(&self, core: &Core, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
         Some(part(core, index, self.siblings(index), self.places_whole()))
     }

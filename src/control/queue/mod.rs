@@ -303,8 +303,8 @@ impl Flow for Queue {
         Some((self.analysing.iter().copied().collect(), before.map(run_of).collect()))
     }
 
-    fn waiting(&self, core: &Core) -> Vec<ReplicaIndex> {
-        self.queue.iter(core.now).map(|key| key.replica()).collect()
+    fn waiting(&self, core: &Core) -> Option<Vec<ReplicaIndex>> {
+        Some(self.queue.iter(core.now).map(|key| key.replica()).collect())
     }
 
     fn lets_records_go(&self) -> bool {

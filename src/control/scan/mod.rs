@@ -240,14 +240,14 @@ impl Flow for Scanned {
     }
 
     /// Rows that a computation has refused since the fleet last grew.
-    fn waiting(&self, core: &Core) -> Vec<ReplicaIndex> {
+    fn waiting(&self, core: &Core) -> Option<Vec<ReplicaIndex>> {
         let rows = self.watched.iter().map(|id| self.rows[id].replica);
         let waits = |index: &ReplicaIndex| {
             let replica = &core.replicas[*index as usize];
             let is_refused = core.demands[replica.demand as usize].refused_at.is_some();
             replica.phase == Phase::Pending && is_refused
         };
-        rows.filter(waits).collect()
+        Some(rows.filter(waits).collect())
     }
 
     fn never_rests(&self) -> bool {
