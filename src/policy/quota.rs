@@ -73,8 +73,13 @@ impl Holding {
     }
 
     pub fn and(self, other: Holding) -> Holding {
-        let sum = |one: u64, other: u64| one.checked_add(other).expect("a fleet costs less than 18 trillion an hour");
-        Holding { gpus: sum(self.gpus, other.gpus), price_per_hour: sum(self.price_per_hour, other.price_per_hour) }
+        self.checked_and(other).expect("a fleet costs less than 18 trillion an hour")
+    }
+
+    /// The sum; `None` if that is more than any fleet has.
+    fn checked_and(self, other: Holding) -> Option<Holding> {
+        let gpus = self.gpus.checked_add(other.gpus)?;
+        Some(Holding { gpus, price_per_hour: self.price_per_hour.checked_add(other.price_per_hour)? })
     }
 
     fn without(self, other: Holding) -> Holding {
@@ -108,7 +113,7 @@ impl Quotas {
     /// Whether a project may take this much more. A project without a quota may take anything.
     pub fn admits(&self, project: Option<&str>, more: Holding) -> bool {
         let known = project.and_then(|project| self.projects.get(project));
-        known.is_none_or(|(quota, held)| quota.admits(held.and(more)))
+        known.is_none_or(|(quota, held)| held.checked_and(more).is_some_and(|sum| quota.admits(sum)))
     }
 
     /// Whether holdings are counted for this project.
