@@ -3,8 +3,9 @@
 
 use super::decide::Decision;
 use super::deployment::PlacementContext;
+use super::filter::FilterName;
 use super::filter::Verdict;
-use super::options::{FilterName, SchedulerOptions};
+use super::options::SchedulerOptions;
 use super::placer::with_placer;
 use super::scorer::ScorerName;
 use dryrack_event::Reason;

@@ -47,14 +47,14 @@ pub use decide::{
 pub use deployment::{DeploymentOptions, PlacementContext};
 pub use draw::Draw;
 pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine, examine_for};
-pub use filter::Verdict;
+pub use filter::{FilterName, Verdict};
 pub use fit::{is_large_enough, is_of_type};
 pub use fragment::{Free, fragment};
 pub use lack::lacks;
 pub use memo::FragmentMemo;
 pub use options::{
-    Backfill, Discipline, Exemption, FairShare, FilterName, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits,
-    Preempt, SchedulerOptions, SlotOptions, Ties, Unfit, WeightedScorer,
+    Backfill, Discipline, Exemption, FairShare, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, Preempt,
+    SchedulerOptions, SlotOptions, Ties, Unfit, WeightedScorer,
 };
 pub use order::OrderKey;
 pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};

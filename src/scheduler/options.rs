@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentOptions;
+use super::filter::FilterName;
 use super::offers::OfferOptions;
 use super::order::OrderKey;
 use super::scorer::ScorerName;
@@ -79,31 +80,6 @@ pub enum Discipline {
     Committed,
     /// A job that does not fit is skipped.
     Skipping,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilterName {
-    Picked,
-    Labels,
-    Ready,
-    Compatible,
-    Resources,
-}
-
-impl FilterName {
-    pub const ALL: [FilterName; 5] =
-        [FilterName::Picked, FilterName::Labels, FilterName::Ready, FilterName::Compatible, FilterName::Resources];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            FilterName::Picked => "picked",
-            FilterName::Labels => "labels",
-            FilterName::Ready => "ready",
-            FilterName::Compatible => "compatible",
-            FilterName::Resources => "resources",
-        }
-    }
 }
 
 /// One filter. Demands that `unless` names pass it without being judged; only a historic profile may have one.

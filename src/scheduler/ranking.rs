@@ -17,11 +17,11 @@ use smallvec::{SmallVec, smallvec};
 use super::consolidate;
 use super::decide::{Candidate, Decision, ever_fits};
 use super::draw::Draw;
-use super::filter::{self, Verdict};
+use super::filter::{self, FilterName, Reads, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
 use super::memo::{FragmentMemo, Taken};
-use super::options::{FilterName, FilterStage, GangPlaces, GpuOrder, SchedulerOptions, Ties};
+use super::options::{FilterStage, GangPlaces, GpuOrder, SchedulerOptions, Ties};
 use super::row::{Row, row_of, row_of_class};
 use super::scorer::{self, ScorerName};
 use super::states::States;
@@ -371,10 +371,10 @@ pub(super) fn fixed(
     demand: TaskGroup<'_>,
     row: &Row,
 ) -> (SmallVec<[Option<Verdict>; 8]>, Option<Reason>) {
-    let of_stage = |stage: &FilterStage| match stage.stage {
-        FilterName::Picked => Some(Verdict::Fit),
-        FilterName::Labels | FilterName::Compatible => Some(filter::judge_one(stage, options.gpus, demand, row)),
-        FilterName::Ready | FilterName::Resources => None,
+    let of_stage = |stage: &FilterStage| match stage.stage.reads() {
+        Reads::Pick => Some(Verdict::Fit),
+        Reads::Shape => Some(filter::judge_one(stage, options.gpus, demand, row)),
+        Reads::State => None,
     };
     let fixed: SmallVec<[Option<Verdict>; 8]> = options.filters.iter().map(of_stage).collect();
     let mut stages = std::iter::once(Some(before_filters(row.shape))).chain(fixed.iter().copied());

@@ -12,7 +12,7 @@ use super::why;
 use super::{hardware, plan};
 use crate::deployment::PlacementContext;
 use crate::examine::GpuFinding;
-use crate::options::FilterName;
+use crate::filter::FilterName;
 use dryrack_event::Reason;
 use dryrack_fleet::Fleet;
 use dryrack_units::Bytes;

@@ -9,7 +9,9 @@ mod resources;
 
 pub use compatible::{model_refusal, model_refusal_without_gpu};
 
-use super::options::{Exemption, FilterName, FilterStage, GpuOrder};
+use serde::{Deserialize, Serialize};
+
+use super::options::{Exemption, FilterStage, GpuOrder};
 use super::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Pick, TaskGroup};
@@ -37,6 +39,71 @@ impl Verdict {
     }
 }
 
+/// What a filter reads of a node, besides the demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Only whether the node is picked. Without a pick, every node passes.
+    Pick,
+    /// Only what never changes, so that one answer holds for all nodes of a shape for good.
+    Shape,
+    /// What changes with time.
+    State,
+}
+
+/// What a filter is asked about.
+struct Asked<'a> {
+    demand: TaskGroup<'a>,
+    order: GpuOrder,
+    row: &'a Row<'a>,
+}
+
+/// One row for each filter: its name in profiles, what it reads, and its verdict.
+macro_rules! filters {
+    ($($(#[doc = $doc:literal])* $filter:ident => $name:literal, $reads:ident, $judge:expr;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum FilterName {
+            $($(#[doc = $doc])* $filter,)*
+        }
+
+        impl FilterName {
+            pub const ALL: [FilterName; [$($name),*].len()] = [$(FilterName::$filter),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(FilterName::$filter => $name,)*
+                }
+            }
+
+            pub fn reads(self) -> Reads {
+                match self {
+                    $(FilterName::$filter => Reads::$reads,)*
+                }
+            }
+
+            fn judge(self, asked: &Asked<'_>) -> Verdict {
+                let judge: fn(&Asked<'_>) -> Verdict = match self {
+                    $(FilterName::$filter => $judge,)*
+                };
+                judge(asked)
+            }
+        }
+    };
+}
+
+filters! {
+    /// Only what was picked by hand.
+    Picked => "picked", Pick, |it| picked::judge(it.row.picked, || picked::has_gpus(it.demand, it.row));
+    /// Only nodes with the labels that the task asks for.
+    Labels => "labels", Shape, |it| labels::judge(&it.demand.task.labels, &it.row.shape.labels);
+    /// Only nodes that are ready.
+    Ready => "ready", State, |it| ready::judge(it.row.status.state);
+    /// Only nodes whose system and GPUs can run the task.
+    Compatible => "compatible", Shape, |it| compatible::judge(it.demand, it.row);
+    /// Only nodes with enough left.
+    Resources => "resources", State, |it| resources::judge(it.demand, it.order, it.row);
+}
+
 /// Runs one filter over the rows that are still fit.
 pub fn apply(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, rows: &[Row], verdicts: &mut [Verdict]) {
     for (row, verdict) in rows.iter().zip(verdicts) {
@@ -51,13 +118,7 @@ pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, ro
     if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
         return Verdict::Fit;
     }
-    match stage.stage {
-        FilterName::Picked => picked::judge(row.picked, || picked::has_gpus(demand, row)),
-        FilterName::Labels => labels::judge(&demand.task.labels, &row.shape.labels),
-        FilterName::Ready => ready::judge(row.status.state),
-        FilterName::Compatible => compatible::judge(demand, row),
-        FilterName::Resources => resources::judge(demand, order, row),
-    }
+    stage.stage.judge(&Asked { demand, order, row })
 }
 
 fn is_exempt(exemption: Exemption, demand: TaskGroup<'_>) -> bool {
