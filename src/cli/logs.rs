@@ -31,7 +31,7 @@ pub struct WholeLog {
     pub names: Names,
 }
 
-/// What a log of a run on a machine is called.
+/// How errors name a log of a run on a real machine.
 const LIVE: &str = "a log that `dryrack live` wrote";
 
 pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {

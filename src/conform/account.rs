@@ -16,7 +16,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The identical part in thousandths, rounded down: 1000 means that all are identical.
+    /// The identical share of all answers in thousandths, rounded down; 1000 means that all are identical.
     pub fn permille(self) -> Option<Permille> {
         let share = self.identical.saturating_mul(1000).checked_div(self.asked)?;
         Some(Permille::new(share as u32))

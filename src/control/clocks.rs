@@ -57,7 +57,7 @@ pub(super) enum Which {
 struct Clock {
     period: SimDuration,
     takes: PassTime,
-    /// Recorded times of passes. `gone` counts the passes so far.
+    /// Recorded start times of passes; `gone` is how many of them have passed.
     listed: Arc<[SimDuration]>,
     gone: usize,
     next: SimTime,

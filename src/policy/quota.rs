@@ -152,12 +152,12 @@ impl Quotas {
         std::mem::take(&mut self.freed)
     }
 
-    /// Notes that more of a project may be taken than was thought.
+    /// Marks a project to be checked again, as if it had given something back.
     pub fn look_again(&mut self, project: &str) {
         self.freed.insert(project.to_string());
     }
 
-    /// Whether a project has given something back since that was last asked.
+    /// Whether a project has given something back since the last call of `take_freed`.
     pub fn has_freed(&self, project: &str) -> bool {
         self.freed.contains(project)
     }

@@ -44,7 +44,8 @@ impl<'a> Row<'a> {
         Row { status, ..self.clone() }
     }
 
-    /// The row of one of these nodes alone. A class does not say which of its GPUs are in which state.
+    /// The row of one of these nodes alone, with the state of each of its GPUs. The row of a class does not say which
+    /// GPU is in which state.
     pub fn on(&self, fleet: &'a Fleet, node: NodeId) -> Row<'a> {
         match self.members {
             Members::Node(_) => self.clone(),

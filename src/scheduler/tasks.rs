@@ -261,7 +261,7 @@ impl TaskPlacer<'_> {
         if room < u64::from(tasks) {
             return None;
         }
-        // Often far fewer nodes are needed than would fit, and a heap sorts only those.
+        // Often the gang needs far fewer nodes than fit. A heap sorts only the nodes that are taken.
         let mut ranked = BinaryHeap::from(ranked);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         let (mut left, mut best) = (tasks, Score::ZERO);

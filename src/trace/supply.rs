@@ -290,8 +290,9 @@ mod tests {
         }
     }
 
-    /// 100 s from the first submission to the last. On the 2 GPUs of type T4: halves of two GPUs for 50 s and one GPU
-    /// for 100 s, 150 of 200 GPU seconds. On any of all 10: 8 GPUs for 25 s, 200 of 1,000.
+    /// 100 s from the first submission to the last. The two T4 GPUs are asked for half of each for 50 s (50 GPU
+    /// seconds) and for one whole GPU for 100 s: 150 of 200 GPU seconds. The 10 GPUs of all types are asked for 8 for
+    /// 25 s: 200 of 1,000.
     #[test]
     fn load_is_of_each_pool_of_gpus() {
         let supply = Supply { nodes: vec![node("a", "T4", 2, 8), node("b", "V100", 8, 8)], ..Supply::default() };

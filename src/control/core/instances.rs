@@ -1,5 +1,5 @@
-//! Instances that clouds make. They are requested when a run finds nothing idle or a fleet has too few, and given
-//! back when nothing has been on them for too long. What the cloud answers is an input, as everything is.
+//! Instances that clouds make. They are requested when a run finds nothing idle or a fleet has too few, and given back
+//! when nothing has been on them for too long. The cloud's answers are inputs, as all facts are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,16 +34,16 @@ pub(super) struct Instances {
     records: BTreeMap<NodeId, InstanceRecord>,
 }
 
-/// An instance that was requested for who waits stays at least this long, so that a pass comes by that may use it.
+/// An instance that was requested for a waiting replica stays at least this long, so that a pass can use it.
 const LEAST_IDLE: SimDuration = SimDuration::from_secs(2 * 60);
 
 /// A fleet whose instances a cloud makes.
 #[derive(Default)]
 struct CloudRecord {
     consolidation: Consolidation,
-    /// When a look for missing instances is due, if one is.
+    /// When the fleet next checks for missing instances; `None` if no check is due.
     look_at: Option<SimTime>,
-    /// Its first instances have been requested.
+    /// Whether its first instances have been requested.
     has_begun: bool,
     /// Instances that are being given back.
     leaving: u32,
@@ -62,7 +62,7 @@ struct InstanceRecord {
     since: SimTime,
     /// When it was requested.
     asked: SimTime,
-    /// Increases with every change of its state, which voids its timers.
+    /// Increases with every change of its state. The change makes its timers void.
     epoch: u64,
 }
 
@@ -162,8 +162,8 @@ impl Core {
         self.command(Command::Provision { node });
     }
 
-    /// Gives back instances that were kept for the minimum, where those made for a placement make them unnecessary.
-    /// The placement may be on one of the kept instances, so all of it must be in the ledger.
+    /// Gives back instances that were kept for the minimum and are now unnecessary, because the placement's own
+    /// instances count too. The placement may be on one of the kept instances, so all of it must be in the ledger.
     pub(crate) fn give_back_beside(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             if let Some(fleet) = self.instances.records.get(&claim.node).map(|record| record.fleet) {
@@ -172,14 +172,14 @@ impl Core {
         }
     }
 
-    /// Whether it was requested and is not up yet.
+    /// Whether the instance was requested and is not up yet.
     pub(crate) fn is_coming(&self, node: NodeId) -> bool {
         self.instances.records.get(&node).is_some_and(|record| record.state.is_coming())
     }
 
-    /// Whether a report of this state is to be ignored. Such a report is about an instance that was given up, or
-    /// about the predecessor of an instance that has not been heard of yet. An instance on its way is either there or
-    /// gone, and nothing between.
+    /// Whether a report of this state is to be ignored. Such a report is about an instance that was given up, or about
+    /// the predecessor of an instance that has not been heard of yet. For an instance on its way, only the reports that
+    /// it is up or gone count.
     pub(crate) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
         let Some(record) = self.instances.records.get(&node) else { return false };
         match state {
@@ -294,7 +294,7 @@ impl Core {
         self.check_minimum(fleet);
     }
 
-    /// Sets the timer after which a silent instance is given back.
+    /// Sets the timer that gives a silent instance back.
     pub(super) fn expect_sign_of(&mut self, node: NodeId) {
         if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };
@@ -313,7 +313,7 @@ impl Core {
         self.instances.records.get(&node).is_some_and(|record| record.epoch == epoch)
     }
 
-    /// Whether it was requested at `asked` and is not up yet.
+    /// Whether the instance was requested at `asked` and is not up yet.
     pub(super) fn is_coming_since(&self, node: NodeId, asked: SimTime) -> bool {
         self.is_coming(node) && self.instances.records[&node].asked == asked
     }
@@ -322,7 +322,7 @@ impl Core {
         self.instances.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.look_at == Some(at))
     }
 
-    /// Schedules a look for missing instances if a fleet has fewer than its minimum.
+    /// Schedules a check for missing instances if a fleet has fewer than its minimum.
     fn check_minimum(&mut self, fleet: FleetId) {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min && self.makes_instances();
@@ -362,7 +362,8 @@ impl Core {
         self.instances.records.iter().filter(|(_, record)| record.state.is_coming()).map(|(node, _)| *node)
     }
 
-    /// The offers of a fleet: the number and price of each, and the places of the next instances that its cloud would make, up to this many.
+    /// The offers of a fleet: the number and price of each, and the places of up to `count` instances that its cloud
+    /// would make next.
     pub(super) fn unmade_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
         let mut offers: BTreeMap<u32, (Money, Vec<NodeId>)> = BTreeMap::new();
         let near = self.cluster_of(fleet);
@@ -382,7 +383,7 @@ impl Core {
         each.filter(|(.., places)| !places.is_empty()).collect()
     }
 
-    /// Where the instances of a cluster are; `None` of another fleet, or of one without instances.
+    /// Where the instances of a cluster are; `None` if the fleet is not a cluster, or has no instances.
     fn cluster_of(&self, fleet: FleetId) -> Option<(Arc<str>, Arc<str>)> {
         match self.fleet.fleet(fleet).placement {
             FleetPlacement::Any => None,

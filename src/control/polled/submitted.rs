@@ -83,7 +83,7 @@ impl Polled {
         self.options.gang == GangRule::Whole
     }
 
-    /// Gives each of the seekers its part of the placement.
+    /// Binds each of these nodes of the run to its claim of the placement.
     fn bind_all(&mut self, core: &mut Core, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
         let Candidate { placement, score } = candidate;
         if let [index] = seekers {

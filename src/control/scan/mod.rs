@@ -239,7 +239,7 @@ impl Flow for Scanned {
         self.entries_before(index)
     }
 
-    /// Rows that a computation has refused since the fleet last grew.
+    /// The replicas of pending rows whose demand a computation has refused.
     fn waiting(&self, core: &Core) -> Option<Vec<ReplicaIndex>> {
         let rows = self.watched.iter().map(|id| self.rows[id].replica);
         let waits = |index: &ReplicaIndex| {
@@ -259,7 +259,7 @@ impl Flow for Scanned {
         self.watched.iter().all(|id| {
             let replica = &core.replicas[self.rows[id].replica as usize];
             let is_refused = core.demands[replica.demand as usize].refused_at == Some(growth);
-            // With a queue that never empties, some row is always being analysed again.
+            // A row that is being analysed again counts too: if the queue never empties, there always is one.
             matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused
         })
     }

@@ -1,9 +1,9 @@
 //! Apple's machines: `sysctl` for cores and memory, `ioreg` for the GPU. Neither needs special rights.
 //!
-//! The GPU's memory is a part of RAM, and macOS wires no more for it than `iogpu.wired_limit_mb`. The value 0, which
-//! it has unless somebody set it, means the system's own limit. That is taken as two thirds of RAM up to 36 GiB and
-//! three quarters beyond (Metal's `recommendedMaxWorkingSetSize` on machines of 32 and 128 GB: the rows of
-//! `machines.csv` say where it was read; newer releases of macOS give more).
+//! The GPU's memory is a part of RAM. `iogpu.wired_limit_mb` is the most that macOS gives the GPU. Its default is 0,
+//! which means the system's own limit. The probe takes that limit as two thirds of RAM up to 36 GiB and three quarters
+//! beyond (Metal's `recommendedMaxWorkingSetSize` on machines of 32 and 128 GB: the rows of `machines.csv` say where it
+//! was read; newer releases of macOS give more).
 
 use super::command::{Command, Limits};
 use super::found::{GpuFound, Look, NodeFound, Reading};

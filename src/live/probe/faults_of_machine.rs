@@ -20,7 +20,7 @@ use crate::watch::{Together, Watch};
 use dryrack_units::{Permille, SimDuration};
 use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationPolicy, UtilizationRule};
 
-/// A sentence, what is done, and the reason that must come of it.
+/// A case: its name, the function that provokes the fault, and the reason that the function must report.
 pub(super) type Case = (&'static str, fn() -> String, &'static str);
 
 const HOUR: i64 = 3_600_000_000_000;

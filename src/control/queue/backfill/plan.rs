@@ -41,7 +41,7 @@ pub(super) struct Bookings {
     spans: Vec<Vec<Booking>>,
     /// Nodes that have reservations.
     touched: Vec<NodeId>,
-    /// When and where reservations end. What should have ended by now ends in the next moment.
+    /// When and where reservations end. A job that is past its expected end is taken to end in the next moment.
     ends: std::collections::BTreeSet<(SimTime, NodeId)>,
     /// By demand and length, the time before which no replica of at least that length starts. It rises with the
     /// length. `MAX` means never.
