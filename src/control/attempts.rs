@@ -1,8 +1,8 @@
-//! The lifecycle of an attempt, as all flows have it unless they say otherwise: submission, facts about runs,
-//! cancellation, and what follows an end.
+//! The lifecycle of an attempt in all flows that do not override it: submission, facts about runs, cancellation, and
+//! what follows an end.
 //!
-//! What these functions do with the store, the ledger and the log is done by the [`Core`]. Where a flow may have a rule
-//! of its own, they ask the [`Flow`].
+//! These functions work on the store, the ledger and the log through the [`Core`]. Where a flow may have its own rule,
+//! they call the [`Flow`].
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use dryrack_scheduler::Candidate;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Ending, JobSpec, PolicyMode, UtilizationPolicy};
 
-/// How often a run that has ended and keeps a claim is asked to stop. This is often enough that a lost message gets
-/// through in the end, but it does not go on forever.
+/// How often a run that has ended and keeps a claim is asked to stop: often enough that a message gets through although
+/// some are lost, but not forever.
 pub(crate) const STOPS_ASKED_FOR: u8 = 20;
 
 pub(crate) trait Attempts: Flow {
@@ -35,7 +35,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Adds all replicas of a new job, each of which waits for its own place.
     fn submit_replicas(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
-        // A service that nobody asks for has no replica, and lives on.
+        // A service without requests may have no replica, and stays alive.
         let record = &mut core.jobs[job.index()];
         record.parked = record.live == 0 && refused.is_none();
         if record.live == 0 && refused.is_some() {
@@ -46,7 +46,7 @@ pub(crate) trait Attempts: Flow {
             match &refused {
                 None => self.begin(core, index),
                 Some(held) => {
-                    // The reason comes first, as for everything that ends without having run.
+                    // The reason is logged first, as for every replica that ends without having run.
                     core.hold(index, held.clone());
                     self.end(core, index, Outcome::Refused, Reason::PickRefused);
                 }
@@ -69,7 +69,7 @@ pub(crate) trait Attempts: Flow {
         self.enter_silently(core, index, Phase::Scheduled);
     }
 
-    /// Follows one edge of the lifecycle and logs it.
+    /// Moves a replica along one edge of the lifecycle, and logs it.
     fn enter(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase, because: Option<Reason>) {
         let replica = &core.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
@@ -77,7 +77,7 @@ pub(crate) trait Attempts: Flow {
         self.enter_silently(core, index, to);
     }
 
-    /// Follows one edge of the lifecycle that an event of its own logs.
+    /// Moves a replica along one edge of the lifecycle. The caller logs it with a separate event.
     fn enter_silently(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase) {
         let replica = &mut core.replicas[index as usize];
         assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
@@ -106,8 +106,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Applies a fact about an attempt. A fact about an attempt that is over changes nothing but the claims it may have
-    /// left.
+    /// Applies a fact about an attempt. A fact about an attempt that is over can only free the claims that it kept.
     fn attempt_fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
         let replica = &core.replicas[index as usize];
         if !replica.is_at(run) {
@@ -150,7 +149,7 @@ pub(crate) trait Attempts: Flow {
                 self.end(core, index, outcome, because);
             }
             (Lifecycle::StoppedOn { node }, Phase::Stopping) => core.replicas[index as usize].stopped_on.push(node),
-            // Late or repeated.
+            // The fact is late or repeated.
             (
                 Lifecycle::Analysed
                 | Lifecycle::AnalysisFailed
@@ -176,7 +175,7 @@ pub(crate) trait Attempts: Flow {
         let was_parked = std::mem::take(&mut record.parked);
         let has_none = record.live == 0;
         self.cancelled(core, job);
-        // No end of a replica ends it.
+        // The job has no replica whose end would end the job.
         if was_parked && has_none {
             core.end_job(job, Outcome::Cancelled, Reason::Cancelled);
         }
@@ -188,7 +187,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Ends a replica from whatever phase it is in. One that holds something is told to stop first.
+    /// Ends a replica from whatever phase it is in. A replica that holds something is told to stop first.
     fn stop_attempt(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         match core.replicas[index as usize].phase {
             Phase::Pending | Phase::Analysing => self.end(core, index, outcome, because),
@@ -219,7 +218,7 @@ pub(crate) trait Attempts: Flow {
         if phase != Phase::Stopping {
             return self.stayed_too_long(core, index, phase);
         }
-        // It does not confirm that it has stopped, so nobody can know that what it holds is free.
+        // The run has not confirmed that it stopped, so its claims cannot be treated as free.
         let (outcome, because) = stopping.expect("set when it was told to stop");
         let replica = &core.replicas[index as usize];
         let placement = replica.placement.as_ref().expect("what stops has a placement");
@@ -255,8 +254,8 @@ pub(crate) trait Attempts: Flow {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Ends a run and frees all it holds except `kept`, which stays taken until it is known to be over. On a node
-    /// that is gone, it is over.
+    /// Ends a run and frees all its claims except `kept`, which stays taken until the run is known to have stopped
+    /// there. On a node that is gone, it counts as stopped.
     fn end_keeping(
         &mut self,
         core: &mut Core,
@@ -277,7 +276,7 @@ pub(crate) trait Attempts: Flow {
         } else {
             self.give_up(core, index);
             let kept = self.close_attempt(core, index, outcome, because, kept);
-            // Nobody asks about a leaked claim, because nobody knows of it any more.
+            // A leaked claim is forgotten, so its nodes are not asked about it.
             if !kept.is_empty() && !self.leaks_claims() {
                 core.expect_stop(run, STOPS_ASKED_FOR);
             }
@@ -285,7 +284,7 @@ pub(crate) trait Attempts: Flow {
         self.attempt_ended(core, index, (outcome, because), ran, again);
     }
 
-    /// Ends an attempt, whatever follows. Returns what is kept of its claim.
+    /// Ends an attempt, whether or not another one follows. Returns the part of its claims that is kept.
     fn close_attempt(
         &mut self,
         core: &mut Core,
@@ -313,7 +312,8 @@ pub(crate) trait Attempts: Flow {
             self.finish(core, index, outcome, because);
             return;
         }
-        // Losing a node or a GPU is nobody's failure, so it costs no attempt and no pause.
+        // The loss of a node or a GPU is not the attempt's own failure, so it counts against no limit and causes no
+        // pause.
         let next = match outcome {
             Outcome::Lost => {
                 self.forget_failures(core, index);
@@ -355,13 +355,13 @@ pub(crate) trait Attempts: Flow {
         core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
     }
 
-    /// Ends a replica for good. The last one ends its job, with the gravest outcome of its replicas.
+    /// Ends a replica for good. The end of the last replica ends the job, with the gravest outcome of its replicas.
     fn finish(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let Replica { job, dismissed, .. } = core.replicas[index as usize];
         self.finished(index);
         let record = &mut core.jobs[job.index()];
         record.live -= 1;
-        // How a replica ended that was no longer wanted says nothing about its job.
+        // The end of a replica that was scaled away does not count for the outcome of its job.
         if !dismissed || record.cancelled {
             record.ended = record.ended.max(Some((outcome, because)));
         }
@@ -428,7 +428,7 @@ pub(crate) trait Attempts: Flow {
             }
         }
         self.scale_unmet(core);
-        // The timer is spent. Another silence sets another timer.
+        // This timer has fired; a later silence sets a new one.
         core.nodes[node.index()].epoch += 1;
         let record = &core.nodes[node.index()];
         if let (Some(last), false) = (record.silent_since, record.presumed_lost) {
@@ -457,7 +457,7 @@ pub(crate) trait Attempts: Flow {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Gives back an instance that was requested too long ago.
+    /// Gives back an instance that did not come up in time.
     fn not_provisioned(&mut self, core: &mut Core, node: NodeId) {
         core.give_back_instance(node, Reason::DeadlineExpired);
         core.offer_failed(node);
@@ -495,7 +495,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Scales jobs down where that was not possible before. What was lost may have been what stood in the way.
+    /// Scales down the jobs that could not be scaled down before. The lost replicas may have been the obstacle.
     fn scale_unmet(&mut self, core: &mut Core) {
         for job in core.jobs.numbers() {
             if let Some(wanted) = core.jobs[job].unmet {
@@ -531,7 +531,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Lets a monitor fire if it should, and sets the time of its next look.
+    /// Lets a monitor fire if its policy holds, and sets the time of its next look.
     fn judge_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
         let (now, run) = (core.now, core.replicas[index as usize].run());
         while let Some(watch) = &mut core.replicas[index as usize].watch {

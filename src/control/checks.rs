@@ -1,4 +1,4 @@
-//! What is checked of an input at the door. Nothing that comes from outside is trusted to be possible.
+//! Checks of an input before it is applied. No input from outside is trusted to be possible.
 
 use super::MOST_COPIES;
 use super::core::{Core, check_sample};
@@ -93,7 +93,7 @@ impl Core {
         spec.shape.instance.as_ref().is_none_or(|instance| self.fleet.knows_fleet(instance.fleet))
     }
 
-    /// Checks that a decision can be entered into a ledger at all. Whether it should be is judged when it is taken.
+    /// Checks that a decision can be entered into a ledger at all. Whether it is allowed is judged when it is applied.
     pub(crate) fn check_decision(&self, placement: Option<&Placement>) -> Result<(), &'static str> {
         if !self.is_decided_outside() {
             return Err("a decision from outside, where the profile decides");

@@ -1,8 +1,8 @@
-//! A flow: how what waits comes to its place. A profile names one.
+//! A flow: the way in which waiting replicas get their places. A profile names one flow.
 //!
-//! A flow owns its state and answers the same few questions. Everything else that it needs is in the [`Core`], which it
-//! is handed with each question. The required methods are what only the flow knows. The provided ones are the common
-//! lifecycle of an attempt ([`Attempts`]), which a flow with other rules replaces.
+//! A flow owns its state. Everything else that it needs is in the [`Core`], which each method takes as an argument. The
+//! required methods are what only the flow knows. The provided methods are the common lifecycle of an attempt
+//! ([`Attempts`]); a flow with other rules overrides them.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) type Due = (SimTime, &'static str);
 pub(crate) type Held = (Refusal, Histogram);
 
 pub(crate) trait Flow {
-    /// Makes a pending replica wait for its place, or for what comes before that.
+    /// Makes a pending replica wait for its place, or for an earlier step such as its analysis.
     fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex);
 
     /// Does what is due, once all inputs of this instant are applied and all timers have fired.
@@ -36,7 +36,7 @@ pub(crate) trait Flow {
     /// Asserts the integrity of the flow's own state.
     fn check(&self, core: &Core);
 
-    /// Asserts that nothing waits that the fleet would hold, when nothing more is to come.
+    /// Asserts, at the end of a run, that no replica waits that the fleet has room for.
     fn check_nothing_waits_in_vain(&self, core: &Core);
 
     /// Submits a job whose record is in the store and has no replicas yet. `refused` says why it is refused, if it is.
@@ -44,7 +44,7 @@ pub(crate) trait Flow {
         self.submit_replicas(core, job, refused);
     }
 
-    /// Takes in a fact about a run of a replica that is in the store.
+    /// Applies a fact about a run of a replica that is in the store.
     fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
         self.attempt_fact(core, index, run, fact);
     }
@@ -54,17 +54,17 @@ pub(crate) trait Flow {
         self.stop_replicas(core, job);
     }
 
-    /// Gives a job that lives this many replicas.
+    /// Scales a job that has not ended to this many replicas.
     fn scale(&mut self, core: &mut Core, job: JobId, wanted: u32) {
         self.scale_replicas(core, job, wanted);
     }
 
-    /// Whether a job may be scaled to no replica, and lives on.
+    /// Whether a job that is scaled to zero replicas stays alive.
     fn parks_jobs(&self) -> bool {
         false
     }
 
-    /// Takes in how many requests a service had, which its number of replicas follows.
+    /// Applies a count of a service's requests. The service's number of replicas follows the count.
     fn requests_counted(&mut self, core: &mut Core, job: JobId, requests: u64) {
         core.count_requests(job, requests);
         self.rescale(core, job);
@@ -85,7 +85,7 @@ pub(crate) trait Flow {
         self.end_overdue(core, index, phase);
     }
 
-    /// What is lost with a node, in the order in which it is given up.
+    /// The replicas that are lost with a node, in the order in which they are given up.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
         core.nodes[node.index()].runs.to_vec()
     }
@@ -95,11 +95,11 @@ pub(crate) trait Flow {
         self.lose_attempt(core, index, node);
     }
 
-    /// Takes in that an instance on which something waits is up.
+    /// Reacts to an instance that has come up and that a replica waits for.
     fn instance_is_up(&mut self, _core: &mut Core, _node: NodeId) {}
 
-    /// Follows an attempt that has ended by another one, or ends the replica for good. `ran` is how long the attempt
-    /// was in its last phase of running, and `again` whether another attempt is wanted.
+    /// Begins another attempt after one that has ended, or ends the replica for good. `ran` is how long the attempt was
+    /// in its last phase of running, and `again` whether another attempt is wanted.
     fn attempt_ended(
         &mut self,
         core: &mut Core,
@@ -111,7 +111,7 @@ pub(crate) trait Flow {
         self.follow(core, index, (outcome, because), ran, again);
     }
 
-    /// Whether what a run keeps after its end is forgotten, so that nobody asks about it.
+    /// Whether the claims that a run keeps after its end are forgotten, so that its nodes are never asked about them.
     fn leaks_claims(&self) -> bool {
         false
     }
@@ -126,7 +126,7 @@ pub(crate) trait Flow {
         panic!("only a flow that restarts in place keeps a place");
     }
 
-    /// When the attempt after a failure is due, which follows after this pause.
+    /// When the next attempt after a failure is due, given the pause before it.
     fn restart_due(&mut self, core: &Core, _index: ReplicaIndex, pause: SimDuration) -> SimTime {
         core.now.saturating_add(pause)
     }
@@ -136,22 +136,23 @@ pub(crate) trait Flow {
         self.queue_up(core, index);
     }
 
-    /// Forgets what the flow has recorded of an attempt that is given up.
+    /// Forgets the flow's records of an attempt that is given up.
     fn give_up(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Forgets failures that count against the next attempt, after a loss that was nobody's failure.
+    /// Forgets the failures counted so far, because the attempt ended by a loss that was not its own failure.
     fn forget_failures(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Takes a replica out of everything that works on it, because its attempt ends.
+    /// Removes a replica from the queue and from any step in progress, because its attempt ends.
     fn withdraw(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Takes in that a replica has left a phase, in which it was since then, for the one that it is in.
+    /// Reacts to a change of a replica's phase. `before` is the phase that it left, and since when it was in that
+    /// phase.
     fn phase_changed(&mut self, _core: &mut Core, _index: ReplicaIndex, _before: (Phase, SimTime)) {}
 
-    /// Takes in that a replica has ended for good.
+    /// Reacts to the final end of a replica.
     fn finished(&mut self, _index: ReplicaIndex) {}
 
-    /// Puts first what goes first when a job is scaled down.
+    /// Sorts replicas in the order in which scaling down removes them.
     fn sort_for_scale_down(&self, core: &Core, replicas: &mut Vec<ReplicaIndex>) {
         core.sort_least_healthy_first(replicas);
     }
@@ -171,58 +172,58 @@ pub(crate) trait Flow {
         0
     }
 
-    /// Takes in a decision of a scheduler outside, which is only asked by a flow that can let others decide.
+    /// Applies a decision of an outside scheduler. Only a flow that can leave decisions to others gets one.
     fn decided(&mut self, _core: &mut Core, _run: RunId, _placement: Option<&Placement>) {
         panic!("checked at the door: this flow decides by itself");
     }
 
-    /// Takes in that results are kept or not kept from now on.
+    /// Reacts to turning the keeping of results on or off.
     fn caching_changed(&mut self, _core: &mut Core) {}
 
-    /// Takes in that the profile has changed.
+    /// Reacts to a change of the profile.
     fn reconfigured(&mut self, _core: &mut Core) {}
 
-    /// The fleet as a decision about this replica would find it, if that is not the fleet as it is.
+    /// The fleet as a decision about this replica would see it; `None` if that is the current fleet.
     fn left_to(&self, _core: &Core, _index: ReplicaIndex) -> Option<Fleet> {
         None
     }
 
-    /// The part of its demand for which a replica looks for a place, if the flow places parts of jobs.
+    /// The part of a replica's demand that is placed in one decision; `None` if the flow places whole demands.
     fn part_of(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
         None
     }
 
-    /// The seats for which a new job with this demand would look first.
+    /// The seats that a new job with this demand would be given first.
     fn first_seats(&self, _demand: &Demand) -> Seats {
         Seats::All
     }
 
-    /// The runs that are being analysed, and those that are analysed before this replica; `None` if it does not wait
-    /// for its analysis.
+    /// The runs that are being analysed, and those in the analysis queue before this replica; `None` if the replica is
+    /// not in that queue.
     fn analysed_before(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         None
     }
 
-    /// Those who wait for room, in the order in which the flow would place them; `None` if the flow asks for instances
-    /// itself, with each place that it takes.
+    /// The replicas that wait for room, in the order in which the flow would place them; `None` if the flow requests
+    /// instances itself, whenever it takes a place.
     fn waiting(&self, _core: &Core) -> Option<Vec<ReplicaIndex>>;
 
-    /// Whether records of ended jobs may be dropped at all.
+    /// Whether records of ended jobs may be dropped.
     fn lets_records_go(&self) -> bool {
         false
     }
 
-    /// Whether something in the flow may still name a replica that has ended.
+    /// Whether the flow may still refer to a replica that has ended.
     fn names_ended(&self) -> bool {
         false
     }
 
-    /// Whether the flow goes on looking for as long as anything is not served.
+    /// Whether the flow keeps looking at replicas for as long as one of them has no place.
     fn never_rests(&self) -> bool {
         false
     }
 
-    /// Whether all that the flow has left to do is to repeat refusals that were made since the fleet last grew.
+    /// Whether the flow's only remaining work is to repeat refusals that were made since the fleet last grew.
     fn only_repeats_refusals(&self, _core: &Core) -> bool {
         false
     }

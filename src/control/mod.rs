@@ -9,16 +9,16 @@
 //!   quotas, policies
 //! ```
 //!
-//! The `core` owns the mechanism and alone binds, releases and emits. The `flow` that a [`Profile`] names owns what
-//! waits: a queue and passes over it (`queue`), loops over records (`polled`), or scans over rows (`scan`). What
+//! The `core` owns the mechanism. Only the core binds, releases and emits. The `flow` that a [`Profile`] names owns
+//! what waits: a queue and passes over it (`queue`), loops over records (`polled`), or scans over rows (`scan`). What
 //! all flows do with an attempt is written once (`attempts`).
 //!
 //! The control plane is handed `(now, Input)`, settles once all inputs of an instant are applied, and is drained of
 //! commands and events. It must do no input or output, read no clock, hold no thread, and never learn which world it is
 //! in.
 //!
-//! Its laws, asserted: `now` never decreases; all outputs are drained before the next input; a command is a request,
-//! and only an input makes it a fact; every id in an input was declared before.
+//! Assertions check its laws: `now` never decreases; all outputs are drained before the next input; a command is a
+//! request, and is a fact only once an input reports it; every id in an input was declared before.
 
 #![warn(clippy::unwrap_used)]
 
@@ -72,16 +72,16 @@ use polled::Polled;
 use queue::Queue;
 use scan::Scanned;
 
-/// The most replicas, and the most tasks, of one job.
+/// Maximum number of replicas of one job, and maximum number of its tasks.
 const MOST_COPIES: u32 = 1_000_000;
 
 /// The control plane.
 pub struct Control {
     core: Core,
     flow: AnyFlow,
-    /// An input other than a question has come since the last settling.
+    /// Whether an input other than a question came since the last `settle`.
     has_news: bool,
-    /// A question has come since the last settling.
+    /// Whether a question came since the last `settle`.
     was_asked: bool,
 }
 
@@ -126,8 +126,8 @@ impl Control {
         Control::with_grouping(profile, seed, Grouping::Classes)
     }
 
-    /// Like [`Control::new`], but decides over classes of nodes or, as the plain computation, over single nodes.
-    /// Every output is the same.
+    /// Like [`Control::new`], but with a choice of how decisions are computed: over classes of equal nodes, or node by
+    /// node. Every output is the same.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         let mut core = Core::new(profile, seed, grouping);
         let flow = AnyFlow::new(&mut core);
@@ -142,8 +142,8 @@ impl Control {
         self
     }
 
-    /// Turns off keeping the records of jobs that are over. Nothing can be asked about these jobs any more, and the
-    /// profile cannot change. Flows whose records outlive their jobs keep all.
+    /// Drops the records of jobs that are over. Nothing can be asked about these jobs any more, and the profile cannot
+    /// change. Flows whose records outlive their jobs keep all records.
     pub fn dropping_ended(mut self) -> Control {
         if self.flow.as_ref().lets_records_go() {
             self.core.drop_from_now_on();
@@ -198,9 +198,10 @@ impl Control {
 
     /// Fires what is due and lets the flow do what is due, once all inputs of this instant are applied.
     ///
-    /// If the only inputs were questions, nothing is done before something is due. Otherwise, in an order that moves
-    /// with time, each look would let another job go first. Nor do questions begin another round of the same instant,
-    /// because that round would come before facts that the previous round has led to.
+    /// A question alone must not change what happens. So if the only inputs were questions, nothing is done unless
+    /// something is due: in an order that changes with time, every extra round could let another job go first.
+    /// Questions also start no second round in the same instant, because that round would run before the facts that the
+    /// first round causes.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.core.now, "time fell from {} to {now}", self.core.now);
         self.core.go_on_to(now);
@@ -235,18 +236,18 @@ impl Control {
     }
 
     /// The next time at which the control plane must settle even if nothing happens, and why; `None` if it waits only
-    /// for inputs. On a tie, the reason that sorts first.
+    /// for inputs. On a tie, returns the reason that sorts first.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer: Option<Due> = self.core.peek_timer();
         timer.into_iter().chain(self.flow.as_mut().next_due(&mut self.core)).min()
     }
 
-    /// Whether the flow goes on looking for as long as anything is not served.
+    /// Whether the flow keeps looking at replicas for as long as one of them has no place.
     pub fn never_rests(&self) -> bool {
         self.flow.as_ref().never_rests()
     }
 
-    /// Whether all that is left to do is to repeat refusals that were made since the fleet last grew.
+    /// Whether the only remaining work is to repeat refusals that were made since the fleet last grew.
     pub fn only_repeats_refusals(&mut self) -> bool {
         self.flow.as_ref().only_repeats_refusals(&self.core) && self.core.peek_timer().is_none()
     }
@@ -264,18 +265,18 @@ impl Control {
         &self.core.profile
     }
 
-    /// Hands on each job that was dropped since the last call.
+    /// Passes each job that was dropped since the last call to `take`.
     pub fn take_dropped(&mut self, take: impl FnMut(JobId)) {
         self.core.take_dropped(take);
     }
 
-    /// Asserts the integrity of the whole state. Costs a pass over everything.
+    /// Asserts the integrity of the whole state. Visits every record.
     pub fn assert_integrity(&self) {
         self.core.check();
         self.flow.as_ref().check(&self.core);
     }
 
-    /// Asserts liveness: when nothing more is to come, nothing waits that the fleet would hold.
+    /// Asserts liveness at the end of a run: no replica waits that the fleet has room for.
     pub fn assert_nobody_waits_in_vain(&self) {
         let flow = self.flow.as_ref();
         flow.check_nothing_waits_in_vain(&self.core);

@@ -1,16 +1,16 @@
-//! The clockwork of one pass: when it runs by its period, its offset and its jitter.
+//! The clock of one pass: when it runs, given its period, its offset and its jitter.
 
 use super::profile::PassOptions;
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The clockwork of one pass.
+/// The clock of one pass.
 pub struct PassState {
     options: PassOptions,
     pub(crate) seed: u64,
     purpose: &'static str,
     pub(crate) last: Option<SimTime>,
-    /// The batch was full, so the rest is due at once, in the next round of the same instant.
+    /// Whether the batch was full, so that the rest is due at once, in the next round of the same instant.
     pub(crate) cut_short: bool,
     /// How many of its batch the pass had looked at when a decision that takes time interrupted it. The pass goes on
     /// once that decision is made.
@@ -27,7 +27,7 @@ impl PassState {
         self.options = options;
     }
 
-    /// The first tick at or after `now` that has not run: tick n is at n periods plus its jitter.
+    /// The first tick at or after `now` that has not run. Tick n is at the offset plus n periods plus its own jitter.
     pub(crate) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
         let reach = self.options.offset.saturating_add(self.options.jitter).as_nanos() / period.as_nanos() + 1;
         let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);

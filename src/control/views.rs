@@ -1,4 +1,4 @@
-//! What can be asked of a control plane about its decisions and its records. Nothing comes of it.
+//! Questions to a control plane about its decisions and records. They change nothing.
 
 use std::sync::Arc;
 
@@ -65,8 +65,8 @@ impl Control {
         Some(AnalysedBefore { now, wanted, unwanted })
     }
 
-    /// For a caller that steps this control plane through every look, in rounds of its own: no look is left out
-    /// because nothing would come of it. Only loops take looks.
+    /// Turns off the skipping of looks that would change nothing, for a caller that steps through every look itself.
+    /// Only a flow of loops has looks.
     pub fn look_in_rounds(&mut self) {
         if let AnyFlow::Polled(flow) = &mut self.flow {
             flow.look_in_rounds();
@@ -97,7 +97,7 @@ impl Control {
         }
     }
 
-    /// The ids of the rows that the entries of a scanned flow's queue name, in the order of the queue.
+    /// The row id of each entry of a scanned flow's queue, in the order of the queue.
     pub fn row_queue(&self) -> Vec<u64> {
         match &self.flow {
             AnyFlow::Scanned(flow) => flow.row_queue(),
