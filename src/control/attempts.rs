@@ -312,7 +312,7 @@ pub(crate) trait Attempts: Flow {
             self.finish(core, index, outcome, because);
             return;
         }
-        // The loss of a node or a GPU is not the attempt's own failure, so it counts against no limit and causes no
+        // A lost attempt (node, GPU or preemption) did not fail by itself, so it counts against no limit and causes no
         // pause.
         let next = match outcome {
             Outcome::Lost => {

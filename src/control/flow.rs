@@ -188,12 +188,12 @@ pub(crate) trait Flow {
         None
     }
 
-    /// The part of a replica's demand that is placed in one decision; `None` if the flow places whole demands.
+    /// The part of a replica's demand that one decision covers; `None` if the flow places whole demands.
     fn part_of(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
         None
     }
 
-    /// The seats that a new job with this demand would be given first.
+    /// How much of a new job with this demand the first decision covers.
     fn first_seats(&self, _demand: &Demand) -> Seats {
         Seats::All
     }

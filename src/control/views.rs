@@ -46,8 +46,8 @@ impl Control {
         Sight { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
     }
 
-    /// The first replica that has no place. For a job that has all its places, replica 0, which stands for another
-    /// one like it. `None` for a job that is not submitted yet.
+    /// The first replica that has no place. If all replicas of the job have places, replica 0, as an example of one
+    /// more replica. `None` for a job that is not submitted yet.
     pub fn next_to_place(&self, job: JobId) -> Option<u32> {
         self.core.next_to_place(job)
     }

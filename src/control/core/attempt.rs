@@ -16,7 +16,7 @@ impl Core {
         let longest = match replica.phase {
             Phase::Pending => deadlines.pending,
             Phase::Analysing => Some(deadlines.analysing),
-            // Whether its instance comes in time is checked elsewhere.
+            // While an instance is on its way, `NotProvisioned` limits the wait instead.
             Phase::Scheduled if self.awaits_instance(index) => None,
             Phase::Scheduled => Some(deadlines.scheduled),
             Phase::Preparing => Some(deadlines.preparing),
@@ -32,7 +32,7 @@ impl Core {
         }
     }
 
-    /// Whether it is placed on an instance that was requested and is not up yet.
+    /// Whether a replica is placed on an instance that was requested and is not up yet.
     fn awaits_instance(&self, index: ReplicaIndex) -> bool {
         let placement = self.replicas[index as usize].placement.iter();
         placement.flat_map(|placement| placement.claims()).any(|claim| self.is_coming(claim.node))
@@ -52,8 +52,8 @@ impl Core {
         again && !job.cancelled && !replica.dismissed
     }
 
-    /// Frees what an attempt that ends has claimed, except `kept`. On a node that is gone, nothing is kept. Returns what
-    /// is kept.
+    /// Frees the claims of an attempt that ends, except `kept`. On a node that is gone, nothing is kept. Returns the
+    /// claims that are kept.
     pub(crate) fn release(
         &mut self,
         index: ReplicaIndex,
@@ -75,7 +75,7 @@ impl Core {
             if let Ok(place) = runs.binary_search(&index) {
                 runs.remove(place);
             }
-            // What is kept of it stays taken, but no longer has an expected end.
+            // A kept claim stays taken, but no longer has an expected end.
             self.fleet.note_change(claim.node);
             if !kept.touches(claim.node) {
                 self.release_claim(run, claim);
@@ -90,7 +90,7 @@ impl Core {
         kept
     }
 
-    /// Begins the next attempt, which is pending and is to be tried at `at`.
+    /// Begins the next attempt, which is pending and is tried at `at`.
     pub(crate) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.replicas[index as usize];
         replica.attempt += 1;

@@ -1,5 +1,5 @@
-//! Decisions about places, and what a commit compares. A decision is computed on a read of the fleet and committed by
-//! compare-and-set.
+//! Decisions about places, and the comparison at their commit. A decision is computed on the fleet as read, and
+//! committed by compare-and-set.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Core {
         self.decide_of(replica.demand, replica.run(), keep)
     }
 
-    /// The same, for a run of the demand with this number.
+    /// The same, for a run with the demand of this number.
     pub(crate) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
         let demand = &self.demands[number as usize].demand;
         let context = self.context(run);
@@ -47,14 +47,14 @@ impl Core {
         }
     }
 
-    /// How many candidates to keep. Nothing can change between read and commit within one instant, so then one is
-    /// enough.
+    /// How many candidates to keep. If a decision is committed in the instant in which the fleet was read, nothing can
+    /// change in between, so one is enough.
     pub(crate) fn candidates_wanted(&self) -> usize {
         let options = self.profile.commit;
         if options.decision_time.is_zero() { 1 } else { options.candidates as usize }
     }
 
-    /// Answers what the scheduler would say to a demand at this time. Nothing comes of it.
+    /// Emits what the scheduler would decide about a demand at this time. Nothing is placed.
     pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
         let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
@@ -66,7 +66,7 @@ impl Core {
         self.context_for(run, &job.spec, job.fleet)
     }
 
-    /// The same, for a job that need not be known. `fleet` is the fleet that its other replicas are in.
+    /// The same, for a job that may not be in the store. `fleet` is the fleet of its other replicas.
     pub(crate) fn context_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
         let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
         PlacementContext { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
@@ -80,7 +80,7 @@ impl Core {
         read
     }
 
-    /// Compare-and-set: whether nothing that the decision was based on has changed, or the candidate still fits.
+    /// Compare-and-set: whether the nodes that the decision read are unchanged, or the candidate still fits.
     pub(crate) fn may_commit(&self, index: ReplicaIndex, candidate: &Candidate, read: &[(NodeId, u64)]) -> bool {
         if !self.profile.commit.recheck {
             return true;

@@ -1,5 +1,5 @@
-//! Drops the records of what has ended and can no longer affect anything, so that a long simulation does not grow
-//! with all it has done. Every output is the same as if they were kept.
+//! Drops the records of jobs that have ended and can no longer affect anything, so that the memory of a long simulation
+//! does not grow with every job. Every output is the same as if the records were kept.
 
 use crate::core::Core;
 use dryrack_event::Phase;
@@ -7,9 +7,9 @@ use dryrack_ids::{JobId, RunId};
 
 #[derive(Default)]
 pub(super) struct Dropping {
-    /// Jobs that have ended, or have freed the last of what they kept, since the last look.
+    /// Jobs that have ended, or have freed their last kept claim, since records were last dropped.
     over: Vec<JobId>,
-    /// Jobs dropped since they were last taken.
+    /// Jobs dropped since `take_dropped` was last called.
     dropped: Vec<JobId>,
 }
 
@@ -19,7 +19,7 @@ impl Core {
         self.dropping = Some(Dropping::default());
     }
 
-    /// Hands on each job that was dropped since the last call.
+    /// Passes each job that was dropped since the last call to `take`.
     pub(crate) fn take_dropped(&mut self, take: impl FnMut(JobId)) {
         self.dropping.iter_mut().flat_map(|dropping| dropping.dropped.drain(..)).for_each(take);
     }
@@ -30,7 +30,7 @@ impl Core {
         Some(job.replica(run.replica).expect("checked at the door"))
     }
 
-    /// Whether this replica exists or existed. For a dropped job, the number of its replicas is noted.
+    /// Whether this replica exists or existed. For a dropped job, only the number of its replicas is still known.
     pub(crate) fn knows_replica(&self, run: RunId) -> bool {
         match self.jobs.get(run.job.index()) {
             Some(job) => job.replica(run.replica).is_some(),
@@ -38,14 +38,14 @@ impl Core {
         }
     }
 
-    /// Notes a job that may be dropped once this instant is settled.
+    /// Marks a job that may be dropped once this instant is settled.
     pub(crate) fn job_is_over(&mut self, job: JobId) {
         if let Some(dropping) = &mut self.dropping {
             dropping.over.push(job);
         }
     }
 
-    /// Drops what has ended. Nothing may still name it.
+    /// Drops the records of ended jobs. No other state may still refer to them.
     pub(crate) fn drop_ended(&mut self) {
         if self.dropping.as_ref().is_none_or(|dropping| dropping.over.is_empty()) {
             return;
@@ -54,7 +54,7 @@ impl Core {
         for job in over.drain(..) {
             let Some(record) = self.jobs.get(job.index()) else { continue };
             let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
-            // Otherwise it is looked at again when its claims are freed.
+            // The job is not over, or is marked again when its kept claims are freed.
             if record.live > 0 || record.parked || self.kept_claims.range(of_job).next().is_some() {
                 continue;
             }

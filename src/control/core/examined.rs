@@ -1,4 +1,5 @@
-//! Decisions about a job that is being explained. Each is examined while it is made, and kept until it is asked for.
+//! Decisions about a job that is being explained. Each decision is recorded with all its reasons while it is made, and
+//! kept until it is asked for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use dryrack_scheduler::{Examination, Seats, Sight};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
-/// What a decision saw, and the same decision made by the plain computation.
+/// What a decision saw, and the same decision computed node by node.
 #[derive(Clone)]
 pub struct Watched {
     pub at: SimTime,
-    /// The run decided about; if nodes are decided about together, the first.
+    /// The run that the decision is about; if it is about several nodes, the run of the first.
     pub run: RunId,
     pub sight: Sight,
     pub examination: Examination,
@@ -27,8 +28,8 @@ pub struct Watched {
 pub struct AnalysedBefore {
     /// Runs that are being analysed.
     pub now: Vec<RunId>,
-    /// Entries of the queue before its own, in order: `wanted` those of runs that go on, `unwanted` those of runs
-    /// that have ended.
+    /// Entries of the queue before the replica's own, in order: `wanted` has those of runs that have not ended,
+    /// `unwanted` those of runs that have.
     pub wanted: Vec<RunId>,
     pub unwanted: Vec<RunId>,
 }
@@ -45,7 +46,8 @@ pub enum Watch {
 #[derive(Default)]
 pub(super) struct Examined {
     whose: Watch,
-    /// The last decision of all. `decided` has the last decision about each replica that has not been placed yet.
+    /// The last decision about any replica. `decided` has the last decision about each replica that has not been placed
+    /// yet.
     last: Option<Watched>,
     decided: BTreeMap<(JobId, u32), Watched>,
     /// All decisions, until they are taken.
@@ -79,8 +81,8 @@ impl Core {
         std::mem::take(&mut self.examined.decisions)
     }
 
-    /// The first replica that has no place. For a job that has all its places, replica 0, which stands for another
-    /// one like it. `None` for a job that is not submitted yet.
+    /// The first replica that has no place. If all replicas of the job have places, replica 0, as an example of one
+    /// more replica. `None` for a job that is not submitted yet.
     pub(crate) fn next_to_place(&self, job: JobId) -> Option<u32> {
         let record = self.jobs.get(job.index())?;
         let waits =
@@ -88,7 +90,8 @@ impl Core {
         Some(record.replicas().find(waits).map_or(0, |index| self.replicas[index as usize].number))
     }
 
-    /// Uses the replica's own demand, unless the decision is about a part of it.
+    /// What a decision about this run sees. It uses the replica's own demand, unless the decision is about a part of
+    /// it.
     pub(crate) fn sight(
         &self,
         index: ReplicaIndex,
@@ -120,7 +123,7 @@ impl Core {
         self.examine_several_if_watched(index, 1, fleet);
     }
 
-    /// The same for a decision with several candidates.
+    /// The same, for a decision with several candidates.
     pub(crate) fn examine_several_if_watched(
         &mut self,
         index: ReplicaIndex,
@@ -165,7 +168,7 @@ impl Core {
         self.place_by(index, decided.map(|decided| *decided));
     }
 
-    /// Keeps the last decision of all as the one that places a replica together with others.
+    /// Keeps the last decision about any replica as the one that places this replica together with others.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
         let decided = self.examined.last.clone().filter(|last| last.run.job == job);

@@ -1,10 +1,10 @@
-//! Instances for those who wait: what a flow has no room for is tried on instances that a cloud would make, and these
-//! are requested. Once they are up, the flow finds them as it finds any node.
+//! Instances for replicas that wait for room. Such a replica is tried on instances that a cloud could make. If it fits
+//! there, these instances are requested. Once they are up, the flow finds them like any other node.
 //!
-//! Those who wait are tried in the order of the flow on a copy of the fleet, in which every instance that is on its way
-//! is up, and holds those for whom it comes. Who still fits nowhere gets the cheapest kind of instance that will do: as
-//! many of one offer as it needs. A fleet that may have no more instances, or whose cloud has no more, ends the search
-//! at once, so that a long queue costs nothing then.
+//! Waiting replicas are tried in the order of the flow, on a copy of the fleet. In the copy, every instance that is on
+//! its way is up, and holds the replicas that it was requested for. A replica that still fits nowhere gets the cheapest
+//! offer on which it fits, with as many instances as it needs. The search ends as soon as no fleet can get another
+//! instance, because of its maximum or because its cloud has none. So a long queue costs nothing then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,35 +17,35 @@ use dryrack_ids::{FleetId, NodeId};
 use dryrack_scheduler::{Candidate, Decision, decide_for};
 use dryrack_units::{SimDuration, SimTime};
 
-/// How long an offer is not asked for again after an instance of it has failed to come up, and the longest such pause;
-/// each failure doubles it.
+/// How long an offer is paused after one of its instances has failed to come up, and the longest such pause. Each
+/// further failure doubles the pause.
 ///
 /// Source: Kubernetes cluster-autoscaler 1.31, defaults of `--initial-node-group-backoff-duration` and
 /// `--max-node-group-backoff-duration`.
 const FIRST_PAUSE: SimDuration = SimDuration::from_secs(5 * 60);
 const LONGEST_PAUSE: SimDuration = SimDuration::from_secs(30 * 60);
 
-/// What is known of those for whom instances are on their way.
+/// The waiting replicas for which instances are on their way, and the offers that are paused.
 #[derive(Default)]
 pub(super) struct Growing {
-    /// Where each of them goes once its instances are up.
+    /// Where each of these replicas goes once its instances are up.
     coming_for: BTreeMap<ReplicaIndex, Placement>,
     /// Demands that no instance of any cloud would hold.
     hopeless: BTreeSet<u32>,
-    /// Offers that have failed, with the time until which they are not asked for, and the length of that pause.
+    /// Offers whose instances have failed to come up, with the end and the length of their pause.
     pauses: BTreeMap<(FleetId, u32), (SimTime, SimDuration)>,
-    /// The fleet's growth, and those who waited, when this was last looked at.
+    /// The fleet's growth, and the waiting replicas, at the last search.
     seen: Option<(u64, Vec<ReplicaIndex>)>,
 }
 
 impl Core {
-    /// Whether some cloud would make another instance for who waits.
+    /// Whether a cloud could make another instance for a waiting replica.
     pub(crate) fn may_grow(&self) -> bool {
         self.grows_for_waiting && self.clouds().any(|fleet| self.fleet.instances_left(fleet) > 0)
     }
 
-    /// Requests instances for those of `waiting` who find no room. They are in the order in which the flow would place
-    /// them.
+    /// Requests instances for the replicas of `waiting` that find no room. `waiting` is in the order in which the flow
+    /// would place them.
     pub(crate) fn request_instances(&mut self, waiting: Vec<ReplicaIndex>) {
         let seen = Some((self.fleet.growth(), waiting));
         if self.growing.seen == seen {
@@ -70,7 +70,7 @@ impl Core {
         self.growing.seen = seen;
     }
 
-    /// Forgets those who wait no more, and those whose instances have been given up.
+    /// Forgets replicas that no longer wait, and those whose instances have been given up.
     fn forget_who_is_served(&mut self) {
         let mut coming_for = std::mem::take(&mut self.growing.coming_for);
         coming_for.retain(|index, placement| {
@@ -84,7 +84,7 @@ impl Core {
         self.growing.coming_for = coming_for;
     }
 
-    /// The fleet once all instances that are on their way are up, and hold those for whom they come.
+    /// The fleet once all instances that are on their way are up and hold the replicas that they were requested for.
     fn fleet_to_come(&self) -> Fleet {
         let mut fleet = self.fleet.clone();
         for node in self.coming_instances() {
@@ -96,7 +96,7 @@ impl Core {
         fleet
     }
 
-    /// Tries one who waits, and requests instances if that helps.
+    /// Tries one waiting replica, and requests instances if it fits on them.
     fn request_for(&mut self, index: ReplicaIndex, trial: &mut Fleet) {
         if let Some(found) = self.place_on(index, trial) {
             trial.promise(&found.placement);
@@ -135,8 +135,8 @@ impl Core {
         }
     }
 
-    /// By offer, cheapest first: places at which the cloud would make up to this many instances, and whether it would
-    /// make all of them.
+    /// For each offer, cheapest first: the places of up to `count` instances that the cloud could make, and whether it
+    /// could make all of them.
     fn places_to_make(&self, count: u32) -> Vec<(Vec<NodeId>, bool)> {
         let mut offers = Vec::new();
         for fleet in self.clouds() {
@@ -152,13 +152,13 @@ impl Core {
         offers.into_iter().map(|(_, places, is_enough)| (places, is_enough)).collect()
     }
 
-    /// Takes in how many instances of an offer a cloud has.
+    /// Sets how many instances of an offer a cloud has.
     pub(crate) fn set_capacity(&mut self, fleet: FleetId, offer: u32, available: u32) {
         self.fleet.set_capacity(fleet, offer, available);
         self.hope_again();
     }
 
-    /// Takes in that an instance has failed to come up.
+    /// Pauses the offer of an instance that has failed to come up.
     pub(crate) fn offer_failed(&mut self, node: NodeId) {
         let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.grows_for_waiting) else { return };
         let before = self.growing.pauses.get(&(fleet, offer)).map(|(_, pause)| pause.saturating_mul(2));
@@ -168,7 +168,7 @@ impl Core {
         self.timers.set(until, Timer::OfferAgain { fleet, offer, at: until });
     }
 
-    /// Takes in that an instance is up.
+    /// Ends the count of failures of an offer, because one of its instances is up.
     pub(super) fn offer_holds(&mut self, node: NodeId) {
         if let Some((offer, fleet)) = self.offer_of(node) {
             self.growing.pauses.remove(&(fleet, offer));
@@ -184,7 +184,7 @@ impl Core {
         Some((dryrack_fleet::offer_of(shape)?, shape.instance.as_ref()?.fleet))
     }
 
-    /// Takes in that fleets or their clouds have changed: what was hopeless may not be.
+    /// Lets all waiting replicas be tried again, because fleets or their clouds have changed.
     pub(crate) fn hope_again(&mut self) {
         self.growing.hopeless.clear();
         self.growing.seen = None;

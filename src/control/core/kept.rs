@@ -1,4 +1,4 @@
-//! Claims that outlive their run: nodes that cannot confirm that it has stopped, or that are still completing.
+//! Claims that outlive their run, because a node cannot confirm that the run has stopped or is still completing it.
 
 use super::Core;
 use super::timer::Timer;
@@ -8,7 +8,7 @@ use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{NodeId, RunId};
 
 impl Core {
-    /// Asks runs with kept claims on a node to stop, once the node can be heard again.
+    /// Asks runs with kept claims on a node to stop, once the node's heartbeats arrive again.
     pub(super) fn expect_stops_on(&mut self, node: NodeId) {
         let touches = |(_, kept): &(&RunId, &Placement)| kept.touches(node);
         let kept: Vec<RunId> = self.kept_claims.iter().filter(touches).map(|(run, _)| *run).collect();
@@ -68,14 +68,14 @@ impl Core {
         }
     }
 
-    /// Sets a timer to ask a run again to stop. It may have stopped, and its message may have been lost.
+    /// Sets a timer to ask a run again to stop: the message that it has stopped may have been lost.
     pub(crate) fn expect_stop(&mut self, run: RunId, left: u8) {
         let at = self.now.saturating_add(self.profile.deadlines.stopping);
         self.timers.set(at, Timer::StopAgain { run, left });
         self.note_asking(run, true);
     }
 
-    /// Asks a run again to stop. A node that cannot be heard cannot answer; its return is another reason to ask.
+    /// Asks a run again to stop, if one of its nodes can answer. A node that is silent is asked when it returns.
     pub(crate) fn stop_again(&mut self, run: RunId, left: u8) {
         let is_ready = |node: NodeId| self.fleet.node(node).status.state == NodeState::Ready;
         if !self.kept_claims[&run].claims().iter().any(|claim| is_ready(claim.node)) {
@@ -88,12 +88,12 @@ impl Core {
         }
     }
 
-    /// Claims kept of runs that have ended, which will be free once their nodes confirm it.
+    /// Kept claims of ended runs that become free once their nodes confirm the end.
     pub(crate) fn awaited_claims(&self) -> impl Iterator<Item = &Placement> {
         self.kept_claims.iter().filter(|(run, _)| !self.given_up.contains(run)).map(|(_, kept)| kept)
     }
 
-    /// Notes whether the nodes of a run that has ended are still asked about what is kept of it.
+    /// Records whether the nodes of an ended run are still asked about its kept claims.
     fn note_asking(&mut self, run: RunId, is_asked_about: bool) {
         let has_changed = match is_asked_about {
             true => self.given_up.remove(&run),
@@ -104,7 +104,7 @@ impl Core {
         }
     }
 
-    /// Asserts that no claim is kept on a node that could long have said that its run has stopped.
+    /// Asserts that no claim is kept on a ready node, which has had enough time to confirm that the run has stopped.
     pub(crate) fn check_kept_claims(&self) {
         for (run, kept) in self.kept_claims.iter().filter(|(run, _)| !self.carried.contains(run)) {
             for claim in kept.claims() {

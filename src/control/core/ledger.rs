@@ -1,5 +1,5 @@
-//! The ledger: who holds what. What a placement takes is entered here and nowhere else, and counted against the user's
-//! share and the project's quota.
+//! The ledger: which run holds what. Only this file enters what a placement takes. It also counts that against the
+//! user's share and the project's quota.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use dryrack_workload::{Demand, Deployment};
 
 impl Core {
     /// Binds a replica to a place: checks that the placement is safe, and enters it into the ledger and into the log.
-    /// `part` is the demand that was placed, if that is not the replica's own, and `is_torn` says that the other
-    /// nodes of its gang are placed without it.
+    /// `part` is the demand that was placed, if that is not the replica's own. `is_torn` says that the nodes of the
+    /// gang are not placed together.
     pub(crate) fn bind(&mut self, index: ReplicaIndex, candidate: Candidate, part: Option<&Demand>, is_torn: bool) {
         let Candidate { placement, score } = candidate;
         let replica = &self.replicas[index as usize];
@@ -47,8 +47,8 @@ impl Core {
         let replica = &self.replicas[index as usize];
         let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.model().cloned());
         self.hold_placement(run, deployment.as_deref(), placement);
-        // A first node that goes elsewhere may leave the other nodes of its gang what they need, so taking can make
-        // room.
+        // Here, taking something can make room: if it moves the first node of a gang elsewhere, what that node would
+        // have taken is left for the rest of its gang.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
@@ -78,7 +78,7 @@ impl Core {
         self.fleet.host(run, placement, &hosting);
     }
 
-    /// Frees what a run held of a node.
+    /// Frees a run's claim on a node.
     pub(super) fn release_claim(&mut self, run: RunId, claim: &NodeClaim) {
         self.fleet.release_of(run, claim);
         let project = self.jobs[run.job.index()].spec.project.as_deref();
@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Whether its project may take this much more.
+    /// Whether the replica's project may take this much more.
     pub(crate) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
         let job = &self.jobs[self.replicas[index as usize].job.index()];
         self.quotas.admits(job.spec.project.as_deref(), wanted)

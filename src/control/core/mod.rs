@@ -1,9 +1,9 @@
 //! The core of the control plane: the store of records, the ledger, the timers, the clock and the outbox.
 //!
-//! It alone binds and releases, and it alone emits. It never asks which flow it serves. What belongs to every flow is a
-//! part of it, and each part keeps its own state: instances that clouds make and take ([`instances`], [`growing`]),
-//! services that scale with their requests ([`services`]), quotas and shares ([`ledger`], [`shares`]), utilization policies ([`usage`]),
-//! and decisions that are examined ([`examined`]).
+//! Only the core binds, releases and emits. It never checks which flow it serves. It has a part for each thing that all
+//! flows share, and each part keeps its own state: instances that clouds make and take back ([`instances`],
+//! [`growing`]), services that scale with their requests ([`services`]), quotas and shares ([`ledger`], [`shares`]),
+//! utilization policies ([`usage`]), and decisions that are recorded for an explanation ([`examined`]).
 
 mod attempt;
 mod deciding;
@@ -56,38 +56,38 @@ pub(crate) struct Core {
     /// Determines everything that the profile leaves to chance.
     pub seed: u64,
     pub now: SimTime,
-    /// When settling last did anything.
+    /// When `settle` last did anything.
     pub settled_at: SimTime,
     pub fleet: Fleet,
     pub nodes: Vec<NodeRecord>,
     pub jobs: Records<JobRecord>,
     pub replicas: Records<Replica>,
-    /// Ended jobs that are to be dropped, and those dropped since the control plane was last asked for them; `None`
-    /// keeps all.
+    /// Ended jobs that are to be dropped, and those dropped since `take_dropped` was last called; `None` keeps all
+    /// records.
     dropping: Option<Dropping>,
     pub demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
-    /// Numbers of demands by address, because most jobs share one that is already known.
+    /// Numbers of demands by address. Most jobs share a demand that is already known, and the address finds it fastest.
     demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
-    /// GPU time that each user has had, if the queue is ordered by it.
+    /// GPU time that each user has used, if the queue is ordered by it.
     pub shares: Option<Shares>,
     /// Claims that outlive their run, because a node cannot confirm that it has stopped.
     pub kept_claims: BTreeMap<RunId, Placement>,
-    /// Those of the kept claims whose nodes are no longer asked about them.
+    /// Runs with kept claims whose nodes are no longer asked about them.
     given_up: BTreeSet<RunId>,
-    /// Runs that have ended and of which the flow still has a record, with or without a kept claim.
+    /// Ended runs of which the flow still has a record, with or without a kept claim.
     pub carried: BTreeSet<RunId>,
     pub timers: Timers,
     /// The number of the computation that the flow waits for, if it waits for one.
     pub computing: Option<u64>,
-    /// Until when a node's last loss of readiness counts against it, earliest first.
+    /// For nodes that have lost readiness: until when the loss counts against the node, earliest first.
     flaps: VecDeque<(SimTime, NodeId)>,
     /// Replicas with a usage sample in this instant.
     pub to_judge: BTreeSet<ReplicaIndex>,
     pub quotas: Quotas,
     instances: Instances,
     growing: Growing,
-    /// Instances are requested for who waits, because the flow does not ask for them itself.
+    /// Whether instances are requested for waiting replicas, because the flow does not request them itself.
     pub grows_for_waiting: bool,
     services: Services,
     outbox: VecDeque<Output>,
@@ -136,7 +136,7 @@ impl Core {
         }
     }
 
-    /// Goes on to this time.
+    /// Advances the clock to this time.
     pub fn go_on_to(&mut self, now: SimTime) {
         if now > self.now {
             self.keep_timers();
@@ -162,12 +162,12 @@ impl Core {
         self.outbox.is_empty()
     }
 
-    /// Whether a scheduler outside decides.
+    /// Whether an outside scheduler decides.
     pub fn is_decided_outside(&self) -> bool {
         self.profile.passes.place.trigger == Trigger::Outside
     }
 
-    /// Says why a replica waits, unless the same reasons were the last to be given.
+    /// Emits why a replica waits, unless these are the reasons that were emitted last.
     pub fn hold(&mut self, index: ReplicaIndex, held: Held) {
         let replica = &mut self.replicas[index as usize];
         let same = (replica.held.as_ref())
@@ -198,9 +198,9 @@ impl Core {
         holders
     }
 
-    /// Takes in a profile that replaces the current one, which is returned. Every demand is to be judged anew.
+    /// Replaces the profile, and returns the old one. Every demand is then judged again.
     pub fn follow(&mut self, profile: Profile) -> Arc<Profile> {
-        // Lines and accounts are numbered in the order of all jobs there ever were.
+        // Lines and accounts are numbered in the order of all jobs, including ended ones.
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
         self.rankings = Rankings::new(&profile.scheduler);
         self.refusals = Refusals::default();
@@ -216,8 +216,8 @@ impl Core {
         before
     }
 
-    /// Sets up the users' shares. If they begin to count with this profile, nobody has had anything yet, but
-    /// everybody holds what it holds.
+    /// Sets up the users' shares. If shares begin with this profile, every account starts at zero, but counts what its
+    /// user holds now.
     fn follow_shares(&mut self, before: &Profile) {
         let options = &self.profile.scheduler;
         let is_fair = options.order.contains(&OrderKey::FairShare);
@@ -251,7 +251,7 @@ impl Core {
         }
     }
 
-    /// Asserts the integrity of the store and the ledger. Costs a pass over everything.
+    /// Asserts the integrity of the store and the ledger. Visits every record.
     pub fn check(&self) {
         let held = self.held();
         self.fleet.assert_adds_up(held.iter());

@@ -1,4 +1,4 @@
-//! What is reported of nodes and GPUs, and what follows for what runs there.
+//! Reports about nodes and GPUs, and their consequences for the runs there.
 
 use smallvec::SmallVec;
 
@@ -11,13 +11,13 @@ use dryrack_ids::{GpuId, NodeId};
 use dryrack_lifecycle::is_node_edge;
 use dryrack_units::{SimDuration, SimTime};
 
-/// What is known of a node besides its status in the fleet.
+/// The control plane's record of a node, besides its status in the fleet.
 pub struct NodeRecord {
     /// The state that it last reported, or that was set on its behalf.
     pub(crate) reported: NodeState,
     /// The time of its last heartbeat, while one is overdue.
     pub silent_since: Option<SimTime>,
-    /// Its silence has outlasted the grace period.
+    /// Whether its silence has outlasted the grace period.
     pub(crate) presumed_lost: bool,
     /// Increases whenever its timers become void.
     pub epoch: u64,
@@ -37,7 +37,7 @@ impl Core {
             runs: SmallVec::new(),
         });
         self.declare_instance(node, state, spec);
-        // A demand that fits nowhere may fit here.
+        // A demand that fitted nowhere may fit on the new node.
         for demand in &mut self.demands {
             demand.held = None;
         }
@@ -97,7 +97,7 @@ impl Core {
 
     pub(crate) fn update_node(&mut self, node: NodeId, because: Reason) {
         let record = &self.nodes[node.index()];
-        // A node that has not joined, or is gone, is not missed.
+        // A node that has not joined yet, or is gone, sends no heartbeats, so its silence means nothing.
         let unheard = record.presumed_lost && !matches!(record.reported, NodeState::Gone | NodeState::Joining);
         let to = if unheard { self.profile.heartbeat.becomes } else { record.reported };
         let from = self.fleet.node(node).status.state;
@@ -112,7 +112,7 @@ impl Core {
         }
     }
 
-    /// Updates in the fleet how far the node can be relied on, if the profile asks for it.
+    /// Updates the node's reliability in the fleet, if the profile uses it.
     fn update_reliance(&mut self, node: NodeId, has_flapped: bool) {
         if !self.profile.scheduler.asks_for_reliance() {
             return;
@@ -126,7 +126,8 @@ impl Core {
         self.fleet.set_reliance(node, reliance);
     }
 
-    /// Forgets losses of readiness that are too old to count. They affect only preferences, so nobody is woken.
+    /// Forgets losses of readiness that are too old to count. They affect only preferences, so no waiting replica is
+    /// looked at again.
     pub(crate) fn forget_flaps(&mut self) {
         while let Some((_, node)) = self.flaps.pop_front_if(|(until, _)| *until <= self.now) {
             let reliance = self.fleet.node(node).status.reliance;
@@ -135,8 +136,8 @@ impl Core {
     }
 }
 
-/// When it is noticed that a silence has lasted beyond `end`: at the next multiple of `every`, or at `end` without
-/// one.
+/// When the control plane notices that a silence has lasted beyond `end`: at the next multiple of `every`, or at `end`
+/// if there is no `every`.
 pub(crate) fn noticed(end: SimTime, every: Option<SimDuration>) -> SimTime {
     let Some(every) = every else { return end };
     let ticks = end.as_nanos() / every.as_nanos() + 1;

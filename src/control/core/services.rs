@@ -1,4 +1,4 @@
-//! Services whose number of replicas follows their requests: how many each is to have, and since when.
+//! Services whose number of replicas follows their requests: the number that each needs, and when it last changed.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,18 @@ use dryrack_units::SimTime;
 pub(super) type Services = BTreeMap<JobId, Service>;
 
 pub(super) struct Service {
-    /// How many requests were last counted in the window.
+    /// Number of requests in the window at the last count.
     requests: u64,
     desired: u32,
     /// When the number of replicas last changed because of the requests.
     changed: Option<SimTime>,
-    /// When the next look is due, if one is.
+    /// When the next look is due; `None` if no look is due.
     look_at: Option<SimTime>,
 }
 
 impl Core {
-    /// Takes in how many requests a service had in its window. A job that does not scale, or is over, has none.
+    /// Records how many requests a service had in its window. A count for a job that does not scale, or is over, is
+    /// ignored.
     pub(crate) fn count_requests(&mut self, job: JobId, requests: u64) {
         let scales = |record: &&JobRecord| {
             let is_over = (record.live == 0 && !record.parked) || record.cancelled;
@@ -34,8 +35,8 @@ impl Core {
         self.services.entry(job).or_insert(new).requests = requests;
     }
 
-    /// How many replicas a service is to have from now on, if that is another number than before. If a change is due
-    /// later, sets the timer for it.
+    /// The new number of replicas of a service; `None` if it does not change now. If a change is due later, sets the
+    /// timer for it.
     pub(crate) fn rescaled(&mut self, job: JobId) -> Option<u32> {
         let (now, scaling) = (self.now, self.jobs.get(job.index())?.spec.scaling.as_deref().copied()?);
         let service = self.services.get_mut(&job)?;

@@ -1,8 +1,8 @@
-//! Fair shares: how much each user has had, where older use counts less.
+//! Fair shares: how much each user has used. Older use counts less.
 //!
-//! A user's account is the integral over time of what its runs hold, where each moment is weighted by one half for
-//! every half-life that has passed since. An account is settled whenever what the user holds changes, and can be read
-//! at any time. Holdings are counted in thousandths of a GPU, or of a core if a placement has no GPU. The order of
+//! A user's account is the integral over time of what the user's runs hold. The weight of a moment halves with every
+//! half-life that has passed since. An account is brought up to date whenever the user's holdings change, and can be
+//! read at any time. Holdings are counted in thousandths of a GPU, or of a core if a placement has no GPU. The order of
 //! the queue looks at accounts divided by weights.
 
 use std::collections::HashMap;

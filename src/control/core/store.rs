@@ -20,19 +20,19 @@ pub type ReplicaIndex = u32;
 pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
-    /// The account of its user, where there are accounts.
+    /// The account of its user, if the profile has accounts.
     pub user: u32,
     /// The line of the queue that it waits in.
     pub line: u32,
     pub first: ReplicaIndex,
-    /// Replicas beyond those it was submitted with, in order of their numbers.
+    /// Replicas added after the job's submission, in order of their numbers.
     pub added: Vec<ReplicaIndex>,
     /// Replicas that have not ended for good.
     pub live: u32,
     pub cancelled: bool,
-    /// The job has no replicas for the time being; that all of them have ended does not end it.
+    /// Whether the job is scaled to zero replicas for the time being. It does not end although all its replicas have.
     pub parked: bool,
-    /// The number of replicas that is wanted, if scaling down to it was not possible.
+    /// The wanted number of replicas, if scaling down to it has failed so far.
     pub unmet: Option<u32>,
     /// The fleet that all its replicas go to, once it has one.
     pub fleet: Option<FleetId>,
@@ -45,7 +45,7 @@ pub struct DemandRecord {
     pub demand: Arc<Demand>,
     /// The last refusal of this demand.
     pub held: Option<(Refusal, Histogram)>,
-    /// The fleet's growth when a flow of scans or of looks last refused this demand.
+    /// The fleet's growth when a scanned flow or a flow of loops last refused this demand.
     pub refused_at: Option<u64>,
 }
 
@@ -59,9 +59,9 @@ pub enum Wait {
     Queue,
     /// For a scan over the rows.
     Scan,
-    /// Taken out of the queue: a decision about it is being made.
+    /// For the end of the decision that is being made about it; it is out of the queue until then.
     Decision,
-    /// Beside the queue, until its project may take as much.
+    /// For the quota of its project, beside the queue.
     Quota,
     /// For the pause between two attempts.
     BackOff,
@@ -73,11 +73,11 @@ pub struct Replica {
     pub attempt: u32,
     pub phase: Phase,
     pub wait: Wait,
-    /// Increases with every change. A commit compares it, and a timer is void once it has changed.
+    /// Increases with every change of the replica. A commit is refused, and a timer is void, if it has changed since.
     pub version: u64,
-    /// How long it had run before it was preempted, counting only work that it kept.
+    /// How long it ran before it was preempted, counting only work that was kept.
     pub ran: SimDuration,
-    /// How long its past stretches of running took, whether or not their work was kept.
+    /// How long it ran in all its past running phases, whether or not that work was kept.
     pub served: SimDuration,
     /// When the phase began.
     pub since: SimTime,
@@ -90,7 +90,7 @@ pub struct Replica {
     pub retry: RetryState,
     /// The outcome that it will have once it has stopped.
     pub stopping: Option<(Outcome, Reason)>,
-    /// It was scaled away, so no attempt follows.
+    /// Whether it was removed by scaling down, so that no attempt follows.
     pub dismissed: bool,
     /// Nodes that have already reported that their part of it has stopped.
     pub stopped_on: SmallVec<[NodeId; 1]>,
@@ -100,16 +100,16 @@ pub struct Replica {
     pub watch: Option<Box<Watch>>,
     /// When a pass with an `each_after` trigger looks at it next.
     pub due: SimTime,
-    /// Since when it is wanted: since its job was submitted, or since the job was scaled up.
+    /// Since when it is wanted: its job's submission, or the scaling up that added it.
     pub wanted: SimTime,
     /// How often a pass with an `each_after` trigger has drawn a jitter for it.
     pub processed: u32,
-    /// Its turn among the replicas that are to be told why they wait.
+    /// Its number among the replicas for which an event is still to say why they wait.
     pub fresh: Option<u64>,
 }
 
 impl JobRecord {
-    /// The queue entry of a replica of this job that is wanted since `wanted`.
+    /// The queue entry of a replica of this job that has been wanted since `wanted`.
     pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime, ran: SimDuration) -> Entry {
         Entry {
             priority: self.spec.priority,
@@ -126,7 +126,7 @@ impl JobRecord {
         }
     }
 
-    /// All replicas there ever were, in order of their numbers.
+    /// All replicas of the job, including ended ones, in order of their numbers.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaIndex> + use<> {
         let first = self.first..self.first + self.spec.replicas;
         first.chain(self.added.clone())
@@ -141,7 +141,7 @@ impl JobRecord {
 }
 
 impl Replica {
-    /// Whether this run is its attempt, and has not ended.
+    /// Whether this run is the replica's current attempt, and has not ended.
     pub fn is_at(&self, run: RunId) -> bool {
         self.attempt == run.attempt && self.phase != Phase::Ended
     }
@@ -152,7 +152,7 @@ impl Replica {
 }
 
 impl Core {
-    /// Adds the record of a job that waits in this line, and whose replicas are added next.
+    /// Adds the record of a job in this line. Its replicas are added next.
     pub(crate) fn add_job(&mut self, spec: &Arc<JobSpec>, line: u32) {
         let demand = self.demand_number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
@@ -210,7 +210,7 @@ impl Core {
     }
 
     fn demand_number(&mut self, demand: &Arc<Demand>) -> u32 {
-        // For a model it matters whose replica it is, so no two deployments share an answer.
+        // The answer for a model depends on whose replica it is, so deployments share no record.
         if demand.model().is_none() {
             let known = self.demand_places.get(&Arc::as_ptr(demand)).or_else(|| self.demand_index.get(demand));
             if let Some(number) = known {
@@ -219,7 +219,7 @@ impl Core {
         }
         let number = self.demands.len() as u32;
         self.demand_index.insert(Arc::clone(demand), number);
-        // The demand is kept below, so no other demand can come to have this address.
+        // The record below keeps the demand alive, so its address cannot be used again.
         self.demand_places.insert(Arc::as_ptr(demand), number);
         self.demands.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
         number

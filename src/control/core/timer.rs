@@ -8,18 +8,18 @@ use crate::core::store::ReplicaIndex;
 use dryrack_ids::{FleetId, JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// A timer. Each names the version it was set at, and is void once that has changed.
+/// A timer. Each holds what it was set for, such as a version or an epoch, and is void once that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// A node's silence has outlasted the grace period.
     SilenceExpired { node: NodeId, epoch: u64 },
-    /// What runs on a node is to be given up.
+    /// The runs on a node are to be given up.
     Evict { node: NodeId, epoch: u64 },
     /// A run has stayed in its phase for too long.
     Deadline { replica: ReplicaIndex, version: u64 },
     /// A pause between two attempts is over.
     RetryDue { replica: ReplicaIndex, version: u64 },
-    /// A run that has ended, and whose claims are kept, has not said that it has stopped.
+    /// An ended run with kept claims has not confirmed that it has stopped.
     StopAgain { run: RunId, left: u8 },
     /// The nodes of a run that has ended are no longer completing.
     Completed { run: RunId },
@@ -29,7 +29,7 @@ pub enum Timer {
     CommitDue { replica: ReplicaIndex, version: u64 },
     /// A run has had enough GPU time to move to the queue of the next level.
     NextLevel { replica: ReplicaIndex, version: u64 },
-    /// A utilization policy would fire although nothing more is heard. Void once another time is set.
+    /// A utilization policy would fire even without another sample. Void once another time is set.
     PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
     /// An instance has been idle for too long.
     IdleTooLong { node: NodeId, epoch: u64 },
@@ -72,14 +72,14 @@ impl Timer {
 #[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Entry>,
-    /// Timers set in this instant. Most of these are void before it is over and never reach the heap.
+    /// Timers set in this instant. Most of them are void before the instant is over, and never reach the heap.
     fresh: Vec<Entry>,
     set: u64,
 }
 
 type Entry = Reverse<(SimTime, u64, Timer)>;
 
-/// Up to this many timers of one instant are searched one by one.
+/// At most this many timers of one instant are searched one by one; more go to the heap.
 const MOST_FRESH: usize = 16;
 
 impl Timers {
@@ -120,7 +120,7 @@ impl Core {
             self.timers.heap.pop();
         }
         let valid = self.timers.fresh.iter().filter(|Reverse((.., timer))| self.is_valid(*timer));
-        // The greatest entry is due first, as in the heap.
+        // Entries are in reverse order of time, so the greatest is due first.
         valid.chain(self.timers.heap.peek()).max().copied()
     }
 
@@ -138,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Whether a replica still has this version. A dropped replica has not: it has ended, which raised its version.
+    /// Whether a replica still has this version. A dropped replica does not, because its version rose when it ended.
     fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
         self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
     }

@@ -12,9 +12,9 @@ use dryrack_workload::{PolicySource, SampleFault, UtilizationPolicy};
 /// The monitor of one run.
 pub struct Watch {
     pub(crate) monitor: UtilizationMonitor,
-    /// When it is to be looked at next even if nothing is heard.
+    /// When it is looked at next even if no sample arrives.
     pub(crate) look_at: Option<SimTime>,
-    /// The faults of its samples that have been reported; each is reported once.
+    /// For each kind of sample fault, whether it has been reported. Each kind is reported once.
     odd: [bool; SampleFault::ALL.len()],
 }
 
@@ -46,7 +46,7 @@ impl Core {
         self.command(Command::Sample { run, interval: values.interval });
     }
 
-    /// Takes in a sample. A sample of a run that is no longer running changes nothing.
+    /// Records a sample. A sample of a run that is no longer running changes nothing.
     pub(crate) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
         let Some(index) = self.replica_of(run) else { return };
         let replica = &mut self.replicas[index as usize];
@@ -68,8 +68,8 @@ impl Core {
         self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.look_at == Some(at))
     }
 
-    /// Asserts that a running replica with an effective policy has a monitor of that policy, and that no other
-    /// replica has one. Runs that began under another profile keep what that profile bound.
+    /// Asserts that every running replica with an effective policy has a monitor of that policy, and that no other
+    /// replica has a monitor. Runs that began under an earlier profile keep the policy that it bound.
     pub(super) fn assert_monitors(&self) {
         let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
         for (index, replica) in self.replicas.iter() {
@@ -84,7 +84,7 @@ impl Core {
     }
 }
 
-/// Checks that the numbers of a sample are possible, whatever run it is of.
+/// Checks that the numbers of a sample are possible for any run.
 pub(crate) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
     if utilization.len().max(memory) > usize::from(u16::MAX) {
         return Err("a sample of more GPUs than any run has");
