@@ -57,7 +57,8 @@ pub fn evaluate(
     with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.evaluate(grouping))
 }
 
-/// Why the demand is refused as soon as it is submitted, and whether an empty fleet would refuse it too.
+/// Why the demand is refused as soon as it is submitted; `None` if it is not. The refusal is [`Refusal::Never`] if an
+/// empty fleet would refuse it too.
 pub fn refused_at_submission(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Option<(Refusal, Reason)> {
     with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.refused_at_submission())
 }

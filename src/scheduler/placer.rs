@@ -1,4 +1,4 @@
-//! Placers: how demands of one kind are placed. The rest of the scheduler asks the one that [`with_placer`] chooses.
+//! Placers: each places demands of one kind. [`with_placer`] chooses the placer of a demand.
 
 use smallvec::SmallVec;
 
@@ -18,8 +18,8 @@ use dryrack_workload::{Demand, DemandKind, TaskGroup};
 
 /// Places one demand on a fleet.
 pub trait Placer {
-    /// The best candidates, best first and never empty. If there are none, the reasons with their number of nodes,
-    /// which together cover every node.
+    /// The best candidates, best first and never empty. If there are none, the reasons, each with its number of nodes;
+    /// together they cover every node.
     fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram>;
 
     /// Whether the demand would fit if every node were ready, healthy and empty.
@@ -28,13 +28,14 @@ pub trait Placer {
     /// Whether a placement decided earlier still passes every filter and still has its room.
     fn still_fits(&self, placement: &Placement) -> bool;
 
-    /// Why each node is refused, and why another is taken, in order of ids. The decision has every candidate.
+    /// The finding about each node, in order of ids: why it is refused, or why another node was chosen over it.
+    /// `decision` must have every candidate.
     fn findings(&self, decision: &Decision) -> Vec<NodeFinding>;
 
-    /// The verdict if this node alone were picked, and whether a `Fit` needs other nodes.
+    /// The verdict if only this node were picked, and whether a `Fit` needs other nodes too.
     fn select_node(&self, node: NodeId) -> (Verdict, bool);
 
-    /// The verdict if this GPU alone were picked and had to be taken, and whether a `Fit` needs other GPUs.
+    /// The verdict if only this GPU were picked and had to be taken, and whether a `Fit` needs other GPUs too.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool);
 
     /// Whether the demand takes GPUs, so that they can be picked.
@@ -64,18 +65,19 @@ pub trait Placer {
         }
     }
 
-    /// Why the demand is refused as soon as it is submitted, and whether an empty fleet would refuse it too.
+    /// Why the demand is refused as soon as it is submitted; `None` if it is not. The refusal is [`Refusal::Never`] if
+    /// an empty fleet would refuse it too.
     fn refused_at_submission(&self) -> Option<(Refusal, Reason)> {
         None
     }
 
-    /// The scores of the places that replicas of the demand have, with everything that is there.
+    /// The scores of the current places of the demand's replicas, on the fleet with everything that runs there.
     fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
         vec![Score::ZERO; placements.len()]
     }
 }
 
-/// Asks the placer of the demand's kind.
+/// Calls `ask` with the placer of the demand's kind.
 pub fn with_placer<R>(
     options: &SchedulerOptions,
     demand: &Demand,

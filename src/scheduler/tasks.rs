@@ -1,4 +1,4 @@
-//! The placer of tasks: filters in their order, then a generator of candidates, ranked by score and node id.
+//! The placer of tasks. It applies the filters in their order, then generates candidates, ranked by score and node id.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -97,7 +97,8 @@ impl Placer for TaskPlacer<'_> {
 }
 
 impl TaskPlacer<'_> {
-    /// The best candidates of rows with their verdicts, best first; none if the rows do not suffice.
+    /// The best candidates on these rows, given the verdict of each row; best first, and empty if the rows do not
+    /// suffice.
     pub fn candidates_of(&self, rows: &[Row], verdicts: &[Verdict], keep: usize) -> SmallVec<[Candidate; 1]> {
         let (options, group) = (self.options, self.group);
         match group.pick {
@@ -130,7 +131,7 @@ impl TaskPlacer<'_> {
         }
     }
 
-    /// The placement on neighbouring nodes, of these rows alone.
+    /// The placement on neighbouring nodes, using only these rows.
     pub fn among_neighbours(&self, rows: &[Row], fit: &[usize]) -> Option<Candidate> {
         let shares = neighbours(self.group, self.options.gpus, rows, fit)?;
         Some(self.shared(rows, shares))
@@ -149,7 +150,7 @@ impl TaskPlacer<'_> {
         self.judge(std::slice::from_ref(row))[0]
     }
 
-    /// The verdict on one node if this were picked for this many tasks.
+    /// The verdict on one node if `pick` were the job's pick and it had this many tasks.
     fn judge_picked(&self, tasks: u32, pick: &Pick, node: NodeId) -> Verdict {
         let group = TaskGroup { tasks, pick: Some(pick), ..self.group };
         TaskPlacer { group, ..*self }.judge_one(&row_of(self.fleet, Some(pick), node))
@@ -184,7 +185,7 @@ impl TaskPlacer<'_> {
         claim(node, fit::fill(self.group, choice, &row.on(self.fleet, node), tasks))
     }
 
-    /// Makes a candidate of nodes and how many of the tasks each takes.
+    /// Makes a candidate from a list of nodes, each with the number of tasks that it takes.
     fn shared(&self, rows: &[Row], shares: Vec<Share>) -> Candidate {
         let claim = |(node, index, tasks): Share| self.claim_on(node, &rows[index], tasks);
         Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
@@ -227,7 +228,7 @@ impl TaskPlacer<'_> {
             best.extend(row.nodes().map(|node| (node, index)));
         }
         let highest = highest?;
-        // Sorted by id, so that the grouping of nodes has no effect.
+        // Sort by id, so that the result does not depend on how nodes are grouped.
         best.sort_unstable();
         let (node, index) = *self.context.draw.stream("choice of a node").pick(&best);
         Some((highest, Reverse(node), index))
@@ -281,7 +282,7 @@ impl TaskPlacer<'_> {
 /// The rank of a node for a gang: capacity first (only for packed gangs), then score, then the lowest id.
 type Ranked = (u32, Score, Reverse<NodeId>, usize);
 
-/// Instances of fleets are given out only in blocks, to jobs that require them.
+/// The verdict that comes before all filters. Instances of fleets are used only in blocks, by jobs with `resources`.
 pub fn before_filters(shape: &NodeShape) -> Verdict {
     if shape.instance.is_none() { Verdict::Fit } else { Verdict::Never(Reason::InFleet) }
 }

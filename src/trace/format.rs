@@ -1,4 +1,4 @@
-//! The formats of lists of tasks: one row for each, with its reader and what tells it apart.
+//! The formats of lists of tasks: one row for each, with its reader and the test that recognizes it.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -19,16 +19,17 @@ pub enum Asks {
     Processors,
     /// Parts of one node, as a pod does.
     Pod,
-    /// Nodes, each with as much.
+    /// Nodes, with the same amount on each.
     Nodes,
     /// Whole GPUs, which may be anywhere in the virtual cluster.
     WholeGpus,
-    /// What its own columns say: nodes, else processors, else parts of one node.
+    /// What the task's columns state: nodes if stated, else processors if stated, else parts of one node.
     AsStated,
 }
 
 /// One row for each format: its name, the reader of its rows, what a task asks for, the reader of a list of nodes if
-/// there is one, and whether a list with this first line is of the format. The first that says so is taken.
+/// there is one, and a test that recognizes the format by a list's first line. The first format whose test succeeds is
+/// used.
 macro_rules! formats {
     ($($(#[doc = $doc:literal])* $format:ident => $name:literal, $rows:expr, $asks:ident, nodes: $nodes:tt, $is:expr;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,7 +54,7 @@ macro_rules! formats {
                 }
             }
 
-            /// Whether a list whose first line is this one is of the format.
+            /// Whether a list with this first line is of this format.
             fn is_of(self, line: &str) -> bool {
                 match self {
                     $(Format::$format => ($is)(line),)*
@@ -123,7 +124,7 @@ formats! {
 }
 
 impl Format {
-    /// Whether lists of the format come in an archive, so that a scenario takes them by the name of the trace.
+    /// Whether lists of the format come in an archive, so that a scenario refers to them by the name of the trace.
     pub fn is_archive(self) -> bool {
         self == Format::Genai
     }

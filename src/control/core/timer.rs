@@ -124,7 +124,7 @@ impl Core {
         valid.chain(self.timers.heap.peek()).max().copied()
     }
 
-    /// Moves the valid timers of the last instant to the heap, once that instant is over.
+    /// Moves the valid timers of `fresh` to the heap, once their instant is over or they are too many to search.
     #[inline]
     pub(super) fn keep_timers(&mut self) {
         if !self.timers.fresh.is_empty() {

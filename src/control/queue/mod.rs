@@ -7,9 +7,9 @@
 //!                                      └──── the next attempt
 //! ```
 //!
-//! Its parts: what triggers a pass ([`passes`]), who waits ([`waiting`]), a decision about one of them ([`placing`]),
+//! Its parts: what triggers a pass ([`passes`]), who waits ([`waiting`]), the decision about one replica ([`placing`]),
 //! backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]), attained service ([`attained`]), and decisions
-//! of a scheduler outside ([`outside`]).
+//! of an outside scheduler ([`outside`]).
 
 mod attained;
 mod backfill;
@@ -43,25 +43,26 @@ use placing::Deciding;
 
 pub(crate) struct Queue {
     queue: WaitQueue,
-    /// The lines of the queue by the queues that jobs name.
+    /// The line of each queue that a job names.
     lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
     turns: Turns,
     /// The head of the queue, if its reservation is fixed once made.
     picked: Option<backfill::Picked>,
     /// State that backfilling keeps between passes.
     backfilling: Option<Box<backfill::Backfilling>>,
-    /// Where each job will go for which others are being preempted, until their room is free.
+    /// The place of each job for which others are being preempted, until they have freed it.
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
-    /// Who waits for the quota of its project, and who in the queue counts against one.
+    /// The replicas that wait for the quota of their project, and those in the queue that count against one.
     projects: quota::Projects,
     /// Future reservations of each node, if they are made in time slots.
     ahead: slots::Ahead,
-    /// Queued since the last pass, in that order. Each gets one event that says why it waits.
+    /// Replicas queued since the last pass, in the order in which they were queued. Each gets one event that says why
+    /// it waits.
     fresh: VecDeque<(u64, ReplicaIndex)>,
-    /// How many have been queued so far.
+    /// How many replicas have been queued so far.
     queued: u64,
-    /// Waiting to be analysed, first come first served.
+    /// Replicas that wait to be analysed, first come first served.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
     analysing: BTreeSet<RunId>,
     deciding: Option<Deciding>,
@@ -70,7 +71,7 @@ pub(crate) struct Queue {
     backfill_pass: PassState,
     /// Clocks of passes that take time.
     clocks: Option<Clocks>,
-    /// The state that the last backfill pass has seen, so that an equal one is skipped.
+    /// The state that the last backfill pass saw. A pass that would see an equal state is skipped.
     backfilled: Option<(u64, u64, usize)>,
 }
 
@@ -122,7 +123,8 @@ impl Flow for Queue {
         loop {
             self.run_place_pass(core);
             self.run_backfill_pass(core);
-            // Who was behind someone that has left for its quota may come first now, and was not looked at.
+            // A replica has left the queue for its quota. The replica behind it may be the head now, and was not looked
+            // at.
             let has_new_head = self.projects.take_left();
             if !has_new_head || core.profile.passes.place.trigger != Trigger::Event || self.deciding.is_some() {
                 break;
@@ -156,7 +158,8 @@ impl Flow for Queue {
         self.check_quotas(core);
     }
 
-    /// Nobody waits that the queue would let pass and the fleet would hold.
+    /// Asserts that no replica waits that is allowed to be placed by the queue's discipline and that the fleet has room
+    /// for.
     fn check_nothing_waits_in_vain(&self, core: &Core) {
         let heads: Vec<_> = match core.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => self.queue.heads(core.now).map(|(key, _)| key).collect(),
@@ -187,7 +190,7 @@ impl Flow for Queue {
         }
     }
 
-    /// Takes a replica out of everything that works on it. What is cancelled causes no more work.
+    /// Removes a replica from the queue and from any step in progress, so that it causes no more work.
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
         let replica = &core.replicas[index as usize];
         let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
@@ -198,7 +201,7 @@ impl Flow for Queue {
                     core.command(Command::Withdraw { run });
                 }
             }
-            // The next version makes its commit void.
+            // The replica's next version makes the commit of this decision void.
             Wait::Decision => {
                 self.deciding = None;
                 self.forget_promise(core, index);

@@ -1,4 +1,4 @@
-//! Looking at one replica of the queue: the decision, its commit, and what follows a refusal.
+//! The decision about one replica of the queue, its commit, and what follows a refusal.
 
 use crate::attempts::Attempts;
 use crate::core::Core;
@@ -22,8 +22,8 @@ pub struct Deciding {
 }
 
 impl Queue {
-    /// Looks at one replica of the queue. Decides, and commits either at once or after the time that a decision
-    /// takes.
+    /// Decides about one replica of the queue. The decision is committed at once, or after the time that decisions
+    /// take.
     pub(super) fn consider(&mut self, core: &mut Core, index: ReplicaIndex) {
         let options = core.profile.commit;
         let takes_time = !options.decision_time.is_zero();
@@ -48,7 +48,7 @@ impl Queue {
         core.timers.set(at, Timer::CommitDue { replica: index, version });
     }
 
-    /// Commits a decision whose time is over, unless what it was based on has changed.
+    /// Commits the decision under way once its time is over, unless the nodes that it read have changed.
     pub(super) fn commit_due(&mut self, core: &mut Core) {
         let deciding = self.deciding.take().expect("only the decision under way sets this timer");
         let index = deciding.replica;
@@ -56,7 +56,7 @@ impl Queue {
         let Decision::Place(candidates) = deciding.decision else {
             self.enter_queue(core, index);
             self.conclude(core, index, deciding.decision, deciding.growth);
-            // It has just been told why it waits.
+            // An event has just said why this replica waits.
             self.forget_fresh(core, index);
             return;
         };
@@ -114,8 +114,8 @@ impl Queue {
         }
     }
 
-    /// Tells all replicas of one demand why they wait, because they wait for the same reasons. Only if the queue
-    /// skips: otherwise replicas may wait behind the head.
+    /// Emits why they wait for all replicas of one demand, because they have the same reasons. It does so only if the
+    /// queue skips refused replicas; otherwise some of them may just wait behind the head.
     fn tell_group(&mut self, core: &mut Core, demand: u32, held: &Held) {
         if core.profile.scheduler.discipline != Discipline::Skipping {
             return;

@@ -1,4 +1,5 @@
-//! Replicas of projects that hold as much as they may: they wait beside the queue, so that they hold up nobody in it.
+//! Replicas whose projects hold as much as their quotas allow. They wait beside the queue, so that they hold up no
+//! replica in it.
 //!
 //! ```text
 //!   wants its place ──its project may take as much──> in the queue ──> placed
@@ -7,12 +8,12 @@
 //!          └──────────> waits beside the queue <───┴──────┘ or the place found is too dear
 //! ```
 //!
-//! Replicas of one project and one demand take the same, so they are one group. When the project gives something back,
-//! as many of each group enter the queue as the project may take of them, in the order of the queue. So a replica that
-//! ends costs a look at each group of its project, and not at everyone who waits.
+//! Replicas of one project with the same demand take the same amount, so they form one group. When the project gives
+//! something back, as many replicas of each group enter the queue as the project may take, in the order of the queue.
+//! So the end of a replica costs a look at each group of its project, and not at each waiting replica.
 //!
-//! How much a demand takes is known before a place is found as far as GPUs go. The price of a place is known once it is
-//! found: a group whose place was too dear is held to that price until the fleet grows.
+//! The number of GPUs that a demand takes is known before a place is found. The price is known only with the place. If
+//! the place is too expensive, the group's next replicas are assumed to cost that price too, until the fleet grows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,24 +30,24 @@ use dryrack_scheduler::QueueKey;
 #[derive(Default)]
 pub(super) struct Projects {
     groups: BTreeMap<(Arc<str>, u32), Group>,
-    /// The fleet's growth when groups were last held to the price of a place.
+    /// The fleet's growth when the price of a place was last recorded for a group.
     growth: u64,
-    /// Somebody has left the queue for its quota since that was last asked.
+    /// Whether a replica has left the queue for its quota since the last call of `take_left`.
     has_left: bool,
 }
 
 impl Projects {
-    /// Whether anybody has left the queue for its quota since the last call.
+    /// Whether a replica has left the queue for its quota since the last call.
     pub fn take_left(&mut self) -> bool {
         std::mem::take(&mut self.has_left)
     }
 }
 
-/// The waiting replicas of one project and one demand.
+/// The waiting replicas of one project with one demand.
 struct Group {
     /// The least that one of them takes.
     least: Holding,
-    /// What one of them would take at the place that was found for it, if that was too much.
+    /// What one of them would have taken at the place that was found for it, if the quota did not allow it.
     too_dear: Option<Holding>,
     in_queue: BTreeSet<QueueKey>,
     beside: BTreeSet<QueueKey>,
@@ -68,7 +69,8 @@ impl Queue {
         core.quotas.counts(Some(project)).then(|| (Arc::clone(project), replica.demand))
     }
 
-    /// Makes a replica wait beside the queue if its project may not take it now. Returns whether it does.
+    /// Makes a replica wait beside the queue if its project's quota does not allow it now. Returns whether the replica
+    /// waits there.
     pub(super) fn wait_for_quota(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
         let Some(group) = self.group_of(core, index) else { return false };
         let key = core.replicas[index as usize].key;
@@ -84,8 +86,8 @@ impl Queue {
         true
     }
 
-    /// Takes a replica out of its group, because it leaves the queue or ceases to wait beside it. What others of its
-    /// project may do then is looked at once everything about this instant is known.
+    /// Takes a replica out of its group, because it leaves the queue or ceases to wait beside it. Once everything about
+    /// this instant is known, the project's other replicas are checked again.
     pub(super) fn leave_group(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some(group) = self.group_of(core, index) else { return };
         let key = core.replicas[index as usize].key;
@@ -99,8 +101,8 @@ impl Queue {
         }
     }
 
-    /// Whether its project may not take the place that was found for a replica. The replica then waits beside the
-    /// queue.
+    /// Whether the place that was found for a replica exceeds its project's quota. If so, makes the replica wait beside
+    /// the queue.
     pub(super) fn is_over_quota(&mut self, core: &mut Core, index: ReplicaIndex, placement: &Placement) -> bool {
         let Some(group) = self.group_of(core, index) else { return false };
         let wanted = core.holding(placement);
@@ -127,7 +129,8 @@ impl Queue {
         assert!(waits, "a replica that leaves the queue for its quota waits for it");
     }
 
-    /// Takes everyone out of the queue whom a project may no longer take, after it has taken something.
+    /// After a project has taken something, removes those of its replicas from the queue that its quota no longer
+    /// allows.
     pub(super) fn project_took(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some((project, _)) = self.group_of(core, index) else { return };
         let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
@@ -138,13 +141,13 @@ impl Queue {
         over.into_iter().for_each(|index| self.set_beside(core, index));
     }
 
-    /// Lets those enter the queue whom their projects may take now.
+    /// Lets the replicas enter the queue that their projects' quotas allow now.
     pub(super) fn admit_by_quota(&mut self, core: &mut Core) {
         if core.quotas.is_empty() {
             return;
         }
         let mut projects = core.quotas.take_freed();
-        // Another place may be cheaper.
+        // Since the fleet has grown, another place may be cheaper.
         let has_grown = std::mem::replace(&mut self.projects.growth, core.fleet.growth()) != core.fleet.growth();
         if has_grown {
             for ((project, _), group) in &mut self.projects.groups {
@@ -170,13 +173,14 @@ impl Queue {
         }
     }
 
-    /// Puts everybody who waits beside the queue back to its door, because the quotas may have changed.
+    /// Empties all groups and returns the replicas that wait beside the queue, because the quotas may have changed.
     pub(super) fn beside_the_queue(&mut self) -> Vec<ReplicaIndex> {
         let groups = std::mem::take(&mut self.projects.groups);
         groups.values().flat_map(|group| group.beside.iter().map(|key| key.replica())).collect()
     }
 
-    /// Asserts that groups hold who waits, and that nobody waits beside the queue whom its project could take.
+    /// Asserts that the groups hold exactly the replicas that wait, and that no replica waits beside the queue that its
+    /// project's quota allows.
     pub(super) fn check_quotas(&self, core: &Core) {
         let waits = core.replicas.values().filter(|replica| replica.wait == Wait::Quota).count();
         let beside: usize = self.projects.groups.values().map(|group| group.beside.len()).sum();

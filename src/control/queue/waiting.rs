@@ -1,4 +1,4 @@
-//! Who waits in the queue: how a replica enters it, and how it leaves.
+//! How a replica enters the queue, and how it leaves.
 
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
@@ -45,7 +45,7 @@ impl Queue {
         }
     }
 
-    /// Removes a replica from those that are to be told why they wait.
+    /// Removes a replica from those for which an event is still to say why they wait.
     pub(super) fn forget_fresh(&mut self, core: &mut Core, index: ReplicaIndex) {
         if let Some(queued) = core.replicas[index as usize].fresh.take()
             && let Ok(place) = self.fresh.binary_search(&(queued, index))
@@ -54,7 +54,7 @@ impl Queue {
         }
     }
 
-    /// What the order of the queue looks at.
+    /// The fields of a replica that the order of the queue reads.
     pub(crate) fn entry(&self, core: &Core, index: ReplicaIndex) -> Entry {
         let replica = &core.replicas[index as usize];
         let entry = core.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran);
