@@ -6,7 +6,7 @@
 //! in which order offers come, what a multi-node job takes and how its nodes stay together are options of the profile
 //! ([`OfferOptions`]), each named after its rule.
 //!
-//! Pure: reads a fleet, changes nothing and knows no time. [`decide`] places a whole job. [`assign`] places one of
+//! Pure: reads a fleet, changes nothing and knows no time. [`seek`] places a whole job. [`assign`] places one of
 //! its nodes, for control planes that place them one after the other, and [`plan`] computes what the user is shown
 //! before.
 
