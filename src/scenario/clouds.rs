@@ -14,6 +14,7 @@ use dryrack_control::{LONGEST_PROVISIONING, Profile};
 use dryrack_engine::{InitialNode, ModelFiles, OfferModel};
 use dryrack_fleet::{Cloud, FleetNodes, IdleDuration, NodeSpec, NodeState};
 use dryrack_rng::Lengths;
+use dryrack_scheduler::Unfit;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::IdleLimit;
@@ -73,6 +74,12 @@ pub(super) fn places(
     if profile.flow.polled().is_some() && profile.scheduler.offers.new_instances == NewInstances::Never {
         let message = format!("the profile `{}` makes no instances", profile.name);
         report.error_with_help(fields.key_span("offers"), message, "write `profile: dstack`, or list `hosts`");
+    }
+    if profile.flow.is_queue() && profile.scheduler.unfit == Unfit::End {
+        let message =
+            format!("the profile `{}` refuses what has no room at once, and asks for no instance", profile.name);
+        let help = "write another, such as `profile: best-fit`, or `nodes: {min: 1, max: 4}` for some from the start";
+        report.warning(fields.key_span("offers"), message, help);
     }
     let mut names: Vec<&str> = Vec::new();
     for (number, tree) in fields.list("offers", report).iter().enumerate() {

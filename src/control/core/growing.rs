@@ -115,6 +115,11 @@ impl Core {
             let is_used = |node: &NodeId| found.as_ref().is_some_and(|found| found.placement.touches(*node));
             places.iter().filter(|node| !is_used(node)).for_each(|node| trial.set_node_state(*node, NodeState::Gone));
             if let Some(found) = found {
+                if !self.may_take_then(index, &found.placement) {
+                    places.iter().for_each(|node| trial.set_node_state(*node, NodeState::Gone));
+                    was_tried_whole = false;
+                    continue;
+                }
                 trial.promise(&found.placement);
                 self.make_for(&found.placement, None);
                 self.growing.coming_for.insert(index, found.placement);
@@ -125,6 +130,25 @@ impl Core {
             let demand = self.replicas[index as usize].demand;
             self.growing.hopeless.insert(demand);
         }
+    }
+
+    /// Whether its project may take this place beside all that it holds and all that is on its way for it.
+    fn may_take_then(&self, index: ReplicaIndex, placement: &Placement) -> bool {
+        let project_of =
+            |index: ReplicaIndex| self.jobs[self.replicas[index as usize].job.index()].spec.project.as_ref();
+        let own = project_of(index);
+        let others = self.growing.coming_for.iter().filter(|(other, _)| project_of(**other) == own);
+        let wanted = others.fold(self.holding(placement), |sum, (_, place)| sum.and(self.holding(place)));
+        own.is_none() || self.is_within_quota(index, wanted)
+    }
+
+    /// Whether an instance is kept for somebody who still waits.
+    pub(super) fn is_awaited(&self, node: NodeId) -> bool {
+        self.growing.coming_for.iter().any(|(index, placement)| {
+            let replica = self.replicas.get(*index as usize);
+            let waits = replica.is_some_and(|replica| matches!(replica.phase, Phase::Pending | Phase::Analysing));
+            waits && placement.touches(node)
+        })
     }
 
     fn place_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {

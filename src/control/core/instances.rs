@@ -263,7 +263,12 @@ impl Core {
     }
 
     pub(crate) fn idle_too_long(&mut self, node: NodeId) {
-        let InstanceRecord { fleet, since, .. } = self.instances.records[&node];
+        let InstanceRecord { fleet, since, epoch, .. } = self.instances.records[&node];
+        // Such as a member of a gang whose other instances are still on their way.
+        if self.is_awaited(node) {
+            self.timers.set(self.now.saturating_add(LEAST_IDLE), Timer::IdleTooLong { node, epoch });
+            return;
+        }
         let cloud = self.instances.clouds[fleet.index()].as_mut().expect("its fleet is a cloud's");
         cloud.kept.insert((since, node));
         self.give_back_kept(fleet);

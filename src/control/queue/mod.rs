@@ -37,7 +37,7 @@ use attained::Turns;
 use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::RunId;
-use dryrack_scheduler::{Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
+use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::SimTime;
 use placing::Deciding;
 
@@ -117,15 +117,15 @@ impl Flow for Queue {
     }
 
     fn settle(&mut self, core: &mut Core) {
-        self.admit_by_quota(core);
         self.go_on_with_clocks(core);
         self.run_analyse_pass(core);
         loop {
+            self.admit_by_quota(core);
             self.run_place_pass(core);
             self.run_backfill_pass(core);
             // A replica has left the queue for its quota. The replica behind it may be the head now, and was not looked
             // at.
-            let has_new_head = self.projects.take_left();
+            let has_new_head = self.projects.take_left() | self.may_find_cheaper(core);
             if !has_new_head || core.profile.passes.place.trigger != Trigger::Event || self.deciding.is_some() {
                 break;
             }
@@ -306,8 +306,15 @@ impl Flow for Queue {
         Some((self.analysing.iter().copied().collect(), before.map(run_of).collect()))
     }
 
+    /// Behind the head of a strict queue without backfilling, nobody can use an instance.
     fn waiting(&self, core: &Core) -> Option<Vec<ReplicaIndex>> {
-        Some(self.queue.iter(core.now).map(|key| key.replica()).collect())
+        let options = &core.profile.scheduler;
+        Some(match (options.discipline, options.backfill) {
+            (Discipline::Strict | Discipline::Committed, Backfill::None) => {
+                self.queue.heads(core.now).map(|(key, _)| key.replica()).collect()
+            }
+            _ => self.queue.iter(core.now).map(|key| key.replica()).collect(),
+        })
     }
 
     fn lets_records_go(&self) -> bool {

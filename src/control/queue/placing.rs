@@ -55,6 +55,10 @@ impl Queue {
         assert_eq!(core.replicas[index as usize].version, deciding.version, "a void decision must not be committed");
         let Decision::Place(candidates) = deciding.decision else {
             self.enter_queue(core, index);
+            // Its project may have taken something meanwhile, so that it waits for its quota.
+            if !core.waits_in_queue(index) {
+                return;
+            }
             self.conclude(core, index, deciding.decision, deciding.growth);
             // An event has just said why this replica waits.
             self.forget_fresh(core, index);
@@ -92,6 +96,9 @@ impl Queue {
                 self.leave_queue(core, index, Wait::Nothing);
                 self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
             }
+            // It was let in to look for a cheaper place, and goes on waiting for its quota.
+            Decision::Refuse { .. }
+                if core.profile.scheduler.unfit == Unfit::End && self.goes_back_beside(core, index) => {}
             Decision::Refuse { refusal, reasons } if core.profile.scheduler.unfit == Unfit::End => {
                 core.hold(index, (refusal, reasons));
                 self.leave_queue(core, index, Wait::Nothing);

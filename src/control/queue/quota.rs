@@ -30,8 +30,6 @@ use dryrack_scheduler::QueueKey;
 #[derive(Default)]
 pub(super) struct Projects {
     groups: BTreeMap<(Arc<str>, u32), Group>,
-    /// The fleet's growth when the price of a place was last recorded for a group.
-    growth: u64,
     /// Whether a replica has left the queue for its quota since the last call of `take_left`.
     has_left: bool,
 }
@@ -48,14 +46,21 @@ struct Group {
     /// The least that one of them takes.
     least: Holding,
     /// What one of them would have taken at the place that was found for it, if the quota did not allow it.
-    too_dear: Option<Holding>,
+    too_dear: Option<TooDear>,
     in_queue: BTreeSet<QueueKey>,
     beside: BTreeSet<QueueKey>,
 }
 
+/// What a replica would take at the place that was found for it, which was too much, and the fleet's version at that time.
+#[derive(Clone, Copy)]
+struct TooDear {
+    wanted: Holding,
+    version: u64,
+}
+
 impl Group {
     fn wanted(&self) -> Holding {
-        self.too_dear.unwrap_or(self.least)
+        self.too_dear.map_or(self.least, |found| found.wanted)
     }
 }
 
@@ -110,10 +115,21 @@ impl Queue {
             return false;
         }
         self.leave_queue(core, index, Wait::Nothing);
-        self.group(core, &group).too_dear = Some(wanted);
-        self.projects.growth = core.fleet.growth();
+        self.group(core, &group).too_dear = Some(TooDear { wanted, version: core.fleet.version() });
         self.set_beside(core, index);
         true
+    }
+
+    /// Puts a replica that was let in although the last place was too dear back beside the queue. Returns whether it was
+    /// such a one.
+    pub(super) fn goes_back_beside(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
+        let Some(group) = self.group_of(core, index) else { return false };
+        let known = self.projects.groups.get(&group).and_then(|group| group.too_dear);
+        let is_over = known.is_some_and(|found| !core.quotas.admits(Some(&group.0), found.wanted));
+        if is_over {
+            self.set_beside(core, index);
+        }
+        is_over
     }
 
     fn group(&mut self, core: &Core, group: &GroupKey) -> &mut Group {
@@ -123,7 +139,11 @@ impl Queue {
     }
 
     fn set_beside(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let Some(group) = self.group_of(core, index) else { return };
+        let known = self.projects.groups.get(&group).and_then(|group| group.too_dear);
         self.leave_queue(core, index, Wait::Nothing);
+        // The last of a group takes the group with it.
+        self.group(core, &group).too_dear = known;
         self.projects.has_left = true;
         let waits = self.wait_for_quota(core, index);
         assert!(waits, "a replica that leaves the queue for its quota waits for it");
@@ -132,7 +152,15 @@ impl Queue {
     /// After a project has taken something, removes those of its replicas from the queue that its quota no longer
     /// allows.
     pub(super) fn project_took(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let Some((project, _)) = self.group_of(core, index) else { return };
+        let Some(group) = self.group_of(core, index) else { return };
+        if let Some(own) = self.projects.groups.get_mut(&group)
+            && own.too_dear.take().is_some()
+        {
+            // Others of the group may find a place that is not too dear.
+            self.projects.has_left = true;
+            core.quotas.look_again(&group.0);
+        }
+        let project = group.0;
         let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
         let is_over = |(_, group): &(&GroupKey, &Group)| !core.quotas.admits(Some(&project), group.wanted());
         let groups = self.projects.groups.range(of_project).filter(is_over);
@@ -146,16 +174,8 @@ impl Queue {
         if core.quotas.is_empty() {
             return;
         }
-        let mut projects = core.quotas.take_freed();
-        // Since the fleet has grown, another place may be cheaper.
-        let has_grown = std::mem::replace(&mut self.projects.growth, core.fleet.growth()) != core.fleet.growth();
-        if has_grown {
-            for ((project, _), group) in &mut self.projects.groups {
-                if group.too_dear.take().is_some() {
-                    projects.insert(project.to_string());
-                }
-            }
-        }
+        self.try_dear_again(core);
+        let projects = core.quotas.take_freed();
         for project in projects {
             let project: Arc<str> = Arc::from(project);
             let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);
@@ -171,6 +191,33 @@ impl Queue {
                 self.enter_queue(core, index);
             }
         }
+    }
+
+    /// Lets the first replica of each group whose place was too dear look for another place, once the fleet has changed.
+    fn try_dear_again(&mut self, core: &mut Core) {
+        let version = core.fleet.version();
+        let is_open = |group: &Group| group.too_dear.is_some_and(|found| found.version != version);
+        let groups = self.projects.groups.iter_mut().filter(|(_, group)| is_open(group));
+        let mut first = Vec::new();
+        for (key, group) in groups {
+            let known = group.too_dear.take();
+            first.extend(group.beside.first().map(|first| (key.clone(), first.replica(), known)));
+        }
+        for (key, index, known) in first {
+            self.leave_group(core, index);
+            self.enter_queue(core, index);
+            // The others wait until it is known what the first finds.
+            if let Some(group) = self.projects.groups.get_mut(&key) {
+                group.too_dear = known.map(|found| TooDear { version, ..found });
+            }
+        }
+    }
+
+    /// Whether the fleet has changed since a place was too dear for somebody who waits beside the queue.
+    pub(super) fn may_find_cheaper(&self, core: &Core) -> bool {
+        let version = core.fleet.version();
+        let is_open = |group: &Group| group.too_dear.is_some_and(|found| found.version != version);
+        self.projects.groups.values().any(|group| is_open(group) && !group.beside.is_empty())
     }
 
     /// Empties all groups and returns the replicas that wait beside the queue, because the quotas may have changed.
