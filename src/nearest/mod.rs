@@ -1,18 +1,19 @@
-//! Floor 0. The valid name nearest to an unknown word, for diagnostics.
+//! Floor 0. Finds the valid name nearest to an unknown word, for error messages.
 //!
-//! Owns what counts as near, so that every message of the crate suggests by the same rule. Must never be used to
-//! accept a word: a suggestion is only shown, and the word stays an error.
+//! Owns the rule for which names are near, so that all messages of the crate make suggestions in the same way. Must
+//! never be used to accept a word. A suggestion is only shown, and the word stays an error.
 
 #![warn(clippy::unwrap_used)]
 
 use std::cmp::Reverse;
 
-/// The candidate that `word` was most likely meant to be, or `None` where nothing is close enough to be worth showing.
+/// The candidate that `word` was most likely meant to be. `None` if no candidate is close enough.
 ///
-/// Case is ignored. Up to a third of the word's letters may be wrong, swapped or missing (one in a short word). A
-/// word that is the beginning of a name (`h100` for `h100-80g`) is completed if no name is that close. On equal
-/// distance the order is: a name that starts with the word, then the shorter name, then the first in byte order. The
-/// order of `candidates` does not matter.
+/// Case is ignored. A candidate is close if at most a third of the word's letters are wrong, swapped or missing. In a
+/// short word, one letter may be. A candidate is also close if it begins with the word (`h100` for `h100-80g`). A
+/// candidate at most one letter away takes precedence over one that begins with the word. On a tie, a candidate that
+/// begins with the word comes first, then the shorter one, then the first in byte order. The order of `candidates` does
+/// not matter.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.trim().to_lowercase();
     let letters = word.chars().count();
@@ -23,10 +24,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let rank = |candidate: &'a str| {
         let lower = candidate.to_lowercase();
         let distance = strsim::osa_distance(&word, &lower);
-        // A distance equal to the length means that no letter agrees.
+        // If the distance equals the length of the word, no letter agrees.
         let is_near = distance <= allowed && distance < letters;
         let rest = lower.strip_prefix(&word).filter(|_| letters >= 2);
-        // After names at most one letter away, names that have the word as a whole prefix come first, such as
+        // Names at most one letter away come first. Next come names that continue the word after a separator, such as
         // `gpustack-0.5-dev` for `gpustack-0.5`.
         let is_part = rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
         let is_begun = rest.is_some();
@@ -38,8 +39,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().filter_map(rank).min().map(|(_, candidate)| candidate)
 }
 
-/// The text that follows "there is no such thing": the likely name, or else all names in their order, or only the
-/// most similar ones if there are many. `None` if there are no names.
+/// The hint in a message about an unknown name: the nearest name, or else all names in their order. If there are many
+/// names, only the most similar ones. `None` if there are no names.
 pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     match nearest(word, names.iter().copied()) {
@@ -54,12 +55,12 @@ pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<
     }
 }
 
-/// The most names that are all listed.
+/// Up to this many names, all are listed.
 const MANY: usize = 24;
-/// The number of names listed if there are more.
+/// The number of names that are listed if there are more.
 const ALIKE: usize = 8;
 
-/// The names at the smallest edit distance; on a tie, the first in byte order.
+/// The names with the smallest edit distance. On a tie, the first in byte order.
 fn most_alike<'a>(word: &str, mut names: Vec<&'a str>) -> Vec<&'a str> {
     let word = word.trim().to_lowercase();
     names.sort_by_cached_key(|name| (strsim::osa_distance(&word, &name.to_lowercase()), *name));

@@ -1,0 +1,81 @@
+//! The decisions of a scheduler, taken from the records of a run.
+
+use std::collections::BTreeMap;
+
+use dryrack_event::{Event, Input, Outcome, Record, Refusal, Said, Sink};
+use dryrack_ids::{JobId, Names};
+use dryrack_report::{Filter, record_line};
+use dryrack_units::SimTime;
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub at: SimTime,
+    pub job: JobId,
+    /// The decision with its score and its reasons: `10s chat placed on alpha/0, score 1`.
+    pub line: String,
+    /// The decision without its score and its reasons.
+    pub(super) bare: String,
+    /// Whether the job waited before and still waits, for other reasons.
+    pub(super) goes_on: bool,
+    /// Whether the job stopped waiting at the same time. A job waits for a scheduler outside until that scheduler
+    /// answers, so a wait of no length is not a decision of its own.
+    pub(super) was_momentary: bool,
+}
+
+/// Collects the decisions of a run.
+pub struct Decisions {
+    names: Names,
+    pub all: Vec<Decision>,
+    /// The refusal with which each replica waits, and the index of the decision in `all`.
+    waiting: BTreeMap<(JobId, u32), (Refusal, usize)>,
+}
+
+impl Decisions {
+    pub fn new(names: Names) -> Decisions {
+        Decisions { names, all: Vec::new(), waiting: BTreeMap::new() }
+    }
+
+    /// One decision to a line.
+    pub fn into_lines(self) -> Vec<String> {
+        self.all.into_iter().map(|decision| decision.line).collect()
+    }
+}
+
+impl Sink for Decisions {
+    fn input(&mut self, _step: u64, _at: SimTime, _input: &Input) {}
+
+    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
+        let is_decision = match event {
+            Event::Held { .. }
+            | Event::Placed { .. }
+            | Event::CommitRefused { .. }
+            | Event::Retry { .. }
+            | Event::DeadlineExpired { .. }
+            | Event::Preempted { .. }
+            | Event::SafetyBroken { .. } => true,
+            Event::JobEnded { outcome, .. } => *outcome != Outcome::Completed,
+            _ => false,
+        };
+        let Some(job) = event.job().filter(|_| is_decision) else { return };
+        let record = Record { step, at, said: Said::Event(event.clone()) };
+        let line = record_line(&record, &self.names, &Filter::default()).unwrap_or_default();
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let replica = event.run().map(|run| (run.job, run.replica));
+        let before = replica.and_then(|replica| self.waiting.remove(&replica));
+        let (bare, goes_on) = match event {
+            Event::Held { refusal, reasons, .. } => {
+                self.waiting.extend(replica.map(|replica| (replica, (*refusal, self.all.len()))));
+                let bare = line.strip_suffix(&reasons.to_string()).unwrap_or(&line);
+                (bare.to_string(), before.is_some_and(|(known, _)| known == *refusal))
+            }
+            Event::Placed { .. } => (line.split(", score ").next().unwrap_or(&line).to_string(), false),
+            _ => (line.clone(), false),
+        };
+        if let (Event::Placed { .. }, Some((_, index))) = (event, before) {
+            let wait = &mut self.all[index];
+            wait.was_momentary = wait.at == at;
+        }
+        self.all.push(Decision { at, job, line, bare, goes_on, was_momentary: false });
+    }
+}

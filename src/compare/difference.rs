@@ -1,0 +1,134 @@
+//! Two runs of one scenario, and the first decision in which they differ.
+
+use super::decisions::{Decision, Decisions};
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::{Decider, Digest};
+use dryrack_expect::{Expectation, Verdict};
+use dryrack_ids::Names;
+use dryrack_rehearse::{names, rehearse, rehearse_decided};
+use dryrack_scheduler::Caching;
+use dryrack_units::SimTime;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A run, with its decisions.
+pub struct Ran {
+    pub decisions: Vec<Decision>,
+    pub verdicts: Vec<Verdict>,
+    pub metrics: Map<String, Value>,
+    pub digest: Digest,
+    pub end: SimTime,
+    names: Names,
+}
+
+/// In what two runs differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Of {
+    Decision,
+    /// Every decision is the same, but a job waits for other reasons.
+    Reasons,
+}
+
+/// The first decision that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    pub of: Of,
+    #[serde(serialize_with = "as_text")]
+    pub at: SimTime,
+    pub job: String,
+    pub sides: [SideOf; 2],
+}
+
+/// What one side decided about the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SideOf {
+    /// At that time, with reasons and scores.
+    pub decided: Vec<String>,
+    /// The last decision before that time.
+    pub before: Option<String>,
+    /// The next after it.
+    pub after: Option<String>,
+}
+
+fn as_text<S: serde::Serializer>(at: &SimTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// Runs a scenario and collects its decisions. `decider` decides in place of the profile, if there is one. Panics like
+/// every run if an invariant breaks or if the run does not end.
+pub fn decide(
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    decider: Option<&mut dyn Decider>,
+) -> Ran {
+    let mut decisions = Decisions::new(names(rehearsal));
+    let rehearsed = match decider {
+        None => rehearse(rehearsal, expectations, progress, Caching::On, vec![&mut decisions]),
+        Some(decider) => rehearse_decided(rehearsal, expectations, progress, vec![&mut decisions], decider),
+    };
+    let metrics = match serde_json::to_value(rehearsed.run_metrics.metrics()) {
+        Ok(Value::Object(metrics)) => metrics,
+        other => unreachable!("metrics are a map, not {other:?}"),
+    };
+    Ran {
+        decisions: decisions.all,
+        verdicts: rehearsed.verdicts,
+        metrics,
+        digest: rehearsed.digest,
+        end: rehearsed.end.at,
+        names: names(rehearsal),
+    }
+}
+
+/// The first decision in which two runs of one scenario differ, or else the first difference in reasons.
+pub fn first_difference(one: &Ran, other: &Ran) -> Option<Difference> {
+    let ways: [(Of, Listed); 2] = [
+        (Of::Decision, |decision| (!decision.goes_on).then_some(decision.bare.as_str())),
+        (Of::Reasons, |decision| Some(decision.line.split(", score ").next().unwrap_or(&decision.line))),
+    ];
+    ways.into_iter().find_map(|(of, listed)| {
+        let first = first_other(&one.decisions, &other.decisions, listed)?;
+        let side = |ran: &Ran| {
+            let about = || ran.decisions.iter().filter(|one| one.job == first.job && !one.was_momentary);
+            let line = |decision: &Decision| decision.line.clone();
+            SideOf {
+                decided: about().filter(|decision| decision.at == first.at).map(line).collect(),
+                before: about().rfind(|decision| decision.at < first.at).map(line),
+                after: about().find(|decision| decision.at > first.at).map(line),
+            }
+        };
+        let job = one.names.job(first.job).to_string();
+        Some(Difference { of, at: first.at, job, sides: [side(one), side(other)] })
+    })
+}
+
+impl Ran {
+    /// Whether an expectation has another verdict, or a metric another value.
+    pub fn has_other_outcome(&self, other: &Ran) -> bool {
+        let passed = |ran: &Ran| ran.verdicts.iter().map(|verdict| verdict.passed).collect::<Vec<_>>();
+        passed(self) != passed(other) || self.metrics != other.metrics
+    }
+}
+
+/// What is compared of a decision, if anything.
+type Listed = fn(&Decision) -> Option<&str>;
+
+/// The earlier of the first two decisions that differ. The order within an instant does not matter between jobs.
+fn first_other<'d>(one: &'d [Decision], other: &'d [Decision], listed: Listed) -> Option<&'d Decision> {
+    let sorted = |decisions: &'d [Decision]| {
+        let mut chosen: Vec<(&Decision, &str)> = decisions
+            .iter()
+            .filter(|one| !one.was_momentary)
+            .filter_map(|decision| Some((decision, listed(decision)?)))
+            .collect();
+        chosen.sort_by_key(|(decision, _)| (decision.at, decision.job));
+        chosen
+    };
+    let (one, other) = (sorted(one), sorted(other));
+    let is_same = |index: &usize| one.get(*index).map(|known| known.1) == other.get(*index).map(|known| known.1);
+    let index = (0..one.len().max(other.len())).find(|index| !is_same(index))?;
+    let pair = [one.get(index), other.get(index)].into_iter().flatten();
+    pair.map(|(decision, _)| *decision).min_by_key(|decision| (decision.at, decision.job))
+}

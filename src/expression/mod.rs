@@ -1,0 +1,146 @@
+//! Floor 1. Expressions in CEL, the Common Expression Language, which Kubernetes uses for device selectors.
+//!
+//! This room owns the check of an expression: its variables, its types, and an upper bound on its number of steps. The
+//! crate `cel` parses and evaluates it. This room must never know the meaning of a variable, and never evaluate an
+//! unchecked expression. A checked expression always ends, and always has a value of the expected type.
+//!
+//! Three rules differ from CEL's, because an operator of a cluster would not expect CEL's behavior. All numbers are
+//! doubles, even without a decimal point, so `1 / 2` is 0.5. A division by zero gives 0, so `gpus.free / gpus.total` is
+//! 0 on a node without GPUs. A missing label reads as `""`.
+
+#![warn(clippy::unwrap_used)]
+
+mod check;
+mod eval;
+mod fault;
+mod syntax;
+
+use std::fmt;
+
+use check::Checked;
+pub use eval::Value;
+pub use fault::ExpressionError;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    Bool,
+    Number,
+    Text,
+    /// A list of texts.
+    Texts,
+    /// Texts with keys: `node.labels.zone` or `node.labels["zone"]`.
+    Labels,
+}
+
+impl Type {
+    /// The name of the type in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Bool => "true or false",
+            Type::Number => "a number",
+            Type::Text => "a text",
+            Type::Texts => "a list of texts",
+            Type::Labels => "labels",
+        }
+    }
+}
+
+/// A variable that an expression can read, such as `node.spot`.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// The name: one word, or two words with a dot between them.
+    pub path: &'static str,
+    pub is: Type,
+    /// The meaning in a few words, with the unit.
+    pub about: &'static str,
+}
+
+/// The largest number of steps that an expression may take. The limit is small, because a stage is evaluated for each
+/// class of nodes and each demand.
+pub const MOST_STEPS: u64 = 10_000;
+
+/// The largest number of characters of an expression.
+pub const MOST_CHARACTERS: usize = 2_000;
+
+/// The number of elements that a list variable is assumed to have at most, for counting steps.
+pub const ASSUMED_ELEMENTS: u64 = 16;
+
+/// The stack of the parser in bytes. It suffices for the longest and most deeply nested text.
+const STACK: usize = 64 << 20;
+
+/// An expression that has been checked.
+pub struct Expression {
+    text: String,
+    checked: Checked,
+}
+
+impl Expression {
+    /// Checks an expression over these variables, whose value must have the type `wanted`.
+    ///
+    /// # Errors
+    /// The first fault, with its place in the text.
+    pub fn new(text: &str, variables: &'static [Variable], wanted: Type) -> Result<Expression, ExpressionError> {
+        // The parser is recursive. It runs on its own thread with a large stack, because the calling thread may have
+        // little left.
+        let checked = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            let checking = thread.spawn_scoped(scope, || check::check(text, variables, wanted));
+            checking.expect("a thread can be started").join()
+        });
+        let checked = checked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Expression { text: text.to_string(), checked })
+    }
+
+    /// The text as the user wrote it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The paths of the variables that the expression reads, each listed once.
+    pub fn reads(&self) -> impl Iterator<Item = &'static str> {
+        let paths: std::collections::BTreeSet<&'static str> =
+            self.checked.slots.iter().map(|slot| slot.variable.path).collect();
+        paths.into_iter()
+    }
+
+    /// The value of an expression of type number; NaN if the result exceeds the range of doubles. `value` returns the
+    /// value of a variable, given its path and, for labels, the key of the label.
+    ///
+    /// # Panics
+    /// If the expression was checked for another type, or if `value` returns a value of the wrong type.
+    pub fn number<'a>(&self, value: impl Fn(&'static str, Option<&str>) -> Value<'a>) -> f64 {
+        match eval::evaluate(&self.checked, value) {
+            Some(Value::Number(number)) => number,
+            None => f64::NAN,
+            other => panic!("`{}` was checked to be a number and is {other:?}", self.text),
+        }
+    }
+
+    /// The value of an expression of type bool; `false` if it compares with NaN.
+    ///
+    /// # Panics
+    /// As for [`Expression::number`].
+    pub fn is_true<'a>(&self, value: impl Fn(&'static str, Option<&str>) -> Value<'a>) -> bool {
+        match eval::evaluate(&self.checked, value) {
+            Some(Value::Bool(value)) => value,
+            None => false,
+            other => panic!("`{}` was checked to be true or false and is {other:?}", self.text),
+        }
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Expression").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Expression) -> bool {
+        self.text == other.text
+    }
+}
+
+#[cfg(test)]
+mod tests;

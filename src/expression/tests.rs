@@ -1,0 +1,135 @@
+use super::*;
+
+const VARIABLES: &[Variable] = &[
+    Variable { path: "node.spot", is: Type::Bool, about: "whether a cloud may take it away" },
+    Variable { path: "node.labels", is: Type::Labels, about: "its labels" },
+    Variable { path: "node.machine", is: Type::Text, about: "its machine" },
+    Variable { path: "gpus.free", is: Type::Number, about: "free GPUs" },
+    Variable { path: "gpus.total", is: Type::Number, about: "GPUs" },
+    Variable { path: "gpus.types", is: Type::Texts, about: "types of GPUs" },
+    Variable { path: "job.tasks", is: Type::Number, about: "tasks" },
+];
+
+fn value<'a>(path: &'static str, label: Option<&str>) -> Value<'a> {
+    match (path, label) {
+        ("node.spot", None) => Value::Bool(true),
+        ("node.labels", Some("nvlink")) => Value::Text("yes"),
+        ("node.labels", Some(_)) => Value::Text(""),
+        ("node.machine", None) => Value::Text("a100-80g-x8"),
+        ("gpus.free", None) => Value::Number(3.0),
+        ("gpus.total", None) => Value::Number(8.0),
+        ("gpus.types", None) => Value::Texts(vec!["a100-80g", "l4"]),
+        ("job.tasks", None) => Value::Number(2.0),
+        other => panic!("{other:?} is no variable"),
+    }
+}
+
+#[test]
+fn numbers_are_doubles_and_labels_that_are_missing_are_empty() {
+    for (text, is) in [
+        ("node.labels.nvlink == 'yes' ? 10 : gpus.free / gpus.total", 10.0f64),
+        ("node.labels[\"nvlink\"] != 'yes' ? 10 : gpus.free / gpus.total", 0.375),
+        ("1 / 2", 0.5),
+        ("-gpus.free + 2 * 3 - 1", 2.0),
+        ("size(gpus.types) * 1.5", 3.0),
+        ("size(node.machine)", 11.0),
+        ("size(gpus.types.filter(t, t.startsWith('a'))) + 1", 2.0),
+        ("size(gpus.types.map(t, t))", 2.0),
+        ("size([1, 2, 3].map(n, n * 2))", 3.0),
+        ("1 / 0 + 0.0 / 0", 0.0),
+    ] {
+        let expression =
+            Expression::new(text, VARIABLES, Type::Number).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        assert_eq!(expression.number(value).to_bits(), is.to_bits(), "{text}");
+    }
+    let large = Expression::new("1e308 * 10 - 1e308 * 10", VARIABLES, Type::Number).expect("it is a number");
+    assert!(large.number(value).is_nan());
+}
+
+#[test]
+fn conditions_are_true_or_false() {
+    for (text, is) in [
+        ("job.tasks > 1 && node.spot", true),
+        ("job.tasks in [1, 2, 4]", true),
+        ("'l4' in gpus.types", true),
+        ("'h100' in gpus.types || node.labels.zone != \"\"", false),
+        ("gpus.types.all(t, t.contains('g'))", false),
+        ("gpus.types.exists(t, t.endsWith('80g'))", true),
+        ("gpus.types.exists_one(t, t == 'l4')", true),
+        ("!(node.machine < 'b')", false),
+        ("0.0 / 0 < 1", true),
+        ("1e308 * 10 - 1e308 * 10 < 1", false),
+        ("gpus.types == ['a100-80g', 'l4']", true),
+        ("1 in []", false),
+    ] {
+        let expression = Expression::new(text, VARIABLES, Type::Bool).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        assert_eq!(expression.is_true(value), is, "{text}");
+    }
+}
+
+#[test]
+fn what_is_read_is_known() {
+    let expression =
+        Expression::new("node.spot && job.tasks > job.tasks - 1", VARIABLES, Type::Bool).expect("it is valid");
+    assert_eq!(expression.reads().collect::<Vec<_>>(), ["job.tasks", "node.spot"]);
+}
+
+#[test]
+fn an_expression_that_takes_too_long_is_refused() {
+    let ten = "[0,1,2,3,4,5,6,7,8,9]";
+    let nested =
+        format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, {ten}.all(e, a + b + c + d + e < 50)))))");
+    let fault = Expression::new(&nested, VARIABLES, Type::Bool).expect_err("it takes 100,000 rounds");
+    assert!(fault.message.contains("10000 are the most"), "{fault}");
+}
+
+/// The parser is recursive. The longest and deepest allowed texts must not exhaust a thread's stack.
+#[test]
+fn no_text_exhausts_the_stack() {
+    let texts = [
+        "(".repeat(5_000),
+        "!".repeat(1_000) + "true",
+        "-".repeat(1_000) + "1",
+        "- ".repeat(900) + "1",
+        "1+".repeat(999) + "1",
+        "true&&".repeat(300) + "true",
+        "a.".repeat(999) + "b",
+        "true?1:".repeat(280) + "1",
+        "[".repeat(1_999),
+        "node.spot ? ".repeat(100),
+        "a[".repeat(900),
+        "size(".repeat(300),
+    ];
+    for text in texts {
+        // Only the absence of a crash matters here.
+        let _ = Expression::new(&text, VARIABLES, Type::Bool);
+    }
+}
+
+/// Each case has a text, its faulty part, and the message with its help.
+const MALFORMED: &str = include_str!("malformed.txt");
+
+#[test]
+fn malformed_expressions_are_pointed_at() {
+    let mut text = String::new();
+    let mut count = 0;
+    for line in MALFORMED.lines().filter(|line| line.starts_with("| ")) {
+        let written = &line[2..];
+        let fault = match Expression::new(written, VARIABLES, Type::Bool) {
+            Ok(_) => panic!("`{written}` is accepted"),
+            Err(fault) => fault,
+        };
+        count += 1;
+        let before = written[..fault.at.start].chars().count();
+        let carets = written[fault.at.clone()].chars().count().max(1);
+        text += &format!("| {written}\n  {}{} {fault}\n", " ".repeat(before), "^".repeat(carets));
+        if let Some(help) = &fault.help {
+            text += &format!("  help: {help}\n");
+        }
+    }
+    assert!(count >= 100, "{count} malformed expressions");
+    if std::env::var_os("DRYRACK_BLESS").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/malformed.txt"), &text).expect("it can be written");
+    }
+    assert_eq!(text, MALFORMED, "set DRYRACK_BLESS=1 to write the new messages, and review them");
+}

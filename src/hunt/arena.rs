@@ -1,0 +1,176 @@
+//! Where a world is run: under the program in another process, which is started once for many worlds, or under the
+//! rules of its own profile.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::told::{Recorder, Told};
+use super::world::World;
+use dryrack_engine::Progress;
+use dryrack_expect::Verdict;
+use dryrack_outside::{Command, Kept, Session, Setup};
+use dryrack_rehearse::{rehearse, rehearse_decided};
+use dryrack_scenario::{Loaded, Options, Outside, load_text};
+use dryrack_scheduler::Caching;
+
+/// Runs worlds, one after the other.
+pub struct Arena {
+    command: Command,
+    kept: Option<Kept>,
+    /// What came of each world that was asked about since the last [`Arena::forget`].
+    known: BTreeMap<[u8; 32], Option<Arc<Told>>>,
+    /// Worlds that the program decided.
+    pub asked: u64,
+    /// Why the last world that could not be run could not.
+    pub refusal: Option<String>,
+}
+
+/// What came of a scenario with expectations.
+pub struct Judged {
+    pub told: Told,
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decides {
+    Program,
+    /// The program, in a process that has decided nothing before.
+    Fresh,
+    Profile,
+}
+
+impl Arena {
+    pub fn new(command: Command) -> Arena {
+        Arena { command, kept: None, known: BTreeMap::new(), asked: 0, refusal: None }
+    }
+
+    /// Forgets the worlds that were run, but not the process.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    /// What the program decides in this world. `None` if that is no valid scenario, or the run broke or did not end.
+    pub fn ask(&mut self, text: &str) -> Option<Arc<Told>> {
+        let hash = *blake3::hash(text.as_bytes()).as_bytes();
+        if let Some(known) = self.known.get(&hash) {
+            return known.clone();
+        }
+        let told = self.judge(text, Decides::Program).map(|judged| Arc::new(judged.told));
+        self.known.insert(hash, told.clone());
+        told
+    }
+
+    /// Runs a scenario and judges its expectations.
+    pub fn judge(&mut self, text: &str, decides: Decides) -> Option<Judged> {
+        let outside = match decides {
+            Decides::Program | Decides::Fresh => Outside::Reproducing(self.command.clone()),
+            Decides::Profile => Outside::Refused,
+        };
+        let options = Options { outside, ..Options::default() };
+        let loaded = match load_text("world.yaml", text, &PathBuf::new(), &options) {
+            Ok(loaded) => loaded,
+            Err(faults) => {
+                self.refusal = Some(faults.to_string());
+                return None;
+            }
+        };
+        // A world without an end would be asked about for ever.
+        if loaded.rehearsal.until.is_none() {
+            self.refusal = Some("it has no `until`".to_string());
+            return None;
+        }
+        match (&loaded.outside, decides) {
+            (Some(setup), Decides::Program | Decides::Fresh) => self.decided(&loaded, setup.clone(), decides),
+            (_, _) => self.ruled(&loaded),
+        }
+    }
+
+    fn decided(&mut self, loaded: &Loaded, setup: Setup, decides: Decides) -> Option<Judged> {
+        self.asked += 1;
+        let rehearsal = &loaded.rehearsal;
+        let kept = if decides == Decides::Fresh { None } else { self.kept.take() };
+        let mut session = match Session::start_or_keep(kept, setup, &rehearsal.title, rehearsal.seed) {
+            Ok(session) => session,
+            Err(error) => {
+                self.refusal = Some(error.to_string());
+                return None;
+            }
+        };
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            let progress = Progress::default();
+            let mut recorder = Recorder::new(rehearsal, &progress);
+            let expectations = loaded.expectations.clone();
+            let rehearsed = rehearse_decided(rehearsal, expectations, &progress, vec![&mut recorder], &mut session);
+            let last = |errors: &str| errors.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
+            let failure = session.failure().map(|failure| last(&failure.errors).unwrap_or(failure.text.clone()));
+            Judged { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts }
+        }));
+        match judged {
+            Ok(judged) if judged.told.failure.as_deref().is_some_and(is_of_driver) => {
+                self.refusal = judged.told.failure;
+                None
+            }
+            Ok(judged) => {
+                if decides == Decides::Program {
+                    self.kept = session.keep();
+                }
+                Some(judged)
+            }
+            Err(_) => {
+                self.refusal = Some("the run broke or did not end".to_string());
+                None
+            }
+        }
+    }
+
+    fn ruled(&mut self, loaded: &Loaded) -> Option<Judged> {
+        let rehearsal = &loaded.rehearsal;
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            let progress = Progress::default();
+            let mut recorder = Recorder::new(rehearsal, &progress);
+            let expectations = loaded.expectations.clone();
+            let rehearsed = rehearse(rehearsal, expectations, &progress, Caching::On, vec![&mut recorder]);
+            Judged { told: recorder.finish(rehearsed.until, None), verdicts: rehearsed.verdicts }
+        }));
+        if judged.is_err() {
+            self.refusal = Some("the run broke or did not end".to_string());
+        }
+        judged.ok()
+    }
+}
+
+/// Whether the driver of a released program cannot say what the scenario does, or has found that it would not be true to
+/// the program: that is no decision of the program.
+fn is_of_driver(failure: &str) -> bool {
+    let faults = ["stand_in_unused", "stand_in_unstated", "seam_missing", "network", "process", "unmapped"];
+    let named = failure.trim_start_matches("fault: ");
+    faults.iter().any(|fault| named.strip_prefix(fault).is_some_and(|rest| rest.starts_with(':')))
+}
+
+/// One world, what came of it, and the means to ask about others.
+pub struct Case<'a> {
+    pub world: World,
+    pub told: Arc<Told>,
+    arena: &'a mut Arena,
+}
+
+impl<'a> Case<'a> {
+    /// `None` if it is no world that can be run.
+    pub fn of(text: &str, arena: &'a mut Arena) -> Option<Case<'a>> {
+        let told = arena.ask(text)?;
+        Some(Case { world: World::read(text)?, told, arena })
+    }
+
+    /// What the program decides in another world.
+    pub fn ask(&mut self, world: &World) -> Option<Arc<Told>> {
+        self.arena.ask(&world.text())
+    }
+
+    /// What the profile that the world names decides.
+    pub fn ask_profile(&mut self, world: &World) -> Option<Told> {
+        Some(self.arena.judge(&world.text(), Decides::Profile)?.told)
+    }
+}

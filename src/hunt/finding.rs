@@ -1,0 +1,186 @@
+//! From a breach to a file: the smallest scenario that shows it, confirmed by a fresh process.
+
+use super::arena::{Arena, Case, Decides};
+use super::breach::{Breach, Group};
+use super::draw::Kind;
+use super::properties::Property;
+use dryrack_minimize::{Limits, Numbers, Tried, Watched, minimize, with_entries};
+
+/// What one seed has shown.
+#[derive(Clone, Debug)]
+pub struct Hunted {
+    pub seed: u64,
+    /// The world that was drawn.
+    pub text: String,
+    pub breaches: Vec<Breach>,
+    /// Why the world could not be run.
+    pub refusal: Option<String>,
+}
+
+/// Runs the world of a seed, and holds it against each property.
+pub fn hunt_seed(kind: &Kind, seed: u64, properties: &[&dyn Property], arena: &mut Arena) -> Hunted {
+    arena.forget();
+    let text = kind.draw(seed);
+    let Some(mut case) = Case::of(&text, arena) else {
+        let refusal = Some(arena.refusal.take().unwrap_or_else(|| "it cannot be run".to_string()));
+        return Hunted { seed, text, breaches: Vec::new(), refusal };
+    };
+    let breaches = properties.iter().flat_map(|property| property.breaches(&mut case)).collect();
+    Hunted { seed, text, breaches, refusal: None }
+}
+
+/// Whether the finding was seen again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmed {
+    /// A fresh process decides so, and the world's own profile does what is expected.
+    WithProfile,
+    /// A fresh process decides so. dryrack's own profile does not do what is expected either.
+    Alone,
+    /// Not by a fresh process: the finding is not sound.
+    No,
+}
+
+/// A finding, as it is written to a file.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub group: Group,
+    pub rule: &'static str,
+    pub account: String,
+    pub seed: u64,
+    pub text: String,
+    pub confirmed: Confirmed,
+    pub runs: u64,
+}
+
+/// Minimizes the world of a seed to the smallest that breaks the property in the same manner.
+pub fn smallest(
+    (property, group): (&dyn Property, &Group),
+    (outside, seed, text): (&str, u64, &str),
+    most_runs: u64,
+    arena: &mut Arena,
+    watched: &Watched,
+) -> Option<Finding> {
+    arena.forget();
+    let found = |text: &str, arena: &mut Arena| -> Option<Breach> {
+        let mut case = Case::of(text, arena)?;
+        property.breaches(&mut case).into_iter().find(|breach| breach.group() == *group)
+    };
+    let first = found(text, arena)?;
+    // A failure that is the program's alone must stay so.
+    let is_held = holds_under_profile(&shown(&first, text), &first, arena);
+    let mut still_fails = |text: &str| {
+        let Some(breach) = found(text, arena) else {
+            return if arena.refusal.take().is_some() { Tried::Invalid } else { Tried::Otherwise };
+        };
+        match !is_held || holds_under_profile(&shown(&breach, text), &breach, arena) {
+            true => Tried::Same,
+            false => Tried::Otherwise,
+        }
+    };
+    let limits = Limits { runs: Some(most_runs), numbers: Numbers::Kept };
+    let minimized = minimize(text, &mut still_fails, limits, watched)?;
+    let breach = found(&minimized.text, arena)?;
+    let world = shown(&breach, &minimized.text);
+    let confirmed = match (is_confirmed(&world, &breach, arena), is_held) {
+        (false, _) => Confirmed::No,
+        (true, true) => Confirmed::WithProfile,
+        (true, false) => Confirmed::Alone,
+    };
+    let command = format!("dryrack hunt --outside {outside} --seeds {seed}");
+    let text = written(&world, property.rule(), &breach, (outside, &command), confirmed)?;
+    Some(Finding {
+        group: group.clone(),
+        rule: property.rule(),
+        account: breach.account,
+        seed,
+        text,
+        confirmed,
+        runs: minimized.runs,
+    })
+}
+
+/// The scenario that shows the breach.
+fn shown(breach: &Breach, text: &str) -> String {
+    breach.shown_in.clone().unwrap_or_else(|| text.to_string())
+}
+
+/// The scenario with what should be and what is instead, all as expectations.
+fn asked(world: &str, breach: &Breach) -> String {
+    let mut text = without_expectations(world);
+    text.push_str("expect:\n");
+    for expected in &breach.expects {
+        text.push_str(&format!("  - {{name: {}, {}}}\n", expected.name, expected.what));
+    }
+    for (index, witness) in breach.witness.iter().enumerate() {
+        text.push_str(&format!("  - {{name: witness_{index}, {witness}}}\n"));
+    }
+    text
+}
+
+/// A world has expectations only as questions of a property.
+fn without_expectations(world: &str) -> String {
+    match world.find("\nexpect:") {
+        Some(at) => world[..=at].to_string(),
+        None => world.to_string(),
+    }
+}
+
+/// Under the rules of the world's profile, what should be is so, and what was witnessed is not.
+fn holds_under_profile(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
+    let Some(judged) = arena.judge(&asked(world, breach), Decides::Profile) else { return false };
+    let (expected, witness) = judged.verdicts.split_at(breach.expects.len().min(judged.verdicts.len()));
+    expected.iter().all(|verdict| verdict.passed) && !witness.iter().all(|verdict| verdict.passed)
+}
+
+/// A fresh process decides as the one that has decided many worlds.
+fn is_confirmed(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
+    let Some(judged) = arena.judge(&asked(world, breach), Decides::Fresh) else { return false };
+    let (expected, witness) = judged.verdicts.split_at(breach.expects.len().min(judged.verdicts.len()));
+    expected.iter().all(|verdict| !verdict.passed) && witness.iter().all(|verdict| verdict.passed)
+}
+
+/// The file: a title, what happened, the world, what should be, and under which release it is not so.
+fn written(
+    world: &str,
+    rule: &str,
+    breach: &Breach,
+    (outside, command): (&str, &str),
+    confirmed: Confirmed,
+) -> Option<String> {
+    let titled = with_entries(&without_expectations(world), &[("scenario", rule)])?;
+    let (title, rest) = titled.split_once('\n')?;
+    let mut text = format!("{title}\n");
+    let account = format!("Under {outside}: {}", breach.account.replace('\n', " "));
+    for line in wrapped(&account, 116) {
+        text.push_str(&format!("# {line}\n"));
+    }
+    text.push_str(&format!("# Found by `{command}` and minimized.\n"));
+    if confirmed == Confirmed::WithProfile {
+        text.push_str(
+            "# The expectations hold under the profile of this file, as `dryrack test FILE --profile NAME` shows.\n",
+        );
+    }
+    // JSON's quotes are YAML's.
+    let program = serde_json::Value::from(outside).to_string();
+    text.push_str(&format!("outside: {{command: {program}, unsafe: allowed}}\n"));
+    text.push_str(rest);
+    text.push_str("expect:\n");
+    for expected in &breach.expects {
+        text.push_str(&format!("  - {{name: {}, {}}}\n", expected.name, expected.what));
+    }
+    Some(text)
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines
+}

@@ -1,0 +1,35 @@
+//! Floor 11. Hunting: random scenarios in which the decisions of a program in another process break a property.
+//!
+//! ```text
+//!  seed ──draw──> a scenario ──arena──> what the program decided ──properties──> breaches
+//!                     ^                                                              │
+//!                     └───── changed worlds that a property compares ────────────────┘
+//!  breaches of one manner ──minimize──> the smallest scenario ──> a file that states what should be
+//! ```
+//!
+//! Owns which worlds are drawn, what is said of decisions, and when two breaches are the same finding. Must never know a
+//! defect: worlds and properties are general, and none is made for one program's fault. Must never trust a finding that
+//! a fresh process does not repeat.
+//!
+//! A property is one row of `properties::ALL` and one file. A kind of world is one row of `draw::KINDS`.
+
+#![warn(clippy::unwrap_used)]
+
+mod arena;
+mod breach;
+mod draw;
+mod finding;
+mod properties;
+mod told;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use arena::{Arena, Case};
+pub use breach::{Breach, Expected, Group};
+pub use draw::{KINDS, Kind, kind_of};
+pub use finding::{Confirmed, Finding, Hunted, hunt_seed, smallest};
+pub use properties::{ALL, Property};
+pub use told::Told;
+pub use world::World;

@@ -1,0 +1,104 @@
+//! Automatic and manual selection disagree.
+
+use super::Property;
+use crate::arena::Case;
+use crate::breach::{Breach, Expected, extent, stage};
+use crate::told::{Placed, Told};
+use dryrack_units::Bytes;
+use dryrack_workload::Pick;
+
+pub struct ByHand;
+
+impl Property for ByHand {
+    fn name(&self) -> &'static str {
+        "by-hand"
+    }
+
+    fn rule(&self) -> &'static str {
+        "GPUs that the program chooses can be picked by hand, and idle GPUs that can be picked are found automatically"
+    }
+
+    fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
+        let told = case.told.clone();
+        let is_single =
+            |job: &usize| told.jobs[*job].spec.replicas == 1 && told.jobs[*job].spec.demand.model().is_some();
+        let jobs = (0..told.jobs.len()).filter(is_single).filter(|job| told.is_placed(*job) && told.is_safe(*job));
+        let mut breaches = Vec::new();
+        for job in jobs {
+            let Some(placed) = told.of(job).next().cloned() else { continue };
+            breaches.extend(match &told.jobs[job].spec.demand.pick {
+                None => self.picked(case, &told, job, &placed),
+                Some(Pick::AllGpus(_) | Pick::Gpus(_)) => self.unpicked(case, &told, job, &placed),
+                Some(Pick::Nodes(_)) => None,
+            });
+        }
+        breaches
+    }
+}
+
+impl ByHand {
+    /// What was chosen automatically is picked by hand.
+    fn picked(&self, case: &mut Case<'_>, told: &Told, job: usize, placed: &Placed) -> Option<Breach> {
+        let name = told.name(job);
+        let gpus: Vec<String> = placed
+            .parts
+            .iter()
+            .flat_map(|part| part.gpus.iter().map(move |(index, _)| format!("{}/{index}", part.name)))
+            .collect();
+        if gpus.is_empty() {
+            return None;
+        }
+        let world = case.world.with_job_field(name, "gpus", Some(&format!("[{}]", gpus.join(", "))));
+        let world = match placed.parts.len() > 1 {
+            true => world.with_job_field(name, "distributed", Some("true")),
+            false => world,
+        };
+        let other = case.ask(&world)?;
+        let same = other.find(name).filter(|same| other.is_never_placed(*same))?;
+        let is_alike = other.before(other.jobs[same].at) == told.before(told.jobs[job].at);
+        let text = other.jobs[same].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
+        is_alike.then(|| Breach {
+            property: self.name(),
+            manner: format!("{}, {}: refused by hand", stage(told, job), extent(placed)),
+            account: format!("`{name}` is not placed on {}, which the program chooses by itself.{text}", placed.text()),
+            shown_in: Some(world.text()),
+            expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+            witness: vec![format!("job: {name}, never: placed")],
+        })
+    }
+
+    /// What was picked by hand is left to the program. GPUs of which something is kept or held may be overcommitted by
+    /// hand, so they prove nothing.
+    fn unpicked(&self, case: &mut Case<'_>, told: &Told, job: usize, placed: &Placed) -> Option<Breach> {
+        let name = told.name(job);
+        let others = |node: usize| {
+            told.placements.iter().any(|other| other.job != job && other.parts.iter().any(|part| part.node == node))
+        };
+        let is_idle = |node: usize| {
+            let node_told = &told.nodes[node];
+            !others(node) && node_told.gpu_reserve == Bytes::ZERO && !node_told.has_foreign_use
+        };
+        if !placed.parts.iter().all(|part| is_idle(part.node)) {
+            return None;
+        }
+        let world = case.world.with_job_field(name, "gpus", None).with_job_field(name, "gpus_per_replica", None);
+        let world = match placed.parts.len() > 1 {
+            true => world.with_job_field(name, "distributed", Some("true")),
+            false => world,
+        };
+        let other = case.ask(&world)?;
+        let same = other.find(name).filter(|same| other.is_never_placed(*same))?;
+        let is_alike = other.before(other.jobs[same].at) == told.before(told.jobs[job].at);
+        is_alike.then(|| Breach {
+            property: self.name(),
+            manner: format!("{}, {}: not found automatically", stage(told, job), extent(placed)),
+            account: format!(
+                "`{name}` is not placed. Picked by hand, it is placed on {}, which were idle.",
+                placed.text()
+            ),
+            shown_in: Some(world.text()),
+            expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+            witness: vec![format!("job: {name}, never: placed")],
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! A node is taken away: what was placed elsewhere stays placed, and what was not placed stays so.
+
+use super::Property;
+use crate::arena::Case;
+use crate::breach::{Breach, Expected, stage};
+use crate::told::{Placed, Told};
+use crate::world::World;
+
+pub struct FewerNodes;
+
+impl Property for FewerNodes {
+    fn name(&self) -> &'static str {
+        "extra-node"
+    }
+
+    fn rule(&self) -> &'static str {
+        "A further node makes nothing worse, and a node that is not used makes nothing possible"
+    }
+
+    fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
+        let told = case.told.clone();
+        let mut breaches = Vec::new();
+        if told.nodes.len() < 2 {
+            return breaches;
+        }
+        let has_prices = told.nodes.iter().any(|node| node.price.get() > 0);
+        for node in 0..told.nodes.len() {
+            let extra = told.nodes[node].name.to_string();
+            // What lies there alone goes with it.
+            let is_there = |placed: &Placed| placed.parts.iter().all(|part| part.node == node);
+            let goes = |job: usize| !told.is_never_placed(job) && told.of(job).all(is_there);
+            let keeps = |other: &str| told.find(other).is_some_and(|other| !goes(other));
+            let fewer = case.world.with_nodes(|node| node != extra);
+            let without = fewer.with_jobs(keeps);
+            let all = (has_prices && (0..told.jobs.len()).any(goes)).then_some(fewer);
+            for fewer in [Some(without), all].into_iter().flatten() {
+                let Some(other) = case.ask(&fewer) else { continue };
+                // Only the first job about which the two worlds differ proves anything.
+                let jobs = (0..told.jobs.len()).filter(|job| other.find(told.name(*job)).is_some());
+                breaches.extend(jobs.filter_map(|job| self.compare((&told, job), (&other, &fewer), &extra)).next());
+            }
+        }
+        breaches
+    }
+}
+
+impl FewerNodes {
+    fn compare(&self, (told, job): (&Told, usize), (other, fewer): (&Told, &World), extra: &str) -> Option<Breach> {
+        let name = told.name(job);
+        let same = other.find(name)?;
+        // Whatever was decided before must have been decided alike.
+        let is_kept = |placed: &&Placed| other.find(told.name(placed.job)).is_some();
+        let earlier = told.placements.iter().filter(is_kept).filter(|placed| placed.at < told.jobs[job].at);
+        let earlier: Vec<_> = earlier.map(|placed| placed.places()).collect();
+        let others: Vec<_> = other.before(other.jobs[same].at).into_iter().map(|(_, _, places)| places).collect();
+        let is_sound = earlier == others && told.is_safe(job) && other.is_safe(same);
+        if !is_sound || told.jobs[job].is_cancelled {
+            return None;
+        }
+        let (with, without) = (told.of(job).next(), other.of(same).next());
+        let stage = stage(told, job);
+        let said = |manner: &str, account: String| Breach {
+            property: "extra-node",
+            manner: format!("{stage} {manner}"),
+            account,
+            shown_in: None,
+            expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+            witness: vec![format!("job: {name}, never: placed")],
+        };
+        match (with, without) {
+            (None, Some(without)) => Some(said(
+                "is not placed",
+                format!("`{name}` is not placed. Without {extra} it is placed on {}.", without.text()),
+            )),
+            (Some(with), None) if !with.is_on(extra) && told.of(job).all(|placed| !placed.is_on(extra)) => {
+                Some(Breach {
+                    shown_in: Some(fewer.text()),
+                    ..said(
+                        "is placed beside a node that it does not use",
+                        format!(
+                            "`{name}` is not placed. With one more node, {extra}, it is placed on {}, where {extra} has no part.",
+                            with.text()
+                        ),
+                    )
+                })
+            }
+            (Some(with), Some(without)) => {
+                let price = |told: &Told, placed: &Placed| -> u64 {
+                    placed.parts.iter().map(|part| told.nodes[part.node].price.get()).sum()
+                };
+                let takes_more = with.gpus() > without.gpus() && told.jobs[job].spec.demand.pick.is_none();
+                let costs_more = price(told, with) > price(other, without);
+                let stray = with.parts.iter().find(|part| !without.is_on(&part.name));
+                let stray = stray.filter(|_| takes_more || costs_more)?;
+                let how = if takes_more { "takes more GPUs" } else { "costs more" };
+                let on = &stray.name;
+                Some(Breach {
+                    expects: vec![Expected::new("not_there", format!("job: {name}, never: placed, on: {on}"))],
+                    witness: vec![format!("job: {name}, is: placed, on: {on}, replicas: 1")],
+                    ..said(
+                        how,
+                        format!(
+                            "`{name}` is placed on {}. Without {extra} it is placed on {}, which is less.",
+                            with.text(),
+                            without.text()
+                        ),
+                    )
+                })
+            }
+            (_, _) => None,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A gang of a cluster in several regions.
+
+use super::Property;
+use crate::arena::Case;
+use crate::breach::{Breach, Expected, stage};
+
+pub struct OneRegion;
+
+impl Property for OneRegion {
+    fn name(&self) -> &'static str {
+        "region"
+    }
+
+    fn rule(&self) -> &'static str {
+        "The nodes of one run lie in one region"
+    }
+
+    fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
+        let told = &case.told;
+        let mut breaches = Vec::new();
+        for placed in &told.placements {
+            let region = |node: usize| told.nodes[node].region.clone();
+            let Some(first) = placed.parts.first() else { continue };
+            let Some(stray) = placed.parts.iter().find(|part| region(part.node) != region(first.node)) else {
+                continue;
+            };
+            let (job, own) = (told.name(placed.job), region(first.node).unwrap_or_default());
+            let other = region(stray.node).unwrap_or_default();
+            breaches.push(Breach {
+                property: self.name(),
+                manner: stage(told, placed.job),
+                account: format!(
+                    "The nodes of `{job}` lie in two regions: {} in {own}, and {} in {other}.",
+                    first.name, stray.name
+                ),
+                shown_in: None,
+                expects: vec![Expected::new("together", format!("job: {job}, never: placed, on: {}", stray.name))],
+                witness: vec![
+                    format!("job: {job}, is: placed, on: {}, replicas: 1", first.name),
+                    format!("job: {job}, is: placed, on: {}, replicas: 1", stray.name),
+                ],
+            });
+        }
+        breaches
+    }
+}

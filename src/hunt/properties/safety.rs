@@ -1,0 +1,91 @@
+//! Safety: what no placement may do, as dryrack's own commit check judges it.
+
+use super::Property;
+use crate::arena::Case;
+use crate::breach::{Breach, Expected, extent, stage};
+use crate::told::{Broken, Told};
+use dryrack_event::Safety as Rule;
+use dryrack_units::Bytes;
+
+/// A rule of the commit check.
+pub struct Safety {
+    name: &'static str,
+    rule: &'static str,
+    what: Rule,
+}
+
+pub const NOT_READY: Safety =
+    Safety { name: "ready", rule: "Nothing is placed on a node or a GPU that is not ready", what: Rule::NotReady };
+
+pub const OVERCOMMITTED: Safety =
+    Safety { name: "memory", rule: "No more is held of a GPU or a node than it has", what: Rule::Overcommit };
+
+pub const WHOLE: Safety = Safety {
+    name: "whole",
+    rule: "A gang is placed as a whole, and a pick takes as many GPUs as were picked",
+    what: Rule::GangTorn,
+};
+
+pub const REQUIREMENTS: Safety = Safety {
+    name: "requirements",
+    rule: "A place meets what the job asks for, and something is held of each GPU that is used",
+    what: Rule::RequirementUnmet,
+};
+
+impl Property for Safety {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn rule(&self) -> &'static str {
+        self.rule
+    }
+
+    fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
+        let told = &case.told;
+        let broken = told.broken.iter().filter(|broken| broken.what == self.what);
+        broken.filter(|broken| !may_overcommit(told, broken)).map(|broken| self.breach(told, broken)).collect()
+    }
+}
+
+impl Safety {
+    fn breach(&self, told: &Told, broken: &Broken) -> Breach {
+        let job = told.name(broken.job);
+        let placed = told.of(broken.job).filter(|placed| placed.at <= broken.at).last();
+        let text = placed.map_or(String::new(), |placed| format!(" on {}", placed.text()));
+        let node = &told.nodes[broken.node].name;
+        let holds_nothing = placed.is_some_and(|placed| {
+            placed.parts.iter().any(|part| part.gpus.iter().any(|(_, memory)| *memory == Bytes::ZERO))
+        });
+        let why = match (self.what, holds_nothing) {
+            (Rule::RequirementUnmet, true) => "holds no memory of a GPU that it uses",
+            (Rule::RequirementUnmet, false) => "does not meet what it asks for",
+            (Rule::NotReady, _) => "is not ready",
+            (Rule::Overcommit, _) => "has less than is held of it",
+            (Rule::GangTorn, _) => "is only a part of what was asked for",
+        };
+        let of = placed.map_or("", extent);
+        Breach {
+            property: self.name,
+            manner: format!("{}, {of}: {why}", stage(told, broken.job)),
+            account: match self.what {
+                Rule::NotReady | Rule::Overcommit => format!("`{job}` is placed{text}, and {node} {why}."),
+                Rule::GangTorn | Rule::RequirementUnmet => format!("`{job}` is placed{text}, which {why}."),
+            },
+            shown_in: None,
+            expects: vec![Expected::new("safe", format!("count: safety_broken, job: {job}, is: 0"))],
+            witness: vec![
+                format!("count: safety_broken, job: {job}, is: \">= 1\""),
+                format!("job: {job}, is: placed, on: {node}, replicas: 1"),
+            ],
+        }
+    }
+}
+
+/// Whether a person may have wanted it: some programs let GPUs that were picked by hand be overcommitted, and mark the
+/// placement, which the protocol does not carry. Not even such a claim may be larger than the GPU.
+fn may_overcommit(told: &Told, broken: &Broken) -> bool {
+    let spec = &told.jobs[broken.job].spec;
+    let is_marked = spec.demand.pick.is_some() && spec.demand.model().is_some() && spec.replicas == 1;
+    broken.what == Rule::Overcommit && is_marked && stage(told, broken.job).contains("language")
+}

@@ -1,0 +1,77 @@
+//! A job waits although there are idle nodes on which the program itself would place it.
+
+use super::Property;
+use crate::arena::Case;
+use crate::breach::{Breach, Expected, stage};
+use crate::told::Told;
+use dryrack_units::{SimDuration, SimTime};
+
+pub struct Starves;
+
+impl Property for Starves {
+    fn name(&self) -> &'static str {
+        "starves"
+    }
+
+    fn rule(&self) -> &'static str {
+        "No job waits, or is refused, beside idle nodes on which the program places it if they are all there is"
+    }
+
+    fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
+        let told = case.told.clone();
+        let mut breaches = Vec::new();
+        for job in (0..told.jobs.len()).filter(|job| told.is_never_placed(*job) && !told.jobs[*job].is_cancelled) {
+            let name = told.name(job);
+            let idle = idle(&told, job);
+            let is_less = told.jobs.len() > 1 || idle.len() < told.nodes.len();
+            if idle.is_empty() || !is_less {
+                continue;
+            }
+            let is_idle = |node: &str| idle.iter().any(|idle| &*told.nodes[*idle].name == node);
+            let alone = case.world.with_jobs(|other| other == name).with_nodes(is_idle).without_faults();
+            let Some(other) = case.ask(&alone) else { continue };
+            let Some(same) = other.find(name).filter(|same| other.is_placed(*same) && other.is_safe(*same)) else {
+                continue;
+            };
+            let Some(there) = other.of(same).next() else { continue };
+            let text =
+                told.jobs[job].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
+            let over = if told.jobs[job].ended.is_empty() { "waits to the end" } else { "is refused" };
+            breaches.push(Breach {
+                property: self.name(),
+                manner: format!("{} {over}", stage(&told, job)),
+                account: format!(
+                    "`{name}` {over}, although the program places it on {} if only the nodes that are idle are there.{text}",
+                    there.text()
+                ),
+                shown_in: None,
+                expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
+                witness: vec![format!("job: {name}, never: placed")],
+            });
+        }
+        breaches
+    }
+}
+
+/// The nodes that are ready, and on which nothing is, for as long as the job has to wait to be sure of it: a program that
+/// retries may double its pauses, so half of the time.
+fn idle(told: &Told, job: usize) -> Vec<usize> {
+    let at = told.jobs[job].at;
+    let to = told.jobs[job].ended.values().min().copied().unwrap_or(told.until);
+    let waited = to.checked_since(at).unwrap_or(SimDuration::ZERO);
+    let from = match told.jobs[job].ended.is_empty() {
+        true => at + SimDuration::from_nanos(waited.as_nanos() / 3),
+        false => at,
+    };
+    let holds = |node: usize, from: SimTime, to: SimTime| {
+        told.placements.iter().any(|placed| {
+            let overlaps = placed.at <= to && placed.ended.is_none_or(|end| end > from);
+            overlaps && placed.parts.iter().any(|part| part.node == node)
+        })
+    };
+    let is_idle = |(index, node): (usize, &crate::told::NodeTold)| {
+        let is_free = node.is_ready && node.is_steady && !node.has_foreign_use && !holds(index, from, to);
+        is_free.then_some(index)
+    };
+    told.nodes.iter().enumerate().filter_map(is_idle).collect()
+}

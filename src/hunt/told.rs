@@ -1,0 +1,275 @@
+//! What came of a run: where everything was placed, what waited, and what was broken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::{Event, Input, Outside, Safety, Sink};
+use dryrack_fleet::{NodeState, Placement};
+use dryrack_ids::RunId;
+use dryrack_units::{Bytes, Money, SimTime};
+use dryrack_workload::JobSpec;
+
+/// More records than a small world has.
+const MOST_RECORDS: u64 = 200_000;
+
+/// What was decided in one run.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub nodes: Vec<NodeTold>,
+    pub jobs: Vec<JobTold>,
+    /// In the order in which they were made.
+    pub placements: Vec<Placed>,
+    pub broken: Vec<Broken>,
+    /// The answers to questions, by the name of the job.
+    pub answers: BTreeMap<Arc<str>, Answered>,
+    /// Why the program gave up.
+    pub failure: Option<String>,
+    pub until: SimTime,
+}
+
+#[derive(Clone, Debug)]
+pub struct NodeTold {
+    pub name: Arc<str>,
+    pub is_ready: bool,
+    /// Whether it was ready, or not, from the beginning to the end.
+    pub is_steady: bool,
+    pub region: Option<Arc<str>>,
+    pub price: Money,
+    pub has_foreign_use: bool,
+    pub gpu_reserve: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub struct JobTold {
+    pub at: SimTime,
+    pub spec: Arc<JobSpec>,
+    /// Each text with which it was said to wait, or was refused.
+    pub texts: Vec<Arc<str>>,
+    /// When each replica that is over ended for good.
+    pub ended: BTreeMap<u32, SimTime>,
+    pub is_cancelled: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub at: SimTime,
+    pub job: usize,
+    pub replica: u32,
+    pub parts: Vec<Part>,
+    pub ended: Option<SimTime>,
+}
+
+/// What is held of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub node: usize,
+    pub name: Arc<str>,
+    /// The index of each GPU, and the memory that is held of it.
+    pub gpus: Vec<(u16, Bytes)>,
+    pub blocks: Vec<u16>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub at: SimTime,
+    pub job: usize,
+    pub node: usize,
+    pub what: Safety,
+}
+
+#[derive(Clone, Debug)]
+pub struct Answered {
+    pub fits: bool,
+    pub text: Option<Arc<str>>,
+}
+
+impl Told {
+    pub fn name(&self, job: usize) -> &str {
+        &self.jobs[job].spec.name
+    }
+
+    /// The placements of a job, the first ones of its replicas before later ones.
+    pub fn of(&self, job: usize) -> impl Iterator<Item = &Placed> {
+        self.placements.iter().filter(move |placed| placed.job == job)
+    }
+
+    /// Whether all of its replicas were placed at some time.
+    pub fn is_placed(&self, job: usize) -> bool {
+        let mut replicas: Vec<u32> = self.of(job).map(|placed| placed.replica).collect();
+        replicas.sort_unstable();
+        replicas.dedup();
+        replicas.len() as u32 >= self.jobs[job].spec.replicas
+    }
+
+    /// Whether none of its replicas was ever placed.
+    pub fn is_never_placed(&self, job: usize) -> bool {
+        self.of(job).next().is_none()
+    }
+
+    pub fn is_safe(&self, job: usize) -> bool {
+        self.broken.iter().all(|broken| broken.job != job)
+    }
+
+    /// What was placed before a time, in words that two worlds have in common.
+    pub fn before(&self, at: SimTime) -> Vec<(Arc<str>, u32, Vec<(Arc<str>, Vec<u16>, Vec<u16>)>)> {
+        let placed = self.placements.iter().filter(|placed| placed.at < at);
+        placed.map(|placed| (Arc::clone(&self.jobs[placed.job].spec.name), placed.replica, placed.places())).collect()
+    }
+
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.jobs.iter().position(|job| &*job.spec.name == name)
+    }
+}
+
+impl Placed {
+    pub fn gpus(&self) -> usize {
+        self.parts.iter().map(|part| part.gpus.len()).sum()
+    }
+
+    pub fn is_on(&self, name: &str) -> bool {
+        self.parts.iter().any(|part| &*part.name == name)
+    }
+
+    /// Where it is, without how much is held.
+    pub fn places(&self) -> Vec<(Arc<str>, Vec<u16>, Vec<u16>)> {
+        let place = |part: &Part| {
+            let gpus = part.gpus.iter().map(|(index, _)| *index).collect();
+            (Arc::clone(&part.name), gpus, part.blocks.clone())
+        };
+        let mut places: Vec<_> = self.parts.iter().map(place).collect();
+        places.sort();
+        places
+    }
+
+    /// `alpha/0 and alpha/1`, or the nodes if no GPUs are held.
+    pub fn text(&self) -> String {
+        let mut places: Vec<String> = Vec::new();
+        for part in &self.parts {
+            match part.gpus.as_slice() {
+                [] => places.push(part.name.to_string()),
+                gpus => places.extend(gpus.iter().map(|(index, _)| format!("{}/{index}", part.name))),
+            }
+        }
+        joined(&places)
+    }
+}
+
+/// `a, b and c`.
+pub fn joined(words: &[String]) -> String {
+    match words {
+        [] => "nothing".to_string(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Folds the records of a run.
+pub struct Recorder<'p> {
+    told: Told,
+    left: u64,
+    progress: &'p Progress,
+}
+
+impl<'p> Recorder<'p> {
+    pub fn new(rehearsal: &Rehearsal, progress: &'p Progress) -> Recorder<'p> {
+        let nodes = rehearsal.nodes.iter().map(|node| NodeTold {
+            name: Arc::clone(&node.spec.name),
+            is_ready: node.state == NodeState::Ready && node.gpus.iter().all(|(_, state, _)| is_usable(*state)),
+            is_steady: true,
+            region: node.spec.shape.instance.as_ref().map(|instance| Arc::clone(&instance.region)),
+            price: node.spec.shape.price_per_hour.unwrap_or_default(),
+            has_foreign_use: node.gpus.iter().any(|(_, _, foreign)| !foreign.is_none()),
+            gpu_reserve: node.spec.shape.reserved.gpu_memory,
+        });
+        let jobs = rehearsal.arrivals.iter().enumerate().map(|(index, arrival)| JobTold {
+            at: arrival.at,
+            spec: Arc::clone(&arrival.spec),
+            texts: Vec::new(),
+            ended: BTreeMap::new(),
+            is_cancelled: rehearsal.cancellations.iter().any(|(_, job)| job.index() == index),
+        });
+        let told = Told {
+            nodes: nodes.collect(),
+            jobs: jobs.collect(),
+            placements: Vec::new(),
+            broken: Vec::new(),
+            answers: BTreeMap::new(),
+            failure: None,
+            until: rehearsal.until.unwrap_or(SimTime::ZERO),
+        };
+        Recorder { told, left: MOST_RECORDS, progress }
+    }
+
+    pub fn finish(self, until: SimTime, failure: Option<String>) -> Told {
+        Told { until, failure, ..self.told }
+    }
+
+    fn placed(&mut self, at: SimTime, run: RunId, placement: &Placement) {
+        let parts = placement.claims().iter().map(|claim| Part {
+            node: claim.node.index(),
+            name: Arc::clone(&self.told.nodes[claim.node.index()].name),
+            gpus: claim.gpus.iter().map(|gpu| (gpu.index, gpu.memory)).collect(),
+            blocks: claim.blocks.to_vec(),
+        });
+        let (job, replica, parts) = (run.job.index(), run.replica, parts.collect());
+        self.told.placements.push(Placed { at, job, replica, parts, ended: None });
+    }
+
+    fn over(&mut self, at: SimTime, run: RunId) {
+        let is_it = |placed: &&mut Placed| placed.job == run.job.index() && placed.replica == run.replica;
+        if let Some(placed) = self.told.placements.iter_mut().rev().find(is_it) {
+            placed.ended.get_or_insert(at);
+        }
+        self.told.jobs[run.job.index()].ended.insert(run.replica, at);
+    }
+
+    fn text(&mut self, run: RunId, text: Option<&Arc<str>>) {
+        let texts = &mut self.told.jobs[run.job.index()].texts;
+        if let Some(text) = text.filter(|text| !text.is_empty() && !texts.contains(text)) {
+            texts.push(Arc::clone(text));
+        }
+    }
+}
+
+fn is_usable(state: dryrack_fleet::GpuState) -> bool {
+    use dryrack_fleet::GpuState;
+    match state {
+        GpuState::Ready | GpuState::Degraded => true,
+        GpuState::Draining | GpuState::Failed | GpuState::Unknown => false,
+    }
+}
+
+impl Sink for Recorder<'_> {
+    fn input(&mut self, _: u64, _: SimTime, input: &Input) {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.progress.stop();
+        }
+        match input {
+            Input::Outside(Outside::Waits { run, text, .. }) => self.text(*run, text.as_ref()),
+            Input::Outside(Outside::Answers { name, refusal, text, .. }) => {
+                let answered = Answered { fits: refusal.is_none(), text: text.clone() };
+                self.told.answers.insert(Arc::clone(name), answered);
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, _: u64, at: SimTime, event: &Event) {
+        match event {
+            Event::Placed { run, placement, .. } => self.placed(at, *run, placement),
+            Event::Ended { run, .. } => self.over(at, *run),
+            Event::Retry { run, .. } | Event::ReplicaAdded { run } => {
+                self.told.jobs[run.job.index()].ended.remove(&run.replica);
+            }
+            Event::NodeChanged { node, .. } => self.told.nodes[node.index()].is_steady = false,
+            Event::GpuChanged { gpu, .. } => self.told.nodes[gpu.node.index()].is_steady = false,
+            Event::SafetyBroken { run, node, what } => {
+                let (job, node, what) = (run.job.index(), node.index(), *what);
+                self.told.broken.push(Broken { at, job, node, what });
+            }
+            _ => {}
+        }
+    }
+}

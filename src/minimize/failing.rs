@@ -1,0 +1,267 @@
+//! Whether a scenario fails, and whether a smaller one still fails in the same way.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::{Event, Input, Sink};
+use dryrack_expect::{Comparison, Expectation, Subject, Verdict, What};
+use dryrack_ids::{JobId, RunId};
+use dryrack_rehearse::rehearse;
+use dryrack_scenario::{Loaded, Options, load_text};
+use dryrack_scheduler::Caching;
+use dryrack_units::SimTime;
+use dryrack_yaml::Diagnostics;
+
+/// What a word about a broken safety rule begins with.
+const UNSAFE: &str = "unsafe: ";
+
+/// One expectation that fails, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    pub name: Arc<str>,
+    /// The entry of the file, which may be about several subjects.
+    pub entry: Arc<str>,
+    pub expected: String,
+    pub happened: String,
+    /// In words: the standing of the job when the expectation was broken, or in which direction a number was wrong.
+    how: BTreeSet<String>,
+}
+
+impl Failing {
+    /// Whether the other is the same expectation, and nothing is said of it that is not said of this one: each reason
+    /// for which a job waits must be one for which it waits here too. A safety rule that was broken must be broken still.
+    fn is_met_by(&self, other: &Failing) -> bool {
+        let is_same = self.entry == other.entry;
+        let is_as_unsafe = self.how.iter().all(|word| !word.starts_with(UNSAFE) || other.how.contains(word));
+        is_same && is_as_unsafe && self.how.is_empty() == other.how.is_empty() && other.how.is_subset(&self.how)
+    }
+}
+
+/// What is counted before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    pub jobs: usize,
+    pub nodes: usize,
+    pub faults: usize,
+    pub expectations: usize,
+    pub lines: usize,
+}
+
+/// The result of one run.
+#[derive(Clone, Debug)]
+pub struct Failures {
+    pub failing: Vec<Failing>,
+    /// The names of those that hold.
+    pub holding: Vec<Arc<str>>,
+    pub size: Size,
+    pub records: u64,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// It fails in the same way.
+    Same,
+    /// It holds, fails in another way, breaks an invariant or does not end.
+    Otherwise,
+    /// It is no valid scenario, and was not run.
+    Invalid,
+}
+
+/// Runs scenarios in this process. Paths in them are relative to `folder`.
+#[derive(Clone, Debug)]
+pub struct Rehearser {
+    pub name: String,
+    pub folder: PathBuf,
+    pub options: Options,
+    /// The profile under which the expectation must go on to hold, if the failure is one of another profile alone.
+    pub holds_under: Option<String>,
+}
+
+impl Rehearser {
+    /// Runs a scenario. Panics as any run does, where an invariant breaks or the run does not end.
+    pub fn failures(&self, text: &str) -> Result<Failures, Diagnostics> {
+        let loaded = load_text(&self.name, text, &self.folder, &self.options)?;
+        Ok(judged(text, loaded, u64::MAX))
+    }
+
+    /// Decides whether a candidate still fails as `wanted` does. A candidate with many more records than
+    /// `most_records` is stopped.
+    pub fn still_fails(&self, text: &str, wanted: &Failing, most_records: u64) -> Tried {
+        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else { return Tried::Invalid };
+        let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records)));
+        let is_same = found.is_ok_and(|found| found.failing.iter().any(|failing| wanted.is_met_by(failing)));
+        let holds = |profile: &String| self.holds(text, wanted, profile, most_records);
+        match is_same && self.holds_under.as_ref().is_none_or(holds) {
+            true => Tried::Same,
+            false => Tried::Otherwise,
+        }
+    }
+
+    /// Whether the expectation holds under a profile.
+    pub fn holds(&self, text: &str, wanted: &Failing, profile: &str, most_records: u64) -> bool {
+        let options = Options { profile: Some(profile.to_string()), ..self.options.clone() };
+        let Ok(loaded) = load_text(&self.name, text, &self.folder, &options) else { return false };
+        let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records)));
+        found.is_ok_and(|found| found.failing.iter().all(|failing| failing.entry != wanted.entry))
+    }
+}
+
+fn judged(text: &str, loaded: Loaded, most_records: u64) -> Failures {
+    let Loaded { rehearsal, expectations, .. } = loaded;
+    let progress = Progress::default();
+    let mut standings = Standings {
+        jobs: expectations.iter().filter_map(|expectation| job_of(&expectation.what)).collect(),
+        told: Vec::new(),
+        broken: Vec::new(),
+        left: most_records,
+        progress: &progress,
+    };
+    let rehearsed = rehearse(&rehearsal, expectations.clone(), &progress, Caching::On, vec![&mut standings]);
+    let judged = expectations.iter().zip(&rehearsed.verdicts);
+    let failing = judged.clone().filter(|(_, verdict)| !verdict.passed).map(|(expectation, verdict)| Failing {
+        name: Arc::clone(&verdict.name),
+        entry: Arc::clone(&expectation.entry),
+        expected: verdict.expected.clone(),
+        happened: verdict.happened.clone(),
+        how: how(expectation, verdict, &standings),
+    });
+    Failures {
+        failing: failing.collect(),
+        holding: judged.filter(|(_, verdict)| verdict.passed).map(|(_, verdict)| Arc::clone(&verdict.name)).collect(),
+        size: size(text, &rehearsal, &expectations),
+        records: rehearsed.run_metrics.accounts().records,
+    }
+}
+
+fn size(text: &str, rehearsal: &Rehearsal, expectations: &[Expectation]) -> Size {
+    Size {
+        jobs: rehearsal.arrivals.len(),
+        nodes: rehearsal.nodes.len(),
+        faults: rehearsal.faults.len(),
+        expectations: expectations.len(),
+        lines: text.lines().count(),
+    }
+}
+
+/// How an expectation failed, in words that do not depend on numbers.
+fn how(expectation: &Expectation, verdict: &Verdict, standings: &Standings<'_>) -> BTreeSet<String> {
+    let happened = verdict.happened.as_str();
+    let word = match (&expectation.what, verdict.turned_on) {
+        (What::State { subject: Subject::Job(_), .. }, Some(turned)) => {
+            return standings.of(turned.job, turned.replica, turned.at);
+        }
+        (What::State { subject: Subject::Job(_), .. } | What::Count { subject: Some(Subject::Job(_)), .. }, None) => {
+            "never submitted".to_string()
+        }
+        // Whether something is missing or too much is there.
+        (What::Count { is: Comparison::Exactly(wanted), .. }, _) => {
+            let count = happened.split(' ').next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+            match count.cmp(wanted) {
+                Ordering::Less => "too few",
+                Ordering::Equal => "undecided",
+                Ordering::Greater => "too many",
+            }
+            .to_string()
+        }
+        // `unfit (3 node_not_ready)`
+        (What::Evaluation { .. }, _) => happened.split(' ').next().unwrap_or_default().to_string(),
+        // `p95(queue_wait) was 12m over 5 replicas`
+        (What::Metric(_) | What::EachCanRun, _) => without_numbers(happened),
+        (What::State { .. } | What::Count { .. } | What::Absent { .. }, _) => return BTreeSet::new(),
+    };
+    BTreeSet::from([word])
+}
+
+/// The first clause, with `#` in place of each word that has a digit.
+fn without_numbers(happened: &str) -> String {
+    let clause = happened.split([';', ':']).next().unwrap_or_default();
+    let clause = clause.split(" over ").next().unwrap_or_default();
+    let word = |word: &str| match word.contains('(') || !word.contains(|letter: char| letter.is_ascii_digit()) {
+        true => word.to_string(),
+        false => "#".to_string(),
+    };
+    clause.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The jobs that decide an expectation about a state.
+fn job_of(what: &What) -> Option<JobId> {
+    match what {
+        What::State { subject: Subject::Job(job), .. } => Some(*job),
+        What::State { .. }
+        | What::Count { .. }
+        | What::Evaluation { .. }
+        | What::Metric(_)
+        | What::EachCanRun
+        | What::Absent { .. } => None,
+    }
+}
+
+/// What becomes of the replicas of some jobs, in words. Stops a run that has too many records.
+struct Standings<'p> {
+    jobs: BTreeSet<JobId>,
+    told: Vec<(SimTime, JobId, u32, Vec<String>)>,
+    /// The safety rules that were broken for them.
+    broken: Vec<(SimTime, JobId, String)>,
+    left: u64,
+    progress: &'p Progress,
+}
+
+impl Standings<'_> {
+    fn record(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.progress.stop();
+        }
+    }
+
+    fn tell(&mut self, at: SimTime, run: RunId, words: Vec<String>) {
+        self.told.push((at, run.job, run.replica, words));
+    }
+
+    /// The standing at a time, or at the end: of one replica, or of all of them.
+    fn of(&self, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> BTreeSet<String> {
+        let mut last: BTreeMap<u32, &[String]> = BTreeMap::new();
+        for (_, _, replica, words) in self.told.iter().filter(|(when, of, which, _)| {
+            *of == job && at.is_none_or(|at| *when <= at) && replica.is_none_or(|replica| *which == replica)
+        }) {
+            last.insert(*replica, words);
+        }
+        let mut words: BTreeSet<String> = last.into_values().flatten().cloned().collect();
+        let broken = self.broken.iter().filter(|(when, of, _)| *of == job && at.is_none_or(|at| *when <= at));
+        words.extend(broken.map(|(_, _, word)| word.clone()));
+        // Submitted, and nothing was said of it yet.
+        if words.is_empty() { BTreeSet::from(["waiting".to_string()]) } else { words }
+    }
+}
+
+impl Sink for Standings<'_> {
+    fn input(&mut self, _: u64, _: SimTime, _: &Input) {
+        self.record();
+    }
+
+    fn event(&mut self, _: u64, at: SimTime, event: &Event) {
+        self.record();
+        let Some(run) = event.run().filter(|run| self.jobs.contains(&run.job)) else { return };
+        let words = match event {
+            Event::Held { refusal, reasons, .. } => {
+                let mut words = vec![format!("held {refusal:?}")];
+                words.extend(reasons.iter().map(|(reason, _)| format!("because {reason}")));
+                words
+            }
+            Event::Placed { .. } => vec!["placed".to_string()],
+            Event::Moved { to, .. } if to.holds_claim() => vec!["placed".to_string()],
+            Event::Moved { to, .. } => vec![to.name().to_string()],
+            Event::Ended { outcome, .. } => vec![outcome.name().to_string()],
+            Event::Retry { because, .. } => vec!["retried".to_string(), format!("because {because}")],
+            Event::ReplicaAdded { .. } => vec!["waiting".to_string()],
+            Event::SafetyBroken { what, .. } => return self.broken.push((at, run.job, format!("{UNSAFE}{what:?}"))),
+            _ => return,
+        };
+        self.tell(at, run, words);
+    }
+}

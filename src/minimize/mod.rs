@@ -1,0 +1,29 @@
+//! Floor 10. Minimization: the smallest scenario that still fails in the same way.
+//!
+//! Owns which parts of a file are left out and lowered, in which order, and when two failures are the same. Must never
+//! decide what a run does: it sees a candidate only through the function that decides whether the candidate still
+//! fails. Must never change what the expectation says.
+//!
+//! | module | does |
+//! | --- | --- |
+//! | `document` | leaves out and replaces parts of a text, and keeps its comments, order and style |
+//! | `ddmin` | finds the parts that are needed, and the lowest number that is enough |
+//! | `failing` | runs a candidate, and decides whether it still fails in the same way |
+//! | `reduce` | faults, then jobs, then nodes, then settings, then numbers, until nothing more can go |
+//!
+//! [`minimize`] takes the deciding function as an argument, so that another judge, such as a scheduler in another
+//! process, can take the place of [`Rehearser::still_fails`].
+
+#![warn(clippy::unwrap_used)]
+
+mod ddmin;
+mod document;
+mod failing;
+mod reduce;
+
+#[cfg(test)]
+mod tests;
+
+pub use document::{is_composed, named_profile, with_entries};
+pub use failing::{Failing, Failures, Rehearser, Size, Tried};
+pub use reduce::{Limits, Minimized, Numbers, Watched, minimize};

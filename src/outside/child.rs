@@ -1,0 +1,219 @@
+//! The child process. It starts in its own process group, each line of its output has a deadline, and it is killed with
+//! its group.
+//!
+//! One thread reads its stdout, one reads its stderr and one writes its stdin. So a process that does not read or write
+//! can delay the run only until the deadline of an answer.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The longest accepted line of output, in bytes.
+pub const LONGEST_LINE: usize = 16 << 20;
+
+/// How many of the last bytes of stderr are kept.
+const KEPT_ERRORS: usize = 64 << 10;
+
+/// The number of lines that are read in advance. A process that writes more must wait.
+const LINES_AHEAD: usize = 16;
+
+/// How long to wait for a process that is ending by itself.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The result of reading stdout.
+#[derive(Debug)]
+pub enum Heard {
+    Line(Vec<u8>),
+    /// The output has ended. `left` is the number of bytes of an incomplete last line.
+    End {
+        left: usize,
+    },
+    TooLong,
+    /// No line arrived in time.
+    Silence,
+}
+
+pub struct Child {
+    process: Process,
+    group: Pid,
+    to_write: Option<Sender<Vec<u8>>>,
+    lines: Receiver<Heard>,
+    errors: Arc<Mutex<VecDeque<u8>>>,
+    errors_over: Receiver<()>,
+    is_over: bool,
+}
+
+impl Child {
+    /// Starts the command. A relative program with a `/` is relative to `folder`; one without `/` is looked up in
+    /// `PATH`.
+    pub fn start(command: &[String], folder: &Path) -> io::Result<Child> {
+        let (program, arguments) = command.split_first().ok_or_else(|| io::Error::other("an empty command"))?;
+        let mut line = Command::new(program);
+        line.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Give the process its own group, so that its children can be killed with it.
+        line.process_group(0);
+        if !folder.as_os_str().is_empty() {
+            line.current_dir(folder);
+        }
+        let mut process = line.spawn()?;
+        let group = Pid::from_child(&process);
+        let (input, output, errors) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let (to_write, what) = mpsc::channel();
+        let input = input.expect("it is piped");
+        thread::spawn(move || write_all(input, &what));
+        let (say, lines) = mpsc::sync_channel(LINES_AHEAD);
+        let output = output.expect("it is piped");
+        thread::spawn(move || read_lines(BufReader::new(output), &say));
+        let kept = Arc::new(Mutex::new(VecDeque::new()));
+        let (over, errors_over) = mpsc::channel();
+        let (keep, errors) = (Arc::clone(&kept), errors.expect("it is piped"));
+        thread::spawn(move || keep_errors(errors, &keep, &over));
+        let to_write = Some(to_write);
+        Ok(Child { process, group, to_write, lines, errors: kept, errors_over, is_over: false })
+    }
+
+    /// Sends a line. Whether the process has read it shows only in its answer.
+    pub fn send(&mut self, line: Vec<u8>) {
+        if let Some(to_write) = &self.to_write {
+            // Sending fails if the process has closed its input, which is ignored here.
+            let _unread = to_write.send(line);
+        }
+    }
+
+    pub fn hear(&mut self, within: Duration) -> Heard {
+        match self.lines.recv_timeout(within) {
+            Ok(heard) => heard,
+            Err(RecvTimeoutError::Timeout) => Heard::Silence,
+            Err(RecvTimeoutError::Disconnected) => Heard::End { left: 0 },
+        }
+    }
+
+    /// How the process ended, such as `exited with code 3` or `was killed by signal 9`. Kills a process that has not
+    /// ended.
+    pub fn ending(&mut self) -> String {
+        match self.await_end() {
+            Some(status) => ending(status),
+            None => {
+                self.kill();
+                "closed its output".to_string()
+            }
+        }
+    }
+
+    /// Waits briefly for the process to end by itself, then kills its group.
+    pub fn dismiss(&mut self) {
+        self.to_write = None;
+        self.await_end();
+        self.kill();
+    }
+
+    /// The last part of its stderr. Kills the process first.
+    pub fn errors(&mut self) -> String {
+        self.kill();
+        // Another process may still hold stderr open, so wait only for a limited time.
+        let _late = self.errors_over.recv_timeout(FAREWELL);
+        let kept = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Kills the process and its group.
+    pub fn kill(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            // The leader has not been reaped, so the group number still belongs to it.
+            let _gone = kill_process_group(self.group, Signal::KILL);
+            let _reaped = self.process.wait();
+        }
+    }
+
+    /// Waits briefly for the process to end. Does not reap it, because its group must be killed first.
+    fn await_end(&mut self) -> Option<ExitStatus> {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let (never, pause) = mpsc::channel::<()>();
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let mut waited = Duration::ZERO;
+        let mut step = Duration::from_micros(500);
+        let status = loop {
+            match waitid(WaitId::Pid(self.group), options) {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if waited < FAREWELL => {
+                    let _nobody = pause.recv_timeout(step);
+                    waited += step;
+                    step = (step * 2).min(Duration::from_millis(20));
+                }
+                Ok(None) | Err(_) => break None,
+            }
+        };
+        drop(never);
+        let status = status?;
+        let raw = status.exit_status().map(|code| code << 8).or(status.terminating_signal());
+        raw.map(ExitStatus::from_raw)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".to_string(),
+    }
+}
+
+fn write_all(mut input: ChildStdin, what: &Receiver<Vec<u8>>) {
+    while let Ok(line) = what.recv() {
+        if input.write_all(&line).and_then(|()| input.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes on each line of stdout without its line break.
+fn read_lines(mut output: impl BufRead, say: &SyncSender<Heard>) {
+    let mut line = Vec::new();
+    loop {
+        let Ok(found) = output.fill_buf() else {
+            let _unheard = say.send(Heard::End { left: line.len() });
+            return;
+        };
+        if found.is_empty() {
+            let _unheard = say.send(Heard::End { left: line.len() });
+            return;
+        }
+        let end = found.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(found.len(), |end| end + 1);
+        line.extend_from_slice(&found[..end.unwrap_or(found.len())]);
+        output.consume(taken);
+        if line.len() > LONGEST_LINE {
+            let _unheard = say.send(Heard::TooLong);
+            return;
+        }
+        if end.is_some() && say.send(Heard::Line(std::mem::take(&mut line))).is_err() {
+            return;
+        }
+    }
+}
+
+fn keep_errors(mut errors: impl Read, kept: &Mutex<VecDeque<u8>>, over: &Sender<()>) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = errors.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&buffer[..count]);
+        let beyond = kept.len().saturating_sub(KEPT_ERRORS);
+        kept.drain(..beyond);
+    }
+    let _nobody = over.send(());
+}

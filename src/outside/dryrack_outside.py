@@ -1,0 +1,118 @@
+"""The protocol of dryrack for schedulers in another process, version 1. Copy this file; it needs Python 3.9 or later.
+
+    import dryrack_outside as outside
+
+    def decide(world):
+        for run in world.waiting():
+            ...
+            yield outside.place(run, [outside.part("alpha", gpus=[0])])
+
+    outside.serve("my-scheduler", "1.0", decide)
+
+`world` holds what dryrack has said: `now`, and `nodes`, `fleets`, `jobs` and `runs`, each a dict from name to the
+object as PROTOCOL.md describes it. What is printed goes to standard error, since standard output is the protocol's.
+"""
+import json
+import os
+import sys
+
+PROTOCOL = 1
+
+
+class World:
+    """All that is known, kept up to date by snapshots and deltas."""
+
+    def __init__(self, hello):
+        self.hello, self.driver, self.now = hello, hello.get("driver") or {}, 0
+        self.nodes, self.fleets, self.jobs, self.runs = {}, {}, {}, {}
+        self.usage, self.refused, self.wake_at, self._waiting = [], [], None, []
+
+    def hear(self, message):
+        if message["type"] == "snapshot":
+            self.nodes, self.fleets, self.jobs, self.runs = {}, {}, {}, {}
+        self.now = message["now"]
+        for kind in ("nodes", "fleets", "jobs"):
+            getattr(self, kind).update((item["name"], item) for item in message[kind])
+        self.runs.update((run["run"], run) for run in message["runs"])
+        for name in [name for name, run in self.runs.items() if run["ended"]]:
+            del self.runs[name]
+        for name in message.get("jobs_over", []):
+            self.jobs.pop(name, None)
+        self.usage, self.refused = message.get("usage", []), message.get("refused", [])
+
+    def waiting(self):
+        """The runs to decide on, in the order in which they began to wait."""
+        return [self.runs[name] for name in self._waiting]
+
+    def job(self, run):
+        return self.jobs[run["job"]]
+
+    def running(self):
+        return [run for run in self.runs.values() if run["parts"]]
+
+
+def part(node, tasks=None, gpus=(), blocks=None, cpu_milli=None, ram=None):
+    said = {"node": node, "tasks": tasks, "gpus": list(gpus), "blocks": blocks, "cpu_milli": cpu_milli, "ram": ram}
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _decision(do, **fields):
+    return {"do": do, **{key.rstrip("_"): value for key, value in fields.items() if value is not None}}
+
+
+def _name(run):
+    return run["run"] if isinstance(run, dict) else run
+
+
+def place(run, parts):
+    return _decision("place", run=_name(run), parts=parts)
+
+
+def wait(run, reasons=None, text=None):
+    return _decision("wait", run=_name(run), reasons=reasons, text=text)
+
+
+def refuse(run, reasons=None, text=None):
+    return _decision("refuse", run=_name(run), reasons=reasons, text=text)
+
+
+def preempt(run, for_=None, text=None):
+    return _decision("preempt", run=_name(run), for_=for_ and _name(for_), text=text)
+
+
+def cancel(run=None, job=None, because=None, text=None):
+    return _decision("cancel", run=run and _name(run), job=job, because=because, text=text)
+
+
+def serve(name, version, decide, evaluate=None, wants=()):
+    """Answers until dryrack says goodbye. `decide(world)` gives decisions; `world.wake_at` may be set to be asked again.
+    `evaluate(world, job)` gives what `evaluated` holds, such as `{"fits": False, "text": "no room"}`."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+
+    def say(**message):
+        out.write(json.dumps(message, separators=(",", ":")) + "\n")
+        out.flush()
+
+    world = None
+    for line in sys.stdin:
+        message = json.loads(line)
+        kind = message["type"]
+        if kind == "hello":
+            world = World(message)
+            can = ["evaluate"] if evaluate else []
+            say(type="hello", protocol=PROTOCOL, name=name, version=version, wants=list(wants), can=can)
+        elif kind in ("snapshot", "delta"):
+            world.hear(message)
+        elif kind == "decide":
+            world.now, world._waiting, world.wake_at = message["now"], message["waiting"], None
+            decisions = list(decide(world) or [])
+            wish = {} if world.wake_at is None else {"wake_at": world.wake_at}
+            say(type="decisions", id=message["id"], decisions=decisions, **wish)
+            world.usage, world.refused = [], []
+        elif kind == "evaluate":
+            world.now = message["now"]
+            say(type="evaluated", id=message["id"], **evaluate(world, message["job"]))
+        elif kind == "bye":
+            return

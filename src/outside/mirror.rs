@@ -1,0 +1,263 @@
+//! The state of the run that the program has been told, built from records and commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dryrack_event::{Command, Event, Histogram, Input, Outcome, Outside, Phase, Reason};
+use dryrack_fleet::{InstanceState, NodeClaim, Placement};
+use dryrack_ids::{JobId, Names, NodeId, RunId};
+use dryrack_units::SimTime;
+use dryrack_workload::JobSpec;
+
+/// An attempt that has not ended, or whose end the program has not been told.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub phase: Phase,
+    pub since: SimTime,
+    /// Whether the control plane asks the program to decide about it.
+    pub waits: bool,
+    /// Its number in the order in which attempts began to wait.
+    pub queued: Option<u64>,
+    pub placement: Placement,
+    pub ended: Option<(Outcome, Reason)>,
+    /// Why it waits, as last stated by the program.
+    pub stated: Option<Stated>,
+}
+
+/// The reasons and the text of a wait.
+pub type Stated = (Histogram, Option<Arc<str>>);
+
+pub struct Job {
+    pub spec: Arc<JobSpec>,
+    pub submitted: SimTime,
+    /// The number of replicas that the job has had so far. All indices of its replicas are smaller.
+    pub replicas: u32,
+}
+
+/// The changes since the last message to the program.
+#[derive(Default)]
+pub struct Changes {
+    pub nodes: BTreeSet<NodeId>,
+    pub jobs: BTreeSet<JobId>,
+    pub jobs_over: Vec<JobId>,
+    pub runs: BTreeSet<RunId>,
+    /// Usage samples, in the form of inputs.
+    pub usage: Vec<Input>,
+    /// Decisions that the control plane did not carry out.
+    pub refused: Vec<(RunId, Reason)>,
+    /// Whether any of the changes frees resources or asks for some. Such a change is a cause to ask the program.
+    pub is_cause: bool,
+    /// Whether a decision was not carried out.
+    pub is_refused: bool,
+    /// Whether there is any other change.
+    pub is_any: bool,
+}
+
+#[derive(Default)]
+pub struct Mirror {
+    pub names: Names,
+    pub jobs: BTreeMap<JobId, Job>,
+    pub runs: BTreeMap<RunId, Run>,
+    /// The waiting runs, in the order in which they began to wait.
+    pub waiting: BTreeMap<u64, RunId>,
+    pub changes: Changes,
+    queued: u64,
+    /// The claims on each node, including claims that outlive their run.
+    held: BTreeMap<NodeId, BTreeMap<RunId, NodeClaim>>,
+    instances: BTreeMap<NodeId, InstanceState>,
+}
+
+impl Mirror {
+    pub fn held_on(&self, node: NodeId) -> Vec<(RunId, &NodeClaim)> {
+        let held = self.held.get(&node).into_iter().flatten();
+        held.map(|(run, claim)| (*run, claim)).collect()
+    }
+
+    pub fn instance_state(&self, node: NodeId) -> Option<InstanceState> {
+        self.instances.get(&node).copied()
+    }
+
+    pub fn input(&mut self, at: SimTime, input: &Input, clouds: &mut Vec<bool>) {
+        match input {
+            Input::FleetDeclared { spec, .. } => {
+                self.names.fleets.add_new(Arc::clone(&spec.name));
+                clouds.push(spec.cloud.is_some());
+                self.cause();
+            }
+            Input::NodeDeclared { node, state, spec } => {
+                self.names.nodes.add_new(Arc::clone(&spec.name));
+                let fleet = spec.shape.instance.as_ref().map(|instance| instance.fleet.index());
+                if fleet.is_some_and(|fleet| clouds.get(fleet).is_some_and(|is_cloud| *is_cloud)) {
+                    self.instances.insert(*node, InstanceState::of(*state));
+                }
+                self.cause();
+            }
+            Input::Submit { job, spec } => {
+                self.names.jobs.add_new(Arc::clone(&spec.name));
+                let record = Job { spec: Arc::clone(spec), submitted: at, replicas: spec.replicas };
+                self.jobs.insert(*job, record);
+                self.changes.jobs.insert(*job);
+                for replica in 0..spec.replicas {
+                    self.begin(at, RunId { job: *job, replica, attempt: 1 });
+                }
+            }
+            Input::UsageSample { .. } => self.changes.usage.push(input.clone()),
+            Input::GpuReported { .. } | Input::ForeignUse { .. } | Input::CapacityReported { .. } => self.cause(),
+            Input::Outside(Outside::Waits { run, reasons, text }) => {
+                if let Some(known) = self.runs.get_mut(run).filter(|known| known.waits) {
+                    known.stated = Some((reasons.clone(), text.clone()));
+                }
+            }
+            Input::Outside(Outside::Mistaken { .. }) => self.changes.is_refused = true,
+            Input::Outside(_)
+            | Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::Run { .. }
+            | Input::Cancel { .. }
+            | Input::RequestsCounted { .. }
+            | Input::Scale { .. }
+            | Input::Wakeup
+            | Input::Evaluate { .. }
+            | Input::Reconfigure { .. }
+            | Input::Decided { .. } => {}
+        }
+    }
+
+    pub fn event(&mut self, at: SimTime, event: &Event) {
+        match event {
+            Event::NodeChanged { .. } | Event::GpuChanged { .. } => self.cause(),
+            Event::InstanceChanged { node, to, .. } => {
+                self.instances.insert(*node, *to);
+                self.changes.nodes.insert(*node);
+                self.cause();
+            }
+            Event::Placed { run, placement, .. } => {
+                self.unqueue(*run);
+                for claim in placement.claims() {
+                    self.held.entry(claim.node).or_default().insert(*run, claim.clone());
+                    self.changes.nodes.insert(claim.node);
+                }
+                self.enter(at, *run, Phase::Scheduled);
+                if let Some(known) = self.runs.get_mut(run) {
+                    known.placement = placement.clone();
+                }
+            }
+            Event::Moved { run, to, .. } => self.enter(at, *run, *to),
+            Event::Ended { run, outcome, because, kept, .. } => {
+                self.unqueue(*run);
+                self.enter(at, *run, Phase::Ended);
+                let Some(known) = self.runs.get_mut(run) else { return };
+                known.ended = Some((*outcome, *because));
+                let held: Vec<NodeId> = known.placement.claims().iter().map(|claim| claim.node).collect();
+                for node in held.into_iter().filter(|node| !kept.contains(node)) {
+                    self.free(*run, node);
+                }
+                self.cause();
+            }
+            Event::ClaimFreed { run, node } => {
+                self.free(*run, *node);
+                self.cause();
+            }
+            Event::Retry { run, .. } | Event::ReplicaAdded { run } => {
+                if let Some(job) = self.jobs.get_mut(&run.job) {
+                    job.replicas = job.replicas.max(run.replica + 1);
+                }
+                self.begin(at, *run);
+            }
+            Event::CommitRefused { run, because, .. } => {
+                self.changes.refused.push((*run, *because));
+                self.changes.is_refused = true;
+            }
+            Event::JobEnded { job, .. } => {
+                self.changes.jobs_over.push(*job);
+                self.changes.is_any = true;
+            }
+            Event::Held { .. }
+            | Event::AnalysisStarted { .. }
+            | Event::DeadlineExpired { .. }
+            | Event::SafetyBroken { .. }
+            | Event::PolicyBound { .. }
+            | Event::PolicyFired { .. }
+            | Event::PolicyWarned { .. }
+            | Event::SampleOdd { .. }
+            | Event::Evaluated { .. }
+            | Event::Preempted { .. } => {}
+        }
+    }
+
+    /// Takes a command that hands an attempt to the program or takes it back.
+    pub fn command(&mut self, command: &Command) {
+        match command {
+            Command::Submit { run } => {
+                let Some(known) = self.runs.get_mut(run).filter(|known| known.phase == Phase::Pending) else { return };
+                self.queued += 1;
+                (known.waits, known.queued) = (true, Some(self.queued));
+                self.waiting.insert(self.queued, *run);
+                self.changes.runs.insert(*run);
+                self.cause();
+            }
+            Command::Withdraw { run } => self.unqueue(*run),
+            Command::Analyse { .. }
+            | Command::AbandonAnalysis { .. }
+            | Command::Start { .. }
+            | Command::Prepare { .. }
+            | Command::Begin { .. }
+            | Command::Stop { .. }
+            | Command::Provision { .. }
+            | Command::Terminate { .. }
+            | Command::Sample { .. } => {}
+        }
+    }
+
+    /// Clears the changes, and forgets the jobs and runs whose end the program has now been told.
+    pub fn told(&mut self) {
+        let changes = std::mem::take(&mut self.changes);
+        for run in changes.runs {
+            if self.runs.get(&run).is_some_and(|known| known.phase == Phase::Ended) {
+                self.runs.remove(&run);
+            }
+        }
+        for job in changes.jobs_over {
+            self.jobs.remove(&job);
+        }
+    }
+
+    fn cause(&mut self) {
+        self.changes.is_cause = true;
+    }
+
+    fn begin(&mut self, at: SimTime, run: RunId) {
+        let (phase, placement) = (Phase::Pending, Placement::default());
+        let fresh = Run { phase, since: at, waits: false, queued: None, placement, ended: None, stated: None };
+        self.runs.insert(run, fresh);
+        self.changes.runs.insert(run);
+        self.changes.is_any = true;
+    }
+
+    fn enter(&mut self, at: SimTime, run: RunId, phase: Phase) {
+        if let Some(known) = self.runs.get_mut(&run) {
+            (known.phase, known.since) = (phase, at);
+            self.changes.runs.insert(run);
+            self.changes.is_any = true;
+        }
+    }
+
+    fn unqueue(&mut self, run: RunId) {
+        if let Some(known) = self.runs.get_mut(&run).filter(|known| known.waits) {
+            (known.waits, known.stated) = (false, None);
+            if let Some(queued) = known.queued {
+                self.waiting.remove(&queued);
+            }
+            self.changes.runs.insert(run);
+            self.changes.is_any = true;
+        }
+    }
+
+    fn free(&mut self, run: RunId, node: NodeId) {
+        if let Some(held) = self.held.get_mut(&node) {
+            held.remove(&run);
+        }
+        self.changes.nodes.insert(node);
+    }
+}

@@ -1,0 +1,250 @@
+//! Converts a placement in the program's answer to claims. The amounts follow from the job's demand.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use super::message::{BlocksTaken, Gpu, Part, Wrong};
+use super::mirror::Mirror;
+use dryrack_event::OutsideFault;
+use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, NodeShape, NodeStatus, Placement};
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, GpuShare, MilliCpu};
+use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, Pick, TaskDemand};
+
+/// An upper limit for amounts. No node has so much of anything, and sums of such amounts cannot overflow.
+const MOST: u64 = 1 << 49;
+
+/// The placements of one answer, in their order.
+#[derive(Default)]
+pub struct Places {
+    /// The blocks that earlier placements of this answer take.
+    blocks: BTreeMap<NodeId, Vec<u16>>,
+}
+
+fn misshapen(text: impl Into<String>) -> Wrong {
+    Wrong::new(OutsideFault::Misshapen, text)
+}
+
+impl Places {
+    pub fn placement(
+        &mut self,
+        mirror: &Mirror,
+        fleet: &Fleet,
+        demand: &Demand,
+        parts: &[Part],
+    ) -> Result<Placement, Wrong> {
+        let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let Some(node) = mirror.names.nodes.find(&part.node).map(NodeId::new) else {
+                return Err(Wrong::new(OutsideFault::UnknownNode, format!("no node is named `{}`", part.node)));
+            };
+            if claims.iter().any(|claim| claim.node == node) {
+                return Err(misshapen(format!("two parts on `{}`", part.node)));
+            }
+            claims.push(self.claim(fleet, node, demand, part, index == 0)?);
+        }
+        if claims.is_empty() {
+            return Err(misshapen("a place of no parts"));
+        }
+        let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
+        let is_exact = matches!(demand.pick, Some(Pick::AllGpus(_))) || demand.model().is_some();
+        if !is_exact && tasks != u64::from(demand.tasks) {
+            return Err(misshapen(format!("a place for {tasks} tasks, and there are {}", demand.tasks)));
+        }
+        for claim in &claims {
+            self.blocks.entry(claim.node).or_default().extend(&claim.blocks);
+        }
+        Ok(Placement::new(claims))
+    }
+
+    fn claim(
+        &self,
+        fleet: &Fleet,
+        node: NodeId,
+        demand: &Demand,
+        part: &Part,
+        is_first: bool,
+    ) -> Result<NodeClaim, Wrong> {
+        let (shape, status) = (&*fleet.node(node).shape, &fleet.node(node).status);
+        check_gpus(shape, part)?;
+        let none = NodeClaim {
+            node,
+            tasks: 0,
+            cpu: MilliCpu::ZERO,
+            ram: Bytes::ZERO,
+            gpus: SmallVec::new(),
+            blocks: SmallVec::new(),
+        };
+        match &demand.kind {
+            DemandKind::Tasks(task) => of_tasks(none, (shape, status), demand, task, part),
+            DemandKind::Model(_) => of_model(none, part, is_first),
+            DemandKind::Requirements(_) => self.of_blocks(none, (shape, status), part),
+        }
+    }
+
+    fn of_blocks(
+        &self,
+        none: NodeClaim,
+        (shape, status): (&NodeShape, &NodeStatus),
+        part: &Part,
+    ) -> Result<NodeClaim, Wrong> {
+        let total = shape.total_blocks().unwrap_or(0);
+        if total == 0 {
+            return Err(misshapen(format!("`{}` has no blocks to give", part.node)));
+        }
+        if !part.gpus.is_empty() || part.cpu_milli.is_some() || part.ram.is_some() || part.tasks.unwrap_or(1) != 1 {
+            return Err(misshapen(format!("a part on `{}` states more than its `blocks`", part.node)));
+        }
+        let given = self.blocks.get(&none.node);
+        let is_given = |block: &u16| given.is_some_and(|given| given.contains(block));
+        let blocks: SmallVec<[u16; 4]> = match &part.blocks {
+            None => return Err(misshapen(format!("a part on `{}` without `blocks`", part.node))),
+            Some(BlocksTaken::Count(count)) => {
+                let free = status.idle_blocks(shape).filter(|block| !is_given(block));
+                let blocks: SmallVec<[u16; 4]> = free.take(usize::from(*count)).collect();
+                if blocks.len() < usize::from(*count) {
+                    let text = format!("`{}` has {} free blocks, and {count} are to be taken", part.node, blocks.len());
+                    return Err(misshapen(text));
+                }
+                blocks
+            }
+            Some(BlocksTaken::These(blocks)) => {
+                let mut sorted: SmallVec<[u16; 4]> = blocks.iter().copied().collect();
+                sorted.sort_unstable();
+                sorted
+            }
+        };
+        if blocks.is_empty() || blocks.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(misshapen(format!("no block of `{}`, or one of them twice", part.node)));
+        }
+        if let Some(block) = blocks.iter().find(|block| u32::from(**block) >= total) {
+            let text = format!("`{}` has {total} blocks, and no block {block}", part.node);
+            return Err(Wrong::new(OutsideFault::UnknownBlock, text));
+        }
+        let cut = shape.cut(&blocks).ok_or_else(|| misshapen(format!("`{}` cannot be split", part.node)))?;
+        Ok(NodeClaim { tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, ..none })
+    }
+}
+
+fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), Wrong> {
+    let index = |gpu: &Gpu| match gpu {
+        Gpu::Index(index) => *index,
+        Gpu::Taken(taken) => taken.index,
+    };
+    match part.gpus.iter().map(index).find(|index| usize::from(*index) >= shape.gpus.len()) {
+        Some(index) => {
+            let text = format!("`{}` has {} GPUs, and no GPU {index}", part.node, shape.gpus.len());
+            Err(Wrong::new(OutsideFault::UnknownGpu, text))
+        }
+        None => Ok(()),
+    }
+}
+
+fn of_tasks(
+    none: NodeClaim,
+    (shape, status): (&NodeShape, &NodeStatus),
+    demand: &Demand,
+    task: &TaskDemand,
+    part: &Part,
+) -> Result<NodeClaim, Wrong> {
+    if part.blocks.is_some() || part.cpu_milli.is_some() || part.ram.is_some() {
+        let text =
+            format!("a part on `{}` states what follows from the job: only `tasks` and `gpus` are given", part.node);
+        return Err(misshapen(text));
+    }
+    let tasks = part.tasks.unwrap_or(1);
+    if tasks == 0 || tasks > demand.tasks {
+        return Err(misshapen(format!("{tasks} of {} tasks on `{}`", demand.tasks, part.node)));
+    }
+    let (cpu, ram) = (task.cpu.get().saturating_mul(tasks.into()), task.ram.get().saturating_mul(tasks.into()));
+    let (cpu, ram) = (MilliCpu::new(cpu.min(MOST)), Bytes::new(ram.min(MOST)));
+    let mut indexes = Vec::with_capacity(part.gpus.len());
+    for gpu in &part.gpus {
+        match gpu {
+            Gpu::Index(index) => indexes.push(*index),
+            Gpu::Taken(_) => return Err(misshapen("how much is taken of a GPU follows from the job: write its index")),
+        }
+    }
+    let gpus = match &task.gpus {
+        None if indexes.is_empty() => SmallVec::new(),
+        None => return Err(misshapen(format!("GPUs of `{}` for a job that asks for none", part.node))),
+        Some(gpus) => {
+            let wanted = match &demand.pick {
+                Some(Pick::AllGpus(picked)) => picked.iter().filter(|gpu| gpu.node == none.node).count() as u64,
+                Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => u64::from(gpus.count) * u64::from(tasks),
+            };
+            if indexes.len() as u64 != wanted {
+                let text = format!("{} GPUs of `{}`, and {wanted} are needed there", indexes.len(), part.node);
+                return Err(misshapen(text));
+            }
+            gpu_claims(gpus, (shape, status), &indexes, ram)?
+        }
+    };
+    Ok(NodeClaim { tasks, cpu, ram, gpus, ..none })
+}
+
+fn gpu_claims(
+    gpus: &GpuDemand,
+    (shape, status): (&NodeShape, &NodeStatus),
+    indexes: &[u16],
+    ram: Bytes,
+) -> Result<SmallVec<[GpuClaim; 2]>, Wrong> {
+    let mut sorted = indexes.to_vec();
+    sorted.sort_unstable();
+    let mut ram_left = status.ram_free(shape).saturating_sub(ram);
+    let mut claims: SmallVec<[GpuClaim; 2]> = SmallVec::new();
+    for index in sorted {
+        let capacity = shape.gpu_memory_capacity(index.into());
+        let (share, memory) = match gpus.take {
+            // Memory that is part of RAM: take as much as the task's own RAM leaves.
+            GpuTake::Whole if shape.gpus[usize::from(index)].unified => (GpuShare::WHOLE, capacity.min(ram_left)),
+            GpuTake::Whole => (GpuShare::WHOLE, capacity),
+            GpuTake::Share(share) => (share, share.of(capacity)),
+            GpuTake::Memory(memory) => (GpuShare::ZERO, memory),
+        };
+        if shape.gpus[usize::from(index)].unified {
+            ram_left = ram_left.saturating_sub(memory);
+        }
+        match claims.last_mut().filter(|claim| claim.index == index) {
+            None => claims.push(GpuClaim { index, share, memory }),
+            Some(_) if gpus.take == GpuTake::Whole => return Err(misshapen(format!("GPU {index} twice, as a whole"))),
+            Some(known) => {
+                known.share = known
+                    .share
+                    .checked_add(share)
+                    .filter(|sum| *sum <= GpuShare::WHOLE)
+                    .ok_or_else(|| misshapen(format!("more of GPU {index} than there is")))?;
+                known.memory = Bytes::new(known.memory.get().saturating_add(memory.get()).min(MOST));
+            }
+        }
+    }
+    Ok(claims)
+}
+
+fn of_model(none: NodeClaim, part: &Part, is_first: bool) -> Result<NodeClaim, Wrong> {
+    if part.blocks.is_some() || part.tasks.is_some() {
+        return Err(misshapen(format!("a part of a model on `{}` has neither `tasks` nor `blocks`", part.node)));
+    }
+    let mut gpus: SmallVec<[GpuClaim; 2]> = SmallVec::new();
+    for gpu in &part.gpus {
+        let Gpu::Taken(taken) = gpu else {
+            return Err(misshapen("the memory that a model takes of each GPU is to be stated"));
+        };
+        if taken.share > GpuShare::WHOLE.get() || taken.memory > MOST {
+            return Err(misshapen(format!("more of GPU {} than there could be", taken.index)));
+        }
+        let (share, memory) = (GpuShare::new(taken.share), Bytes::new(taken.memory));
+        gpus.push(GpuClaim { index: taken.index, share, memory });
+    }
+    gpus.sort_by_key(|claim| claim.index);
+    if gpus.windows(2).any(|pair| pair[0].index == pair[1].index) {
+        return Err(misshapen(format!("a GPU of `{}` twice", part.node)));
+    }
+    let amount = |given: Option<u64>| match given.unwrap_or(0) {
+        amount @ 0..=MOST => Ok(amount),
+        _ => Err(misshapen(format!("more on `{}` than there could be", part.node))),
+    };
+    let (cpu, ram) = (MilliCpu::new(amount(part.cpu_milli)?), Bytes::new(amount(part.ram)?));
+    Ok(NodeClaim { tasks: u32::from(is_first), cpu, ram, gpus, ..none })
+}

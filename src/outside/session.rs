@@ -1,0 +1,662 @@
+//! The conversation of one run with the program: messages and questions to it, the treatment of its answers, and the
+//! treatment of its failures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use super::child::{Child, Heard, LONGEST_LINE};
+use super::message::{self, Can, Cancel, CancelBecause, Decision, Hello, PROTOCOL, Want, Wrong, cut};
+use super::mirror::{Changes, Mirror};
+use super::objects;
+use super::placing::Places;
+use super::setup::{Setup, Thinking};
+use super::timings::Timings;
+use dryrack_event::{Answer, Command, Decider, Event, Histogram, Input, Outside, OutsideFault, Reason, Refusal, Sink};
+use dryrack_fleet::Fleet;
+use dryrack_ids::{FleetId, JobId, NodeId, RunId};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::{Demand, JobSpec};
+
+/// The largest number of questions within one instant.
+const MOST_AT_ONCE: u32 = 10_000;
+
+/// How many questions within one instant may follow only from decisions that were not carried out. A program that
+/// repeats such decisions is asked again after something else happens.
+const MOST_REFUSED: u32 = 3;
+/// The largest number of questions in a row without a decision.
+const MOST_IDLE: u32 = 1_000_000;
+
+/// The name and version that the program gives itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    pub name: Arc<str>,
+    pub version: Arc<str>,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+/// The error for a program that could not be started.
+#[derive(Debug, Error)]
+#[error("the scheduler in another process could not be started: {program}: {why}")]
+pub struct NotStarted {
+    program: String,
+    why: String,
+}
+
+/// A failure after which the program is not started again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub fault: OutsideFault,
+    pub text: String,
+    /// The last part of its stderr.
+    pub errors: String,
+}
+
+pub struct Session {
+    setup: Setup,
+    scenario: String,
+    seed: u64,
+    child: Option<Child>,
+    /// When the last message was sent to it, in real time.
+    said_at: Option<Instant>,
+    hello: Option<Hello>,
+    mirror: Mirror,
+    clouds: Vec<bool>,
+    /// The version of each node that the program knows, and each fleet that it knows; empty before the snapshot.
+    known_nodes: Vec<u64>,
+    known_fleets: Vec<Value>,
+    has_snapshot: bool,
+    /// The number of the last question.
+    asked: u64,
+    /// The index of each decision in the last answer, by the run that it concerns.
+    indexes: BTreeMap<RunId, usize>,
+    /// Decisions that were not carried out, for the next delta.
+    refused: Vec<Value>,
+    wake_at: Option<SimTime>,
+    restarts_left: u32,
+    asked_at: Option<(SimTime, u32)>,
+    /// Whether the program was told of a reason to decide while it was asked something else.
+    is_decision_due: bool,
+    idle: u32,
+    pub timings: Timings,
+    failure: Option<Failure>,
+    transcript: Option<Box<dyn Write + Send>>,
+}
+
+/// The process of a run that is over, which can be greeted again.
+pub struct Kept {
+    child: Child,
+    setup: Setup,
+}
+
+impl Session {
+    /// Starts the program. The first message is sent when the run begins.
+    pub fn start(setup: Setup, scenario: &str, seed: u64) -> Result<Session, NotStarted> {
+        Session::start_or_keep(None, setup, scenario, seed)
+    }
+
+    /// The same in the process of an earlier run, if that was started in the same way; otherwise in a new one.
+    pub fn start_or_keep(kept: Option<Kept>, setup: Setup, scenario: &str, seed: u64) -> Result<Session, NotStarted> {
+        let is_alike = |kept: &Kept| {
+            kept.setup.command == setup.command
+                && kept.setup.folder == setup.folder
+                && kept.setup.driver == setup.driver
+        };
+        let child = match kept.filter(is_alike) {
+            Some(kept) => kept.child,
+            None => Child::start(setup.command.words(), &setup.folder)
+                .map_err(|error| NotStarted { program: setup.command.words()[0].clone(), why: error.to_string() })?,
+        };
+        Ok(Session {
+            restarts_left: setup.restarts,
+            setup,
+            scenario: scenario.to_string(),
+            seed,
+            child: Some(child),
+            said_at: None,
+            hello: None,
+            mirror: Mirror::default(),
+            clouds: Vec::new(),
+            known_nodes: Vec::new(),
+            known_fleets: Vec::new(),
+            has_snapshot: false,
+            asked: 0,
+            indexes: BTreeMap::new(),
+            refused: Vec::new(),
+            wake_at: None,
+            asked_at: None,
+            is_decision_due: false,
+            idle: 0,
+            timings: Timings::default(),
+            failure: None,
+            transcript: None,
+        })
+    }
+
+    /// Writes every message to `out`, after `> ` if it goes to the program and after `< ` if it comes from the program.
+    pub fn with_transcript(mut self, out: Box<dyn Write + Send>) -> Session {
+        self.transcript = Some(out);
+        self
+    }
+
+    pub fn who(&self) -> Option<Who> {
+        let hello = self.hello.as_ref()?;
+        Some(Who { name: Arc::from(hello.name.as_str()), version: Arc::from(hello.version.as_str()) })
+    }
+
+    /// The failure, if the program has failed for good.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// The process, for another run. A program that failed, or that cannot begin again, is ended.
+    pub fn keep(mut self) -> Option<Kept> {
+        let begins_again = self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Can::Again));
+        if !begins_again || self.failure.is_some() {
+            return None;
+        }
+        let child = self.child.take()?;
+        Some(Kept { child, setup: self.setup.clone() })
+    }
+
+    /// Says goodbye, and ends the process and its group.
+    pub fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let line = json!({"type": "bye", "because": "over"});
+        self.note('>', line.to_string().as_bytes());
+        child.send(format!("{line}\n").into_bytes());
+        child.dismiss();
+        if let Some(out) = &mut self.transcript {
+            let _unwritten = out.flush();
+        }
+    }
+
+    fn note(&mut self, direction: char, line: &[u8]) {
+        if let Some(out) = &mut self.transcript {
+            // A failed write is ignored: a transcript is for reading, and must not end a run.
+            let _unwritten =
+                write!(out, "{direction} ").and_then(|()| out.write_all(line)).and_then(|()| writeln!(out));
+        }
+    }
+
+    fn say(&mut self, message: &Value) {
+        let mut line = message.to_string().into_bytes();
+        self.note('>', &line);
+        line.push(b'\n');
+        #[expect(clippy::disallowed_methods, reason = "how long an answer took; it reaches a run only as an input")]
+        let now = Instant::now();
+        self.said_at = Some(now);
+        if let Some(child) = &mut self.child {
+            child.send(line);
+        }
+    }
+
+    /// The next line, and how long it took to arrive.
+    fn hear(&mut self, within: Duration) -> Result<(Vec<u8>, Duration), Wrong> {
+        let Some(child) = &mut self.child else {
+            return Err(Wrong::new(OutsideFault::ProcessDied, "it is gone"));
+        };
+        let heard = child.hear(within);
+        let took = self.said_at.map_or(Duration::ZERO, |said| said.elapsed());
+        match heard {
+            Heard::Line(line) => {
+                self.note('<', &line);
+                Ok((line, took))
+            }
+            Heard::Silence => Err(Wrong::new(OutsideFault::DeadlineMissed, format!("no answer within {within:?}"))),
+            Heard::TooLong => {
+                Err(Wrong::new(OutsideFault::Flood, format!("a line of more than {} MiB", LONGEST_LINE >> 20)))
+            }
+            Heard::End { left: 0 } => Err(Wrong::new(OutsideFault::ProcessDied, format!("it {}", child.ending()))),
+            Heard::End { left } => {
+                let ending = child.ending();
+                Err(Wrong::new(OutsideFault::HalfLine, format!("{left} bytes without the end of a line; it {ending}")))
+            }
+        }
+    }
+
+    fn greet(&mut self) -> Result<Input, Wrong> {
+        let nanos = u64::try_from(self.setup.deadline.as_nanos()).unwrap_or(u64::MAX);
+        self.say(&json!({
+            "type": "hello",
+            "protocol": PROTOCOL,
+            "dryrack": env!("CARGO_PKG_VERSION"),
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "can": ["place", "wait", "refuse", "preempt", "cancel", "evaluate", "usage", "idle", "blocks", "instances", "stands_in", "fault", "again"],
+            "deadline_ns": nanos,
+            "driver": self.setup.driver,
+        }));
+        let (line, _) = self.hear(self.setup.start)?;
+        self.hello = Some(message::hello(&line)?);
+        let Who { name, version } = self.who().expect("just heard");
+        let stands_in = self.hello.as_ref().map_or(Vec::new(), |hello| hello.stands_in.clone());
+        Ok(Input::Outside(Outside::Joined { name, version, stands_in }))
+    }
+
+    /// Runs `attempt`. After each failure, runs it again with a new process while restarts are left.
+    fn insisting<T>(
+        &mut self,
+        answer: &mut Answer,
+        mut attempt: impl FnMut(&mut Session, &mut Answer) -> Result<T, Wrong>,
+    ) -> Option<T> {
+        let mut wrong = match attempt(self, answer) {
+            Ok(done) => return Some(done),
+            Err(wrong) => wrong,
+        };
+        loop {
+            let errors = self.child.take().map_or(String::new(), |mut child| child.errors());
+            let text = match last_line(&errors) {
+                Some(last) => format!("{}; its last words: {last}", wrong.text),
+                None => wrong.text.clone(),
+            };
+            let restarted = self.restarts_left > 0;
+            let said = Outside::Failed { fault: wrong.fault, text: Arc::from(text.as_str()), restarted };
+            answer.inputs.push(Input::Outside(said));
+            if !restarted {
+                self.failure = Some(Failure { fault: wrong.fault, text: wrong.text, errors });
+                (answer.is_last, self.wake_at) = (true, None);
+                return None;
+            }
+            self.restarts_left -= 1;
+            let again = self.start_afresh().and_then(|()| self.greet()).and_then(|joined| {
+                answer.inputs.push(joined);
+                attempt(self, answer)
+            });
+            match again {
+                Ok(done) => return Some(done),
+                Err(next) => wrong = next,
+            }
+        }
+    }
+
+    fn start_afresh(&mut self) -> Result<(), Wrong> {
+        (self.has_snapshot, self.wake_at) = (false, None);
+        self.indexes.clear();
+        self.refused.clear();
+        let child = Child::start(self.setup.command.words(), &self.setup.folder);
+        self.child = Some(child.map_err(|error| Wrong::new(OutsideFault::NotStarted, error.to_string()))?);
+        Ok(())
+    }
+
+    /// Updates the program: first with a snapshot, later with the changes.
+    fn tell(&mut self, now: SimTime, fleet: &Fleet) {
+        self.collect_refused();
+        let changed: Vec<NodeId> = (fleet.iter())
+            .filter(|(id, node)| {
+                self.known_nodes.get(id.index()) != Some(&node.version) || self.mirror.changes.nodes.contains(id)
+            })
+            .map(|(id, _)| id)
+            .collect();
+        let fleets: Vec<Value> =
+            (0..self.clouds.len()).map(|index| objects::fleet(fleet, FleetId::new(index))).collect();
+        let is_new = !self.has_snapshot;
+        let of_all = |id: &NodeId| objects::node(&self.mirror, *id, fleet.node(*id));
+        let ids: Vec<NodeId> = if is_new { fleet.iter().map(|(id, _)| id).collect() } else { changed };
+        let nodes: Vec<Value> = ids.iter().map(of_all).collect();
+        let Changes { jobs, jobs_over, runs, usage, .. } = &self.mirror.changes;
+        let job = |id: &JobId| {
+            let job = self.mirror.jobs.get(id)?;
+            Some(objects::job(&self.mirror, &job.spec, Some(job.submitted)))
+        };
+        let run = |id: &RunId| Some(objects::run(&self.mirror, *id, self.mirror.runs.get(id)?));
+        let message = if is_new {
+            json!({
+                "type": "snapshot",
+                "now": now.as_nanos(),
+                "nodes": nodes,
+                "fleets": fleets,
+                "jobs": self.mirror.jobs.keys().filter_map(job).collect::<Vec<Value>>(),
+                "runs": self.mirror.runs.keys().filter_map(run).collect::<Vec<Value>>(),
+            })
+        } else {
+            let new_fleets: Vec<&Value> =
+                fleets.iter().zip(&self.known_fleets).filter(|(new, old)| new != old).map(|(new, _)| new).collect();
+            let over: Vec<&str> = jobs_over.iter().map(|job| self.mirror.names.job(*job)).collect();
+            let usage: Vec<Value> = usage.iter().filter_map(|sample| self.sample(sample)).collect();
+            let (jobs, runs): (Vec<Value>, Vec<Value>) =
+                (jobs.iter().filter_map(job).collect(), runs.iter().filter_map(run).collect());
+            let is_empty = nodes.is_empty() && new_fleets.is_empty() && jobs.is_empty() && runs.is_empty();
+            if is_empty && over.is_empty() && usage.is_empty() && self.refused.is_empty() {
+                return self.mirror.told();
+            }
+            json!({
+                "type": "delta",
+                "now": now.as_nanos(),
+                "nodes": nodes,
+                "fleets": new_fleets,
+                "jobs": jobs,
+                "runs": runs,
+                "jobs_over": over,
+                "usage": usage,
+                "refused": std::mem::take(&mut self.refused),
+            })
+        };
+        self.say(&message);
+        self.has_snapshot = true;
+        self.known_nodes = fleet.iter().map(|(_, node)| node.version).collect();
+        self.known_fleets = fleets;
+        self.mirror.told();
+    }
+
+    fn wants(&self, want: Want) -> bool {
+        self.hello.as_ref().is_some_and(|hello| hello.wants.contains(&want))
+    }
+
+    fn sample(&self, sample: &Input) -> Option<Value> {
+        let Input::UsageSample { run, at, utilization, memory } = sample else { return None };
+        let utilization: Vec<_> = utilization.iter().map(|one| one.map(|permille| permille.get())).collect();
+        let memory: Vec<_> = memory.iter().map(|one| one.map(|bytes| bytes.get())).collect();
+        let run = objects::run_name(&self.mirror, *run);
+        let said = json!({"run": run, "at": at.as_nanos(), "utilization": utilization, "memory": memory});
+        self.wants(Want::Usage).then_some(said)
+    }
+
+    /// Collects the decisions that the control plane did not carry out, for the next delta.
+    fn collect_refused(&mut self) {
+        for (run, because) in std::mem::take(&mut self.mirror.changes.refused) {
+            let name = objects::run_name(&self.mirror, run);
+            self.refused.push(json!({
+                "index": self.indexes.get(&run),
+                "run": name,
+                "fault": because.name(),
+                "text": because.text(),
+            }));
+        }
+    }
+
+    /// Whether there is a reason to ask the program.
+    fn is_to_ask(&self, now: SimTime, fleet: &Fleet) -> bool {
+        if self.is_decision_due || self.wake_at.is_some_and(|at| at <= now) {
+            return true;
+        }
+        let changes = &self.mirror.changes;
+        let has_samples = !changes.usage.is_empty() && self.wants(Want::Usage);
+        let at_once = self.asked_at.map_or(0, |(at, count)| if at == now { count } else { 0 });
+        let is_cause = changes.is_cause || (changes.is_refused && at_once < MOST_REFUSED);
+        match self.wants(Want::Idle) {
+            true => is_cause || changes.is_any || has_samples || self.fleet_differs(fleet),
+            false => has_samples || (is_cause && !self.mirror.waiting.is_empty()),
+        }
+    }
+
+    fn fleet_differs(&self, fleet: &Fleet) -> bool {
+        self.known_nodes.len() != fleet.len()
+            || fleet.iter().any(|(id, node)| self.known_nodes[id.index()] != node.version)
+    }
+
+    /// Counts the question, and gives up if the program is asked too often without a decision.
+    fn count(&mut self, now: SimTime) -> Result<(), Wrong> {
+        let count = match self.asked_at {
+            Some((at, count)) if at == now => count + 1,
+            Some(_) | None => 1,
+        };
+        self.asked_at = Some((now, count));
+        self.idle += 1;
+        if count > MOST_AT_ONCE || self.idle > MOST_IDLE {
+            self.restarts_left = 0;
+            let text = format!("{count} questions at {now}, {} in a row without a decision", self.idle);
+            return Err(Wrong::new(OutsideFault::Standstill, text));
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, now: SimTime, fleet: &Fleet, answer: &mut Answer) -> Result<(), Wrong> {
+        self.count(now)?;
+        self.is_decision_due = false;
+        self.tell(now, fleet);
+        self.asked += 1;
+        let (id, mirror) = (self.asked, &self.mirror);
+        let waiting: Vec<String> = mirror.waiting.values().map(|run| objects::run_name(mirror, *run)).collect();
+        self.say(&json!({"type": "decide", "id": id, "now": now.as_nanos(), "waiting": waiting}));
+        let (line, took) = self.hear(self.setup.deadline)?;
+        let message::Decisions { decisions, wake_at, took_ns } = message::decisions(&line, id)?;
+        self.timings.add(took);
+        self.timings.decisions += decisions.len() as u64;
+        answer.after = match self.setup.thinking {
+            Thinking::Free => SimDuration::ZERO,
+            Thinking::Measured => SimDuration::from_nanos(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
+            Thinking::Stated => SimDuration::from_nanos(took_ns.unwrap_or(0)),
+            Thinking::Fixed(length) => length,
+        };
+        self.indexes.clear();
+        let mut seen = BTreeSet::new();
+        let mut places = Places::default();
+        for (index, decision) in decisions.into_iter().enumerate() {
+            let (run, read) = self.read(fleet, decision, &mut seen, &mut places);
+            if let Some(run) = run {
+                self.indexes.entry(run).or_insert(index);
+            }
+            match read {
+                Ok(inputs) => answer.inputs.extend(inputs.into_iter().filter(|input| self.is_news(input))),
+                Err(wrong) => self.mistaken(answer, Some(index), run, &wrong),
+            }
+        }
+        self.wake_at = wake_at.map(SimTime::from_nanos);
+        if let Some(at) = self.wake_at.filter(|at| *at <= now) {
+            self.wake_at = None;
+            let wrong = Wrong::new(OutsideFault::InThePast, format!("`wake_at` is {at}, and it is {now}"));
+            self.mistaken(answer, None, None, &wrong);
+        }
+        if !answer.inputs.is_empty() {
+            self.idle = 0;
+        }
+        Ok(())
+    }
+
+    fn mistaken(&mut self, answer: &mut Answer, index: Option<usize>, run: Option<RunId>, wrong: &Wrong) {
+        let name = run.map(|run| objects::run_name(&self.mirror, run));
+        self.refused.push(json!({"index": index, "run": name, "fault": wrong.fault.name(), "text": wrong.text}));
+        let text = match index {
+            Some(index) => format!("decision {index}: {}", wrong.text),
+            None => wrong.text.clone(),
+        };
+        answer.inputs.push(Input::Outside(Outside::Mistaken { fault: wrong.fault, run, text: Arc::from(text) }));
+    }
+
+    /// Converts a decision to inputs. Also returns the run that it concerns, if that is known.
+    fn read(
+        &self,
+        fleet: &Fleet,
+        decision: Decision,
+        seen: &mut BTreeSet<RunId>,
+        places: &mut Places,
+    ) -> (Option<RunId>, Result<Vec<Input>, Wrong>) {
+        let name = match &decision {
+            Decision::Place(place) => &place.run,
+            Decision::Wait(wait) => &wait.run,
+            Decision::Refuse(refuse) => &refuse.run,
+            Decision::Preempt(preempt) => &preempt.run,
+            Decision::Cancel(Cancel { run: Some(run), .. }) => run,
+            Decision::Cancel(cancel) => return (None, self.cancelled_job(cancel)),
+        };
+        let run = match self.run(name) {
+            Ok(run) => run,
+            Err(wrong) => return (None, Err(wrong)),
+        };
+        if !seen.insert(run) {
+            let wrong = Wrong::new(OutsideFault::DecidedTwice, "the run was decided on before in this answer");
+            return (Some(run), Err(wrong));
+        }
+        let inputs = match decision {
+            Decision::Place(place) => {
+                let demand = &self.mirror.jobs[&run.job].spec.demand;
+                let placement = places.placement(&self.mirror, fleet, demand, &place.parts);
+                placement.map(|placement| vec![Input::Decided { run, placement: Some(placement) }])
+            }
+            Decision::Wait(wait) => waits(run, &wait.reasons, wait.text).map(|waits| vec![waits]),
+            // State the reasons first. A run that ends without having run gets its reasons from this input.
+            Decision::Refuse(refuse) => waits(run, &refuse.reasons, refuse.text)
+                .map(|waits| vec![waits, Input::Decided { run, placement: None }]),
+            Decision::Preempt(preempt) => preempt
+                .by
+                .map(|by| self.run(&by))
+                .transpose()
+                .map(|by| vec![Input::Outside(Outside::Preempts { run, by, text: cut(preempt.text) })]),
+            Decision::Cancel(cancel) => {
+                let because = match cancel.because {
+                    CancelBecause::Cancelled => Reason::Cancelled,
+                    CancelBecause::UtilizationPolicy => Reason::UtilizationPolicy,
+                    CancelBecause::TimeLimit => Reason::TimeLimit,
+                    CancelBecause::RetryLimit => Reason::RetryLimit,
+                };
+                Ok(vec![Input::Outside(Outside::Cancels { run, because, text: cut(cancel.text) })])
+            }
+        };
+        (Some(run), inputs)
+    }
+
+    /// Whether the input contains anything new. A wait that was already stated with the same reasons and text is not
+    /// new.
+    fn is_news(&self, input: &Input) -> bool {
+        let Input::Outside(Outside::Waits { run, reasons, text }) = input else { return true };
+        let Some(known) = self.mirror.runs.get(run).filter(|known| known.waits) else { return true };
+        match &known.stated {
+            Some((known_reasons, known_text)) => known_reasons != reasons || known_text != text,
+            None => !reasons.is_empty() || text.is_some(),
+        }
+    }
+
+    fn cancelled_job(&self, cancel: &Cancel) -> Result<Vec<Input>, Wrong> {
+        let name = cancel.job.as_deref().unwrap_or_default();
+        let unknown = || Wrong::new(OutsideFault::UnknownJob, format!("no job is named `{name}`"));
+        let job = self.mirror.names.jobs.find(name).map(JobId::new).ok_or_else(unknown)?;
+        Ok(vec![Input::Outside(Outside::CancelsJob { job, text: cut(cancel.text.clone()) })])
+    }
+
+    /// Finds the run with this name among current and former runs.
+    fn run(&self, name: &str) -> Result<RunId, Wrong> {
+        let unknown = || Wrong::new(OutsideFault::UnknownRun, format!("no run is named `{name}`"));
+        let mut parts = name.rsplitn(3, '/');
+        let mut number = || -> Option<u32> { parts.next()?.parse().ok() };
+        let (attempt, replica) = (number(), number());
+        let job = parts.next().and_then(|job| self.mirror.names.jobs.find(job));
+        let (Some(attempt), Some(replica), Some(job)) = (attempt, replica, job) else { return Err(unknown()) };
+        let run = RunId { job: JobId::new(job), replica, attempt };
+        // For an ended job only the name is kept, so its runs are unknown.
+        let is_or_was = self.mirror.jobs.get(&run.job).is_some_and(|job| replica < job.replicas && attempt >= 1);
+        if is_or_was { Ok(run) } else { Err(unknown()) }
+    }
+
+    fn ask_whether_it_fits(
+        &mut self,
+        (now, fleet): (SimTime, &Fleet),
+        name: &Arc<str>,
+        demand: &Arc<Demand>,
+        answer: &mut Answer,
+    ) -> Result<(), Wrong> {
+        self.count(now)?;
+        self.is_decision_due = self.is_to_ask(now, fleet);
+        self.tell(now, fleet);
+        self.asked += 1;
+        let id = self.asked;
+        let known = self.mirror.names.jobs.find(name).and_then(|job| self.mirror.jobs.get(&JobId::new(job)));
+        let job = match known {
+            Some(job) => objects::job(&self.mirror, &job.spec, Some(job.submitted)),
+            None => objects::job(&self.mirror, &JobSpec::of(Arc::clone(name), Arc::clone(demand)), None),
+        };
+        self.say(&json!({"type": "evaluate", "id": id, "now": now.as_nanos(), "job": job}));
+        let (line, took) = self.hear(self.setup.deadline)?;
+        let said = message::evaluated(&line, id)?;
+        self.timings.add(took);
+        let reasons = histogram(&said.reasons).unwrap_or_else(|wrong| {
+            self.mistaken(answer, None, None, &wrong);
+            Histogram::default()
+        });
+        let refusal = (!said.fits).then_some(if said.never { Refusal::Never } else { Refusal::Unfit });
+        let (name, text) = (Arc::clone(name), cut(said.text));
+        answer.inputs.push(Input::Outside(Outside::Answers { name, refusal, reasons, text }));
+        Ok(())
+    }
+}
+
+fn waits(run: RunId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, Wrong> {
+    let reasons = histogram(reasons)?;
+    Ok(Input::Outside(Outside::Waits { run, reasons, text: cut(text) }))
+}
+
+fn histogram(reasons: &BTreeMap<String, u32>) -> Result<Histogram, Wrong> {
+    let mut histogram = Histogram::default();
+    for (name, count) in reasons {
+        let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == name) else {
+            return Err(Wrong::new(OutsideFault::UnknownReason, format!("no reason is named `{name}`")));
+        };
+        // Limit the count, because counts over all nodes are added up.
+        histogram.add(*reason, (*count).min(1 << 20));
+    }
+    Ok(histogram)
+}
+
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty())
+}
+
+impl Sink for Session {
+    fn input(&mut self, _: u64, at: SimTime, input: &Input) {
+        if matches!(input, Input::UsageSample { .. }) && !self.wants(Want::Usage) {
+            return;
+        }
+        self.mirror.input(at, input, &mut self.clouds);
+    }
+
+    fn event(&mut self, _: u64, at: SimTime, event: &Event) {
+        self.mirror.event(at, event);
+    }
+}
+
+impl Decider for Session {
+    fn join(&mut self) -> Answer {
+        let mut answer = Answer::default();
+        // A restarted program has already been greeted.
+        self.insisting(&mut answer, |session, answer| {
+            if session.hello.is_none() {
+                answer.inputs.push(session.greet()?);
+            }
+            Ok(())
+        });
+        answer
+    }
+
+    fn command(&mut self, _: SimTime, command: &Command) {
+        self.mirror.command(command);
+    }
+
+    fn decide(&mut self, now: SimTime, fleet: &Fleet) -> Option<Answer> {
+        if self.child.is_none() || !self.is_to_ask(now, fleet) {
+            return None;
+        }
+        let mut answer = Answer::default();
+        self.insisting(&mut answer, |session, answer| session.ask(now, fleet, answer));
+        Some(answer)
+    }
+
+    fn evaluates(&self) -> bool {
+        self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Can::Evaluate))
+    }
+
+    fn evaluate(&mut self, now: SimTime, fleet: &Fleet, name: &Arc<str>, demand: &Arc<Demand>) -> Answer {
+        let mut answer = Answer::default();
+        self.insisting(&mut answer, |session, answer| session.ask_whether_it_fits((now, fleet), name, demand, answer));
+        answer
+    }
+
+    fn wakes_at(&self) -> Option<SimTime> {
+        self.wake_at
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,165 @@
+//! The command of a scheduler in another process, and the rules under which it decides.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use dryrack_released::command_of;
+use serde_json::Value;
+use thiserror::Error;
+
+use dryrack_units::SimDuration;
+
+/// A scheduler in another process, as a scenario or a command line states it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    pub command: Command,
+    /// The folder in which the command is started.
+    pub folder: PathBuf,
+    /// The time limit of each answer, in real time.
+    pub deadline: Duration,
+    /// The time limit of the answer to `hello`, in real time. A program may load its data before it answers.
+    pub start: Duration,
+    /// How often a failed program is started again.
+    pub restarts: u32,
+    pub thinking: Thinking,
+    /// Whether placements that break safety are carried out.
+    pub allows_unsafe: bool,
+    /// Arbitrary data for the program.
+    pub driver: Value,
+}
+
+impl Setup {
+    pub const DEADLINE: Duration = Duration::from_secs(10);
+    pub const START: Duration = Duration::from_secs(60);
+
+    /// A setup with this command and default settings.
+    pub fn of(command: Command, folder: PathBuf) -> Setup {
+        Setup {
+            command,
+            folder,
+            deadline: Setup::DEADLINE,
+            start: Setup::START,
+            restarts: 0,
+            thinking: Thinking::Free,
+            allows_unsafe: false,
+            driver: Value::Null,
+        }
+    }
+}
+
+/// How much simulated time passes for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Thinking {
+    #[default]
+    Free,
+    /// The real time that the answer took. Two runs then differ.
+    Measured,
+    /// The time that the program states.
+    Stated,
+    Fixed(SimDuration),
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command(Vec<String>);
+
+/// Why a text is not a command.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CommandError {
+    #[error("a command of nothing")]
+    Empty,
+    #[error("a quotation mark {0} without its end")]
+    Open(char),
+    #[error("a zero byte in a command")]
+    Zero,
+    #[error("{0}")]
+    Unreleased(String),
+}
+
+impl Command {
+    pub fn of(words: Vec<String>) -> Result<Command, CommandError> {
+        match words.first() {
+            None => Err(CommandError::Empty),
+            Some(program) if program.is_empty() => Err(CommandError::Empty),
+            Some(_) if words.iter().any(|word| word.contains('\0')) => Err(CommandError::Zero),
+            Some(_) => Ok(Command(words)),
+        }
+    }
+
+    /// Reads the value of `--outside`. It is a command line, or a released program such as `gpustack==0.6.0`, whose
+    /// command comes from `released`.
+    pub fn read(text: &str) -> Result<Command, CommandError> {
+        match text.trim().split_once("==") {
+            Some((name, version)) if is_word(name) && is_word(version) => released(name, version),
+            _ => Command::of(words(text)?),
+        }
+    }
+
+    pub fn words(&self) -> &[String] {
+        &self.0
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-+".contains(letter))
+}
+
+/// The command that starts the driver of a released program, which must be installed.
+fn released(name: &str, version: &str) -> Result<Command, CommandError> {
+    let words = command_of(&format!("{name}=={version}"));
+    let words = words.map_err(|error| CommandError::Unreleased(error.to_string()))?;
+    let text = |word: std::ffi::OsString| {
+        let said = |word: std::ffi::OsString| format!("the path {} is not UTF-8", word.display());
+        word.into_string().map_err(|word| CommandError::Unreleased(said(word)))
+    };
+    words.into_iter().map(text).collect::<Result<Vec<String>, CommandError>>().and_then(Command::of)
+}
+
+/// Splits a command line into words at spaces, as a shell does. Spaces inside quotation marks or after a backslash do
+/// not split. Nothing is expanded.
+fn words(text: &str) -> Result<Vec<String>, CommandError> {
+    let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            ' ' | '\t' | '\n' => words.extend(word.take()),
+            '\'' | '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match letters.next() {
+                        None => return Err(CommandError::Open(letter)),
+                        Some(end) if end == letter => break,
+                        Some('\\') if letter == '"' => word.extend(letters.next()),
+                        Some(inside) => word.push(inside),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().extend(letters.next()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_split_as_a_shell_does() {
+        let rows: [(&str, &[&str]); 5] = [
+            ("python3 my.py", &["python3", "my.py"]),
+            ("  a   'b c'  ", &["a", "b c"]),
+            (r#"a "b \"c" d\ e"#, &["a", "b \"c", "d e"]),
+            ("a ''", &["a", ""]),
+            ("./run --x==3", &["./run", "--x==3"]),
+        ];
+        for (text, wanted) in rows {
+            assert_eq!(Command::read(text).expect(text).words(), wanted, "{text}");
+        }
+        assert_eq!(Command::read("   "), Err(CommandError::Empty));
+        assert_eq!(Command::read("a 'b"), Err(CommandError::Open('\'')));
+        assert!(matches!(Command::read("gpustak==0.6.0"), Err(CommandError::Unreleased(_))));
+    }
+}

@@ -1,0 +1,18 @@
+//! Floor 6. Profile files: read by name or path, merged with their bases, checked and compared.
+//!
+//! This room owns the profiles that come with dryrack, the rules of bases, and the comparison of profiles. It must
+//! never define the meaning of an option, which is the task of `control`. It must report every fault of a profile that
+//! it returns.
+
+#![warn(clippy::unwrap_used)]
+
+mod expressions;
+mod profile_compare;
+mod profile_diff;
+mod profiles;
+
+pub use profile_compare::{OptionDifference, compare_profiles};
+pub use profiles::{
+    Against, Changes, check_profile, load_profile, load_profile_as_in_base, profile, profile_names, profile_options,
+    profile_with, stand_in,
+};
