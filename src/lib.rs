@@ -5,7 +5,8 @@
 //! whether that is what the file expects.
 //!
 //! From Rust, [`Simulation`] builds or reads a scenario and runs it; [`log`] reads the event log of a run;
-//! [`control`] drives the control plane by hand. The folder `examples` has a program for each:
+//! [`control`] drives the control plane by hand; [`own`] adds stages, policy rules and metrics. The folder `examples`
+//! has a program for each:
 //!
 //! ```
 //! use dryrack::prelude::*;
@@ -30,8 +31,9 @@
 //!           │   world   │ ────────────────────────> │  control  │   scheduler: filters, generator, scorers, queue
 //!           │           │ <──────────────────────── │   plane   │   policies, lifecycle tables, timers, commit
 //!           └───────────┘   Command (please do)     └───────────┘
-//!  simulated: event queue, virtual clock               sans-IO: no clock, no thread, no file,
-//!  replayed:  the inputs of a recorded log             no random number of its own
+//!  simulated: event queue, virtual clock, and maybe    sans-IO: no clock, no thread, no file,
+//!             a program whose decisions are inputs     no random number of its own
+//!  replayed:  the inputs of a recorded log
 //!  live:      probes of real machines, their processes,
 //!             or a Slurm, whose decisions are inputs
 //! ```
@@ -51,17 +53,18 @@
 //! | floor | rooms |
 //! | --- | --- |
 //! | 0 | `nearest`, `units` |
-//! | 1 | `catalog`, `ids`, `rng` |
+//! | 1 | `catalog`, `expression`, `ids`, `released`, `rng`, `yaml` |
 //! | 2 | `fleet`, `workload` |
 //! | 3 | `event`, `policy`, `trace` |
 //! | 4 | `lifecycle`, `scheduler` |
 //! | 5 | `control` |
-//! | 6 | `engine`, `live` |
+//! | 6 | `engine`, `live`, `outside`, `profile` |
 //! | 7 | `metrics` |
 //! | 8 | `expect` |
 //! | 9 | `rehearse`, `report`, `scenario` |
-//! | 10 | `validation`, `conform`, `plan` |
-//! | 11 | `cli` |
+//! | 10 | `compare`, `validation`, `conform`, `import`, `minimize`, `plan` |
+//! | 11 | `hunt` |
+//! | 12 | `cli` |
 //!
 //! # Deliberate restrictions
 //!
@@ -105,7 +108,7 @@ pub mod units {
 pub mod log {
     pub use dryrack_event::{
         CodecError, Command, Digest, Digester, Event, FORMAT_VERSION, Histogram, Input, Lifecycle, LogHeader, Outcome,
-        Phase, Reason, Record, Refusal, Said, Sink,
+        Outside, OutsideFault, Phase, Reason, Record, Refusal, Said, Sink, StandIn,
     };
     pub use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
     pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
@@ -117,13 +120,24 @@ pub mod results {
     pub use dryrack_metrics::{Definition, METRICS, Metrics, Value};
 }
 
-/// The control plane, driven by hand: it takes inputs (what happened) and returns commands (what it wants done).
+/// Your own stages, policy rules and metrics. A program registers each by name. Scenario and profile files can then use
+/// the name like a built-in one. The example `own_stages` registers one of each kind.
+pub mod own {
+    pub use dryrack_metrics::{MetricFunction, Row, register_metric};
+    pub use dryrack_policy::{RuleFunction, Window, register_policy_rule};
+    pub use dryrack_scheduler::{
+        Asking, NodeView, StageError, WaitingView, register_filter, register_order, register_scorer,
+    };
+}
+
+/// The control plane, driven by hand: it takes inputs (what happened) and returns commands (requests to the world).
 pub mod control {
     pub use dryrack_catalog::{CpuArch, Os};
     pub use dryrack_control::{Control, Profile, step};
     pub use dryrack_event::{Command, Event, Input, Lifecycle, Output, Sink};
     pub use dryrack_fleet::{GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Placement};
     pub use dryrack_ids::{GpuId, JobId, NodeId, RunId};
-    pub use dryrack_scenario::{Diagnostics, load_profile, profile_names};
+    pub use dryrack_profile::{load_profile, profile_names};
     pub use dryrack_workload::{Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
+    pub use dryrack_yaml::Diagnostics;
 }

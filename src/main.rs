@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// Records and tables grow and go with each run, and runs follow each other, some beside each other.
+/// A fast allocator: each run allocates and frees many records and tables, and several runs may work in parallel.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

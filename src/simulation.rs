@@ -7,15 +7,16 @@ use std::path::Path;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_expect::{Expectation, Verdict};
-use dryrack_metrics::{METRICS, RunAccount, Value};
+use dryrack_metrics::{RunAccount, Value};
 use dryrack_rehearse::{Rehearsed, header, rehearse};
 use dryrack_report::LogWriter;
-use dryrack_scenario::{Diagnostics, Loaded, Options, load, load_text};
+use dryrack_scenario::{Loaded, Options, load, load_text};
 use dryrack_scheduler::Caching;
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_yaml::Diagnostics;
 use serde_json::{Map, Value as Json};
 
-/// A validated scenario, ready to run.
+/// A valid scenario that is ready to run.
 ///
 /// ```
 /// use dryrack::prelude::*;
@@ -41,7 +42,7 @@ pub struct Simulation {
     expectations: Vec<Expectation>,
 }
 
-/// The reasons why a scenario cannot be run: each error with its place and, where there is one, a suggested fix.
+/// Why a scenario cannot run: each error with its place and, where possible, a suggested fix.
 #[derive(Debug)]
 pub struct Error(Diagnostics);
 
@@ -54,20 +55,20 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Simulation {
-    /// A scenario built piece by piece.
+    /// Starts to build a scenario piece by piece.
     pub fn builder() -> SimulationBuilder {
         SimulationBuilder::default()
     }
 
-    /// A scenario file. Paths in it are relative to its folder.
+    /// Reads a scenario file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not a scenario that can be run: all errors in it.
+    /// If the file cannot be read, or if it is not a valid scenario. The error lists all faults.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Simulation, Error> {
         load(path.as_ref(), &Options::default()).map(Simulation::of).map_err(Error)
     }
 
-    /// The text of a scenario file. Paths in it are relative to the current folder.
+    /// Reads the text of a scenario file. Paths in it are relative to the current folder.
     ///
     /// # Errors
     /// As for [`Simulation::from_file`].
@@ -82,14 +83,14 @@ impl Simulation {
     /// Runs the simulation to its end. The same simulation gives the same outcome each time, on every machine.
     ///
     /// # Panics
-    /// If an invariant of dryrack itself breaks, or if the run has more records than
+    /// If an invariant of dryrack itself breaks, or if the run writes more records than
     /// [`limit_records`](dryrack_engine::limit_records) allows.
     pub fn run(&self) -> Outcome {
         self.run_with(Vec::new())
     }
 
-    /// Runs the simulation and passes every record to `sinks` as it is written: the inputs and events that the log
-    /// would hold.
+    /// Runs the simulation and passes every record to `sinks` as it is written. The records are the inputs and events
+    /// of the event log.
     ///
     /// # Panics
     /// As for [`Simulation::run`].
@@ -99,7 +100,8 @@ impl Simulation {
         Outcome { rehearsed }
     }
 
-    /// Runs the simulation and writes its event log: what `dryrack run --out DIR` writes as `events.jsonl`.
+    /// Runs the simulation and writes its event log, with the same content as `events.jsonl` of `dryrack run --out
+    /// DIR`.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -122,15 +124,15 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaOutcome {
     pub job: String,
-    /// Counted from 0.
+    /// The number of the replica, starting at 0.
     pub replica: u32,
     pub submitted: SimTime,
-    /// The first placement, over all attempts.
+    /// The time of the first placement, over all attempts.
     pub placed: Option<SimTime>,
-    /// The first start, over all attempts.
+    /// The time of the first start, over all attempts.
     pub started: Option<SimTime>,
     pub ended: Option<SimTime>,
-    /// `completed`, `failed`, …; `None` if it had not ended.
+    /// The outcome, such as `completed` or `failed`; `None` if the replica had not ended.
     pub outcome: Option<&'static str>,
     /// The nodes of its last placement, in the order of the fleet.
     pub nodes: Vec<String>,
@@ -147,18 +149,18 @@ impl Outcome {
         &self.rehearsed.verdicts
     }
 
-    /// The time of the last record, or the time at which the scenario stops the run.
+    /// The end of the run: the time of the last record, or the time at which the scenario stops the run.
     pub fn end(&self) -> SimTime {
         self.rehearsed.until
     }
 
-    /// The hash of the event log: equal for equal runs.
+    /// The hash of the event log. Equal runs have equal hashes.
     pub fn digest(&self) -> String {
         self.rehearsed.digest.to_string()
     }
 
-    /// A metric by its name in `metrics.json`, in the unit that the name ends with; times are in seconds. `None` if
-    /// there is no such metric, or if it is undefined for this run.
+    /// A metric by its name in `metrics.json`. The end of the name states the unit; times are in seconds. `None` if the
+    /// metric does not exist or is undefined for this run.
     pub fn metric(&self, name: &str) -> Option<f64> {
         match self.rehearsed.run_metrics.metrics().get(name)? {
             Value::Count(count) => Some(count as f64),
@@ -169,12 +171,12 @@ impl Outcome {
         }
     }
 
-    /// The names of all metrics, with what each means.
+    /// The names of all metrics, each with its meaning.
     pub fn metric_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        METRICS.iter().map(|definition| (definition.name, definition.meaning))
+        dryrack_metrics::definitions().into_iter().map(|definition| (definition.name, definition.meaning))
     }
 
-    /// All replicas, in order of their jobs' submission.
+    /// All replicas, in the order in which their jobs were submitted.
     pub fn replicas(&self) -> Vec<ReplicaOutcome> {
         let accounts = self.rehearsed.run_metrics.accounts();
         let replica = |(run, job, replica): (dryrack_ids::RunId, &dryrack_metrics::JobAccount, &_)| {
@@ -183,8 +185,8 @@ impl Outcome {
         accounts.replicas().map(replica).collect()
     }
 
-    /// How long the first replica of a job waited for its first placement. `None` if it was never placed, or if there
-    /// is no such job.
+    /// How long the first replica of a job waited for its first placement. `None` if it was never placed or the job
+    /// does not exist.
     pub fn queue_wait(&self, job: &str) -> Option<SimDuration> {
         let replica = self.replicas().into_iter().find(|replica| replica.job == job)?;
         Some(replica.placed?.since(replica.submitted))
@@ -235,7 +237,7 @@ pub struct SimulationBuilder {
 }
 
 impl SimulationBuilder {
-    /// The title of the reports.
+    /// Sets the title of the scenario, which reports show.
     pub fn title(self, title: &str) -> SimulationBuilder {
         self.set("scenario", title)
     }
@@ -250,12 +252,12 @@ impl SimulationBuilder {
         self
     }
 
-    /// A scheduling profile by name (`easy`, `dstack`, …) or path; `first-fit` if not given.
+    /// Sets the scheduling profile by name (`easy`, `dstack`, …) or path. The default is `first-fit`.
     pub fn profile(self, name: &str) -> SimulationBuilder {
         self.set("profile", name)
     }
 
-    /// The seed of all random draws; 1 if not given.
+    /// Sets the seed of all random draws. The default is 1.
     pub fn seed(self, seed: u64) -> SimulationBuilder {
         self.set("seed", seed)
     }
@@ -265,20 +267,20 @@ impl SimulationBuilder {
         self.set("until", time)
     }
 
-    /// An expectation as a scenario writes it: `p95(queue_wait) <= 10m`, or an object such as
+    /// Adds an expectation in the form of a scenario file: `p95(queue_wait) <= 10m`, or an object such as
     /// `json!({"job": "chat", "is": "running", "by": "5m"})`.
     pub fn expect(mut self, expectation: impl Into<Json>) -> SimulationBuilder {
         self.expectations.push(expectation.into());
         self
     }
 
-    /// Any other key of a scenario file: `faults`, `fleets`, `trace`, ….
+    /// Sets any other key of a scenario file, such as `faults`, `fleets` or `trace`.
     pub fn set(mut self, key: &str, value: impl Into<Json>) -> SimulationBuilder {
         self.rest.insert(key.to_string(), value.into());
         self
     }
 
-    /// The equivalent scenario file, as JSON, which is also YAML.
+    /// The equivalent scenario file as JSON, which is valid YAML too.
     pub fn text(&self) -> String {
         let mut file = Map::new();
         file.insert("scenario".to_string(), "a simulation".into());
@@ -295,7 +297,8 @@ impl SimulationBuilder {
     /// Validates the scenario.
     ///
     /// # Errors
-    /// If it is not a scenario that can be run: all errors, with their places in [`SimulationBuilder::text`].
+    /// If the scenario is not valid. The error lists all faults, with their places in
+    /// [`SimulationBuilder::text`].
     pub fn build(&self) -> Result<Simulation, Error> {
         Simulation::from_yaml(&self.text())
     }
@@ -329,32 +332,32 @@ impl Node {
         Node(named(name))
     }
 
-    /// A machine of the catalog (`dryrack catalog machines` lists them).
+    /// Sets the machine, which must be in the catalog (`dryrack catalog machines` lists all machines).
     pub fn machine(self, machine: &str) -> Node {
         self.set("machine", machine)
     }
 
-    /// The number of identical nodes: `a-0`, `a-1`, ….
+    /// Makes several identical nodes, with names such as `a-0` and `a-1`.
     pub fn count(self, count: u32) -> Node {
         self.set("count", count)
     }
 
-    /// The number of cores, where no machine gives it.
+    /// Sets the number of cores, for a node without a machine.
     pub fn cpus(self, cores: u32) -> Node {
         self.set("cpus", cores)
     }
 
-    /// The RAM, such as `64GiB`.
+    /// Sets the RAM, such as `64GiB`.
     pub fn ram(self, size: &str) -> Node {
         self.set("ram", size)
     }
 
-    /// The initial state: `ready` if not given; `not_ready`, `maintenance`, ….
+    /// Sets the initial state, such as `not_ready` or `maintenance`. The default is `ready`.
     pub fn state(self, state: &str) -> Node {
         self.set("state", state)
     }
 
-    /// Any other key of a node in a scenario file.
+    /// Sets any other key that a node has in a scenario file.
     pub fn set(mut self, key: &str, value: impl Into<Json>) -> Node {
         self.0.insert(key.to_string(), value.into());
         self
@@ -366,47 +369,47 @@ impl Job {
         Job(named(name))
     }
 
-    /// The submission time, such as `10m`; the start of the run if not given.
+    /// Sets the submission time, such as `10m`. The default is the start of the run.
     pub fn at(self, time: &str) -> Job {
         self.set("at", time)
     }
 
-    /// How long it runs, such as `1h`.
+    /// Sets how long the job runs, such as `1h`.
     pub fn duration(self, length: &str) -> Job {
         self.set("duration", length)
     }
 
-    /// The user's estimate of the run time, which backfill plans with.
+    /// Sets the user's estimate of the run time. Backfill plans with it.
     pub fn estimate(self, length: &str) -> Job {
         self.set("estimate", length)
     }
 
-    /// The number of whole GPUs of each task.
+    /// Sets the number of whole GPUs of each task.
     pub fn gpus(self, count: u32) -> Job {
         self.set("gpus", count)
     }
 
-    /// The required GPU model, such as `a100-80g`.
+    /// Sets the required GPU model, such as `a100-80g`.
     pub fn gpu(self, model: &str) -> Job {
         self.set("gpu", model)
     }
 
-    /// The number of cores of each task.
+    /// Sets the number of cores of each task.
     pub fn cpus(self, cores: u32) -> Job {
         self.set("cpus", cores)
     }
 
-    /// The number of tasks, which run together or not at all.
+    /// Sets the number of tasks. They run together or not at all.
     pub fn tasks(self, count: u32) -> Job {
         self.set("tasks", count)
     }
 
-    /// The number of identical jobs: `j-0`, `j-1`, ….
+    /// Makes several identical jobs, with names such as `j-0` and `j-1`.
     pub fn count(self, count: u32) -> Job {
         self.set("count", count)
     }
 
-    /// The time between two such jobs, such as `30s`.
+    /// Sets the time between the submissions of such jobs, such as `30s`.
     pub fn every(self, gap: &str) -> Job {
         self.set("every", gap)
     }
@@ -415,7 +418,7 @@ impl Job {
         self.set("priority", priority)
     }
 
-    /// Any other key of a job in a scenario file.
+    /// Sets any other key that a job has in a scenario file.
     pub fn set(mut self, key: &str, value: impl Into<Json>) -> Job {
         self.0.insert(key.to_string(), value.into());
         self

@@ -1,8 +1,8 @@
-//! Which program serves which model on which hardware, one row of `compatibility.csv` each. The rows hold what the
-//! programs' own pages and sources say, and nothing else.
+//! Which program can serve which model on which hardware. Each row of `compatibility.csv` is one fact from the
+//! program's own documentation or source code.
 //!
-//! Missing facts never cause a mismatch: a GPU without a known vendor, a node without a known driver and a model
-//! without a known architecture pass.
+//! A missing fact never causes a mismatch. A GPU without a known vendor, a node without a known driver and a model
+//! without a known architecture pass the checks.
 
 use std::sync::LazyLock;
 
@@ -11,16 +11,16 @@ use serde::Serialize;
 use super::kind::{ComputeCapability, CpuArch, Os, Server, Vendor};
 use super::{Row, rows};
 
-/// What a row describes.
+/// The kind of fact in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A build of the program for this operating system, processor and GPU vendor; without a vendor, a build that
+    /// There is a build of the program for this operating system, processor and GPU vendor. Without a vendor, the build
     /// uses no GPU.
     Platform,
-    /// A quantization that the program can serve on GPUs of this vendor.
+    /// The program can serve this quantization on GPUs of this vendor.
     Quantization,
-    /// Model architectures that the program supports.
+    /// The program supports these model architectures.
     Architecture,
 }
 
@@ -29,25 +29,25 @@ pub enum Kind {
 pub struct Compatibility {
     pub backend: Server,
     pub kind: Kind,
-    /// Names of quantizations or architectures; empty for a platform.
+    /// The names of quantizations or architectures. Empty for a platform.
     pub names: Vec<&'static str>,
     pub os: Option<Os>,
     pub arch: Option<CpuArch>,
     pub vendor: Option<Vendor>,
-    /// The minimum.
+    /// The minimum compute capability.
     pub compute_capability: Option<ComputeCapability>,
-    /// The GPU architectures allowed; all if empty.
+    /// The supported GPU architectures. If the list is empty, all are supported.
     pub gpu_architectures: Vec<&'static str>,
-    /// The runtime that the build was made with: `cuda 12.9`.
+    /// The vendor's runtime for which the build was made: `cuda 12.9`.
     pub runtime: Option<&'static str>,
-    /// The oldest driver that runs it.
+    /// The oldest driver with which the build runs.
     pub driver: Option<&'static str>,
     pub source: &'static str,
-    /// YYYY-MM-DD.
+    /// The date of the source, as YYYY-MM-DD.
     pub as_of: &'static str,
 }
 
-/// What is known of a node.
+/// The known properties of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
     pub os: Os,
@@ -57,7 +57,7 @@ pub struct Host<'a> {
     pub runtime: Option<&'a str>,
 }
 
-/// What is known of a GPU.
+/// The known properties of a GPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accelerator<'a> {
     pub vendor: Option<Vendor>,
@@ -65,7 +65,7 @@ pub struct Accelerator<'a> {
     pub architecture: Option<&'a str>,
 }
 
-/// The model to be served, and the program to serve it.
+/// The model to serve, and the program that serves it.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
     pub backend: Server,
@@ -73,7 +73,7 @@ pub struct Served<'a> {
     pub quantization: Option<&'a str>,
 }
 
-/// Why a model cannot be served, in the order in which the checks run.
+/// Why a model cannot be served. The order is the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mismatch {
     /// The program does not know the model's architecture.
@@ -82,17 +82,16 @@ pub enum Mismatch {
     Os,
     /// There is no build for this processor.
     Arch,
-    /// There is no build for GPUs of this vendor, or none that runs without a GPU.
+    /// There is no build for GPUs of this vendor. Without a GPU: there is no build that runs without one.
     Vendor,
-    /// The build needs a newer GPU of this vendor.
+    /// The build needs a higher compute capability than the GPU has.
     ComputeCapability,
-    /// The build is not for GPUs of this architecture.
+    /// The build does not support GPUs of this architecture.
     GpuArchitecture,
     /// The build needs a newer driver.
     Driver,
-    /// The build needs a later major version of CUDA, ROCm or CANN than the driver supports. Within a major version,
-    /// a build runs with earlier and later minor versions (PyPI gpustack 2.3.0, `gpustack/utils/version.py`,
-    /// `pick_runtime_version`).
+    /// The build needs a later major version of CUDA, ROCm or CANN than the driver supports. Minor versions need not
+    /// match (PyPI gpustack 2.3.0, `gpustack/utils/version.py`, `pick_runtime_version`).
     Runtime,
     /// The program cannot serve this quantization on such a GPU.
     Quantization,
@@ -103,13 +102,13 @@ static COMPATIBILITIES: LazyLock<Vec<Compatibility>> = LazyLock::new(|| {
     rows("compatibility.csv", file).map(row_from).collect()
 });
 
-/// All rows: for each program its platforms, then quantizations, then architectures.
+/// All rows. For each program, first its platforms, then its quantizations, then its architectures.
 pub fn compatibilities() -> &'static [Compatibility] {
     &COMPATIBILITIES
 }
 
-/// Why this model cannot be served on this GPU of this host, or on the host without a GPU; `None` if it can. If every
-/// build fails, the mismatch of the build that fails at the latest check is returned.
+/// Why the model cannot be served on this GPU of the host, or on the host without a GPU if `gpu` is `None`. Returns
+/// `None` if it can be served. If no build fits, returns the mismatch of the build that passes the most checks.
 pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>) -> Option<Mismatch> {
     let of_kind = |kind| compatibilities().iter().filter(move |row| (row.backend, row.kind) == (served.backend, kind));
     if let Some(architecture) = served.architecture {
@@ -118,7 +117,7 @@ pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>
             return Some(Mismatch::ModelArchitecture);
         }
     }
-    // Of several builds, the one that passes the most checks counts.
+    // If no build fits, report the mismatch of the build that passes the most checks.
     let refusals: Option<Vec<Mismatch>> = of_kind(Kind::Platform).map(|row| refused_by(row, host, gpu)).collect();
     if let Some(refusals) = refusals {
         return refusals.into_iter().max();
@@ -132,7 +131,7 @@ pub fn mismatch(served: Served<'_>, host: Host<'_>, gpu: Option<Accelerator<'_>>
     (!listed.any(serves)).then_some(Mismatch::Quantization)
 }
 
-/// Why a build does not run there, if it does not.
+/// Why the build does not run on this host and GPU. `None` if it runs.
 fn refused_by(row: &Compatibility, host: Host<'_>, gpu: Option<Accelerator<'_>>) -> Option<Mismatch> {
     if row.os.is_some_and(|os| os != host.os) {
         return Some(Mismatch::Os);
@@ -160,7 +159,7 @@ fn refused_by(row: &Compatibility, host: Host<'_>, gpu: Option<Accelerator<'_>>)
     built_for.zip(runs).is_some_and(|(built_for, runs)| runs < built_for).then_some(Mismatch::Runtime)
 }
 
-/// `12` of `12.9`.
+/// The major version: `12` for `12.9`.
 fn major(text: &str) -> Option<u32> {
     version(text)?.first().copied()
 }
@@ -173,7 +172,7 @@ fn is_capable(row: &Compatibility, gpu: Accelerator<'_>) -> bool {
     row.compute_capability.is_none_or(|least| gpu.compute_capability.is_none_or(|has| has >= least))
 }
 
-/// `550.54.14` as numbers; `None` if the text has another form.
+/// Parses a version such as `550.54.14` as numbers. `None` if the text has another form.
 fn version(text: &str) -> Option<Vec<u32>> {
     text.split('.').map(|part| part.parse().ok()).collect()
 }
@@ -223,7 +222,8 @@ mod tests {
     #[test]
     fn vllm_runs_on_linux_with_new_enough_gpus_and_llama_box_on_a_mac() {
         use {CpuArch::*, Os::*};
-        // vLLM's requirements page: Linux, compute capability 7.5 or higher; MI300; Radeon RX 7900 (gfx1100, 1101).
+        // From vLLM's requirements page: Linux; compute capability 7.5 or higher; MI300; Radeon RX 7900 (gfx1100,
+        // gfx1101).
         assert_eq!(on(Server::Vllm, Linux, X86_64, "a100-80g"), None);
         assert_eq!(on(Server::Vllm, Linux, X86_64, "mi300x"), None);
         assert_eq!(on(Server::Vllm, Linux, Aarch64, "ascend-910b"), None);

@@ -1,9 +1,9 @@
-//! GPUs as dstack names them, with the memory sizes that it knows for each. They determine how dstack interprets what
-//! a host reports.
+//! dstack's names of GPUs, with the memory sizes that dstack knows for each. dstack interprets a host's report by this
+//! list.
 //!
-//! Source: the list of accelerators of PyPI gpuhunt, the library that dstack asks: 0.1.34 with dstack 0.22.5; 0.1.5
-//! with dstack 0.19.9 and 0.1.6 with 0.19.10, whose lists are the same. Google's TPUs are left out, since gpuhunt
-//! does not know their memory.
+//! Source: the list of accelerators in PyPI gpuhunt, a library that dstack uses. dstack 0.22.5 uses gpuhunt 0.1.34.
+//! dstack 0.19.9 uses 0.1.5 and dstack 0.19.10 uses 0.1.6, and the lists in these two are the same. Google's TPUs are
+//! left out, because gpuhunt does not know their memory.
 
 use std::sync::LazyLock;
 
@@ -12,31 +12,32 @@ use serde::{Deserialize, Serialize};
 use super::{ComputeCapability, Vendor, rows};
 use dryrack_units::Bytes;
 
-/// A GPU name of dstack's, a row of `dstack_gpus.csv`.
+/// One of dstack's GPU names, with its properties. A row of `dstack_gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DstackGpu {
     pub name: &'static str,
     pub vendor: Option<Vendor>,
-    /// GiB, ascending; never empty.
+    /// The known memory sizes in GiB, in ascending order. Never empty.
     pub memory_gib: Vec<u64>,
     pub compute_capability: Option<ComputeCapability>,
-    /// Whether it is missing from the older list.
+    /// Whether the GPU is missing from the older list.
     is_new: bool,
 }
 
 impl DstackGpu {
-    /// Whether the list includes it.
+    /// Whether the GPU is in this version of the list.
     pub fn is_in(&self, list: KnownGpus) -> bool {
         list == KnownGpus::Gpuhunt0134 || !self.is_new
     }
 }
 
-/// The two versions of the list.
+/// The two versions of gpuhunt's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KnownGpus {
     #[serde(rename = "gpuhunt-0.1.34")]
     Gpuhunt0134,
-    /// Lacks the H200, B200, RTX 20, 40 (except 4090) and 50 series and others. Their memory is only rounded.
+    /// The older list. It lacks the H200, the B200, the RTX 20, 40 (except 4090) and 50 series, and others. The memory
+    /// of GPUs that are not in the list is only rounded.
     #[serde(rename = "gpuhunt-0.1.5")]
     Gpuhunt015,
 }
@@ -53,16 +54,16 @@ static GPUS: LazyLock<Vec<DstackGpu>> = LazyLock::new(|| {
     rows("dstack_gpus.csv", file).map(read).collect()
 });
 
-/// All names, sorted by vendor and name.
+/// All GPUs of the newer list, sorted by vendor and name.
 pub fn dstack_gpus() -> &'static [DstackGpu] {
     &GPUS
 }
 
-/// dstack's entry for a GPU by its dstack name in any case, or by a name of this catalog such as `h100-80g`.
+/// Finds dstack's entry for a GPU, by dstack's name in any case or by a name of this catalog such as `h100-80g`.
 pub fn dstack_gpu(name: &str) -> Option<&'static DstackGpu> {
     let find = |name: &str| GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
     find(name).or_else(|| {
-        // `a100-80g` is an A100, `rtx-4090` an RTX4090.
+        // For example, `a100-80g` is dstack's A100, and `rtx-4090` is its RTX4090.
         let bare = name.rsplit_once('-').filter(|(_, size)| is_size(size)).map_or(name, |(bare, _)| bare);
         super::gpu(name).and_then(|_| find(&bare.replace('-', "")))
     })
@@ -72,9 +73,10 @@ fn is_size(word: &str) -> bool {
     word.strip_suffix('g').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The name that dstack gives to a GPU that NVIDIA's driver reports as `reported`: `NVIDIA A100-SXM4-80GB` is `A100`.
+/// The name that dstack gives to a GPU that NVIDIA's driver reports as `reported`. For example, `NVIDIA A100-SXM4-80GB`
+/// becomes `A100`.
 ///
-/// Source: the answers of dstack 0.22.5.
+/// Source: recorded answers of dstack 0.22.5.
 pub fn dstack_gpu_name(reported: &str) -> String {
     let dropped = |name: String, word: &&str| name.replace(word, "");
     let name = ["NVIDIA ", "Tesla ", "Quadro ", "GeForce "].iter().fold(reported.to_string(), dropped);
@@ -92,8 +94,8 @@ pub fn dstack_gpu_name(reported: &str) -> String {
     ];
     let name = joined.iter().fold(name, |name, (apart, together)| name.replace(apart, together));
     let letters: Vec<char> = name.chars().collect();
-    // A family letter and a number form a name. Letters that follow directly belong to it, except for workstation
-    // cards, where only digits do.
+    // The name is a family letter with the digits and letters that follow it. For workstation cards, it ends after the
+    // digits.
     let family = |at: &usize| {
         let is_letter = if is_workstation { letters[*at] == 'A' } else { "AHLPTV".contains(letters[*at]) };
         is_letter && letters.get(at + 1).is_some_and(char::is_ascii_digit)
@@ -107,8 +109,9 @@ pub fn dstack_gpu_name(reported: &str) -> String {
     }
 }
 
-/// The memory that dstack assigns to a GPU: the nearest size it knows for that name if the difference is less than 7
-/// % of that size. Otherwise it is the reported size, rounded to whole GiB (a half rounds to even).
+/// The memory that dstack assigns to a GPU. This is the nearest size that dstack knows for that name, if it differs
+/// from the reported size by less than 7 % of itself. Otherwise it is the reported size rounded to whole GiB. A half is
+/// rounded to the even number.
 pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes {
     let entry = GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
     let entry = entry.filter(|gpu| gpu.is_in(known));
@@ -128,8 +131,8 @@ pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes
 mod tests {
     use super::*;
 
-    /// The recorded answers of dstack 0.22.5 and 0.19.10 (`tests/data/dstack`), except for the H200, which follows
-    /// from the rules: the older list lacks it.
+    /// These are recorded answers of dstack 0.22.5 and 0.19.10 (`tests/data/dstack`). Only the row of the H200 with the
+    /// older list was not recorded. It follows from the rules, because that list lacks the H200.
     #[test]
     fn reported_memory_becomes_the_size_that_is_known() {
         let rows = [
@@ -147,7 +150,7 @@ mod tests {
         }
     }
 
-    /// The answers of dstack 0.22.5.
+    /// Recorded answers of dstack 0.22.5.
     #[test]
     fn what_a_driver_reports_is_shortened() {
         let rows = [

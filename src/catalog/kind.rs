@@ -1,5 +1,5 @@
-//! The closed lists of the catalog (vendors, operating systems, processor architectures and others), and compute
-//! capability.
+//! The closed sets of words in the catalog (vendors, operating systems, processor architectures and others), and
+//! compute capability.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The error for a word that is not in a closed list; a fragment that fits "failed to read …: {error}".
+/// The error for a word that is not in a closed set. The text is meant to follow "failed to read …: ".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not {expected}")]
 pub struct KindError {
@@ -24,7 +24,7 @@ macro_rules! kind {
         }
 
         impl $name {
-            /// Every word that is parsed and printed, in the order of the variants.
+            /// All words of the set, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             pub const fn as_str(self) -> &'static str {
@@ -64,7 +64,7 @@ kind! {
     }
 }
 kind! {
-    /// The operating system of a machine; macOS is `darwin`, as schedulers label it.
+    /// The operating system of a machine. macOS is called `darwin`, as in the labels of schedulers.
     Os is "an operating system: linux, darwin or windows" {
         Linux = "linux",
         Darwin = "darwin",
@@ -80,7 +80,7 @@ kind! {
 }
 
 kind! {
-    /// What a model is for.
+    /// The purpose of a model.
     Category is "what a model is for: llm, embedding, reranker or speech_to_text" {
         Llm = "llm",
         Embedding = "embedding",
@@ -98,8 +98,8 @@ kind! {
     }
 }
 
-/// The compute capability of an NVIDIA GPU, which determines the CUDA code it runs, such as 8.9. A higher one can do
-/// more.
+/// The compute capability of an NVIDIA GPU, such as 8.9. It determines which CUDA code the GPU can run. A GPU with a
+/// higher one can run more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
     pub major: u8,

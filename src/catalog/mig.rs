@@ -1,12 +1,12 @@
-//! MIG profiles: the instance sizes that NVIDIA's GPUs can be divided into.
+//! MIG profiles: the sizes of the instances into which NVIDIA's GPUs can be divided.
 //!
 //! Source: NVIDIA, *MIG User Guide*, tables of supported profiles. A whole GPU has seven compute slices.
 
-/// A profile, and how many instances of it one GPU holds if all its instances have this profile.
+/// A profile. `per_gpu` is the number of its instances on a GPU that has only instances of this profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigProfile {
     pub name: &'static str,
-    /// Sevenths of the GPU's compute.
+    /// The number of compute slices. A whole GPU has seven.
     pub compute_slices: u32,
     pub memory_gib: u32,
     pub per_gpu: u32,
@@ -16,8 +16,8 @@ const fn profile(name: &'static str, compute_slices: u32, memory_gib: u32, per_g
     MigProfile { name, compute_slices, memory_gib, per_gpu }
 }
 
-/// The profiles of the A100 (40 and 80 GB), the H100 (80 GB) and the H200, in this order. A profile that several of
-/// them share is listed once.
+/// The profiles of the A100 (40 and 80 GB), of the H100 (80 GB) and of the H200, in this order. A profile that several
+/// of these GPUs have is listed once.
 const PROFILES: [MigProfile; 14] = [
     profile("1g.5gb", 1, 5, 7),
     profile("1g.10gb", 1, 10, 7),

@@ -1,12 +1,12 @@
-//! Floor 1. Known GPUs, machines and models: data files in which each row has its source and date.
+//! Floor 1. Known GPUs, machines and models. They come from data files in which each row has its source and date.
 //!
-//! Owns the names `h100-80g` and `h100-80g-x8` and what they stand for. A figure is what a driver, a vendor or a
-//! recorded machine reported, and the row says which. If a machine's cores or memory are those of no real product,
-//! its row says so. `as_of` is the date the source carries, or the day it was read if it carries none. Must never
-//! decide or prefer anything, and must never hold a price: sellers' prices differ several-fold, so prices are the
-//! user's input.
+//! Owns names such as `h100-80g` and `h100-80g-x8`, and the hardware that they mean. A figure comes from a driver, a
+//! vendor or a recorded machine, and its row says from which. If no real product has a machine's number of cores or
+//! memory size, its row says so. `as_of` is the date of the source, or the day it was read if it has no date. Must
+//! never decide or prefer anything. Must never hold a price: sellers' prices differ several-fold, so the user states
+//! prices.
 //!
-//! A row that does not parse is a bug in this program and panics on first use; the tests read every row.
+//! A row that cannot be parsed is a bug in this program and causes a panic on first use. The tests read every row.
 
 #![warn(clippy::unwrap_used)]
 
@@ -32,53 +32,53 @@ pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 pub use reported::gpu_reported;
 
-/// A kind of GPU, a row of `gpus.csv`.
+/// A kind of GPU. A row of `gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuModel {
     pub name: &'static str,
-    /// The names that traces and other programs use.
+    /// Other names of this GPU, in traces and other programs.
     pub aliases: Vec<&'static str>,
     pub vendor: Vendor,
-    /// The total that the driver reports (NVML for NVIDIA), which is not the marketing size: an H100 of "80 GB" has
-    /// 81 559 MiB. `None` if and only if `unified`.
+    /// The total memory that the driver reports (for NVIDIA, by NVML). It differs from the marketing size: an H100 of
+    /// "80 GB" has 81 559 MiB. `None` if and only if `unified` is true.
     pub memory: Option<Bytes>,
-    /// Whether its memory is part of the machine's RAM. The amount then depends on the machine: see
+    /// Whether the memory is part of the machine's RAM. Then its size depends on the machine: see
     /// [`MachineGpu::memory`].
     pub unified: bool,
-    /// Ampere, Hopper, CDNA3, or an AMD target such as gfx1101.
+    /// The architecture: a name such as Ampere, Hopper or CDNA3, or an AMD target such as gfx1101.
     pub architecture: Option<&'static str>,
     pub compute_capability: Option<ComputeCapability>,
     pub source: &'static str,
-    /// YYYY-MM-DD.
+    /// The date of the source, as YYYY-MM-DD.
     pub as_of: &'static str,
 }
 
-/// A kind of machine, a row of `machines.csv`.
+/// A kind of machine. A row of `machines.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     pub name: &'static str,
-    /// The number of cores that the operating system counts: hardware threads on most x86_64 machines, vCPUs in a
-    /// cloud.
+    /// The number of cores that the operating system counts. On most x86_64 machines these are hardware threads, and in
+    /// a cloud these are vCPUs.
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub os: Os,
     pub arch: CpuArch,
-    /// In the order of the machine's GPU indexes; empty on a machine without GPUs.
+    /// The GPUs in the order of the machine's GPU indexes. Empty for a machine without GPUs.
     pub gpus: Vec<MachineGpu>,
     pub source: &'static str,
-    /// YYYY-MM-DD.
+    /// The date of the source, as YYYY-MM-DD.
     pub as_of: &'static str,
 }
 
-/// A group of identical GPUs of a machine.
+/// A group of identical GPUs in a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineGpu {
-    /// A name that [`gpu`] resolves.
+    /// The name of the GPU model. [`gpu`] finds it.
     pub model: &'static str,
     pub count: u32,
-    /// Memory of each GPU: the model's, or for unified memory the amount that this machine lets its GPU use (on macOS
-    /// the limit on wired memory: by default two thirds of a small RAM and three quarters of a large one; newer
-    /// releases give more).
+    /// The memory of each GPU. For unified memory, this is the amount that the machine lets its GPU use. On macOS this
+    /// is the limit on wired memory. Its default is two thirds of a small RAM and three quarters of a large one. Newer
+    /// releases allow more.
     pub memory: Bytes,
 }
 
@@ -102,17 +102,17 @@ pub fn machines() -> &'static [Machine] {
     &MACHINES
 }
 
-/// The GPU model with this name or alias, exactly as written.
+/// The GPU model with exactly this name or alias.
 pub fn gpu(name: &str) -> Option<&'static GpuModel> {
     gpus().iter().find(|model| model.name == name || model.aliases.contains(&name))
 }
 
-/// The machine with this name, exactly as written.
+/// The machine with exactly this name.
 pub fn machine(name: &str) -> Option<&'static Machine> {
     machines().iter().find(|machine| machine.name == name)
 }
 
-/// A row of a data file, with its cells by column name.
+/// A row of a data file. Cells are found by column name.
 struct Row {
     place: String,
     cells: BTreeMap<&'static str, &'static str>,
@@ -120,7 +120,8 @@ struct Row {
 
 fn rows(file: &'static str, text: &'static str) -> impl Iterator<Item = Row> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    // Leaked, so that rows can be handed out without copies. The files are read once and live as long as the program.
+    // Leak the cells, so that rows can be returned without copies. The files are read once and are kept as long as the
+    // program runs.
     let keep = |cell: &str| -> &'static str { Box::leak(cell.to_string().into_boxed_str()) };
     let header: Vec<_> = reader.headers().unwrap_or_else(|error| panic!("{file}: {error}")).iter().map(keep).collect();
     reader.into_records().enumerate().map(move |(index, record)| {
@@ -136,7 +137,7 @@ impl Row {
         self.cells.get(column).unwrap_or_else(|| panic!("{}: no column `{column}`", self.place))
     }
 
-    /// `None` where the cell is empty.
+    /// Parses a cell. Returns `None` if the cell is empty.
     fn optional<T: FromStr<Err: std::fmt::Display>>(&self, column: &str) -> Option<T> {
         match self.text(column) {
             "" => None,
@@ -288,15 +289,15 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_their_sources() {
-        // NVML, as listed in modal-labs/modal-client#2797: 81559MiB.
+        // 81559MiB by NVML, as listed in modal-labs/modal-client#2797.
         assert_eq!(gpu("h100-80g").unwrap().memory, Some(Bytes::new(85_520_809_984)));
-        // The openb trace's name for the 32 GB V100, with the size that the trace's authors use: 34089205760 bytes.
+        // The openb trace calls the 32 GB V100 by this name. The trace's authors use the size 34089205760 bytes.
         assert_eq!(gpu("V100M32").unwrap().memory, Some(Bytes::new(34_089_205_760)));
-        // The worker that GPUStack recorded, whose GPU memory limit was raised by hand.
+        // The worker that GPUStack recorded. Its limit on GPU memory was raised by hand.
         let raised = machine("m2-ultra-192g-raised").unwrap();
         assert_eq!(raised.ram, Bytes::new(206_158_430_208));
         assert_eq!(raised.gpus[0].memory, Bytes::new(200_789_721_088));
-        // AWS p4d.24xlarge: 96 vCPU, 1152 GiB, 8 GPUs.
+        // AWS p4d.24xlarge has 96 vCPU, 1152 GiB and 8 GPUs.
         let p4d = machine("a100-40g-x8").unwrap();
         assert_eq!((p4d.cpu, p4d.ram), (MilliCpu::from_cores(96), Bytes::from_gib(1152)));
         assert_eq!(p4d.gpus, [MachineGpu { model: "a100-40g", count: 8, memory: Bytes::from_gib(40) }]);
@@ -308,7 +309,7 @@ mod tests {
         assert!(machines().iter().any(|machine| machine.gpus.len() > 1));
         let in_use: BTreeSet<_> =
             machines().iter().flat_map(|machine| &machine.gpus).map(|group| group.model).collect();
-        // No machine of the catalog has an accelerator of the other vendors.
+        // No machine of the catalog has an accelerator of these two vendors.
         for word in Vendor::WORDS.iter().filter(|word| !matches!(**word, "intel" | "tenstorrent")) {
             assert!(in_use.iter().any(|name| gpu(name).unwrap().vendor.as_str() == *word), "{word}");
         }

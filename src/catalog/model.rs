@@ -1,4 +1,4 @@
-//! Public models, one row of `models.csv` each. The rows hold what the models' published files say, and nothing else.
+//! Public models, one in each row of `models.csv`. The rows contain only facts from the models' published files.
 
 use std::sync::LazyLock;
 
@@ -8,34 +8,35 @@ use super::kind::Category;
 use super::{Row, rows};
 use dryrack_units::Bytes;
 
-/// A public model. A figure that no opened source states is absent.
+/// A public model. A figure is `None` if no source states it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Model {
-    /// The name on the hub: `Qwen/Qwen3-32B`.
+    /// The name on the Hugging Face hub: `Qwen/Qwen3-32B`.
     pub name: &'static str,
     pub category: Category,
-    /// `architectures[0]` of its config file.
+    /// The entry `architectures[0]` of the model's config file.
     pub architecture: Option<&'static str>,
     pub layers: Option<u32>,
     pub hidden_size: Option<u32>,
     pub heads: Option<u32>,
     pub kv_heads: Option<u32>,
-    /// Only if the config states it: it need not be the hidden size divided by the number of heads.
+    /// The size of an attention head, if the config states it. It may differ from the hidden size divided by the number
+    /// of heads.
     pub head_dim: Option<u32>,
-    /// In tokens.
+    /// The number of tokens in the vocabulary.
     pub vocabulary: Option<u32>,
-    /// `max_position_embeddings`.
+    /// The entry `max_position_embeddings` of the config file.
     pub context: Option<u32>,
     /// The type of the weights that are not quantized.
     pub dtype: Option<&'static str>,
     pub quantization: Option<&'static str>,
     pub parameters: Option<u64>,
     pub weights: Option<Weights>,
-    /// Where the weights come from, or why there are none.
+    /// The source of the weights, or the reason why there are none.
     pub weights_source: &'static str,
-    /// The source of the figures of its config.
+    /// The source of the other figures, which come from the model's config.
     pub source: &'static str,
-    /// YYYY-MM-DD.
+    /// The date of the source, as YYYY-MM-DD.
     pub as_of: &'static str,
 }
 
@@ -43,10 +44,10 @@ pub struct Model {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weights {
-    /// As a source states them.
+    /// The size that a source states.
     Published(Bytes),
-    /// The number of parameters times the size of their type. The headers of the files, less than a ten-thousandth,
-    /// are not included.
+    /// The number of parameters times the size of their type. This leaves out the headers of the files, which are less
+    /// than a ten-thousandth.
     Computed(Bytes),
 }
 
@@ -66,7 +67,7 @@ impl Weights {
 }
 
 impl Model {
-    /// The part of its name after the slash.
+    /// The part of the name after the slash.
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('/').map_or(self.name, |(_, short)| short)
     }
@@ -77,12 +78,12 @@ static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
     rows("models.csv", file).map(model_from).collect()
 });
 
-/// All models, sorted by name, ignoring case.
+/// All models, sorted by name without regard to case.
 pub fn models() -> &'static [Model] {
     &MODELS
 }
 
-/// The model with this name: the name on the hub, or only the part after the slash. Case is ignored: `qwen3-32b` is
+/// The model with this name on the hub, or with this name after the slash. Case is ignored, so `qwen3-32b` finds
 /// `Qwen/Qwen3-32B`.
 pub fn model(name: &str) -> Option<&'static Model> {
     models().iter().find(|model| [model.name, model.short_name()].iter().any(|known| known.eq_ignore_ascii_case(name)))
@@ -139,11 +140,11 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_their_sources() {
-        // The hub's config and index of Qwen/Qwen3-32B, as quoted by aiconfigurator 0.12.0 and open-lease.
+        // The config and the index of Qwen/Qwen3-32B on the hub, as quoted by aiconfigurator 0.12.0 and open-lease.
         let qwen = model("qwen3-32b").unwrap();
         assert_eq!((qwen.heads, qwen.vocabulary, qwen.layers), (Some(64), Some(151_936), Some(64)));
         assert_eq!(qwen.weights, Some(Weights::Published(Bytes::new(65_524_246_528))));
-        // GPUStack's own test of the sum of the file sizes on the hub.
+        // GPUStack's own test states this sum of the file sizes on the hub.
         let deepseek = model("deepseek-ai/DeepSeek-R1").unwrap();
         assert_eq!(deepseek.weights, Some(Weights::Published(Bytes::new(688_586_727_753))));
     }
@@ -157,7 +158,8 @@ mod tests {
                     assert_eq!(Some(weights.get()), model.parameters.map(|count| count * bytes), "{}", model.name);
                     assert_eq!(model.quantization, None, "{}", model.name);
                 }
-                // Published weights match the number of parameters, apart from headers, unless they are quantized.
+                // If weights are not quantized, their published size must match the number of parameters, apart from
+                // headers.
                 Some(Weights::Published(weights)) if model.quantization.is_none() => {
                     let expected = model.parameters.unwrap() * bytes;
                     assert!(weights.get().abs_diff(expected) < expected / 10_000, "{}: {weights}", model.name);

@@ -1,17 +1,20 @@
-//! From the GPU name that a driver or server reports to the row of the catalog.
+//! Finds the catalog's row for a GPU name that a driver or server reports.
 
 use super::{GpuModel, gpus};
 use dryrack_units::Bytes;
 
-/// Words in a product name that do not distinguish products.
+/// Words in a product name that do not tell products apart.
 const ORNAMENTS: [&str; 14] = [
     "nvidia", "tesla", "geforce", "quadro", "amd", "radeon", "instinct", "apple", "graphics", "oam", "pcie", "pci",
     "hbm3", "hbm2e",
 ];
 
-/// The model that a reported name ("NVIDIA A100-SXM4-80GB", "Tesla T4") and memory stand for, if this is certain. All
-/// words of the model's name must be there in order, no other word may denote another product ("RTX 4080 SUPER"), and
-/// the memory, if given, must be within a thirtieth of the model's (drivers differ in how much they reserve).
+/// The GPU model for a reported name ("NVIDIA A100-SXM4-80GB", "Tesla T4") and memory. `None` if the model is not
+/// certain.
+///
+/// The reported name must contain all words of the model's name in order. No other word may mean another product ("RTX
+/// 4080 SUPER"). The memory, if given, must differ from the model's by at most a thirtieth, because drivers reserve
+/// different amounts.
 pub fn gpu_reported(name: &str, memory: Option<Bytes>) -> Option<&'static GpuModel> {
     let words = words(name);
     let fits = |model: &&GpuModel| {
@@ -20,7 +23,7 @@ pub fn gpu_reported(name: &str, memory: Option<Bytes>) -> Option<&'static GpuMod
         let is_other = |word: &&String| !is_ornament(word, size);
         let is_near = match (memory, model.memory) {
             (Some(seen), Some(known)) => seen.get().abs_diff(known.get()) <= known.get() / 30,
-            // Without a memory figure, the name must state the size if the model's name has one.
+            // If no memory is given and the model's name has a size, the reported name must contain that size.
             (None, Some(_)) => size.is_none_or(|size| rest.iter().any(|word| **word == format!("{size}gb"))),
             (_, None) => true,
         };
@@ -38,7 +41,8 @@ fn words(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// `a100` and 80 of `a100-80g`; `rtx`, `4090` of `rtx-4090`.
+/// Splits a model's name into words and a memory size: `a100` and 80 for `a100-80g`; `rtx`, `4090` and no size for
+/// `rtx-4090`.
 fn parts(model: &str) -> (Vec<&str>, Option<u32>) {
     let mut kind: Vec<&str> = model.split('-').collect();
     let size = kind.last().and_then(|last| last.strip_suffix('g')?.parse().ok());
@@ -48,7 +52,8 @@ fn parts(model: &str) -> (Vec<&str>, Option<u32>) {
     (kind, size)
 }
 
-/// The words without those of the kind, which must be adjacent.
+/// The words that are left without those of `kind`. `None` if `words` does not contain the words of `kind` next to each
+/// other.
 fn without<'w>(words: &'w [String], kind: &[&str]) -> Option<Vec<&'w String>> {
     let at = words.windows(kind.len()).position(|window| window.iter().map(String::as_str).eq(kind.iter().copied()))?;
     Some(words[..at].iter().chain(&words[at + kind.len()..]).collect())
@@ -56,7 +61,7 @@ fn without<'w>(words: &'w [String], kind: &[&str]) -> Option<Vec<&'w String>> {
 
 fn is_ornament(word: &str, size: Option<u32>) -> bool {
     let is_size = word.strip_suffix("gb").and_then(|digits| digits.parse::<u32>().ok());
-    // Models with the same name differ in size, so another size is another model.
+    // Some models differ only in memory size, so another size means another model.
     is_size.map_or_else(
         || ORNAMENTS.contains(&word) || word.starts_with("sxm"),
         |said| size.is_none_or(|size| size.abs_diff(said) <= 1),
@@ -67,7 +72,7 @@ fn is_ornament(word: &str, size: Option<u32>) -> bool {
 mod tests {
     use super::*;
 
-    /// Names as reported by nvidia-smi, DCGM and ioreg, in the sources that gpus.csv names.
+    /// Names as reported by nvidia-smi, DCGM and ioreg, from the sources in gpus.csv.
     #[test]
     fn what_drivers_say_is_found_and_what_is_another_product_is_not() {
         let mib = Bytes::from_mib;
@@ -83,7 +88,7 @@ mod tests {
             ("NVIDIA GeForce RTX 4090", Some(mib(24_564)), Some("rtx-4090")),
             ("Apple M2 Ultra", Some(mib(191_488)), Some("m2-ultra")),
             ("NVIDIA-L4", Some(mib(23_034)), Some("l4")),
-            // Other products.
+            // These are other products.
             ("NVIDIA GeForce RTX 4080 SUPER", Some(mib(16_376)), None),
             ("NVIDIA RTX A4000", Some(mib(16_376)), None),
             ("NVIDIA A10G", Some(mib(23_028)), None),

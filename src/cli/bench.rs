@@ -1,8 +1,8 @@
-//! `dryrack bench`: measures how long scenarios take to run, without reading them, with the digest on.
+//! `dryrack bench`: measures how long scenarios take to run, including the digest but not the reading of the file.
 //!
-//! A first round is not measured but audited: every job must be accounted for. The rounds after it must have the same
-//! digest. If the plain computation is measured as well, the two take turns, so that other load on the machine
-//! affects both alike, and they must agree.
+//! The first round of each file is not measured. It is audited instead: every job must be accounted for. Every later
+//! round must have the same digest. If the plain computation is measured too, its rounds alternate with the normal
+//! ones, so that other load on the machine affects both alike. Both must give the same digest.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub struct BenchArgs {
     /// Number of measured rounds of each file
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Also measure the plain computation, which keeps nothing from one decision to the next
+    /// Also measure the plain computation, which caches nothing between decisions
     #[arg(long)]
     against_plain: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ struct Measured {
     plain: Vec<Duration>,
 }
 
-/// Counts records.
+/// A sink that only counts records.
 #[derive(Default)]
 struct Count(u64);
 
@@ -83,7 +83,7 @@ pub fn bench(args: &BenchArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// Panics if a round has another digest: decisions must not depend on what was kept.
+/// Measures one scenario. Panics if a round has a different digest, because a cache must never change a decision.
 fn measure(rehearsal: &Rehearsal, args: &BenchArgs, progress: &Progress) -> Measured {
     let (mut audit, mut count) = (Audit::new(&rehearsal.profile), Count::default());
     let digest = round(rehearsal, Caching::On, progress, &mut [&mut audit, &mut count]).1;

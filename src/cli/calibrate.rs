@@ -1,5 +1,5 @@
-//! `dryrack calibrate`: fits a machine's delays to recordings, as settings, and shows what they gain on other
-//! recordings.
+//! `dryrack calibrate`: fits a machine's delays to recordings and prints them as settings. It also shows how much these
+//! settings improve the rehearsals of other recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,10 @@ use dryrack_validation::{
 
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Logs that `dryrack live` wrote, to fit the delays to
+    /// Logs that `dryrack live` wrote; the delays are fitted to them
     #[arg(required = true)]
     logs: Vec<PathBuf>,
-    /// Another such log, which is not fitted to but shows the gain; may be repeated
+    /// Log to test the fitted delays on, not used for fitting; may be repeated
     #[arg(long, value_name = "LOG")]
     held_out: Vec<PathBuf>,
 }
@@ -35,9 +35,9 @@ const USUAL_EVERY: SimDuration = SimDuration::from_secs(1);
 struct Read {
     path: PathBuf,
     log: WholeLog,
-    /// What decided, if that was not the profile.
+    /// The scheduler that decided, if it was not the profile.
     on: Option<String>,
-    /// How often it was asked.
+    /// How often that scheduler was asked.
     every: SimDuration,
     rehearsal: Rehearsal,
 }
@@ -96,7 +96,7 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
 fn read(path: &Path) -> Result<Read, Failure> {
     let (log, live) = read_live(path)?;
     let rehearsal = scenario(path, &log)?;
-    // The default, if the log does not say.
+    // Use the default of `dryrack live` if the log does not state the interval.
     let every = live.every.unwrap_or(USUAL_EVERY);
     Ok(Read { path: path.to_path_buf(), log, on: live.on, every, rehearsal })
 }
@@ -106,7 +106,8 @@ fn interval_of_run(rehearsal: &Rehearsal, run: RunId) -> Option<SimDuration> {
     interval_of(rehearsal, &arrival.spec.name)
 }
 
-/// How far starts and ends were from a rehearsal, with the delays or without them.
+/// The differences in start times and end times between each run and its rehearsal, either with the fitted delays
+/// (`is_fitted`) or without them.
 fn errors(held_out: &[Read], delays: &Delays, is_fitted: bool) -> [Vec<u64>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for read in held_out {
@@ -200,8 +201,8 @@ fn pass_text(pass: PassOptions) -> String {
     }
 }
 
-/// When the scheduler that decided looks at the queue, as a profile that can replace the log's. What the recordings
-/// do not tell is left as in the log's profile, and a comment says so.
+/// A profile with the times at which the recorded scheduler looks at its queue. It can replace the profile of the log.
+/// Settings that the recordings do not reveal stay as in the log's profile, and a YAML comment says so.
 fn profile_text(delays: &Delays, profile: &str) -> String {
     let Some(found) = &delays.outside else { return String::new() };
     let passes = [("place", Some(&found.place)), ("backfill", found.backfill.as_ref())];

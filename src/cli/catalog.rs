@@ -1,4 +1,4 @@
-//! `dryrack catalog`: known machines, GPUs and models, and the sources of what is known.
+//! `dryrack catalog`: lists the known machines, GPUs and models, with the source of each fact.
 
 use clap::Subcommand;
 
@@ -9,7 +9,7 @@ use dryrack_report::table;
 
 #[derive(Debug, Subcommand)]
 pub enum CatalogCommand {
-    /// List machines by name, as a scenario may use them
+    /// List machines by name, as a scenario can use them
     Machines,
     /// List GPUs by name, with the memory that their driver reports
     Gpus,
@@ -94,7 +94,7 @@ fn model_table() -> String {
     table(&header, &rows)
 }
 
-/// Three tables, as the three kinds of rows have different columns.
+/// Three tables, because the three kinds of rows have different columns.
 fn compatibility_tables() -> String {
     let of_kind = |kind| compatibilities().iter().filter(move |row| row.kind == kind);
     let least = |row: &Compatibility| row.compute_capability.map_or_else(String::new, |least| format!(">= {least}"));

@@ -1,4 +1,5 @@
-//! Which options of a historic profile cause what a scenario reproduces, and which options nothing tells apart.
+//! Finds the options of a historic profile that cause the bug which a scenario reproduces. Also finds options that no
+//! scenario and no record distinguishes from their value in the base profile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,15 +9,16 @@ use rayon::prelude::*;
 
 use super::exit::Failure;
 use dryrack_conform::Records;
-use dryrack_scenario::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
+use dryrack_profile::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
 
-/// The options in which a profile differs from what is meant to be right, tried one at a time.
+/// The options in which a historic profile differs from its nearest non-historic base. Each was reset alone to see
+/// whether the bug disappears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes {
-    /// The profile's name, or its path.
+    /// The profile's name, or the path of its file.
     profile: String,
     options: Vec<String>,
-    /// The options that make the report go away when they are as in the nearest base that is not historic.
+    /// The options that cause the bug: resetting one of them to the nearest non-historic base makes the bug disappear.
     pub causing: Vec<String>,
 }
 
@@ -24,13 +26,13 @@ impl Causes {
     /// Tries each option of the profile; `is_cured` runs the scenario with that option reset.
     pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str) -> bool) -> Causes {
         let profile = profile_beside(file, profile);
-        // The scenario has just been run under the profile, so the profile can be read.
+        // The scenario has just run under this profile, so the profile is known to be readable.
         let options = profile_options(&profile, Against::Mended, Path::new("")).unwrap_or_default();
         let causing = options.iter().filter(|option| is_cured(option)).cloned().collect();
         Causes { profile, options, causing }
     }
 
-    /// The text after "reproduced under …".
+    /// The text that follows "reproduced under PROFILE" in the report.
     pub fn text(&self) -> String {
         match (self.options.is_empty(), self.causing.as_slice()) {
             (true, _) => String::new(),
@@ -41,14 +43,14 @@ impl Causes {
     }
 }
 
-/// The profile that a scenario file names, as it is named from the current folder.
+/// The profile that a scenario file names. A path is made relative to the current folder instead of the file's folder.
 pub fn profile_beside(file: &Path, profile: &str) -> String {
     let is_builtin = profile_names().any(|name| name == profile);
     let folder = file.parent().unwrap_or(Path::new(""));
     if is_builtin { profile.to_string() } else { folder.join(profile).display().to_string() }
 }
 
-/// An option of a historic profile that no scenario and no record tells apart from that of its base.
+/// An option of a historic profile that no scenario and no record distinguishes from the same option of its base.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Untold {
     pub profile: String,
@@ -65,8 +67,8 @@ impl fmt::Display for Untold {
     }
 }
 
-/// The untold options of every historic profile that comes with dryrack, and of other historic profiles that were
-/// reproduced under.
+/// All options that no scenario and no record distinguishes, of every historic profile that comes with dryrack and of
+/// every other historic profile that a reproduction names.
 pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Untold>, Failure> {
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
@@ -76,7 +78,8 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
         }
     }
     for known in causes {
-        // A profile that is meant to be right models no program, so its differences from its base need no witness.
+        // A profile that is not historic models no particular release, so its differences from its base need no
+        // scenario.
         if load_profile(&known.profile, Path::new("")).map_err(input)?.historic {
             let own = profile_options(&known.profile, Against::Base, Path::new("")).map_err(input)?;
             options.entry(known.profile.clone()).or_default().extend(own);
@@ -96,8 +99,8 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
     Ok(untold)
 }
 
-/// The options of a profile that no record tells apart: with such an option as in the base, every recorded answer of
-/// the profile's version that was met is still met.
+/// The options of a profile that no record distinguishes. For each of them: if it is reset to the base, every recorded
+/// answer that the profile gave correctly is still correct.
 fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Result<Vec<String>, Failure> {
     if options.is_empty() || profile_names().all(|name| name != profile) {
         return Ok(options);
@@ -106,12 +109,12 @@ fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Resul
     let met = met.map_err(|(file, fault)| Failure::file(file, fault))?;
     let is_told = |option: &String| match load_profile_as_in_base(profile, option, Against::Base, Path::new("")) {
         Ok(variant) => !met.are_met_by(&variant),
-        // An option that the profile cannot do without matters.
+        // Without this option the profile does not load, so the option matters.
         Err(_) => true,
     };
     Ok(options.into_par_iter().filter(|option| !is_told(option)).collect())
 }
 
-fn input(diagnostics: dryrack_scenario::Diagnostics) -> Failure {
+fn input(diagnostics: dryrack_yaml::Diagnostics) -> Failure {
     Failure::Input(diagnostics.to_string())
 }

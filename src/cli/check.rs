@@ -9,7 +9,8 @@ use super::exit::{Done, Exit};
 use super::output::{Format, say, say_json, warn};
 use super::run::options;
 use super::select::{is_part, is_profile, refuse_others, scenario_files};
-use dryrack_scenario::{self as scenario, check_profile};
+use dryrack_profile::check_profile;
+use dryrack_scenario::{self as scenario, Options, Outside};
 use dryrack_units::counted;
 
 #[derive(Debug, Args)]
@@ -32,11 +33,14 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
         }
         let diagnostics = match is_profile(file) {
             true => check_profile(file),
-            false => scenario::check(file, &options(file)),
+            false => {
+                let options = Options { outside: Outside::Allowed, ..options(file) };
+                scenario::check(file, &options)
+            }
         };
         let status = match (diagnostics.has_errors(), diagnostics.lacks_only_a_trace()) {
             (false, _) => "valid",
-            // No fault was found in the file itself.
+            // The file itself has no error; only its trace is missing.
             (true, true) => "trace_missing",
             (true, false) => "invalid",
         };

@@ -1,4 +1,4 @@
-//! `dryrack conform`: checks decisions against recorded decisions of released programs.
+//! `dryrack conform`: checks the decisions of profiles against recorded decisions of released programs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use serde_json::json;
 use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
 use dryrack_conform::{Account, Profiles, Share, conform as conform_file};
+use dryrack_profile::load_profile;
 use dryrack_report::table;
-use dryrack_scenario::load_profile;
 use dryrack_units::{Permille, counted};
 
 #[derive(Debug, Args)]
 pub struct ConformArgs {
-    /// Files of records, one JSON object to a line, plain or gzip
+    /// Files of recorded decisions, one JSON object to a line, plain or gzip
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Compare the answers with this profile, instead of with that of each version; if it is the profile of one
-    /// version, compare only that version's answers
+    /// Compare the answers with this profile instead of the profile of each version; if it is the profile of one
+    /// version, compare only the answers of that version
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Share of the answers that must be identical
@@ -29,7 +29,8 @@ pub struct ConformArgs {
     verbose: bool,
 }
 
-/// Exit 1 if fewer answers are identical than is asked for; 4 if there is no profile for any of them.
+/// Exits with 1 if fewer answers are identical than `--at-least` asks for, and with 4 if no profile exists for any of
+/// the recorded versions.
 pub fn conform(args: &ConformArgs, format: Format) -> Done {
     if args.at_least > Permille::new(1000) {
         return Err(Failure::Input(format!("error: --at-least {}: there is no more than 100%", args.at_least)));
@@ -48,7 +49,8 @@ pub fn conform(args: &ConformArgs, format: Format) -> Done {
             faults.push_str(&format!("error: {}: {fault}\n", file.display()));
         }
     }
-    // Nothing is counted in part: a share of what could be read would look like a share of all.
+    // If any file is faulty, report no share at all: a share of the readable part would look like a share of
+    // everything.
     if !faults.is_empty() {
         return Err(Failure::Input(faults));
     }

@@ -19,7 +19,7 @@ pub struct DiffArgs {
     right: PathBuf,
 }
 
-/// Prints nothing and exits 0 if every record is the same; else prints the first that differs and exits 1.
+/// Prints nothing and exits with 0 if every record is the same. Otherwise prints the first difference and exits with 1.
 pub fn diff(args: &DiffArgs, format: Format) -> Done {
     let (mut left, mut right) = (open(&args.left)?, open(&args.right)?);
     let headers = header_differences(left.header(), right.header());
@@ -37,7 +37,7 @@ pub fn diff(args: &DiffArgs, format: Format) -> Done {
     }
 }
 
-/// The differences between the headers: the first thing to know about two logs.
+/// The differences between the headers. They are printed first, because they often explain a difference in the records.
 fn header_differences(left: &LogHeader, right: &LogHeader) -> Vec<String> {
     let mut found = Vec::new();
     for (what, a, b) in [

@@ -1,16 +1,16 @@
-//! How a command ends.
+//! The exit codes and failures of commands.
 
 use std::io;
 use std::process::ExitCode;
 
 use super::output::Unwritten;
-use dryrack_scenario::nearest_path;
+use dryrack_yaml::nearest_path;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Fine = 0,
-    /// An expectation failed, or two things that should be the same differ.
+    /// An expectation failed, or two results that should be equal differ.
     Failed = 1,
     /// A file, a flag or a name cannot be used.
     BadInput = 2,
@@ -18,7 +18,7 @@ pub enum Exit {
     OurFault = 3,
     /// There was nothing to run.
     NothingSelected = 4,
-    /// A run on a real machine differs from its forecast beyond the tolerance.
+    /// A run on a real machine differs from its forecast by more than the tolerance.
     Disagrees = 5,
 }
 
@@ -36,13 +36,14 @@ impl From<Exit> for ExitCode {
 /// Why a command stopped before its end.
 #[derive(Debug)]
 pub enum Failure {
-    /// Printed on stderr as it is; exit 2.
+    /// An input error. It is printed on stderr unchanged; exit 2.
     Input(String),
-    /// The reader of the output went away. Nothing is printed, and it is no failure.
+    /// The program that reads our output has closed it. Nothing is printed, and this is not an error.
     BrokenPipe,
-    /// An invariant broke. Printed on stderr; exit 3.
+    /// An invariant broke. The message is printed on stderr; exit 3.
     Ours(String),
-    /// Somebody ended it by force. Printed on stderr; exit 1, as for an interrupted command.
+    /// The process that does the work was killed. The message is printed on stderr; exit 1, as for an interrupted
+    /// command.
     Killed(String),
 }
 
@@ -56,7 +57,16 @@ impl Failure {
         }
     }
 
-    /// A path that cannot be read: what is wrong, and a similar path that exists, or else what was `expected`.
+    /// The text to print.
+    pub fn text(&self) -> &str {
+        match self {
+            Failure::Input(text) | Failure::Ours(text) | Failure::Killed(text) => text,
+            Failure::BrokenPipe => "",
+        }
+    }
+
+    /// The error for a path that cannot be read. It suggests a similar path that exists, or else says what was
+    /// `expected`.
     pub fn unreadable(path: &std::path::Path, error: &io::Error, expected: &str) -> Failure {
         match (error.kind(), nearest_path(path)) {
             (io::ErrorKind::NotFound, Some(near)) => {

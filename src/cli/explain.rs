@@ -1,4 +1,4 @@
-//! `dryrack explain`: why a job waits, or why it is where it is.
+//! `dryrack explain`: says why a job waits, or why it is placed where it is.
 
 use std::path::PathBuf;
 
@@ -11,20 +11,20 @@ use super::logs::{WholeLog, read_whole};
 use super::output::{Format, say, say_json};
 use super::replay::profile_of;
 use dryrack_control::AnalysedBefore;
-use dryrack_engine::{Explanation, ReplicaStanding, explain as explain_job};
+use dryrack_engine::{Awaited, Explanation, ReplicaStanding, explain as explain_job};
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, Names, RunId};
 use dryrack_report::{Filter, record_line, table};
 use dryrack_scheduler::{Decision, Examination, FilterName, NodeFinding};
 use dryrack_units::SimTime;
-use dryrack_workload::{Demand, Pick};
+use dryrack_workload::{Condition, Demand, Pick};
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// A log that `run --out` wrote
     log: PathBuf,
-    /// Job to explain, or one replica or attempt as the log names it: `chat`, `chat[1]`, `chat #2`
+    /// Job to explain, or one of its replicas or attempts as the log names it: `chat`, `chat[1]`, `chat #2`
     #[arg(long, value_name = "NAME")]
     job: String,
     /// Time to explain, such as 1h30m [default: the end of the log, or the last moment of the attempt]
@@ -32,7 +32,7 @@ pub struct ExplainArgs {
     at: Option<SimTime>,
 }
 
-/// Candidates and nodes shown; a fleet may have thousands.
+/// The number of candidates and nodes shown, because a fleet may have thousands.
 const SHOWN: usize = 10;
 
 pub fn explain(args: &ExplainArgs, format: Format) -> Done {
@@ -59,14 +59,14 @@ pub fn explain(args: &ExplainArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// What a name stands for, as the log prints it.
+/// The job, replica and attempt that a name on the command line refers to.
 struct Named {
     job: JobId,
     replica: Option<u32>,
     attempt: Option<u32>,
 }
 
-/// Parses `chat`, `chat[1]`, `chat #2` or `chat[1] #2`. A job with exactly that name wins.
+/// Parses `chat`, `chat[1]`, `chat #2` or `chat[1] #2`. If a job has exactly that name, the name means this job.
 fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
     let exactly = |name: &str| log.names.jobs.find(name).map(JobId::new);
     let (of_replica, attempt) = match name.rsplit_once(" #").map(|(rest, number)| (rest, number.parse::<u32>())) {
@@ -82,7 +82,7 @@ fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
     }
 }
 
-/// The last moment of an attempt; `None` if it has not ended.
+/// The last moment before the attempt ended; `None` if it has not ended.
 fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Failure> {
     let mut of_it = log.records.iter().filter_map(|record| match &record.said {
         Said::Event(event) => event.run().filter(|other| *other == run).map(|_| (record.at, event)),
@@ -94,7 +94,7 @@ fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Fai
     Ok(ended.map(|(at, _)| SimTime::from_nanos(at.as_nanos().saturating_sub(1))))
 }
 
-/// The whole explanation, for people.
+/// The whole explanation as text for people.
 pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (JobId, Tasks), names: &Names) -> String {
     let mut text = format!("{} at {}\n", names.replica(job, explained.replica), asked.unwrap_or(explained.at));
     if explained.replicas.len() > 1 {
@@ -126,7 +126,7 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
     text
 }
 
-/// Every replica, one to a line; the one that is explained is marked.
+/// One line for each replica, with a mark at the explained one.
 fn overview(explained: &Explanation, names: &Names) -> String {
     let row = |(number, standing): (usize, &ReplicaStanding)| {
         let is_it = number == explained.replica as usize;
@@ -146,7 +146,7 @@ fn overview(explained: &Explanation, names: &Names) -> String {
     format!("{}{more}\n", table(&["", "replica", "is", ""], &shown))
 }
 
-/// The state of a replica, and where it is or why.
+/// The state of a replica in words, and a detail: its placement, or the reasons for its state.
 fn stands(standing: &ReplicaStanding, names: &Names) -> (String, String) {
     let because = |because: Reason, word: &str| match because.name() == word {
         true => String::new(),
@@ -164,7 +164,8 @@ fn stands(standing: &ReplicaStanding, names: &Names) -> (String, String) {
     }
 }
 
-/// `preempted at 30s: its place on alpha/0 goes to urgent`, of a replica that has had no place since.
+/// A line such as `preempted at 30s: its place on alpha/0 goes to urgent`; `None` if the replica was placed again
+/// since.
 fn taken_by(standing: &ReplicaStanding, names: &Names) -> Option<String> {
     let (at, by) = standing.gave_way?;
     let (since, placement) = standing.placed.as_ref()?;
@@ -198,6 +199,7 @@ fn why_nowhere(
     {
         text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons)));
     }
+    text.push_str(&awaits(&explained.awaits, names));
     let waits_for = standing.held.as_ref().and_then(|(_, _, reasons)| reasons.iter().next()).map(|(reason, _)| reason);
     if matches!(now.decision, Decision::Place(_)) && waits_for.is_some_and(lies_not_in_nodes) {
         text.push_str(&format!("\nbut for that, it would fit now:\n{}", candidates(now, names)));
@@ -207,23 +209,57 @@ fn why_nowhere(
     text
 }
 
-/// Whether more room on nodes would not end this reason to wait.
+/// Whether more free resources on the nodes would not remove this reason to wait.
 fn lies_not_in_nodes(reason: Reason) -> bool {
-    matches!(reason, Reason::QuotaExceeded | Reason::QueueOrder | Reason::BackingOff | Reason::DecidedOutside)
+    matches!(
+        reason,
+        Reason::QuotaExceeded
+            | Reason::QueueOrder
+            | Reason::BackingOff
+            | Reason::DecidedOutside
+            | Reason::Dependency
+            | Reason::DependencyNeverSatisfied
+    )
 }
 
-/// How the replica ended, if it did. One that never fitted does not count: why it never fitted is the question then.
+/// A line such as `  waits for prepare, which has to complete` for each awaited job, up to [`SHOWN`] lines.
+fn awaits(awaited: &[Awaited], names: &Names) -> String {
+    let mut text = String::new();
+    for Awaited { on, ended } in awaited.iter().take(SHOWN) {
+        let name = names.job(on.job);
+        let wanted = match on.when {
+            Condition::Ok => "to complete",
+            Condition::Any => "to end",
+            Condition::NotOk => "to end without completing",
+            Condition::Start => "to start",
+        };
+        match ended {
+            None => text.push_str(&format!("  waits for {name}, which has {wanted}\n")),
+            Some((at, outcome)) => {
+                let how = outcome.name();
+                text.push_str(&format!("  waits in vain for {name}, which had {wanted} and ended as {how} at {at}\n"));
+            }
+        }
+    }
+    if let Some(more @ 1..) = awaited.len().checked_sub(SHOWN) {
+        text.push_str(&format!("  and for {more} more\n"));
+    }
+    text
+}
+
+/// How and when the replica ended, if it ended. A replica that never fitted is left out: its explanation is why it does
+/// not fit.
 fn over(explained: &Explanation, standing: &ReplicaStanding) -> Option<(SimTime, Outcome, Reason)> {
     let of_replica = standing.ended.filter(|_| standing.phase == Phase::Ended);
     explained.ended.or(of_replica).filter(|(_, outcome, _)| *outcome != Outcome::NeverFits)
 }
 
-/// Whether the decision is a refusal with this word and these reasons.
+/// Whether the decision is this refusal with exactly these reasons.
 fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) -> bool {
     matches!(&examination.decision, Decision::Refuse { refusal, reasons } if *refusal == word && reasons == because)
 }
 
-/// `it waits to be analysed, behind 9 entries of runs that have ended and 1 more; chat is analysed now`
+/// Text such as `it waits to be analysed, behind 9 entries of runs that have ended and 1 more; chat is analysed now`.
 fn behind(before: &AnalysedBefore, names: &Names) -> String {
     let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
     let behind = match (before.unwanted.len(), before.wanted.len()) {
@@ -237,7 +273,7 @@ fn behind(before: &AnalysedBefore, names: &Names) -> String {
     format!("it waits to be analysed, {behind}{now}")
 }
 
-/// The queue before it, up to [`SHOWN`] entries of each kind.
+/// The entries of the queue ahead of the replica, up to [`SHOWN`] of each kind.
 fn queue(before: &AnalysedBefore, names: &Names) -> String {
     let part = |runs: &[RunId], what: &str| {
         let shown: Vec<String> = runs.iter().take(SHOWN).map(|run| names.run(*run)).collect();
@@ -248,7 +284,7 @@ fn queue(before: &AnalysedBefore, names: &Names) -> String {
     format!("{}{}", part(&before.unwanted, "have ended"), part(&before.wanted, "wait"))
 }
 
-/// The explanation of a waiting job, by one decision.
+/// The explanation of a waiting job, from one examination of the fleet.
 fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
     match &examination.decision {
         Decision::Place(_) => {
@@ -266,7 +302,7 @@ fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
     }
 }
 
-/// `  3 nodes  node_not_ready  not ready`, most first.
+/// A line such as `  3 nodes  node_not_ready  not ready` for each reason, the most frequent reason first.
 fn refusals(reasons: &Histogram) -> String {
     let line = |(reason, count): (Reason, u32)| {
         format!(
@@ -342,19 +378,19 @@ fn shortages(node: &NodeFinding) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// What a single node could do for a job.
+/// What `explain` can suggest about a single node for this job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tasks {
     One,
     Gang,
-    /// A gang whose nodes were all picked by hand: all of them are needed.
+    /// A gang for which the user picked GPUs on several nodes, all of which are needed.
     EachPicked,
-    /// Jobs for which the findings on a node do not say what would make it fit: models, for which `fit` tries
-    /// changes, and instances.
+    /// A job that needs a model or instances. The findings on one node do not say what would make such a job fit. For
+    /// models, the command `fit` tries changes.
     Untried,
 }
 
-/// The one or two most telling lines, for the report of a failure.
+/// The one or two most informative lines, for the report of a failed expectation.
 pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, names: &Names) -> Vec<String> {
     let at = asked.unwrap_or(explained.at);
     let Some(standing) = explained.replicas.get(explained.replica as usize) else {
@@ -411,7 +447,7 @@ fn counted(reasons: &Histogram) -> String {
     counted.join(", ")
 }
 
-/// Why a replica that would fit has no place.
+/// Why a replica that would fit now has no placement.
 fn idle(standing: &ReplicaStanding, at: SimTime) -> String {
     match &standing.last {
         Some((_, Event::Retry { at: due, .. })) if *due > at => {
@@ -442,8 +478,8 @@ pub fn tasks_of(demand: &Demand) -> Tasks {
     }
 }
 
-/// The node with the fewest obstacles and what they are; on a tie, the node declared first. If GPUs of several nodes
-/// were picked and all are needed, each node that has an obstacle.
+/// The node with the fewest obstacles, and what they are. On a tie, the node declared first wins. If all picked nodes
+/// are needed, the text lists every picked node that has an obstacle.
 fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Option<String> {
     let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
     let nearest = || refused().min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
@@ -460,7 +496,7 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
     }
 }
 
-/// `were it not for node_not_ready and with 2 GPUs free instead of 1`
+/// The obstacles on a node, such as `were it not for node_not_ready and with 2 GPUs free instead of 1`.
 fn obstacles(node: &NodeFinding) -> String {
     let mut parts: Vec<String> = (node.refusals.iter())
         .filter(|(filter, _)| *filter != FilterName::Resources || node.shortages.is_empty())
@@ -473,7 +509,7 @@ fn obstacles(node: &NodeFinding) -> String {
     parts.join(" and ")
 }
 
-/// `1 GPU`, `2 GPUs`, `64GiB RAM`.
+/// A quantity in words, such as `1 GPU`, `2 GPUs` or `64GiB RAM`.
 fn so_much(needed: &str, resource: &str) -> String {
     match (needed, resource.strip_suffix('s')) {
         ("1", Some(one)) => format!("1 {one}"),
@@ -492,7 +528,7 @@ fn place(placement: &Placement, names: &Names) -> String {
     parts.join(" ")
 }
 
-/// The whole explanation, for programs.
+/// The whole explanation as JSON for programs.
 pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
     let decided = |at: SimTime, examination: &Examination| json!({"at_seconds": at.as_secs_f64(), "examination": examination_json(examination, tasks, names)});
@@ -521,6 +557,9 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
         "held": standing.and_then(|standing| standing.held.as_ref()).map(|(at, refusal, reasons)| json!({
             "at_seconds": at.as_secs_f64(), "refuse": refusal, "reasons": reasons,
         })),
+        "after": explained.awaits.iter().map(|Awaited { on, ended }| json!({
+            "job": names.job(on.job), "when": on.when, "ended": ended.map(|(_, outcome)| outcome.name()),
+        })).collect::<Vec<_>>(),
         "refused": explained.refused.as_ref().map(|(at, examination)| decided(*at, examination)),
         "analysed_before": explained.analysed_before.as_ref().map(|before| json!({
             "now": runs(&before.now), "have_ended": runs(&before.unwanted), "wait": runs(&before.wanted),

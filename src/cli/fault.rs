@@ -2,7 +2,7 @@
 
 use dryrack_engine::{Bound, Progress, Runaway};
 
-/// The message about a broken invariant: where it broke, and the command that repeats it.
+/// The message about a broken invariant: the seed, the step and the time, and the command that repeats the run.
 pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) -> String {
     format!(
         "our fault: {message}\n  seed {seed}, step {}, at {}\n  repeat with: {command}\n",
@@ -11,7 +11,8 @@ pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) 
     )
 }
 
-/// The message about a run that was stopped because it does not end: what grew, and what would let it go on.
+/// The message about a run that was stopped because it would not end: what grew, and how to end the run earlier or let
+/// it continue.
 pub fn runaway_text(runaway: &Runaway) -> String {
     let help = match runaway.bound {
         Bound::Records => {
@@ -37,7 +38,7 @@ mod tests {
     use dryrack_scenario::{Options, load_text};
     use dryrack_scheduler::Caching;
 
-    /// Breaks an invariant of its own when the job is placed.
+    /// A sink that panics when a job is placed, to simulate a broken invariant.
     struct Breaks;
 
     impl io::Write for Breaks {

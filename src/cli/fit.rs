@@ -1,4 +1,5 @@
-//! `dryrack fit`: whether a model fits, where and with what memory; if not, the least change that helps.
+//! `dryrack fit`: says whether a model fits, on which nodes and with how much memory. If it does not fit, the command
+//! finds the smallest change that helps.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ use dryrack_workload::{Backend, Demand, Deployment};
 
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// Scenario file with the nodes; its jobs are run up to the time in question
+    /// Scenario file with the nodes; its jobs run up to the time in question
     file: PathBuf,
     /// Model of the catalog, or one described by its figures: "{name: mine, weights: 60GiB}"
     #[arg(long, value_name = "MODEL")]
@@ -32,7 +33,7 @@ pub struct FitArgs {
     /// Backend that serves the model: vllm, sglang or llama-box
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// How to place replicas: spread or binpack
+    /// Placement of replicas: spread or binpack
     #[arg(long, value_name = "HOW")]
     placement: Option<String>,
     /// Let a replica span several nodes
@@ -57,14 +58,14 @@ pub struct FitArgs {
     overrides: Overrides,
 }
 
-/// Nodes and replicas that are shown; there may be thousands.
+/// The number of nodes and replicas shown, because there may be thousands.
 const SHOWN: usize = 20;
 
 pub fn fit(args: &FitArgs, format: Format) -> Done {
     let asked = asked(args)?;
     let options = Options { asked: Some(asked), ..args.overrides.lower(&args.file) };
     let loaded = load(&args.file, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
-    // What the file expects does not matter here.
+    // This command does not judge the file's expectations.
     let (demand, replicas) = loaded.asked.as_ref().expect("it was asked about");
     let found = guarded(|| fitting(&loaded.rehearsal, demand, *replicas, args.at));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
@@ -76,7 +77,7 @@ pub fn fit(args: &FitArgs, format: Format) -> Done {
     Ok(if found.fits() { Exit::Fine } else { Exit::Failed })
 }
 
-/// The question, as a scenario file would describe it.
+/// The job in question, as an entry of a scenario file.
 fn asked(args: &FitArgs) -> Result<String, Failure> {
     let quoted = |text: &str| Value::from(text).to_string();
     let list = |items: &[String]| items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", ");
@@ -166,7 +167,7 @@ impl Case<'_> {
         }
     }
 
-    /// A line for each GPU that is to hold more than it can.
+    /// A line for each GPU that the placement would overcommit.
     fn overcommitment(&self) -> String {
         let found = self.found;
         if found.overcommitted.is_empty() {
@@ -330,13 +331,13 @@ fn standing(state: NodeState) -> &'static str {
     }
 }
 
-/// In GiB, rounded to a tenth.
+/// Formats bytes in GiB, rounded to a tenth.
 fn gib(bytes: Bytes) -> String {
     let tenths = (u128::from(bytes.get()) * 10 + (1 << 29)) >> 30;
     format!("{}.{}GiB", tenths / 10, tenths % 10)
 }
 
-/// A line for each GPU that is taken: what was free, what is taken, what is left.
+/// A line for each GPU of the placement: memory free before, memory taken, memory left.
 fn placement_table(found: &Fitting) -> String {
     let mut fleet = found.fleet.clone();
     let mut rows = Vec::new();
@@ -357,7 +358,7 @@ fn placement_table(found: &Fitting) -> String {
             }
             if claim.gpus.is_empty() || claim.ram > Bytes::ZERO {
                 let free = node.status.ram_free(&node.shape);
-                // GPU memory that is part of RAM is taken from RAM too.
+                // Unified GPU memory is part of RAM, so the claim takes it from RAM too.
                 let parts = claim.gpus.iter().filter(|part| node.shape.gpus[usize::from(part.index)].unified);
                 let pooled: Bytes = parts.map(|part| part.memory).sum();
                 let left = gib(free.saturating_sub(claim.ram).saturating_sub(pooled));

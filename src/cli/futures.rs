@@ -1,4 +1,4 @@
-//! Two runs side by side, seed by seed: the output of `plan pair` and `what-if`.
+//! Compares two runs of a scenario seed by seed. `plan pair` and `what-if` print this comparison.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, say, say_json};
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
-use dryrack_metrics::{METRICS, RunAccount};
+use dryrack_metrics::{RunAccount, definitions};
 use dryrack_plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
 use dryrack_rehearse::{Rehearsed, names, rehearse};
 use dryrack_report::table;
@@ -23,19 +23,19 @@ use dryrack_units::{SimDuration, SimTime, counted};
 /// Two runs that are compared, with each of several seeds.
 pub struct Futures<'a> {
     pub title: &'a str,
-    /// What each run is called, in a word and in full.
+    /// A one-word name of each run, for tables. `names` has the full names.
     pub words: [&'a str; 2],
     pub names: [String; 2],
-    /// Jobs that had a place before this are left out.
+    /// Jobs placed before this time are left out of the comparison.
     pub from: SimTime,
     pub seeds: &'a [u64],
-    /// Loads both runs with a seed.
+    /// Loads both runs with a given seed.
     pub load: &'a (dyn Fn(u64) -> Result<[Rehearsal; 2], Failure> + Sync),
-    /// The command that repeats one of the runs, 0 or 1, with a seed.
+    /// The command that repeats one of the two runs (0 or 1) with a given seed.
     pub repeat: &'a (dyn Fn(u64, usize) -> String + Sync),
 }
 
-/// The result of one seed.
+/// Both runs with one seed.
 struct Seeded {
     paired: PairedSeed,
     metrics: [Map<String, Value>; 2],
@@ -43,21 +43,22 @@ struct Seeded {
     behavior: Vec<Moment>,
 }
 
-/// The state of both runs at a moment: waiting replicas, and allocated GPUs in thousandths.
+/// The state of both runs at one moment: the number of waiting replicas, and the share of allocated GPUs in
+/// thousandths.
 struct Moment {
     at: SimTime,
     waiting: [u64; 2],
     gpus: [u64; 2],
 }
 
-/// How many jobs are explained.
+/// The number of jobs that get an explanation.
 const EXPLAINED: usize = 5;
-/// Intervals between the moments at which both runs are shown.
+/// The number of intervals between the moments at which the states of both runs are shown.
 const MOMENTS: u64 = 8;
 
 impl Futures<'_> {
-    /// Runs both with every seed, then prints and writes the comparison. Seeds are in their order, whatever the
-    /// threads do.
+    /// Runs both sides with every seed, then prints and writes the comparison. The results are in the order of the
+    /// seeds, whatever the order in which threads finish.
     pub fn compare(&self, out: Option<&Path>, format: Format) -> Done {
         let seeded: Result<Vec<Seeded>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
         let seeded = seeded?;
@@ -103,8 +104,9 @@ impl Futures<'_> {
         })
     }
 
-    /// Why each of these jobs had to wait in the run where it waits longer, at the moment when the other run had a
-    /// place for it. That run is repeated and recorded for this, which is cheaper than recording every run.
+    /// For each of these jobs, explains why it waited longer in one run. The explanation is of that run, at the moment
+    /// when the other run placed the job. The run is repeated with recording for this, because recording every run
+    /// would cost more.
     fn reasons(&self, changed: &[&PairedJob]) -> Result<Vec<Vec<String>>, Failure> {
         let mut reasons = vec![Vec::new(); changed.len()];
         for seed in self.seeds {
@@ -189,7 +191,7 @@ impl Futures<'_> {
         text
     }
 
-    /// Who waits longer, who waits less, and how certain that is.
+    /// A sentence that says how many jobs wait longer, how many wait less, and how certain the difference is.
     fn sentence(&self, found: &Difference) -> String {
         let [one, other] = self.words;
         let both = found.longer + found.less + found.same;
@@ -273,19 +275,19 @@ impl Futures<'_> {
     }
 }
 
-/// A metric: its mean over the seeds in each run, and the mean of its differences with each seed.
+/// A metric: its mean over all seeds in each run, and the mean of the differences per seed.
 struct MetricPair {
     name: &'static str,
     sides: [Option<f64>; 2],
     difference: Option<Estimate>,
 }
 
-/// All metrics. Values are `None` unless the metric is defined with every seed.
+/// All metrics. A mean is `None` if the metric is undefined with some seed.
 fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
     let of = |name: &str, side: usize| -> Option<Vec<f64>> {
         seeded.iter().map(|seed| seed.metrics[side].get(name).and_then(Value::as_f64)).collect()
     };
-    (METRICS.iter())
+    (definitions().into_iter())
         .map(|definition| {
             let sides = [of(definition.name, 0), of(definition.name, 1)];
             let difference = match &sides {
@@ -301,14 +303,15 @@ fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
         .collect()
 }
 
-/// Both runs at evenly spaced moments, from `from` to the end of the longer run; empty if whole runs are compared.
+/// The states of both runs at evenly spaced moments, from `from` to the end of the longer run. Empty if whole runs are
+/// compared.
 fn behavior(accounts: [&RunAccount; 2], from: SimTime) -> Vec<Moment> {
     let end = accounts[0].now.max(accounts[1].now);
     if from == SimTime::ZERO || end <= from {
         return Vec::new();
     }
     let part = end.since(from).as_nanos() / MOMENTS;
-    // In whole seconds, if there are more than ten of them.
+    // Round the interval down to whole seconds if it is longer than ten seconds.
     let part = if part > 10_000_000_000 { part / 1_000_000_000 * 1_000_000_000 } else { part };
     let at = |number: u64| from.saturating_add(SimDuration::from_nanos(part.saturating_mul(number)));
     let moment = |at: SimTime| {
@@ -321,7 +324,7 @@ fn behavior(accounts: [&RunAccount; 2], from: SimTime) -> Vec<Moment> {
     (0..=MOMENTS).map(at).map(moment).collect()
 }
 
-/// A row for each job of each seed.
+/// A CSV row for each job of each seed.
 fn jobs_csv(seeds: &[PairedSeed], words: [&str; 2]) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut header = vec!["seed".to_string(), "job".to_string()];
@@ -341,19 +344,19 @@ fn jobs_csv(seeds: &[PairedSeed], words: [&str; 2]) -> Vec<u8> {
     writer.into_inner().expect("written into memory")
 }
 
-/// `1 waits`, `3 wait`
+/// Formats a count of jobs, as in `1 waits` or `3 wait`.
 fn waits(count: usize) -> String {
     if count == 1 { "1 waits".to_string() } else { format!("{count} wait") }
 }
 
-/// The wait in whole seconds, if it is a second or longer.
+/// Text about the wait of a job. A wait of a second or more is rounded down to whole seconds.
 fn told(wait: SimDuration, placed: bool) -> String {
     let seconds = wait.as_nanos() / 1_000_000_000;
     let wait = if seconds > 0 { SimDuration::from_secs(seconds) } else { wait };
     if placed { format!("waits {wait}") } else { format!("is not placed in {wait}") }
 }
 
-/// The value with at most three decimals.
+/// Formats the value with at most three decimals.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

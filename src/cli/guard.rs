@@ -1,4 +1,4 @@
-//! Catches broken invariants, so that they are reported with the command that repeats them.
+//! Catches broken invariants (panics), to report them with the command that repeats the run.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ thread_local! {
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps every panic for [`guarded`] from now on, rather than printing it where it happens.
+/// From now on, stores the message of every panic for [`guarded`] instead of printing it at once.
 pub fn install() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map_or(String::new(), |place| format!(" ({}:{})", place.file(), place.line()));
@@ -19,17 +19,17 @@ pub fn install() {
     }));
 }
 
-/// Why `work` has no result.
+/// Why `work` gave no result.
 #[derive(Debug)]
 pub enum Broken {
     /// An invariant broke.
     Invariant(String),
-    /// A run was stopped because it does not end.
+    /// The run was stopped because it would not end.
     Runaway(Runaway),
 }
 
-/// The result of `work`, or the invariant that broke in it. A run that does not end is left to the guard around this
-/// one.
+/// The result of `work`, or the message of the invariant that broke in it. If `work` stops because its run would not
+/// end, the panic continues to the enclosing guard.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     guarded_run(work).map_err(|broken| match broken {
         Broken::Invariant(message) => message,
@@ -37,12 +37,13 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The result of `work`, or why it has none: for work whose siblings' results are to be kept.
+/// The result of `work`, or why there is none. Use it for one of several pieces of work, if the results of the others
+/// must be kept.
 pub fn guarded_run<T>(work: impl FnOnce() -> T) -> Result<T, Broken> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| match payload.downcast::<Runaway>() {
         Ok(runaway) => Broken::Runaway(*runaway),
         Err(payload) => {
-            // What the hook kept also says where it happened.
+            // The stored message also says where in the code the invariant broke.
             let kept = MESSAGE.with(|message| message.borrow_mut().take());
             Broken::Invariant(kept.unwrap_or_else(|| text_of(&*payload)))
         }

@@ -1,4 +1,4 @@
-//! `dryrack import`: the database of a server, as a scenario and recordings.
+//! `dryrack import`: converts the database of a server into a scenario and recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,15 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Done, Exit, Failure};
 use super::output::{WholeFile, say, warn};
-use dryrack_scenario::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
+use dryrack_import::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
 use dryrack_units::counted;
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
     /// Import the SQLite file of a dstack server: its instances, runs and the GPU utilization of every job
     DstackDb(ImportArgs),
-    /// Import the SQLite file of a GPUStack server before 2.0: its workers, models and where their instances were
+    /// Import the SQLite file of a GPUStack server before 2.0: its workers, its models and the places of their
+    /// instances
     GpustackDb(ImportArgs),
     /// Import a folder with the answers of a GPUStack server: workers.json, models.json and model-instances.json
     GpustackRest(ImportArgs),
@@ -21,17 +22,18 @@ pub enum ImportCommand {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// What to import, such as ~/.dstack/server/data/sqlite.db or /var/lib/gpustack/database.db; it is only read
+    /// File or folder to import, such as ~/.dstack/server/data/sqlite.db or /var/lib/gpustack/database.db; it is only
+    /// read
     file: PathBuf,
-    /// Folder to write scenario.yaml to, and recordings under usage
+    /// Folder for scenario.yaml, with the recordings in its subfolder usage
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Replace names that people chose with numbers: of runs, models, fleets, machines and labels
+    /// Replace the names of runs, models, fleets, machines and labels with numbers
     #[arg(long)]
     anonymize: bool,
 }
 
-/// A function that imports, whether it takes a folder, and what to give it instead of a wrong path.
+/// An import function, whether it takes a folder, and a description of the expected input for error messages.
 type Door = (fn(&Path, Names) -> Result<Imported, ImportError>, bool, &'static str);
 
 pub fn import(command: &ImportCommand) -> Done {
@@ -61,7 +63,7 @@ pub fn import(command: &ImportCommand) -> Done {
     for (path, text) in &imported.recordings {
         WholeFile::write(&args.out.join(path), text.as_bytes())?;
     }
-    // Written last, so that if the scenario is there, so is everything it names.
+    // The scenario is written last: if it exists, every file that it names exists too.
     let scenario = args.out.join("scenario.yaml");
     WholeFile::write(&scenario, imported.scenario.as_bytes())?;
     for note in &imported.notes {

@@ -1,14 +1,14 @@
-//! Runs commands that start other programs, and leaves none of these behind, whoever is killed.
+//! Runs commands that start other programs. None of these programs stays behind, even if dryrack itself is killed.
 
 use super::exit::{Done, Exit, Failure};
 use dryrack_live::{Kept, end_all, keep};
 
-/// Does the work in a process of its own, with this one as its keeper.
+/// Runs `work` in a separate process. This process watches it and ends whatever it leaves behind.
 pub fn kept(work: impl FnOnce() -> Done) -> Done {
     match keep() {
         Ok(None) => {
             let done = work();
-            // For example a program that still hangs.
+            // End programs that are still running, for example one that hangs.
             end_all();
             done
         }

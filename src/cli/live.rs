@@ -1,4 +1,4 @@
-//! `dryrack live`: runs a scenario's jobs as real processes on this machine, with a forecast made before they start.
+//! `dryrack live`: runs a scenario's jobs as real processes on this machine. The forecast is made before they start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,23 +28,23 @@ use dryrack_validation::{Timelines, compare};
 
 #[derive(Debug, Args)]
 pub struct LiveArgs {
-    /// A scenario file whose jobs have commands
+    /// Scenario file whose jobs have commands
     file: PathBuf,
     #[command(flatten)]
     overrides: Overrides,
     /// File for the event log [default: the name of the scenario file with `.live.jsonl`, in the current folder]
     #[arg(long, value_name = "LOG")]
     log: Option<PathBuf>,
-    /// Keep the output of the tasks in DIR, in a file for each
+    /// Keep the output of each task in a separate file in DIR
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
-    /// System that runs the jobs and decides where and when [default: this machine, under the file's own profile]
+    /// System that runs the jobs and decides where and when [default: this machine, under the profile of the file]
     #[arg(long, value_name = "SYSTEM")]
     on: Option<System>,
-    /// How often to ask Slurm for the states of its jobs
+    /// Interval at which to ask Slurm for the states of its jobs
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "on")]
     every: SimDuration,
-    /// How long Slurm may give no answer before the run is ended
+    /// End the run if Slurm gives no answer for this long
     #[arg(long, value_name = "TIME", default_value = "30s", requires = "on")]
     patience: SimDuration,
 }
@@ -55,7 +55,7 @@ enum System {
 }
 
 impl LiveArgs {
-    /// The Slurm cluster, if one is asked for. Its decisions are then inputs of the control plane.
+    /// The Slurm cluster, if `--on slurm` is given. Its decisions then enter the control plane as inputs.
     fn cluster(&self, work: &mut Work) -> Result<Option<Cluster>, Failure> {
         let Some(System::Slurm) = self.on else { return Ok(None) };
         if self.every.is_zero() {
@@ -96,7 +96,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let header = LogHeader { live: Some(live), ..header(&rehearsal) };
     let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
     let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
-    // The header is written out before anything begins.
+    // Write the header to the file before any job starts, because it holds the forecast.
     log.keep()?;
     warn(&format!("foretold, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
     let mut told = Told::new(expectations, &rehearsal);
@@ -119,7 +119,7 @@ fn gpus() -> Guarded {
     Guarded::new(Box::new(ThisMachine::new(Roots::default(), GpuSource::Any)), Arc::new(Clock::start()))
 }
 
-/// What is kept of the run besides its log.
+/// The results collected during the run, besides the log.
 struct Told {
     behaviors: Timelines,
     judge: Judge,
@@ -149,7 +149,7 @@ fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Work {
     }
 }
 
-/// Refuses the whole file if anything in it cannot be run here.
+/// Refuses the whole file if this machine cannot run some part of it.
 fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: Option<usize>) -> Result<(), Failure> {
     let mut faults = work.faults(cores);
     if !rehearsal.faults.is_empty() {

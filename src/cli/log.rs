@@ -1,4 +1,4 @@
-//! `dryrack log`: prints one line for each transition.
+//! `dryrack log`: prints one line for each transition in a log.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use clap::Args;
 use super::exit::{Done, Exit};
 use super::logs::{no_such, read_whole};
 use super::output::Format;
+use dryrack_control::Profile;
 use dryrack_event::{Reason, encode_line};
 use dryrack_ids::Names;
 use dryrack_report::{Filter, record_line};
@@ -15,18 +16,18 @@ use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// A log that `run --out` wrote
+    /// Log that `run --out` wrote
     log: PathBuf,
-    /// Show only what is about this job
+    /// Show only records about this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Show only what is about this node, or places something on it
+    /// Show only records about this node, and placements on it
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Show only what gives this reason, such as node_not_ready
+    /// Show only records that give this reason, such as node_not_ready
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
-    /// Show only what happens from this time on, such as 1h30m
+    /// Show only records from this time on, such as 1h30m
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     since: Option<SimTime>,
 }
@@ -34,8 +35,12 @@ pub struct LogArgs {
 pub fn log(args: &LogArgs, format: Format) -> Done {
     let log = read_whole(&args.log)?;
     let reason = args.reason.as_deref().map(|name| {
-        let known = Reason::ALL.iter().find(|reason| reason.name() == name).copied();
-        known.ok_or_else(|| no_such("there is no reason", name, Reason::ALL.iter().map(|reason| reason.name())))
+        let mut known = Reason::ALL.to_vec();
+        if let Ok(profile) = Profile::from_data(log.header.profile_data.clone()) {
+            known.extend(profile.scheduler.own_filters().map(|filter| Reason::Own(filter.because())));
+        }
+        let found = known.iter().find(|reason| reason.name() == name).copied();
+        found.ok_or_else(|| no_such("there is no reason", name, known.iter().map(|reason| reason.name())))
     });
     let filter = Filter {
         job: args.job.as_deref().map(|name| log.job(name)).transpose()?,
@@ -46,7 +51,7 @@ pub fn log(args: &LogArgs, format: Format) -> Done {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut names = Names::default();
     for record in &log.records {
-        // A declaration must be encoded, shown or not, so that its name is known afterwards.
+        // Encode every record, even one that is not shown: encoding a declaration registers its name for later records.
         let json = (format == Format::Json).then(|| encode_line(record, &mut names));
         if let Some(line) = record_line(record, &log.names, &filter) {
             writeln!(out, "{}", json.unwrap_or(line))?;

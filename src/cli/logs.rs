@@ -24,21 +24,21 @@ fn open_expected(path: &Path, expected: &str) -> Result<LogReader<BufReader<File
     LogReader::new(BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }
 
-/// A log that is read whole, so that names may be used before they are declared.
+/// A log that is read completely before use, because a record may use a name that is declared later.
 pub struct WholeLog {
     pub header: LogHeader,
     pub records: Vec<Record>,
     pub names: Names,
 }
 
-/// How errors name a log of a run on a real machine.
+/// The description of a live log in error messages.
 const LIVE: &str = "a log that `dryrack live` wrote";
 
 pub fn read_whole(path: &Path) -> Result<WholeLog, Failure> {
     whole(path, open(path)?)
 }
 
-/// Reads a log of a run on a machine; refuses any other.
+/// Reads a log of a run on a real machine; refuses any other log.
 pub fn read_live(path: &Path) -> Result<(WholeLog, LiveHeader), Failure> {
     let log = whole(path, open_expected(path, LIVE)?)?;
     let why = || Failure::file(path, format!("was not recorded on a machine; expected {LIVE}"));
@@ -82,7 +82,7 @@ fn find(table: &NameTable, kind: &str, name: &str) -> Result<usize, Failure> {
     table.find(name).ok_or_else(|| no_such(&format!("the log has no {kind} named"), name, known()))
 }
 
-/// `error: … `chta`; did you mean `chat`?`
+/// The error for an unknown name. It reads, for example: no job is named `chta`; did you mean `chat`?
 pub fn no_such<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
     let hint = hint(name, known).map_or("; there is none at all".to_string(), |hint| format!("; {hint}"));
     Failure::Input(format!("error: {what} `{name}`{hint}"))

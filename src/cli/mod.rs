@@ -1,17 +1,20 @@
-//! Floor 11. The command line: one file for each command, which turns its arguments once into what they mean.
+//! Floor 12. The command line: one file for each command, which converts its arguments once into checked values.
 //!
-//! stdout is data and stderr is progress and diagnostics. Exit codes are those of [`Exit`]. This floor holds no logic
-//! of its own. With `live`, it is the only floor that reads a clock: to say how long a command took, never to decide
-//! anything.
+//! stdout carries data; stderr carries progress and diagnostics. Exit codes are those of [`Exit`]. This floor holds no
+//! logic of its own. Only this floor and `live` read a clock. This floor reads it to report how long a command took,
+//! never to decide anything.
 
 #![warn(clippy::unwrap_used)]
 
 mod bench;
+mod bisect;
 mod calibrate;
 mod catalog;
 mod causes;
 mod check;
+mod compare;
 mod conform;
+mod decider;
 mod diff;
 mod exit;
 mod explain;
@@ -19,6 +22,7 @@ mod fault;
 mod fit;
 mod futures;
 mod guard;
+mod hunt;
 mod import;
 #[cfg(target_os = "linux")]
 mod kept;
@@ -26,8 +30,10 @@ mod kept;
 mod live;
 mod log;
 mod logs;
+mod minimize;
 mod offers;
 mod output;
+mod outside;
 mod plan;
 mod plan_pair;
 mod plan_submit;
@@ -77,7 +83,7 @@ pub struct Cli {
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
-    /// Stop a run that has more records than this plus 1,000 for each of its jobs [default: 20000000]
+    /// Stop a run that writes more records than this, plus 1,000 for each of its jobs [default: 20000000]
     #[arg(long, global = true, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_records: Option<u64>,
 }
@@ -86,32 +92,36 @@ pub struct Cli {
 enum Command {
     /// Run one scenario and say what happened
     Run(run::RunArgs),
-    /// Run scenarios and check what each expects
+    /// Run scenarios and check the expectations of each
     Test(test::TestArgs),
     /// Validate scenario files without running them
     Check(check::CheckArgs),
-    /// Print the transitions of a run, one to a line
+    /// Print the transitions of a run, one on each line
     Log(log::LogArgs),
-    /// Say why a job waits, or why it is where it is
+    /// Say why a job waits, or why it was placed where it is
     Explain(explain::ExplainArgs),
-    /// Show what can be picked by hand for a job, and why the rest cannot
+    /// Show which nodes and GPUs can be picked by hand for a job, and why the others cannot
     Select(selection::SelectArgs),
-    /// Say whether a model fits before it is deployed, where, and what would help if not
+    /// Say whether a model fits before it is deployed, where it fits, and what would help if it does not
     Fit(fit::FitArgs),
-    /// List the offers of instances for a job, in order, and why the others offer nothing
+    /// List the offers of instances for a job, in order, and say why the other instances offer nothing
     Offers(offers::OffersArgs),
     /// Run the inputs of a log again and compare every event
     Replay(replay::ReplayArgs),
     /// Run a scenario's commands as real processes on this machine, with a forecast made before they start
     #[cfg(target_os = "linux")]
     Live(live::LiveArgs),
-    /// Say how closely runs on a real machine and their rehearsals agree
+    /// Measure how closely runs on a real machine agree with their rehearsals
     Validate(validate::ValidateArgs),
-    /// Fit a machine's delays to recordings of it, as settings for a rehearsal
+    /// Fit a machine's delays to recordings of it, and print them as settings for a rehearsal
     Calibrate(calibrate::CalibrateArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
-    /// Rehearse a utilization policy on recordings of GPU usage alone
+    /// Run scenarios under several profiles, and find the first decision that differs
+    Compare(compare::CompareArgs),
+    /// Find the smallest scenario that still fails in the same way
+    Minimize(minimize::MinimizeArgs),
+    /// Rehearse a utilization policy on recordings of GPU usage, without a scheduler
     Policy(policy::PolicyArgs),
     /// Check decisions against recorded decisions of released programs
     Conform(conform::ConformArgs),
@@ -128,27 +138,34 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Run random worlds with every check on
     Swarm(swarm::SwarmArgs),
-    /// Run many alternatives of a scenario, and find the cheapest that is good enough
+    /// Run many alternatives of a scenario, and find the cheapest one that meets the objective
     Plan(plan::PlanArgs),
-    /// Run a scenario as it is, and as it would continue from a given time with another fleet, profile or policy
+    /// Compare a run as it is with the same run under another fleet, profile or policy from a given time on
     WhatIf(what_if::WhatIfArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
-    /// Find out what machines there are, and write them as nodes of a scenario
+    /// Find machines and their use, and write them as nodes of a scenario
     Probe(probe::ProbeArgs),
-    /// Record the usage of GPUs, in the form that scenarios and policies replay
+    /// Record the usage of GPUs, in a form that scenarios and policies can replay
     Record(record::RecordArgs),
     /// Import a server's database as a scenario and recordings
     #[command(subcommand)]
     Import(import::ImportCommand),
-    /// Say when a utilization policy would fire on real usage, without acting on it
+    /// Say when a utilization policy would act on real usage, without acting
     Watch(watch::WatchArgs),
+    /// Install, list, remove and check released schedulers that can decide in place of a profile
+    #[command(subcommand)]
+    Outside(outside::OutsideCommand),
+    /// Find the first release of a program under which the verdict on a scenario changes
+    Bisect(bisect::BisectArgs),
+    /// Look for decisions of a program that break a property, in random scenarios
+    Hunt(hunt::HuntArgs),
     /// Plot the results of runs
     #[command(subcommand)]
     Plot(plot::PlotCommand),
 }
 
-/// Runs the command that was typed.
+/// Runs the command that the user typed.
 pub fn main() -> Exit {
     guard::install();
     let cli = match Cli::try_parse() {
@@ -177,7 +194,7 @@ pub fn main() -> Exit {
     }
 }
 
-/// Prints why it failed, and returns the exit code.
+/// Prints the failure, and returns its exit code.
 fn failed(failure: Failure) -> Exit {
     let exit = failure.exit();
     match failure {
@@ -192,7 +209,7 @@ fn ended(message: String) -> String {
     if message.ends_with('\n') { message } else { message + "\n" }
 }
 
-/// Where no process can be kept by another.
+/// Runs `work` in this process, on systems where one process cannot watch another.
 #[cfg(not(target_os = "linux"))]
 fn kept(work: impl FnOnce() -> Done) -> Done {
     work()
@@ -217,6 +234,8 @@ impl Cli {
             Command::Validate(args) => validate::validate(args, self.format.plain()?),
             Command::Calibrate(args) => calibrate::calibrate(args, self.format.plain()?),
             Command::Diff(args) => diff::diff(args, self.format.plain()?),
+            Command::Compare(args) => compare::compare(args, self.format.plain()?),
+            Command::Minimize(args) => minimize::minimize(args, self.format.plain()?),
             Command::Policy(args) => policy::policy(args, self.format.plain()?),
             Command::Conform(args) => conform::conform(args, self.format.plain()?),
             Command::Catalog(command) => catalog::catalog(command, self.format.plain()?),
@@ -229,6 +248,9 @@ impl Cli {
             Command::Import(command) => import::import(command),
             Command::Record(args) => kept(|| record::record(args, self.format.plain()?)),
             Command::Watch(args) => kept(|| watch::watch(args, self.format.plain()?)),
+            Command::Outside(command) => outside::outside(command, self.format.plain()?),
+            Command::Bisect(args) => bisect::bisect(args, self.format.plain()?),
+            Command::Hunt(args) => hunt::hunt(args, self.format.plain()?),
             Command::Plot(command) => plot::plot(command),
         }
     }

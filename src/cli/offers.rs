@@ -40,7 +40,7 @@ struct Found {
     plan: Plan,
     /// The names of the instances that the job would take, or why it would take none.
     decision: Result<Vec<String>, Histogram>,
-    /// Instances without an offer in the plan: the name, the reason, and what the reason means.
+    /// Instances in the plan that make no offer: the name, the reason, and an explanation of the reason.
     others: Vec<(String, &'static str, &'static str)>,
 }
 

@@ -1,4 +1,4 @@
-//! Output: stdout in one of two forms, and files that are written whole or not at all.
+//! Output: stdout as text or JSON, and files that are written completely or not at all.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::exit::Failure;
-use dryrack_scenario::cut_quotes;
+use dryrack_yaml::cut_quotes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -16,7 +16,7 @@ pub enum Format {
     Json,
 }
 
-/// All formats of a test report. Every other command has the first two.
+/// All formats of a test report. Every other command supports only the first two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TestFormat {
     #[default]
@@ -45,7 +45,7 @@ impl TestFormat {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// If stdout is a terminal and NO_COLOR is not set.
+    /// Use colours if stdout is a terminal and NO_COLOR is not set.
     #[default]
     Auto,
     Always,
@@ -63,14 +63,14 @@ impl Color {
     }
 }
 
-/// Prints data for people; colours are dropped where they are not wanted.
+/// Prints data for people. Colours are removed if they are not wanted.
 pub fn say(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Prints data for programs: indented, with a line end.
+/// Prints data for programs, as indented JSON with a final line end.
 pub fn say_json(value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value).expect("our own values have a JSON form");
     let mut out = io::stdout().lock();
@@ -78,7 +78,8 @@ pub fn say_json(value: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints what the command-line parser says. Help and version are data, which must arrive; a fault is a diagnostic.
+/// Prints the output of the command-line parser. Help and version are data on stdout, and a failed write is an error. A
+/// parse error is a diagnostic on stderr.
 pub fn say_parsed(said: &clap::Error) -> Result<(), Failure> {
     let rendered = said.render();
     if said.use_stderr() {
@@ -88,7 +89,7 @@ pub fn say_parsed(said: &clap::Error) -> Result<(), Failure> {
     Ok(say(&rendered.ansi().to_string())?)
 }
 
-/// The message with long quotes and lines shortened: it may repeat what was typed, at any length.
+/// Shortens long quotes and long lines in a message, because the message may repeat input of any length.
 pub fn cut(message: &str) -> String {
     const LINE: usize = 1000;
     let shortened = |line: &str| {
@@ -102,24 +103,24 @@ pub fn cut(message: &str) -> String {
     message.split_inclusive('\n').map(shortened).collect()
 }
 
-/// Prints diagnostics and progress. If nobody reads them, there is nobody to tell.
+/// Prints diagnostics and progress on stderr. A failed write is ignored, because there is no other place to report it.
 pub fn warn(text: &str) {
     let mut out = anstream::stderr().lock();
     let _unheard = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A file that is written beside its place and renamed to it once it is whole. A device or a pipe is written in
-/// place, because a rename would replace it.
+/// A file that is written under a temporary name beside its destination, and renamed once it is complete. A device or a
+/// pipe is written in place, because a rename would replace it.
 pub struct WholeFile {
-    /// The path as it was typed.
+    /// The path as the user typed it.
     path: PathBuf,
-    /// The partial file and the place it is renamed to, with links followed; `None` if it is written in place.
+    /// The partial file and its destination, with links followed; `None` if the destination is written in place.
     replaced: Option<(PathBuf, PathBuf)>,
     out: Option<BufWriter<File>>,
 }
 
 impl WholeFile {
-    /// Fails if no file can be written there, so that nothing is run in vain.
+    /// Fails if the file cannot be written. Commands call this before they run anything, to fail early.
     pub fn create(path: &Path) -> Result<WholeFile, Failure> {
         let unwritable = |error| Failure::file(path, format!("cannot be written: {error}"));
         let name = path.file_name().ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
@@ -142,7 +143,7 @@ impl WholeFile {
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(Failure::file(path, "is being written by another dryrack; name another file"));
             }
-            // Clears what a killed process left.
+            // A killed process may have left a partial file. Clear it.
             file.set_len(0).map_err(unwritable)?;
         }
         Ok(WholeFile { path: path.to_path_buf(), replaced: beside.zip(place), out: Some(BufWriter::new(file)) })
@@ -154,13 +155,13 @@ impl WholeFile {
         file.keep(written)
     }
 
-    /// Puts the file in its place, unless writing it failed.
+    /// Renames the file to its destination, unless writing it failed.
     pub fn keep(mut self, written: io::Result<()>) -> Result<(), Failure> {
         self.finish(written)?;
         self.settle()
     }
 
-    /// Puts several files in their places once all of them are whole, so that files of two runs never mix.
+    /// Renames several files to their destinations once all of them are complete. So files of two runs never mix.
     pub fn keep_all(mut files: Vec<(WholeFile, io::Result<()>)>) -> Result<(), Failure> {
         for (file, written) in &mut files {
             file.finish(std::mem::replace(written, Ok(())))?;
@@ -180,8 +181,8 @@ impl WholeFile {
     }
 }
 
-/// A write error with the file it is about. It travels inside an `io::Error`, so that code that writes through layers
-/// (compression, CSV) need not know what lies below them.
+/// A write error with the path of the file. It travels inside an `io::Error`. So code that writes through layers
+/// (compression, CSV) need not know which file lies below them.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot be written: {source}", path.display())]
 pub struct Unwritten {
@@ -211,7 +212,7 @@ impl Write for WholeFile {
 }
 
 impl Drop for WholeFile {
-    /// Removes a file that is not whole.
+    /// Removes the partial file if the file was not completed.
     fn drop(&mut self) {
         if let Some((beside, _)) = self.replaced.as_ref().filter(|(beside, _)| beside.exists()) {
             let _gone = std::fs::remove_file(beside);
@@ -219,7 +220,7 @@ impl Drop for WholeFile {
     }
 }
 
-/// Whether this is `/dev/stdout` or the like: a link to a file that some process has open.
+/// Whether this is `/dev/stdout` or a similar link, which leads to a file that some process has open.
 fn is_opened(link: &Path) -> bool {
     ["/dev", "/proc"].iter().any(|folder| link.starts_with(folder))
 }

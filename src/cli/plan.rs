@@ -23,49 +23,50 @@ use dryrack_plan::{
     fleet_size, page, run_alternative,
 };
 use dryrack_report::{about, table};
-use dryrack_scenario::{Diagnostics, Method, Objective, Options, PlanFile, load_plan};
+use dryrack_scenario::{Method, Objective, Options, PlanFile, load_plan};
 use dryrack_units::{SimDuration, counted};
+use dryrack_yaml::Diagnostics;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct PlanArgs {
     #[command(subcommand)]
     command: Option<PlanCommand>,
-    /// A plan file
+    /// Plan file
     #[arg(required = true)]
     file: Option<PathBuf>,
     /// Write report.html, plan.json, alternatives.csv and runs.jsonl to DIR; each run is saved as soon as it is done
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Continue where an earlier process stopped; nothing is run twice
+    /// Continue where an earlier process stopped; finished runs are not repeated
     #[arg(long, requires = "out")]
     resume: bool,
     /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Run only every n-th run of a sweep, starting at the i-th, counted from 0; `plan merge` joins the parts
+    /// Run only one part of a sweep: every n-th run, starting at the i-th, counted from 0; `plan merge` joins the parts
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
     shard: Option<Shard>,
 }
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    /// Join the parts that --shard has run, as if one process had run all of them
+    /// Join the parts that --shard has run into the result of a whole sweep
     Merge(MergeArgs),
     /// Compare two alternatives job by job
     Pair(PairArgs),
-    /// Have a cluster run a sweep in parts, as a Slurm job array or a Kubernetes Indexed Job
+    /// Submit a sweep to a cluster in parts, as a Slurm job array or a Kubernetes Indexed Job
     Submit(SubmitArgs),
 }
 
 #[derive(Debug, Args)]
 struct MergeArgs {
-    /// The plan file
+    /// Plan file
     file: PathBuf,
-    /// Folders of the parts
+    /// Folders with the results of the parts
     #[arg(required = true, value_name = "DIR")]
     parts: Vec<PathBuf>,
-    /// Folder to write the joined result to
+    /// Folder for the joined result
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -94,7 +95,7 @@ pub fn plan(args: &PlanArgs, format: Format) -> Done {
     }
 }
 
-/// A plan that was read, and everything its runs need.
+/// A plan file that was read, with everything its runs need.
 pub(super) struct Planning {
     pub plan: PlanFile,
     pub base: Options,
@@ -130,7 +131,7 @@ impl Planning {
         Ok(Planning { plan, base, header })
     }
 
-    /// Runs one alternative with one seed, unless an invariant breaks.
+    /// Runs one alternative with one seed. Fails if an invariant breaks.
     fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
         let progress = Progress::default();
         let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
@@ -162,9 +163,9 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
     finish(&planning, &runs, found.as_ref(), args.out.as_deref(), format)
 }
 
-/// The runs that are done, in memory and, if asked for, in a file.
+/// The finished runs, in memory and, with `--out`, in a file.
 struct Kept {
-    /// No run begins after this.
+    /// When the time budget ends. No run begins after this time.
     until: Option<Instant>,
     journal: Option<Journal>,
     runs: Mutex<Runs>,
@@ -184,7 +185,7 @@ impl Kept {
         Ok(Kept { until, journal: Some(journal), runs: Mutex::new(runs) })
     }
 
-    /// Whether the time budget is spent.
+    /// Whether the time budget is used up.
     fn is_late(&self) -> bool {
         self.until.is_some_and(|until| now() >= until)
     }
@@ -193,7 +194,7 @@ impl Kept {
         self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned()
     }
 
-    /// The result of a run, which is run only if that has not been done yet.
+    /// The result of a run. It is run only if it has not been run before.
     fn get(&self, planning: &Planning, key: (usize, u64)) -> Result<PlanRun, Failure> {
         if let Some(known) = self.has(key) {
             return Ok(known);
@@ -216,7 +217,8 @@ fn told(error: &JournalError) -> Failure {
     Failure::Input(format!("error: {error}\n"))
 }
 
-/// Finishes a part. It answers nothing: it leaves its runs, to be joined with those of the other parts.
+/// Finishes one part of a sweep. A part writes only its runs, without a result; `plan merge` makes the result of all
+/// parts.
 fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> Done {
     WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
     match format {
@@ -226,13 +228,13 @@ fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format:
     Ok(Exit::Fine)
 }
 
-/// All runs of a sweep, up to its limit of runs.
+/// All runs of a sweep, up to the limit on the number of runs.
 pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
     let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
     (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed))).take(limit)
 }
 
-/// Runs every alternative with every seed, or those of a part.
+/// Runs every alternative with every seed, or only the runs of one part.
 fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), Failure> {
     let plan = &planning.plan;
     let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
@@ -251,9 +253,9 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), F
     })
 }
 
-/// Runs as few alternatives as it takes to show which is the cheapest. It takes one alternative after the other, runs
-/// its seeds in parallel, and runs no more of them than decide. What runs next does not depend on the number of
-/// threads.
+/// Searches for the cheapest alternative with few runs. The alternatives run one after the other, and the seeds of an
+/// alternative run in parallel. An alternative stops running once its seeds decide the question. The order of runs does
+/// not depend on the number of threads.
 fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let plan = &planning.plan;
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
@@ -294,7 +296,7 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     })
 }
 
-/// Seeds of an alternative that run in parallel. The number is fixed, so that the number of threads changes nothing.
+/// The number of seeds that run in parallel. It is fixed, so that the result does not depend on the number of threads.
 const SEEDS_AT_ONCE: usize = 4;
 
 fn merged(args: &MergeArgs, format: Format) -> Done {
@@ -343,7 +345,7 @@ fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
 }
 
-/// Alternatives that are printed; the files hold all of them.
+/// The number of alternatives that are printed. The files hold all of them.
 const SHOWN: usize = 40;
 
 fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
@@ -382,7 +384,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     text
 }
 
-/// `1h4m ± 30s`
+/// Formats an estimate of a time, such as `1h4m ± 30s`.
 fn lengths(found: &dryrack_plan::Estimate) -> String {
     let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
     match found.half_width {
@@ -391,7 +393,7 @@ fn lengths(found: &dryrack_plan::Estimate) -> String {
     }
 }
 
-/// `12.3 ± 0.4 kWh`
+/// Formats an estimate with its unit, such as `12.3 ± 0.4 kWh`.
 fn with(found: &dryrack_plan::Estimate, scale: f64, unit: &str) -> String {
     match found.half_width {
         Some(half_width) => format!("{:.1} ± {:.1} {unit}", found.mean * scale, half_width * scale),

@@ -15,11 +15,11 @@ use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct PairArgs {
-    /// The plan file
+    /// Plan file
     file: PathBuf,
-    /// One alternative, such as `workers=4,profile=fifo`; a factor with a single value may be left out
+    /// First alternative, such as `workers=4,profile=fifo`; a factor with only one value may be left out
     first: String,
-    /// The other alternative
+    /// Second alternative, in the same form
     second: String,
     /// Write pair.json and jobs.csv to DIR
     #[arg(long, value_name = "DIR")]
@@ -52,7 +52,7 @@ pub fn pair(args: &PairArgs, format: Format) -> Done {
     super::test::pool(args.threads)?.install(|| futures.compare(args.out.as_deref(), format))
 }
 
-/// The alternative that was typed, with a value for each factor.
+/// The index of the alternative that the user typed. Every factor with more than one value must be given.
 fn cell(plan: &PlanFile, typed: &str) -> Result<usize, Failure> {
     let wrong = |why: String| Failure::Input(format!("error: `{typed}` is no alternative of the plan: {why}\n"));
     let mut places: Vec<Option<usize>> =

@@ -1,8 +1,7 @@
-//! `dryrack plan submit`: has a cluster run a sweep in parts, as a Slurm job array or a Kubernetes Indexed Job.
+//! `dryrack plan submit`: submits a sweep to a cluster in parts, as a Slurm job array or a Kubernetes Indexed Job.
 //!
-//! Each part is `dryrack plan FILE --shard INDEX/PARTS --resume`, with the index from its environment and a folder of
-//! its own. Whatever the cluster does to a part (ends it, requeues it, runs it on another node), the part continues
-//! where it stopped.
+//! Each part runs `dryrack plan FILE --shard INDEX/PARTS --resume`, with the index from its environment and its own
+//! folder. The cluster may end a part, requeue it or run it on another node; the part then continues where it stopped.
 
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -25,29 +24,29 @@ pub struct SubmitArgs {
     /// Cluster that runs the parts
     #[arg(long, value_enum, value_name = "CLUSTER")]
     on: Cluster,
-    /// Folder for the runs of the parts, in part-0 and so on; on a file system that all nodes share
+    /// Folder for the runs of the parts, as part-0 and so on; on a file system that all nodes share
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Number of parts
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     shards: u16,
-    /// Number of cores, and of threads, of each part
+    /// Number of cores, and of threads, for each part
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cores: u16,
-    /// Print what would be submitted, and do not submit it
+    /// Print the script or manifest without submitting it
     #[arg(long)]
     dry_run: bool,
-    /// Path of dryrack on the nodes or in the image [default: this program, or `dryrack` in an image]
+    /// Path of dryrack on the nodes or in the image [default: this program; with an image, `dryrack`]
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
     /// Kubernetes: image that has dryrack
     #[arg(long, value_name = "IMAGE", required_if_eq("on", "kubernetes"))]
     image: Option<String>,
-    /// Kubernetes: persistent volume claim that has the plan and receives the results; mounted at /work, where FILE
-    /// and DIR are looked for
+    /// Kubernetes: persistent volume claim that holds the plan and receives the results; mounted at /work, where FILE
+    /// and DIR are expected
     #[arg(long, value_name = "NAME", required_if_eq("on", "kubernetes"))]
     claim: Option<String>,
-    /// Options to pass to sbatch or kubectl as they are, such as --partition=main or --namespace=plans
+    /// Options for sbatch or kubectl, passed unchanged, such as --partition=main or --namespace=plans
     #[arg(last = true, value_name = "OPTION")]
     more: Vec<String>,
 }
@@ -58,7 +57,7 @@ enum Cluster {
     Kubernetes,
 }
 
-/// A sweep, as it is submitted.
+/// A sweep in the form in which it is submitted.
 struct Submission<'a> {
     args: &'a SubmitArgs,
     title: &'a str,
@@ -73,7 +72,7 @@ pub fn submit(args: &SubmitArgs, format: Format) -> Done {
         return Err(Failure::Input(why.to_string()));
     }
     let runs = of_sweep(&planning.plan).count();
-    // A part without a run would be started in vain.
+    // Never submit more parts than runs, because a part without runs would start for nothing.
     let parts = usize::from(args.shards).min(runs);
     let submission = Submission { args, title: &planning.plan.title, parts, runs };
     let (text, program) = match args.on {
@@ -107,8 +106,8 @@ fn pretty(manifest: &Value) -> String {
 }
 
 impl Submission<'_> {
-    /// `dryrack-morning`: letters, digits and `-`, and short enough for the name of a pod with its index and a suffix
-    /// (RFC 1123: 63 characters).
+    /// The name of the submitted job, such as `dryrack-morning`. It consists of letters, digits and `-`. It is short
+    /// enough for the name of a pod, which also has an index and a suffix (RFC 1123: 63 characters).
     fn name(&self) -> String {
         let stem = self.args.file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().to_lowercase());
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
@@ -116,7 +115,7 @@ impl Submission<'_> {
         format!("dryrack-{}", name.trim_matches('-')).trim_end_matches('-').to_string()
     }
 
-    /// The command of one part, given how the cluster writes the index of a part.
+    /// The command of one part. `index` is the variable through which the cluster passes the index of the part.
     fn command(&self, program: &str, file: &str, out: &str, index: &str) -> Vec<String> {
         let part = format!("{}/part-{index}", out.trim_end_matches('/'));
         let shard = format!("{index}/{}", self.parts);
@@ -126,8 +125,8 @@ impl Submission<'_> {
             .to_vec()
     }
 
-    /// The script of a job array with a task for each part. A task that is requeued continues where it stopped
-    /// (`--requeue`), and appends to its log.
+    /// The script of a job array with one task for each part. A requeued task continues where it stopped (`--requeue`),
+    /// and appends to its log.
     fn slurm(&self) -> Result<String, Failure> {
         let here = std::env::current_dir()?;
         let program = match &self.args.program {
@@ -136,7 +135,7 @@ impl Submission<'_> {
         };
         let (file, out) = (one_line(&self.args.file)?, one_line(&self.args.out)?);
         let log = here.join(&self.args.out).join("part-%a.log");
-        // The shell inserts the index, so the index must be outside of the quotes.
+        // The shell replaces the variable of the index, so this variable must be outside the quotes.
         let words = self.command(&one_line(&program)?, &file, &out, INDEX);
         let words: Vec<String> = words.iter().map(|word| with_index(word)).collect();
         let title = self.title.replace(['\n', '\r'], " ");
@@ -156,12 +155,12 @@ impl Submission<'_> {
         ))
     }
 
-    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later: `backoffLimitPerIndex`). A lost pod is
-    /// replaced by one for the same index, which continues from what the claim keeps.
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later: `backoffLimitPerIndex`). If a pod is lost,
+    /// Kubernetes starts another pod for the same index, which continues from the files on the volume claim.
     fn kubernetes(&self) -> Result<Value, Failure> {
         let (file, out) = (within(&self.args.file)?, within(&self.args.out)?);
         let program = self.args.program.as_deref().map_or_else(|| Ok("dryrack".to_string()), one_line)?;
-        // Kubernetes inserts the index, from the environment of the container.
+        // Kubernetes replaces the variable of the index from the environment of the container.
         let words = self.command(&program, &file, &out, "$(JOB_COMPLETION_INDEX)");
         Ok(json!({
             "apiVersion": "batch/v1",
@@ -191,13 +190,13 @@ impl Submission<'_> {
         }))
     }
 
-    /// Gives the text to the program that submits it; returns what that says of the job, on one line.
+    /// Passes the text to `sbatch` or `kubectl`. Returns what that program prints about the job, as one line.
     fn hand_over(&self, program: &str, text: &str) -> Result<String, Failure> {
         let mut command = Command::new(program);
         match self.args.on {
             Cluster::Slurm => {
                 let out = &self.args.out;
-                // Slurm opens the logs of the tasks there before any of them runs.
+                // Slurm opens the tasks' log files in this folder before any task runs.
                 std::fs::create_dir_all(out).map_err(|error| Failure::file(out, format!("cannot be made: {error}")))?;
                 command.arg("--parsable").args(&self.args.more);
             }
@@ -218,7 +217,7 @@ impl Submission<'_> {
         }
     }
 
-    /// The command that joins the parts.
+    /// The command that joins the parts after they have run.
     fn merge(&self) -> String {
         let out = self.args.out.display().to_string();
         let (file, out) = (quoted(&self.args.file.display().to_string()), quoted(out.trim_end_matches('/')));
@@ -226,21 +225,21 @@ impl Submission<'_> {
     }
 }
 
-/// Stands in for the index until the rest is quoted.
+/// A placeholder for the index until the rest of the word is quoted.
 const INDEX: &str = "\u{1}";
-/// A word of a script, quoted, with the index where [`INDEX`] stands.
+/// Quotes a word of a script, and puts the index variable in place of [`INDEX`].
 fn with_index(word: &str) -> String {
     let quote = |part: &str| if part.is_empty() { String::new() } else { quoted(part) };
     let parts: Vec<String> = word.split(INDEX).map(quote).collect();
     if parts.len() == 1 { quoted(word) } else { parts.join("\"$SLURM_ARRAY_TASK_ID\"") }
 }
 
-/// Where the claim is mounted.
+/// The folder where the volume claim is mounted.
 const MOUNT: &str = "/work";
-/// How often a part that fails is tried again.
+/// How many times a failed part is retried.
 const TRIES_AGAIN: u32 = 3;
 
-/// A path as one line of text, which is all that a script can name.
+/// The path as one line of text. A script cannot name any other path.
 fn one_line(path: &Path) -> Result<String, Failure> {
     match path.to_str() {
         Some(text) if !text.contains(['\n', '\r', '\u{1}']) => Ok(text.to_string()),
@@ -248,10 +247,10 @@ fn one_line(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// A path within the claim: relative to the mount it is the same as relative to the current folder.
+/// A path inside the volume claim. It must be relative, because the claim is mounted elsewhere in the cluster.
 fn within(path: &Path) -> Result<String, Failure> {
     let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    // Kubernetes would replace what looks like a variable.
+    // Refuse `$(`: Kubernetes would replace it as a variable.
     match one_line(path)? {
         text if inside && !text.contains("$(") => Ok(text),
         _ => Err(Failure::file(path, "is not a path within the claim: write it as seen from its top, without `..`")),

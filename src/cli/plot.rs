@@ -1,4 +1,4 @@
-//! `dryrack plot`: pictures of runs that `run --out` wrote.
+//! `dryrack plot`: plots runs that `run --out` wrote.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub enum PlotCommand {
 
 #[derive(Debug, Args)]
 pub struct WaitsArgs {
-    /// Folders that `run --out` wrote; each may be given a name, as in `FIFO=out/fifo`
+    /// Folders that `run --out` wrote; a folder may be given a name, as in `FIFO=out/fifo`
     #[arg(required = true, value_name = "[NAME=]DIR")]
     runs: Vec<String>,
     /// SVG file to write
@@ -44,7 +44,7 @@ pub fn plot(command: &PlotCommand) -> Done {
     let mut runs: Vec<(String, Vec<JobRow>)> = Vec::new();
     for run in &args.runs {
         let (name, dir) = match run.split_once('=') {
-            // A folder may have a `=` in its name.
+            // The path of a folder may contain `=`.
             Some((name, dir)) if !Path::new(run).is_dir() => (name.trim().to_string(), PathBuf::from(dir)),
             _ => (name_of(Path::new(run)), PathBuf::from(run)),
         };
@@ -77,7 +77,8 @@ fn read_rows(path: &Path) -> Result<Vec<JobRow>, Failure> {
     read_jobs_csv(std::io::BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }
 
-/// The recorded waits are the same in every run that has them, so they are taken from the first such run.
+/// One panel for each queue. The recorded waits are the same in all runs, so they come from the first run that has
+/// them.
 fn panels(runs: &[(String, Vec<JobRow>)], queues: &[String]) -> Result<Vec<Panel>, Failure> {
     let mut by_queue: BTreeMap<&str, Vec<Curve>> = BTreeMap::new();
     let known: std::collections::BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! `dryrack policy`: rehearses a utilization policy on recordings of GPU usage alone.
+//! `dryrack policy`: rehearses a utilization policy on recordings of GPU usage, without a scheduler.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use dryrack_workload::{Gaps, PolicyMode, SampleFault, UsageRow, UtilizationPolic
 pub struct PolicyArgs {
     /// File with `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}` and, optionally, a `profile`
     file: PathBuf,
-    /// CSV file of one job, with a column for each of its GPUs; or the name of a trace, each of whose pods is a job
+    /// CSV file of one job, with a column for each of its GPUs; or the name of a trace, in which each pod is a job
     #[arg(long, value_name = "RECORDING")]
     usage: String,
-    /// Take each column of the CSV file as a job of its own
+    /// Treat each column of the CSV file as a separate job
     #[arg(long)]
     each: bool,
-    /// Try every minimum with every window
+    /// Try every combination of a minimum and a window
     #[arg(long)]
     sweep: bool,
     /// With --sweep: the minimums to try
@@ -52,11 +52,11 @@ pub struct PolicyArgs {
     out: Option<PathBuf>,
 }
 
-/// A recorded job.
+/// A job in the recording.
 struct Job {
     name: String,
     rows: Vec<UsageRow>,
-    /// The column, for a job that is one column of a recording.
+    /// The column of the recording, if the job is only one column.
     column: Option<u16>,
 }
 
@@ -68,7 +68,7 @@ impl Job {
 
 pub fn policy(args: &PolicyArgs, format: Format) -> Done {
     let (jobs, refused) = recorded(args)?;
-    let input = |diagnostics: dryrack_scenario::Diagnostics| Failure::Input(diagnostics.to_string());
+    let input = |diagnostics: dryrack_yaml::Diagnostics| Failure::Input(diagnostics.to_string());
     let recorded = interval(&jobs);
     let file = load_policy(&args.file, recorded).map_err(input)?;
     let PolicyFile { policy: UtilizationPolicy { rule, gaps, longest_gap, .. }, .. } = file;
@@ -90,10 +90,10 @@ pub fn policy(args: &PolicyArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// Cells of a recording that are not readings, counted by reason.
+/// Counts, by reason, of the cells in a recording that hold no usable reading.
 type Refused = BTreeMap<&'static str, u64>;
 
-/// The jobs of the recording, and its cells that are not readings.
+/// The jobs of the recording, and counts of its cells without a usable reading.
 fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     let told = |fault: TraceError| Failure::Input(format!("error: {fault}"));
     let index = Index::built_in();
@@ -128,7 +128,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     Ok(((0..recording.names.len()).map(job).collect(), refused))
 }
 
-/// The interval at which samples were meant to be taken: the median distance between successive rows, over all jobs.
+/// The intended sampling interval: the median gap between successive rows, over all jobs.
 fn interval(jobs: &[Job]) -> Option<SimDuration> {
     let apart = |pair: &[UsageRow]| pair[1].at.as_nanos().abs_diff(pair[0].at.as_nanos());
     let mut gaps: Vec<u64> =
@@ -137,7 +137,7 @@ fn interval(jobs: &[Job]) -> Option<SimDuration> {
     gaps.get(gaps.len() / 2).copied().map(SimDuration::from_nanos)
 }
 
-/// GPU hours, rounded down: `12.34`.
+/// Formats GPU hours with two decimals, rounded down, such as `12.34`.
 fn hours(length: SimDuration) -> String {
     let hundredths = length.as_nanos() / 36_000_000_000;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
@@ -290,7 +290,8 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
     Ok(Exit::Fine)
 }
 
-/// The windows in order, each once. Windows that are too short for the policy are reported and left out.
+/// The windows in ascending order without duplicates. Windows that the policy cannot use because they are too short are
+/// reported and left out.
 fn windows(args: &PolicyArgs, file: &PolicyFile) -> Result<Vec<SimDuration>, Failure> {
     let mut windows = args.windows.clone();
     windows.sort_unstable();

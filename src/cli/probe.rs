@@ -1,4 +1,4 @@
-//! `dryrack probe`: finds machines and how they are used, and writes them as nodes of a scenario.
+//! `dryrack probe`: finds machines and their current use, and writes them as nodes of a scenario.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, WholeFile, say, say_json, warn};
 use super::source::SourceArgs;
 use dryrack_catalog as catalog;
+use dryrack_import::{FoundOptions, nodes_text};
 use dryrack_live::clock::{Clock, Stamp, std_duration};
 use dryrack_live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
 use dryrack_live::stop::Stop;
 use dryrack_report::table;
-use dryrack_scenario::{FoundOptions, nodes_text};
 use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
 
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// File of nodes to write, for `include:` in a scenario
+    /// File for the nodes, for use with `include:` in a scenario
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Type of GPUs whose type the source does not say, such as a100-80g
+    /// Type of the GPUs for which the source gives no type, such as a100-80g
     #[arg(long, value_name = "TYPE")]
     gpu: Option<String>,
-    /// Count a GPU that does nothing, and has at most this much memory in use, as free
+    /// Count an idle GPU as free if at most this much of its memory is in use
     #[arg(long, value_name = "MEMORY", default_value = "64MiB")]
     idle_up_to: Bytes,
-    /// Leave out what others use at the moment
+    /// Leave out the current use by others
     #[arg(long)]
     without_use: bool,
 }
@@ -86,7 +86,7 @@ fn shown<T: ToString>(reading: &Reading<T>) -> String {
     reading.as_ref().map_or_else(|missing| format!("({})", missing.name()), T::to_string)
 }
 
-/// What a GPU does, if its source says so; else who has it, if the source is a scheduler.
+/// The utilization of a GPU if the source reports it. Otherwise, if the source is a scheduler, how much of it is held.
 fn shown_use(gpu: &GpuFound, has_scheduler: bool) -> String {
     match &gpu.utilization {
         Ok(level) => format!("{level} busy"),

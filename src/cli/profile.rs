@@ -10,24 +10,27 @@ use super::exit::{Done, Exit, Failure};
 use super::output::{Format, say, say_json};
 use super::profile_text::profile_text;
 use dryrack_control::Profile;
+use dryrack_profile::{compare_profiles, load_profile, profile_names};
 use dryrack_report::table;
-use dryrack_scenario::{compare_profiles, load_profile, profile_names};
+use dryrack_scheduler::{Variable, words_of_order, words_of_placement};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
-    /// List every profile, with a sentence about it
+    /// List every profile with a one-sentence description
     List,
-    /// Show one profile stage by stage, with its bases folded in
+    /// Show one profile stage by stage, merged with its bases
     Show {
         /// Name of the profile, as `list` prints it, or the path of a file
         name: String,
     },
-    /// Print each option in which two profiles differ, with their bases folded in; exit 1 if there is one, like
+    /// List the variables that an expression in a profile can read
+    Expressions,
+    /// Print each option in which two profiles differ, each merged with its bases; exit 1 if any option differs, like
     /// diff(1)
     Diff {
-        /// Name of a profile, as `list` prints it, or the path of a file
+        /// Name of the first profile, as `list` prints it, or the path of a file
         left: String,
-        /// The other profile
+        /// Name or path of the second profile
         right: String,
     },
 }
@@ -58,6 +61,22 @@ pub fn profile(command: &ProfileCommand, format: Format) -> Done {
                 }
             }
         }
+        ProfileCommand::Expressions => {
+            let of_placement = words_of_placement().iter().map(|word| (word, "filters and scorers"));
+            let words = of_placement.chain(words_of_order().iter().map(|word| (word, "order")));
+            match format {
+                Format::Json => {
+                    let word = |(word, of): (&Variable, _)| json!({"word": word.path, "in": of, "is": word.is.name(), "about": word.about});
+                    say_json(&words.map(word).collect::<Vec<_>>())?;
+                }
+                Format::Human => {
+                    let row =
+                        |(word, of): (&Variable, &str)| [word.path, of, word.is.name(), word.about].map(str::to_string);
+                    let rows: Vec<Vec<String>> = words.map(|word| row(word).to_vec()).collect();
+                    say(&table(&["word", "in", "is", "about"], &rows))?;
+                }
+            }
+        }
         ProfileCommand::Diff { left, right } => return diff(&*find(left)?, &*find(right)?, format),
     }
     Ok(Exit::Fine)
@@ -67,7 +86,8 @@ fn find(name: &str) -> Result<Arc<Profile>, Failure> {
     load_profile(name, Path::new("")).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))
 }
 
-/// Prints nothing and exits 0 if both do the same; else prints what differs and exits 1.
+/// Prints nothing and exits with 0 if the profiles have the same options. Otherwise prints the differences and exits
+/// with 1.
 fn diff(left: &Profile, right: &Profile, format: Format) -> Done {
     let found = compare_profiles(left, right);
     match format {
@@ -82,7 +102,7 @@ fn diff(left: &Profile, right: &Profile, format: Format) -> Done {
     Ok(if found.is_empty() { Exit::Fine } else { Exit::Failed })
 }
 
-/// The value as a profile file may write it.
+/// The value in the form of a profile file.
 fn side(value: &Option<Value>) -> String {
     match value {
         None => "(absent)".to_string(),

@@ -1,14 +1,14 @@
-//! A profile as a person reads it: its file, with its bases folded in, and a sentence after each stage.
+//! A profile as readable text: its file merged with its bases, and a sentence after each stage.
 
 use dryrack_scheduler::{OrderKey, ScorerName};
 use serde_json::{Map, Value};
 
-/// A wider list or map is written over several lines.
+/// A list or map wider than this is written over several lines.
 const WIDTH: usize = 100;
-/// Keys that hold stages, which are run in the order of their list.
+/// Keys whose lists hold stages. The stages run in the order of the list.
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
-/// What a stage does that is neither a scorer nor a key of the queue's order.
+/// Descriptions of stages other than scorers and the keys of the queue's order.
 const STAGES: [(&str, &str); 23] = [
     ("picked", "nodes on which something was picked by hand, if anything was"),
     ("labels", "nodes with the labels that are asked for"),
@@ -35,7 +35,7 @@ const STAGES: [(&str, &str); 23] = [
     ("smallest_slice", "smaller slices first"),
 ];
 
-/// The profile in the form of a profile file, which can be saved and used as one.
+/// The profile in the form of a profile file. The text can be saved and used as a profile.
 pub fn profile_text(profile: &Value) -> String {
     let mut text = String::new();
     if let Value::Object(map) = profile {
@@ -88,7 +88,7 @@ fn write_stage(text: &mut String, stage: &Value, depth: usize) {
     }
 }
 
-/// A value on one line. JSON is YAML, and quotes are left out where YAML does not need them.
+/// A value on one line, as JSON without the quotes that YAML does not need. JSON is valid YAML.
 fn flow(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
@@ -101,7 +101,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Whether YAML reads the word, without quotes, as the same text.
+/// Whether YAML reads the unquoted word as the same text.
 fn is_plain(text: &str) -> bool {
     let begins = text.starts_with(|first: char| first.is_ascii_alphabetic());
     let holds = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
@@ -112,7 +112,7 @@ fn is_plain(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dryrack_scenario::{load_profile, profile_names};
+    use dryrack_profile::{load_profile, profile_names};
     use std::path::Path;
 
     fn stages(value: &Value, found: &mut Vec<String>) {

@@ -1,4 +1,4 @@
-//! Shows the progress of work that takes long, if somebody watches the terminal.
+//! Shows the progress of long work, if stderr is a terminal.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Progress is shown after this time.
+/// Progress is shown only for work that takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often the display is refreshed.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The terminal, if somebody watches it.
+/// The terminal that shows the progress.
 struct Audience {
     target: ProgressDrawTarget,
     patience: Duration,
@@ -23,14 +23,14 @@ fn audience() -> Option<Audience> {
     looks.then(|| Audience { target: ProgressDrawTarget::stderr(), patience: PATIENCE })
 }
 
-/// Does `work` behind a progress bar. `work` advances the bar up to `most`; `what` names what is counted.
+/// Does `work` with a progress bar. `work` advances the bar up to `most`; `what` names the things that are counted.
 pub fn with_bar<T>((most, what): (u64, &str), work: impl FnOnce(&ProgressBar) -> T) -> T {
     let bar = ProgressBar::with_draw_target(Some(most), ProgressDrawTarget::hidden());
     bar.set_style(bar_style(what));
     shown(audience(), &bar, |bar| bar.tick(), work)
 }
 
-/// Does `work` of unknown length; `said` tells at any moment how far it has come.
+/// Does `work` of unknown length with a line of progress. `said` returns the current progress at any time.
 pub fn with_line<T>(said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
     line(audience(), said, work)
 }
@@ -38,11 +38,11 @@ pub fn with_line<T>(said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) 
 fn line<T>(audience: Option<Audience>, said: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     bar.set_style(ProgressStyle::with_template("{msg}, {elapsed}").expect("a valid template"));
-    // Setting a message draws it.
+    // Setting a message also draws it.
     shown(audience, &bar, |bar| bar.set_message(said()), |_| work())
 }
 
-/// Does `work`, and draws the bar while it goes on.
+/// Does `work`, and redraws the bar while it runs.
 fn shown<T>(
     audience: Option<Audience>,
     bar: &ProgressBar,
@@ -54,7 +54,7 @@ fn shown<T>(
     let draw = &draw;
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // The sender is dropped when the work ends or panics.
+            // The sender is dropped when the work ends or panics, which ends this loop.
             let goes_on = |wait| is_done.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout);
             if goes_on(patience) {
                 bar.set_draw_target(target);
@@ -72,7 +72,7 @@ fn shown<T>(
     result
 }
 
-/// The bar, the count and the elapsed time; then the rate, and the time left at that rate.
+/// The bar, the count and the elapsed time, then the rate and the estimated time left.
 fn bar_style(what: &str) -> ProgressStyle {
     let template = format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{elapsed}}{{rest}}");
     let style = ProgressStyle::with_template(&template).expect("a valid template");
@@ -81,7 +81,7 @@ fn bar_style(what: &str) -> ProgressStyle {
     })
 }
 
-/// The rate and the time left; empty until enough is done to know them.
+/// The rate and the estimated time left; empty until both are known.
 fn rest(per_second: f64, left: Duration) -> String {
     if per_second <= 0.0 || left.is_zero() {
         return String::new();
@@ -92,7 +92,7 @@ fn rest(per_second: f64, left: Duration) -> String {
     }
 }
 
-/// Starts the bar at what was done before, which counts for the position but not for the rate.
+/// Starts the bar at the work that an earlier process did. This work counts for the position but not for the rate.
 pub fn begin_at(bar: &ProgressBar, done: u64) {
     bar.set_position(done);
     bar.reset_eta();
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use dryrack_live::clock::Deadline;
 
-    /// A terminal that keeps what is written to it.
+    /// A terminal that stores all text written to it.
     #[derive(Clone, Debug, Default)]
     struct Kept(Arc<Mutex<String>>);
 
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Waits until the terminal shows the text; the work goes on for as long.
+    /// Waits until the terminal shows the text, while the work is still running.
     fn wait_for(kept: &Kept, wanted: &str) {
         let deadline = Deadline::within(Duration::from_secs(30));
         while !kept.text().contains(wanted) {

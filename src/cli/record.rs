@@ -1,4 +1,4 @@
-//! `dryrack record`: records usage over time, in the form that the simulator replays.
+//! `dryrack record`: records usage over time, in a form that the simulator can replay.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,18 +19,18 @@ use dryrack_units::{SimDuration, counted};
 pub struct RecordArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// How long to record
+    /// Length of the recording
     #[arg(long = "for", value_name = "TIME", default_value = "10m")]
     length: SimDuration,
     /// Time between readings
     #[arg(long, value_name = "TIME", default_value = "1s")]
     every: SimDuration,
-    /// File to write the recording to; the reasons for missing readings go to FILE.why.csv
+    /// File for the recording; the reasons for missing readings go to FILE.why.csv
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
-/// The shortest interval: one reading may take longer than a shorter one.
+/// The shortest interval between readings. A reading may take longer than a shorter interval.
 pub const LEAST_EVERY: SimDuration = SimDuration::from_millis(100);
 
 pub fn record(args: &RecordArgs, format: Format) -> Done {

@@ -1,4 +1,4 @@
-//! `dryrack replay`: runs the recorded inputs again, and compares the events.
+//! `dryrack replay`: runs the recorded inputs of a log again, and compares the events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use dryrack_report::{LogError, LogLine};
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// A log that `run --out` wrote
+    /// Log that `run --out` wrote
     log: PathBuf,
 }
 
-/// Where a log and its replay differ.
+/// The place where a log and its replay differ.
 struct Parting {
     line: u64,
     why: String,
@@ -30,7 +30,7 @@ struct Parting {
     replayed: Option<String>,
 }
 
-/// Prints nothing and exits 0 if every event is the same; else prints the first that differs and exits 1.
+/// Prints nothing and exits with 0 if every event is the same. Otherwise prints the first difference and exits with 1.
 pub fn replay(args: &ReplayArgs, format: Format) -> Done {
     let mut reader = open(&args.log)?;
     let header = reader.header().clone();
@@ -100,7 +100,7 @@ fn parting_of(difference: Difference, line: u64, recorded: Option<(&Record, &Str
     Parting { line, why, recorded: recorded.map(|(_, text)| text.clone()), replayed }
 }
 
-/// The event as it would be written in the log.
+/// The event as a line of the log.
 fn event_line(step: u64, at: dryrack_units::SimTime, event: Event, names: &Names) -> String {
     encode_line(&Record { step, at, said: Said::Event(event) }, &mut names.clone())
 }

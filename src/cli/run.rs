@@ -1,10 +1,11 @@
-//! `dryrack run`: runs one scenario and reports what happened.
+//! `dryrack run`: runs one scenario and reports the result.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
+use super::decider::{OutsideArgs, OutsideChoice, decider, farewell, named_after, with_decider};
 use super::exit::{Done, Exit, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
@@ -13,7 +14,8 @@ use super::progress::with_line;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_metrics::Metrics;
-use dryrack_rehearse::{Rehearsed, header, rehearse, rehearse_streamed};
+use dryrack_outside::{Session, Setup, Who};
+use dryrack_rehearse::{Rehearsed, header, rehearse_streamed};
 use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
 use dryrack_scenario::{Loaded, Options, TraceUse, load};
 use dryrack_scheduler::Caching;
@@ -21,31 +23,39 @@ use dryrack_trace::TraceError;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A scenario file
+    /// Scenario file
     file: PathBuf,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    outside: OutsideArgs,
     /// Write events.jsonl, jobs.csv, nodes.csv and metrics.json to DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write report.html to DIR, and all the data in it as CSV and JSON
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Write a trace for ui.perfetto.dev: what ran where, the queue, and what was allocated
+    /// Write a trace for ui.perfetto.dev, with placements, the queue and allocated resources
     #[arg(long, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
-    /// Create or read jobs during the run, and keep only what metrics need of finished ones; for millions of jobs
+    /// Create or read jobs during the run, and keep only the data of finished jobs that metrics need; for millions of
+    /// jobs
     #[arg(long, conflicts_with_all = ["out", "report", "timeline"])]
     stream: bool,
-    /// Compute each decision a second time from scratch and compare the two (slow)
+    /// Compute each decision again from scratch and compare the two results (slow)
     #[arg(long, conflicts_with = "plain")]
     paranoid: bool,
-    /// Keep nothing from one decision to the next; every output stays the same
+    /// Cache nothing between decisions; every output stays the same
     #[arg(long)]
     plain: bool,
 }
 
 impl RunArgs {
+    fn decider(&self, setup: Setup, rehearsal: &Rehearsal) -> Result<Session, Failure> {
+        let flags = [("stream", self.stream), ("paranoid", self.paranoid), ("plain", self.plain)];
+        decider(&self.outside, setup, rehearsal, &flags)
+    }
+
     fn caching(&self) -> Caching {
         match (self.paranoid, self.plain) {
             (true, _) => Caching::Paranoid,
@@ -55,7 +65,7 @@ impl RunArgs {
     }
 }
 
-/// What the command line sets in place of the file. It is checked as the file is.
+/// Values from the command line that replace values of the file. They are validated like the file.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Overrides {
     /// Seed of all random draws
@@ -68,32 +78,34 @@ pub struct Overrides {
     /// scheduler.filters.ready.unless
     #[arg(long, value_name = "OPTION")]
     as_in_base: Option<String>,
-    /// Stop when everything up to this simulated time has happened, such as 2h
+    /// Simulated time at which to stop, such as 2h; everything up to this time still happens
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
     /// Override a field, as in nodes.alpha.state=not_ready; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    #[arg(skip)]
+    outside: OutsideChoice,
 }
 
 impl Overrides {
-    /// The same overrides, with one option of the profile reset to its base.
+    /// The same overrides, and in addition one option of the profile reset to its base.
     pub fn as_in_base(&self, option: &str) -> Overrides {
         Overrides { as_in_base: Some(option.to_string()), ..self.clone() }
     }
 
-    /// Overrides of the profile alone.
+    /// Overrides that set only the profile.
     pub fn under(profile: Option<String>) -> Overrides {
         Overrides { profile, ..Overrides::default() }
     }
 
-    /// These overrides, with further `--set` values after their own.
+    /// These overrides, followed by further `--set` values.
     pub fn with_set(&self, set: &[String]) -> Overrides {
         let set = self.set.iter().chain(set).cloned().collect();
         Overrides { set, ..self.clone() }
     }
 
-    /// Whether a profile other than the file's is named.
+    /// Whether these overrides name a profile.
     pub fn names_profile(&self) -> bool {
         self.profile.is_some()
     }
@@ -106,11 +118,21 @@ impl Overrides {
         Overrides { profile: Some(profile.to_string()), ..self }
     }
 
+    /// These overrides with a choice of a scheduler in another process.
+    pub fn and_outside(self, outside: OutsideChoice) -> Overrides {
+        Overrides { outside, ..self }
+    }
+
+    /// Whether the user named a scheduler in another process.
+    pub fn names_outside(&self) -> bool {
+        self.outside.is_typed()
+    }
+
     pub fn and_seed(self, seed: u64) -> Overrides {
         Overrides { seed: Some(seed.to_string()), ..self }
     }
 
-    /// The options that load `file` with these overrides.
+    /// The options for loading `file` with these overrides.
     pub fn lower(&self, file: &Path) -> Options {
         Options {
             seed: self.seed.clone(),
@@ -118,11 +140,12 @@ impl Overrides {
             until: self.until.clone(),
             as_in_base: self.as_in_base.clone(),
             set: self.set.clone(),
+            outside: self.outside.lower(),
             ..options(file)
         }
     }
 
-    /// The command that repeats the run, with the seed that was used.
+    /// The command that repeats this run, with the seed that was used.
     pub fn repeat(&self, file: &Path, seed: u64) -> String {
         let mut command = format!("dryrack run {} --seed {seed}", quoted(&file.display().to_string()));
         for (flag, value) in [("profile", &self.profile), ("as-in-base", &self.as_in_base), ("until", &self.until)] {
@@ -130,6 +153,7 @@ impl Overrides {
                 command.push_str(&format!(" --{flag} {}", quoted(value)));
             }
         }
+        command.push_str(&self.outside.flag());
         for set in &self.set {
             command.push_str(&format!(" --set {}", quoted(set)));
         }
@@ -141,16 +165,16 @@ impl Overrides {
     /// The command that tests the file again.
     pub fn repeat_test(&self, file: &Path) -> String {
         let set: String = self.set.iter().map(|set| format!(" --set {}", quoted(set))).collect();
-        format!("dryrack test {}{set}", quoted(&file.display().to_string()))
+        format!("dryrack test {}{}{set}", quoted(&file.display().to_string()), self.outside.flag())
     }
 }
 
-/// The options that apply when nothing is overridden.
+/// The options for loading `file` without overrides.
 pub fn options(file: &Path) -> Options {
     Options { roots: super::trace::roots(Some(file)), ..Options::default() }
 }
 
-/// The word, in single quotes if a shell would read more into it.
+/// The word as a shell argument, in single quotes if it contains characters that a shell would interpret.
 pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "/._-=:%+,".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
@@ -160,13 +184,17 @@ pub fn quoted(word: &str) -> String {
 }
 
 pub fn run(args: &RunArgs, format: Format) -> Done {
-    let options = Options { streamed: args.stream, ..args.overrides.lower(&args.file) };
+    let choice = OutsideChoice::of(args.outside.outside.as_deref())?;
+    let overrides = args.overrides.clone().and_outside(choice);
+    let options = Options { streamed: args.stream, ..overrides.lower(&args.file) };
     let loaded = with_line(|| format!("reading {}", args.file.display()), || load(&args.file, &options));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
-    let Loaded { rehearsal, expectations, trace, streamed, .. } = loaded;
+    let Loaded { rehearsal, expectations, trace, streamed, outside, .. } = loaded;
+    let mut session = outside.map(|setup| args.decider(setup, &rehearsal)).transpose()?;
+    args.outside.check(session.as_ref())?;
     let progress = Progress::default();
-    let command = args.overrides.repeat(&args.file, rehearsal.seed);
+    let command = overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
     let mut log_file = None;
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
@@ -178,17 +206,13 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
     }
     let rehearsed = match (&args.out, &streamed) {
         (_, Some(streamed)) => {
-            let unreadable = |error: &TraceError| Failure::Input(format!("{error}\n"));
             let mut arrivals = streamed.arrivals().map_err(|error| unreadable(&error))?;
             let work = || rehearse_streamed(&rehearsal, &mut arrivals, expectations, &progress, args.caching());
             let rehearsed = told(&progress, work).map_err(fault)?;
-            match arrivals.fault() {
-                Some(error) => return Err(unreadable(error)),
-                None => rehearsed,
-            }
+            arrivals.fault().map_or(Ok(rehearsed), |error| Err(unreadable(error)))?
         }
         (None, None) => {
-            let work = || rehearse(&rehearsal, expectations, &progress, args.caching(), sinks);
+            let work = || with_decider(&mut session, &rehearsal, expectations, &progress, args.caching(), sinks);
             told(&progress, work).map_err(fault)?
         }
         (Some(dir), None) => {
@@ -196,7 +220,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
             let mut log = LogWriter::new(WholeFile::create(&dir.join("events.jsonl"))?, &header(&rehearsal))?;
             let work = || {
                 sinks.push(&mut log);
-                rehearse(&rehearsal, expectations, &progress, args.caching(), sinks)
+                with_decider(&mut session, &rehearsal, expectations, &progress, args.caching(), sinks)
             };
             let rehearsed = told(&progress, work).map_err(fault)?;
             log_file = Some(log.finish(rehearsed.until)?);
@@ -210,7 +234,10 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         files.extend(tables(dir, &rehearsal, &rehearsed, metrics)?);
         WholeFile::keep_all(files)?;
     }
-    let shown = Shown { rehearsal: &rehearsal, rehearsed: &rehearsed, metrics, trace: trace.as_ref() };
+    let who = session.as_ref().and_then(Session::who);
+    let named = who.as_ref().map(|who| named_after(&rehearsal, who));
+    let of = named.as_ref().unwrap_or(&rehearsal);
+    let shown = Shown { rehearsal: of, rehearsed: &rehearsed, metrics, trace: trace.as_ref(), who: who.as_ref() };
     if let Some(dir) = &args.report {
         guarded(|| shown.write_report(dir, &spans, &command)).map_err(fault)??;
     }
@@ -220,11 +247,16 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         out.keep(written)?;
     }
     report(&shown, wall, format)?;
-    let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
+    let has_failed = farewell(session.as_mut(), &args.outside, rehearsed.end.at);
+    let failed = has_failed || rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     Ok(if failed { Exit::Failed } else { Exit::Fine })
 }
 
-/// Does the work and shows how far it has come.
+fn unreadable(error: &TraceError) -> Failure {
+    Failure::Input(format!("{error}\n"))
+}
+
+/// Does the work and shows its progress.
 fn told<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
     let said = || match progress.step() {
         0 => "beginning".to_string(),
@@ -233,7 +265,7 @@ fn told<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
     with_line(said, || guarded(work))
 }
 
-/// Writes everything but the log to partial files, which are not yet in their places.
+/// Writes the CSV and JSON files to partial files. The caller later puts them in place together with the log.
 fn tables(
     dir: &Path,
     rehearsal: &Rehearsal,
@@ -253,16 +285,18 @@ fn tables(
     Ok(vec![(jobs, jobs_written), (nodes, nodes_written), (figures, figures_written)])
 }
 
-/// What is known of a finished run.
+/// The data of a finished run that the report uses.
 struct Shown<'a> {
     rehearsal: &'a Rehearsal,
     rehearsed: &'a Rehearsed,
     metrics: &'a Metrics,
     trace: Option<&'a TraceUse>,
+    /// The scheduler in another process, if one decided.
+    who: Option<&'a Who>,
 }
 
 impl Shown<'_> {
-    /// Writes all files of a report together.
+    /// Writes all files of the report, and puts them in place together.
     fn write_report(&self, dir: &Path, spans: &Spans, command: &str) -> Result<(), Failure> {
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
         let report = RunReport {
@@ -273,14 +307,14 @@ impl Shown<'_> {
             verdicts: &self.rehearsed.verdicts,
             trace: &self.trace.map_or(Vec::new(), TraceUse::lines),
             digest: &self.rehearsed.digest.to_string(),
-            // The reader chooses the folder, so it is not part of the result.
+            // The folder is the user's choice. The report must not depend on it, so the command says DIR.
             command: &format!("{command} --report DIR"),
         };
         write_all(dir, report.files())
     }
 }
 
-/// Writes files into a folder, and puts them in place once all of them are whole.
+/// Writes files into a folder, and puts them in place once all of them are complete.
 pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure> {
     let mut kept = Vec::new();
     for (name, bytes) in files {
@@ -292,7 +326,7 @@ pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure
 }
 
 fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Result<(), Failure> {
-    let Shown { rehearsal, rehearsed, metrics, trace } = *shown;
+    let Shown { rehearsal, rehearsed, metrics, trace, who } = *shown;
     let digest = rehearsed.digest.to_string();
     match format {
         Format::Human => {
@@ -309,7 +343,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
             let expectations: Vec<_> = (rehearsed.verdicts.iter())
                 .map(|verdict| json!({"name": verdict.name, "passed": verdict.passed, "why": verdict.why()}))
                 .collect();
-            say_json(&json!({
+            let mut value = json!({
                 "scenario": rehearsal.title,
                 "seed": rehearsal.seed,
                 "profile": rehearsal.profile.name,
@@ -323,7 +357,11 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 "never_run": rehearsed.run_metrics.accounts().unplaceable.json(),
                 "expectations": expectations,
                 "metrics": metrics,
-            }))?;
+            });
+            if let Some(who) = who {
+                value["decided_by"] = json!({"name": who.name, "version": who.version});
+            }
+            say_json(&value)?;
         }
     }
     Ok(())

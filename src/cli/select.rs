@@ -1,12 +1,12 @@
-//! The scenario files that paths name.
+//! Finds the scenario files at the paths on the command line.
 
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
-/// The scenario files at these paths, each once. A file is taken as it is. A folder gives every `*.yaml` below it, in
-/// order of their paths, except `*.profile.yaml` (a profile of the scenarios' own) and `*.part.yaml` (what scenarios
-/// include).
+/// The scenario files at these paths, each only once. The path of a file gives that file. The path of a folder gives
+/// every `*.yaml` below it in the order of paths, except `*.profile.yaml` (profiles that scenarios use) and
+/// `*.part.yaml` (parts that scenarios include).
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -31,7 +31,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     }
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     for (path, kind) in entries {
-        // A link to a folder is not followed: it may lead back here.
+        // Links to folders are not followed, because they may lead back here.
         if kind.is_dir() {
             collect(&path, files)?;
         } else if is_scenario(&path) {
@@ -45,12 +45,12 @@ fn is_scenario(path: &Path) -> bool {
     ends_with(path, ".yaml") && !is_profile(path) && !is_part(path)
 }
 
-/// Whether a file is a profile, by its name.
+/// Whether the file is a profile, judged by its name.
 pub fn is_profile(path: &Path) -> bool {
     ends_with(path, ".profile.yaml")
 }
 
-/// Whether a file is a part that scenarios include, by its name.
+/// Whether the file is a part for inclusion in scenarios, judged by its name.
 pub fn is_part(path: &Path) -> bool {
     ends_with(path, ".part.yaml")
 }
@@ -59,7 +59,7 @@ fn ends_with(path: &Path, ending: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ending))
 }
 
-/// Refuses files that were named but are not scenarios: they cannot be run.
+/// Refuses named files that are not scenarios, because they cannot be run.
 pub fn refuse_others(files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         if is_profile(file) {

@@ -1,4 +1,4 @@
-//! `dryrack select`: whether each node and GPU can be selected for a job, and if not, why.
+//! `dryrack select`: says whether each node and GPU can be picked by hand for a job, and if not, why.
 
 use std::path::PathBuf;
 
@@ -23,15 +23,15 @@ pub struct SelectArgs {
     asked: JobArgs,
 }
 
-/// A job of a scenario file, and the time in question.
+/// A job of a scenario file, and the time at which to look at it.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// A scenario file
+    /// Scenario file
     file: PathBuf,
     /// Job in question, or one of its replicas: `chat`, `chat[1]`
     #[arg(long, value_name = "NAME")]
     pub job: String,
-    /// Time in question, such as 1h30m [default: when the job is first decided about]
+    /// Time in question, such as 1h30m [default: the first decision about the job]
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub at: Option<SimTime>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct JobArgs {
 pub struct Asked {
     pub rehearsal: Rehearsal,
     pub job: JobId,
-    /// If absent, the first replica that has no place.
+    /// The replica in question; `None` means the first replica without a placement.
     pub replica: Option<u32>,
 }
 
@@ -53,7 +53,8 @@ impl JobArgs {
         warn(&loaded.warnings.to_string());
         let rehearsal = loaded.rehearsal;
         let names = || rehearsal.arrivals.iter().map(|arrival| &*arrival.spec.name);
-        // For a job with a `count`, or for several of one name, the first stands for all.
+        // A job with a `count`, or several jobs with one name, become `NAME-0`, `NAME-1` and so on. The name alone
+        // means the first of them.
         let is_first = |name: &str, asked: &str| {
             let rest = name.strip_prefix(asked).and_then(|rest| rest.strip_prefix('-'));
             rest.is_some_and(|rest| rest.parse() == Ok(0u32))
@@ -72,7 +73,7 @@ impl JobArgs {
         }
     }
 
-    /// What can be picked for the job.
+    /// The nodes and GPUs that can be picked for the job.
     pub fn selection(&self, asked: &Asked) -> Selection {
         selection(&asked.rehearsal, asked.job, asked.replica, self.at)
     }
@@ -89,7 +90,7 @@ pub fn select(args: &SelectArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-/// For every node and GPU: its name, the verdict, and whether a yes holds only together with others.
+/// For every node and GPU: its name, its verdict, and whether it can only be picked together with others.
 fn lines(found: &Selection) -> Vec<(String, Verdict, bool)> {
     let mut lines = Vec::new();
     for known in &found.nodes {

@@ -1,4 +1,4 @@
-//! `--from`: the source of readings as it was typed, and the probe that it means.
+//! `--from`: the source of readings on the command line, and the probe for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ pub struct SourceArgs {
     /// Environment variable that holds the token [default: GPUSTACK_API_KEY, DSTACK_TOKEN]
     #[arg(long, value_name = "VARIABLE")]
     token_env: Option<String>,
-    /// For this-machine: how to find its GPUs
+    /// For this-machine: method of finding its GPUs
     #[arg(long, value_name = "WAY", value_enum, default_value = "any")]
     gpus: Way,
-    /// For this-machine: folder with its /proc and /sys, for a container that has those of the host [default: /]
+    /// For this-machine: folder with its /proc and /sys, for a container that mounts those of the host [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Time limit for one reading
@@ -38,7 +38,7 @@ pub struct SourceArgs {
     within: Option<SimDuration>,
 }
 
-/// [`GpuSource`], as it is typed.
+/// [`GpuSource`], as a command-line value.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Way {
     Any,
@@ -57,7 +57,7 @@ impl SourceArgs {
         self.within.filter(|within| !within.is_zero()).unwrap_or(usual)
     }
 
-    /// A probe on a thread of its own.
+    /// The probe, running on its own thread.
     pub fn probe(&self, clock: &Arc<Clock>) -> Result<Guarded, Failure> {
         Ok(Guarded::new(self.bare()?, Arc::clone(clock)))
     }
@@ -129,7 +129,7 @@ impl SourceArgs {
         }
     }
 
-    /// Whether the source knows who has a GPU, whatever the GPU does.
+    /// Whether the source is a scheduler, which knows who holds a GPU even if the GPU is idle.
     pub fn is_scheduler(&self) -> bool {
         matches!(self.from.as_str(), "slurm" | "kubernetes" | "gpustack" | "dstack")
     }

@@ -1,4 +1,4 @@
-//! `dryrack swarm`: runs random worlds with every check on.
+//! `dryrack swarm`: runs random worlds with every check enabled.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,20 +22,20 @@ use super::test::pool;
 use dryrack_control::Profile;
 use dryrack_engine::{MOST_RECORDS_OF_A_WORLD, Progress, RunOptions, WorldResult, draw_world, run, run_world};
 use dryrack_event::Outcome;
+use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
 use dryrack_report::LogWriter;
-use dryrack_scenario::{load_profile, profile_names};
 use dryrack_units::counted;
 
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
-    /// Seeds from A to B, both included, as in `seeds:` of a scenario: `1..2000`; or a single seed
+    /// Seeds from A to B inclusive, as in `seeds:` of a scenario: `1..2000`; or a single seed
     #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds)]
     seeds: RangeInclusive<u64>,
     /// Number of threads [default: the number of cores]
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Write the log of the first of these worlds to FILE, as far as it gets
+    /// Write the log of the world with the first seed to FILE, up to the point where it breaks
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -43,7 +43,7 @@ pub struct SwarmArgs {
 /// How often the running worlds are checked.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The most seeds of one swarm, so that they can be counted.
+/// The largest number of seeds in one swarm, so that counting them cannot overflow.
 const MAX_SEEDS: u64 = 1_000_000_000;
 
 pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -91,8 +91,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return results,
             }
             if let Some(stuck) = watch.look() {
-                // A thread cannot be ended from outside, so the process ends with it, after saying what is known by
-                // then.
+                // A thread cannot be ended from outside. So print the results so far, and end the whole process.
                 results.extend(stuck.into_iter().map(|(seed, why)| (seed, Err(why))));
                 bar.finish_and_clear();
                 let told = finish(&results.into_values().collect::<Vec<_>>(), format);
@@ -105,7 +104,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
     finish(&results.into_values().collect::<Vec<_>>(), format)
 }
 
-/// Writes the log of one world. If the world breaks, the run that follows reports it.
+/// Writes the log of one world. If this world breaks here, the error is ignored, because the later run reports it.
 fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Failure> {
     let rehearsal = draw_world(seed, profiles);
     let unwritable = |error: std::io::Error| Failure::file(file, format!("cannot be written: {error}"));
@@ -118,7 +117,7 @@ fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Fa
     }
 }
 
-/// The result of one world, or a message if it breaks or does not end.
+/// The result of one world, or a message if an invariant breaks or the world does not end.
 fn world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<WorldResult, String> {
     let result = guarded_run(|| run_world(seed, profiles, progress));
     result.map_err(|broken| {
@@ -189,7 +188,7 @@ mod tests {
         let said = slow.expect_err("it was told to stop");
         assert!(said.starts_with("our fault: the run was stopped because it takes too long: "), "{said}");
         assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
-        // The world beside it is not stopped, and goes on.
+        // The other world is not stopped and continues.
         assert!(watch.during(8, |progress| world(8, &profiles, progress)).is_ok());
     }
 }

@@ -1,5 +1,5 @@
-//! Watches the running worlds of a swarm: one that takes too long is stopped and named, and none takes all the
-//! memory.
+//! Watches the running worlds of a swarm. A world that takes too long is stopped and reported. If the process takes too
+//! much memory, all running worlds are reported as stuck.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use super::fault::fault_text;
 use dryrack_engine::Progress;
 
-/// A world takes milliseconds. After this time it is told to stop, which it does at the end of its step.
+/// How long a world may run before it is told to stop, which it does at the end of a step. A world normally takes
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After this time its step is assumed never to end.
+/// How long a world may run before its current step is assumed to be endless.
 const LONGEST: Duration = Duration::from_secs(90);
-/// More memory than worlds that run side by side take.
+/// The memory limit of this process in bytes. Worlds that run side by side need less.
 const MOST_MEMORY: u64 = 3 << 30;
 
 #[derive(Default)]
@@ -26,7 +27,7 @@ struct Running {
 }
 
 impl Watch {
-    /// Does the work of one seed under the eye of this watch.
+    /// Runs one world, and lets this watch observe it meanwhile.
     pub fn during<T>(&self, seed: u64, work: impl FnOnce(&Progress) -> T) -> T {
         let progress = Arc::new(Progress::default());
         self.running().insert(seed, Running { since: now(), progress: Arc::clone(&progress) });
@@ -35,8 +36,8 @@ impl Watch {
         result
     }
 
-    /// Stops worlds that take too long. If some cannot be stopped, returns their seeds, each with a message; then
-    /// this process has to end.
+    /// Stops worlds that take too long. If some cannot be stopped, returns a message for each of their seeds. The
+    /// caller must then end the process.
     pub fn look(&self) -> Option<BTreeMap<u64, String>> {
         let running = self.running();
         let is_full = resident() > MOST_MEMORY;
@@ -63,7 +64,7 @@ impl Watch {
     }
 }
 
-/// The memory of this process, in bytes; 0 if the system does not say.
+/// The resident memory of this process in bytes; 0 if the system does not report it.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);

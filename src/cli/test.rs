@@ -29,13 +29,15 @@ use clap::Args;
 use rayon::prelude::*;
 
 use super::causes::{Untold, untold_options};
+use super::decider::OutsideChoice;
 use super::exit::{Done, Exit, Failure};
 use super::output::{TestFormat, WholeFile, say, say_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
 use baseline::Compared;
-use case::{Status, Tested};
+use case::Tested;
+pub use case::{Status, judged_once};
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
@@ -45,8 +47,11 @@ pub struct TestArgs {
     /// Run under this profile instead of the file's own; `reproduces` entries are then skipped
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Run under every profile that accepts the scenario, and check only that each run ends and that each explanation
-    /// can be given; expectations are not judged
+    /// Command line of a scheduler that decides in place of the profile; `reproduces` entries are then skipped
+    #[arg(long, value_name = "CMD", conflicts_with = "each_profile")]
+    outside: Option<String>,
+    /// Run under every profile that accepts the scenario; check only that each run ends and that jobs can be explained,
+    /// and do not judge expectations
     #[arg(long, conflicts_with_all = ["profile", "options", "junit", "baseline", "slowest", "quiet"])]
     each_profile: bool,
     /// Override a field or a parameter in every file, as in params.gpus=8; may be repeated
@@ -55,29 +60,29 @@ pub struct TestArgs {
     /// Run only scenarios with this tag; if repeated, with any of the tags
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Run only scenarios whose path or title contains this text, or matches it if it has a `*` or `?`; case is
-    /// ignored; if repeated, any of them
+    /// Run only scenarios whose path or title contains this text, ignoring case; a text with `*` or `?` is a pattern
+    /// for the whole path or title; if repeated, any of them may match
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Number of threads [default: the number of cores]
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Fail if a historic profile has an option that none of the scenarios tells apart from its base
+    /// Fail if a historic profile has an option that no scenario distinguishes from its base
     #[arg(long)]
     options: bool,
-    /// File of recorded decisions, as `conform` reads them, that can tell options apart too; may be repeated
+    /// File of recorded decisions, as `conform` reads them, that can also distinguish options; may be repeated
     #[arg(long, value_name = "FILE", requires = "options")]
     records: Vec<PathBuf>,
-    /// List the N slowest at the end, instead of only those over a second
+    /// List the N slowest runs at the end, instead of only those that took over a second
     #[arg(long, allow_hyphen_values = true, value_name = "N")]
     slowest: Option<usize>,
-    /// Do not list what passed
+    /// Do not list runs that passed
     #[arg(short, long)]
     quiet: bool,
-    /// For each scenario that was not run, say what it lacks
+    /// For each scenario that was not run, say which data is missing
     #[arg(short, long)]
     verbose: bool,
-    /// Write a JUnit report to FILE, besides the usual output
+    /// Write a JUnit report to FILE, in addition to the usual output
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Compare the decisions of each scenario with those stored in DIR
@@ -95,11 +100,12 @@ pub struct TestArgs {
 struct Outcome<'a> {
     args: &'a TestArgs,
     tested: Vec<Tested>,
-    /// Cells that tags and filters left out.
+    /// The number of cells that tags and filters left out.
     left_out: usize,
     wall: Duration,
     compared: Option<Compared>,
-    /// Options of historic profiles that nothing tells apart from their base, if that was asked for.
+    /// Options of historic profiles that no scenario and no record distinguishes from their base; empty unless
+    /// `--options` asks for them.
     untold: Vec<Untold>,
 }
 
@@ -131,7 +137,8 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     }
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]
     let begun = Instant::now();
-    let overrides = Overrides::under(args.profile.clone()).with_set(&args.set);
+    let choice = OutsideChoice::of(args.outside.as_deref())?;
+    let overrides = Overrides::under(args.profile.clone()).with_set(&args.set).and_outside(choice);
     let selection = plan::select(&files, args, &overrides);
     if selection.plans.is_empty() {
         warn(&selection.nothing(args));
@@ -144,7 +151,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     }
     let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;
-    // In the order of the files, whichever finishes first.
+    // In the order of the files, whichever run finishes first.
     let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });
@@ -160,7 +167,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
         Vec::new()
     };
     let outcome = Outcome { args, tested, left_out: selection.left_out, wall: begun.elapsed(), compared, untold };
-    // A reproduction loads the same file, so its warnings are the same as those of the first case.
+    // A reproduction loads the same file as the first case, so print the warnings of the first case only.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
     report(&outcome, format)?;
     Ok(exit_of(&outcome))
@@ -180,7 +187,7 @@ fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
     }
 }
 
-/// A pool with this many threads, or with one for each core.
+/// A thread pool with this many threads, or with one for each core.
 pub fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads.unwrap_or(0))).build();
     pool.map_err(|error| Failure::Input(format!("error: --threads: {error}")))

@@ -1,4 +1,4 @@
-//! `dryrack trace`: public traces, where they are and how to fetch them.
+//! `dryrack trace`: lists and fetches public traces, and works with lists of tasks.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use dryrack_trace::{Checked, FileState, Index, Roots, TraceError, get, list, ver
 
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
-    /// List the known traces, and how much of each is here
+    /// List the known traces, and say how much of each is here
     List,
     /// Fetch a trace from its public address or from a folder
     Get {
@@ -26,36 +26,37 @@ pub enum TraceCommand {
         #[arg(long, value_name = "DIR")]
         from: Option<PathBuf>,
     },
-    /// Compare the files that are here with the checksums of the index
+    /// Compare the fetched files with the checksums of the index
     Verify {
         /// Name of one trace [default: all]
         name: Option<String>,
     },
-    /// Summarize a list of tasks: when they arrive, how long and wide they are, and what is odd
+    /// Summarize a list of tasks: arrivals, lengths and widths, and oddities
     Info(InfoArgs),
-    /// Check a list before relying on it: offered load against capacity, and tasks that could never run
+    /// Check a list of tasks before use: offered load against capacity, and tasks that could never run
     Check(CheckArgs),
     /// Convert the tasks to another format
     Convert(ConvertArgs),
     /// Take a random sample of the tasks
     Sample(SampleArgs),
-    /// Submit the same tasks closer together or further apart
+    /// Change the gaps between submissions of the same tasks
     Scale(ScaleArgs),
-    /// Draw any number of tasks like those of a list, resampling its tasks and gaps by hour of day
+    /// Draw any number of tasks similar to those of a list, by resampling its tasks and gaps by hour of day
     Resample(ResampleArgs),
-    /// Draw jobs of a parallel machine from the model of Lublin and Feitelson, or with parameters fitted to a list
+    /// Draw jobs from the parallel-machine model of Lublin and Feitelson, or with parameters fitted to a list
     Lublin(LublinArgs),
-    /// Fit the model of Lublin and Feitelson to a list by maximum likelihood, and say how close it comes
+    /// Fit the model of Lublin and Feitelson to a list by maximum likelihood, and say how well it fits
     Fit(FitArgs),
 }
 
-/// Where traces are looked for: in the current folder's `traces/`, if it has an index; else in one beside the
-/// scenario file or in a folder above it; else in one above the current folder. Then where the environment says.
+/// The folders in which traces are looked for. The first is a `traces/` folder with an index. It is looked for in the
+/// current folder, then in the folder of the scenario file and the folders above it, then above the current folder. The
+/// second is the folder that the environment variable names.
 pub fn roots(scenario: Option<&Path>) -> Roots {
     let beside = scenario.and_then(|file| std::fs::canonicalize(file).ok());
     let here = std::env::current_dir().ok();
     let above = |from: Option<PathBuf>| from.and_then(|from| from.ancestors().find_map(carried));
-    // The current folder comes first, because its path is the shortest to print.
+    // The current folder comes first, because its paths are the shortest to print.
     Roots::from_env(carried(Path::new("")).or_else(|| above(beside)).or_else(|| above(here)))
 }
 
@@ -118,7 +119,7 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
     }
 }
 
-/// A wrong checksum is exit 1. If no file was there to check, nothing was selected.
+/// A wrong checksum exits with 1. If there was no file to check, the exit code is that of an empty selection.
 fn tell_verified(checked: &[Checked], format: Format) -> Done {
     let state = |state: &FileState| match state {
         FileState::Right { .. } => "right",

@@ -1,5 +1,5 @@
-//! `dryrack trace info|check|convert|sample|scale|resample FILE` and `trace lublin`: lists of tasks, read one task at
-//! a time where possible, and lists that are drawn.
+//! `dryrack trace info|check|convert|sample|scale|resample FILE`: works on lists of tasks, which are read one task at a
+//! time where possible. This file also has the output options of `trace lublin`.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ enum Stands {
     Cores,
 }
 
-/// Where a list of tasks goes.
+/// The destination of a list of tasks.
 #[derive(Debug, Args)]
 pub struct Target {
     /// Write to FILE, compressed if its name ends with .gz or .zst [default: stdout]
@@ -51,7 +51,7 @@ pub struct Target {
     /// Format to write [default: by the name of --out, or else csv]
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Form>,
-    /// What an swf processor stands for, if the list says nothing of processors
+    /// Meaning of an swf processor, if the list has no processors
     #[arg(long, value_enum, value_name = "WHAT")]
     processors: Option<Stands>,
 }
@@ -66,14 +66,14 @@ pub struct InfoArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     source: Source,
-    /// Scenario whose nodes and profile are to run the tasks, or a list of nodes in the format of the tasks, such as
-    /// openb's
+    /// Scenario whose nodes and profile are to run the tasks, or a list of nodes in the same format as the tasks, such
+    /// as that of openb
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "processors"])]
     nodes: Option<PathBuf>,
-    /// Capacity: this many GPUs of one kind, which may be taken together
+    /// Capacity as a number of GPUs of one kind, all of which one task may take together
     #[arg(long, value_name = "N")]
     gpus: Option<u64>,
-    /// Capacity: this many processors [default: those of the swf header]
+    /// Capacity as a number of processors [default: number in the swf header]
     #[arg(long, value_name = "N")]
     processors: Option<u64>,
 }
@@ -118,7 +118,7 @@ pub struct ScaleArgs {
 pub struct ResampleArgs {
     #[command(flatten)]
     source: Source,
-    /// Number of tasks to draw [default: as many as the list has]
+    /// Number of tasks to draw [default: number of tasks in the list]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
     /// Random seed
@@ -176,7 +176,7 @@ fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
     format!("{}: {}\n{}\n", file.display(), stream.format.name(), facts.lines().join("\n"))
 }
 
-/// Exit 1 if a task could never run.
+/// Exits with 1 if a task could never run.
 pub fn check(args: &CheckArgs, format: Format) -> Done {
     let scenario = args.nodes.as_deref().filter(|path| is_scenario(path));
     let unplaceable = scenario.map(|path| on_scenario(&args.source, path)).transpose()?;
@@ -218,7 +218,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
                 (None, false) => text.push_str("impossible\n"),
                 (None, true) => text.push_str("nothing is known to be impossible\n"),
             }
-            // With the nodes of a scenario, the sentence above already says this, by what is missing.
+            // With a scenario, the sentence above already lists these tasks by missing resource.
             for (why, cases) in impossible.iter().filter(|_| unplaceable.is_none()) {
                 text.push_str(&line(*why, cases));
             }
@@ -237,7 +237,7 @@ fn is_scenario(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
-/// The tasks as jobs of a scenario, each checked against its nodes as if they were ready and empty.
+/// The tasks as jobs of a scenario. Each job is checked against the scenario's nodes as if they were ready and empty.
 struct OnScenario {
     profile: Arc<str>,
     gpus: u64,
@@ -260,7 +260,7 @@ fn on_scenario(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> 
     let file = source.file()?;
     let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not text"))?.replace('\'', "''");
     let format = source.open()?.format.name();
-    // Entries that name one of the scenario's own jobs would refer to nothing.
+    // Clear these sections: their entries may name the scenario's own jobs, which are removed.
     let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
     let empty = ["jobs", "expect", "reproduces", "changes", "faults"].map(|key| format!("{key}=[]"));
     let options = Options { set: set.chain(empty).collect(), ..options(scenario) };
@@ -320,7 +320,7 @@ pub fn scale(args: &ScaleArgs) -> Done {
         (Some(gaps), _) => (u64::from(gaps.get()), 1000),
         (None, load) => (1000, u64::from(load.expect("one of the two is required").get())),
     };
-    // Lists need not be in order, so the first submission is known only at the end.
+    // A list need not be sorted by time, so the first submission is known only at the end.
     let mut first: Option<SimTime> = None;
     let kept = args.source.keep()?;
     kept.open()?.each(args.source.name(), |task| -> Result<(), Failure> {
@@ -350,7 +350,7 @@ pub fn resample(args: &ResampleArgs) -> Done {
     })
 }
 
-/// Reads the list and writes what `change` makes of each task; writes the whole list or nothing.
+/// Reads the list, applies `change` to each task and writes the results. Writes the whole list or nothing.
 fn pass(
     mut stream: TaskStream,
     file: &Path,
@@ -364,8 +364,8 @@ fn pass(
     })
 }
 
-/// Writes the tasks that `feed` passes on, whole or not at all. `feed` returns what else to say on stderr. `file` is
-/// the source of the tasks, for messages.
+/// Writes the tasks that `feed` passes on, all or none. `feed` returns a message for stderr. `file` is the source of
+/// the tasks, for messages.
 pub(super) fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> Done
 where
     F: FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
@@ -384,7 +384,7 @@ where
             tasks
         }
         Some(path) if path.extension().is_some_and(|ending| ending == "zst") => {
-            // The default level of the zstd program.
+            // Level 0 means the default level of the zstd program.
             let out = zstd::stream::write::Encoder::new(WholeFile::create(path)?, 0)?;
             let (out, tasks) = write(out, file, form, header, feed)?;
             out.finish()?.keep(Ok(()))?;

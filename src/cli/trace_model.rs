@@ -1,4 +1,4 @@
-//! `dryrack trace lublin` and `trace fit`: draws lists from a model, and fits the model to a list.
+//! `dryrack trace lublin` and `trace fit`: draws lists of tasks from a model, and fits the model to a list.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use dryrack_trace::{self as trace, BadModel, Fitted, Kinds, SwfHeader, TraceTask
 
 #[derive(Debug, Args)]
 pub struct LublinArgs {
-    /// Processors of the machine, at least 32 [default: 128, as in the machine that the model was fitted to]
+    /// Processors of the machine, at least 32 [default: 128, like the machine that the model was fitted to]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(trace::LEAST_PROCESSORS as i64..))]
     size: Option<u32>,
     /// Number of jobs
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     jobs: u64,
-    /// Draw interactive jobs and batch jobs, each with parameters and arrivals of their own, in queues 0 and 1
+    /// Draw interactive jobs and batch jobs in queues 0 and 1, each with its own parameters and arrivals
     #[arg(long)]
     two_kinds: bool,
-    /// Use the size and the parameters that `dryrack trace fit` found for a list
+    /// Model file of `dryrack trace fit`, whose size and parameters to use
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["size", "two_kinds"])]
     model: Option<PathBuf>,
     /// Random seed
@@ -36,10 +36,10 @@ pub struct LublinArgs {
 pub struct FitArgs {
     #[command(flatten)]
     source: Source,
-    /// Processors of the machine [default: those of the swf header, or else of the widest job]
+    /// Processors of the machine [default: number in the swf header, or else the width of the widest job]
     #[arg(long, value_name = "N")]
     size: Option<u32>,
-    /// Random seed of the list that is drawn for comparison with the recorded one
+    /// Random seed of the list that is drawn to compare the model with the original list
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the model to FILE.json, for `dryrack trace lublin --model`
@@ -97,7 +97,7 @@ pub fn lublin(args: &LublinArgs) -> Done {
     })
 }
 
-/// The size of the machine that the model was fitted to.
+/// The number of processors of the machine that the model was fitted to.
 const MODEL_SIZE: u32 = 128;
 
 fn read(path: &Path) -> Result<Fitted, Failure> {

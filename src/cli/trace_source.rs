@@ -1,4 +1,4 @@
-//! The list of tasks that a command reads, from a file or a pipe.
+//! The list of tasks that a command reads from a file or a pipe.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -13,7 +13,7 @@ use dryrack_trace::{self as trace, TaskStream, TraceError};
 pub struct Source {
     /// List of tasks, plain, gzip or zstd; `-` is standard input
     file: PathBuf,
-    /// Format of the list [default: told from its first line]
+    /// Format of the list [default: detected from its first line]
     #[arg(long, value_name = "FORMAT", value_parser = format_named)]
     from: Option<trace::Format>,
 }
@@ -55,8 +55,8 @@ impl Source {
         }
     }
 
-    /// Keeps the list for reading more than once. A pipe is copied to a temporary file, which is gone when the
-    /// process is.
+    /// Keeps the list for reading it more than once. A pipe is copied to a temporary file, which disappears with the
+    /// process.
     pub fn keep(&self) -> Result<Kept<'_>, TraceError> {
         let unopened = |source| TraceError::Unopened { file: self.name().to_path_buf(), source };
         let is_lasting = || self.file.metadata().map(|found| found.is_file() || found.is_dir());
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// A list that can be opened again after it has been read.
+/// A list of tasks that can be opened several times.
 pub struct Kept<'s> {
     source: &'s Source,
     copy: Option<File>,

@@ -1,4 +1,4 @@
-//! `dryrack validate`: how closely a run on a real machine and its rehearsal agree, in three grades.
+//! `dryrack validate`: measures how closely a run on a real machine and its rehearsal agree, in three grades.
 
 use std::path::{Path, PathBuf};
 
@@ -26,29 +26,30 @@ pub struct ValidateArgs {
     /// Logs that `dryrack live` wrote
     #[arg(required = true)]
     logs: Vec<PathBuf>,
-    /// How far starts and ends may be from the forecast; what follows from samples may be later by their interval
+    /// Largest accepted difference between starts and ends and their forecast; an event that follows from samples may
+    /// be later by the sampling interval
     #[arg(long, default_value = "1s", value_name = "TIME")]
     tolerance: SimDuration,
-    /// Digest that `dryrack live` printed before the run, and `dryrack run` of the same file prints, as it was kept
-    /// elsewhere; may be repeated
+    /// Digest that was stored before the run; `dryrack live` printed it, and `dryrack run` of the same file prints it
+    /// too; may be repeated
     #[arg(long, value_name = "DIGEST")]
     foretold: Vec<String>,
 }
 
-/// How many digits of a digest `dryrack run` shows.
+/// The number of hexadecimal digits of a digest that `dryrack run` prints.
 pub(super) const SHOWN: usize = 12;
 
 /// The grades of one log.
 struct Grades {
     title: String,
     began: String,
-    /// The number of records that came again.
+    /// The number of records that the replay reproduced, or its first difference.
     replayed: Result<u64, Difference>,
-    /// The digest of the forecast in the header.
+    /// The digest of the forecast in the log's header.
     digest: String,
-    /// Why the header, or the beginning of the log, does not match the log's source.
+    /// Differences between the header (or the beginning of the log) and the scenario text in the log.
     not_of_source: Vec<String>,
-    /// Whether the digest is one of those kept elsewhere, if any are given.
+    /// Whether the digest is among those given with `--foretold`; `None` if none was given.
     is_kept: Option<bool>,
     /// Further notes.
     notes: Vec<String>,
@@ -69,7 +70,8 @@ impl Grades {
     }
 }
 
-/// Exit 0 if all grades hold, 5 if a rehearsal is beyond the tolerance, 1 if a log is not what it claims to be.
+/// Exits with 0 if all grades hold, with 5 if a rehearsal is beyond the tolerance, and with 1 if a log fails
+/// verification.
 pub fn validate(args: &ValidateArgs, format: Format) -> Done {
     if let Some(wrong) = args.foretold.iter().find(|digest| !is_digest(digest)) {
         let expected = format!("expected {SHOWN} to 64 of the digits 0 to 9 and a to f");
@@ -100,7 +102,7 @@ pub fn validate(args: &ValidateArgs, format: Format) -> Done {
         }
     }
     let exits = all.iter().map(|(_, grades)| grades.exit(args.tolerance));
-    // A log that is not what it claims to be weighs more than one that is far from its forecast.
+    // A log that fails verification is worse than a run far from its forecast, so exit code 1 wins over 5.
     Ok(exits
         .min_by_key(|exit| match exit {
             Exit::Failed => 0,
@@ -127,7 +129,7 @@ fn grades(path: &Path, kept: &[String]) -> Result<Grades, Failure> {
     guarded(|| Grades { is_kept, notes, ..graded(scenario, &log, live, replayed) }).map_err(ours)
 }
 
-/// A note, if the profile has changed since the log was written.
+/// A note for the user if the profile has changed since the log was written.
 fn another_profile(path: &Path, log: &WholeLog, scenario: &Rehearsal) -> Option<String> {
     let now = load_text("", &log.header.source, path.parent().unwrap_or(Path::new("")), &options(path)).ok()?;
     let name = &scenario.profile.name;
@@ -135,7 +137,7 @@ fn another_profile(path: &Path, log: &WholeLog, scenario: &Rehearsal) -> Option<
         .then(|| format!("the profile `{name}` is another one by now; that of the log was taken"))
 }
 
-/// The scenario in the log's own source, under the log's own profile.
+/// The scenario from the text in the log, under the profile in the log.
 pub(super) fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let (seed, recorded) = (Some(log.header.seed.to_string()), Some(profile_of(path, &log.header)?));
@@ -170,14 +172,14 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
     }
 }
 
-/// All records of a rehearsal, and their digest.
+/// All records of a rehearsal, and its digest.
 pub(super) fn rehearsed(rehearsal: &Rehearsal) -> (Vec<Record>, String) {
     let (mut records, mut digester) = (Records::default(), Digester::default());
     run(rehearsal, RunOptions::default(), &mut [&mut records, &mut digester]);
     (records.0, digester.finish().to_string())
 }
 
-/// How often the GPUs of a job are sampled, if a policy applies to it.
+/// The sampling interval of the job's GPUs, if a policy applies to the job.
 pub(super) fn interval_of(rehearsal: &Rehearsal, job: &str) -> Option<SimDuration> {
     let arrival = rehearsal.arrivals.iter().find(|arrival| *arrival.spec.name == *job)?;
     let policies = &rehearsal.profile.policies.utilization;
@@ -197,7 +199,7 @@ fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
     text + &foretold_text(grades)
 }
 
-/// What supports the blind grade, and what no log can show.
+/// Text about the evidence that the forecast came before the run, and about what no log can prove.
 fn foretold_text(grades: &Grades) -> String {
     let shown = grades.digest.get(..SHOWN).unwrap_or(&grades.digest);
     let mut text = format!("  foretold      digest {shown}");
@@ -238,7 +240,7 @@ fn readings_text(found: &Readings) -> String {
     text
 }
 
-/// A grade as text. What differs, and what is beyond the tolerance, has a line each.
+/// A grade as text, with one line for each difference and for each time beyond the tolerance.
 pub(super) fn agreement_text(grade: &str, found: &Agreement, tolerance: Option<SimDuration>) -> String {
     let mut text = format!("  {grade:<12}  {} of {} decisions equal", found.equal_decisions(), found.decisions.len());
     if found.pairs > 0 {

@@ -1,4 +1,4 @@
-//! `dryrack watch`: applies a utilization policy to real usage, without acting on it.
+//! `dryrack watch`: applies a utilization policy to real usage and reports its verdicts. It ends no job.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use dryrack_workload::{PolicyMode, SampleFault};
 
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Scenario whose policies are watched, or a file with `utilization_policy: {min_gpu_utilization: 30%,
-    /// time_window: 10m}` and, optionally, a `profile`
+    /// Scenario with the policies to watch, or a file with `utilization_policy: {min_gpu_utilization: 30%, time_window:
+    /// 10m}` and, optionally, a `profile`
     file: PathBuf,
     #[command(flatten)]
     source: SourceArgs,
-    /// How long to watch [default: until Control-C]
+    /// Length of the watch [default: until Control-C]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<SimDuration>,
     /// Time between readings
     #[arg(long, value_name = "TIME", default_value = "10s")]
     every: SimDuration,
-    /// Which GPUs are judged together
+    /// Grouping of GPUs that are judged together
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
     by: By,
 }
 
-/// [`Together`], as it is typed.
+/// [`Together`], as a command-line value.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum By {
     /// Each GPU by itself
@@ -98,7 +98,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
         asked = clock.now().in_millis();
         look = probe.look_unless(&stop, within);
     }
-    // The readings are the same for all policies.
+    // All watches see the same readings, so the first one stands for all.
     let watch = &watches[0].0;
     let summary = summary(watch, ends);
     match format {
@@ -113,7 +113,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
 const NO_POLICY: &str = "states no utilization policy; add `policies: {utilization: {min_gpu_utilization: 30%, time_window: \
                          10m}}`, or `utilization_policy:` to one of its jobs";
 
-/// `train`, `train and 3 others`; `None` for a file that states only a policy.
+/// The jobs of a policy, such as `train` or `train and 3 others`; `None` for a file that states only a policy.
 fn whose(policy: &PolicyOf) -> Option<String> {
     let first = policy.jobs.first()?;
     match policy.jobs.len() - 1 {
@@ -133,7 +133,7 @@ fn tell(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
     };
     let names: Vec<&str> = fired.covered.gpus.iter().map(|gpu| fired.columns[usize::from(*gpu)].as_str()).collect();
     let text = match format {
-        // One line for each, so that a reader need not wait for the end.
+        // One JSON object on each line, so that a reader need not wait for the end.
         Format::Json => format!(
             "{}\n",
             json!({"at": fired.at.at().to_string(), "wall": fired.at.wall.to_string(), "subject": fired.subject,

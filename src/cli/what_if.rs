@@ -1,4 +1,4 @@
-//! `dryrack what-if`: a run as it is, and as it would continue from a time with another fleet, profile or policy.
+//! `dryrack what-if`: compares a run with the same run that continues under another fleet, profile or policy.
 
 use std::path::{Path, PathBuf};
 
@@ -21,24 +21,24 @@ use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct WhatIfArgs {
-    /// Scenario file: what is run up to the given time, and one of the two futures
+    /// Scenario file; it is the common past and one of the two futures
     file: PathBuf,
     /// Time from which the changes apply, such as 1h30m
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: SimTime,
-    /// Use this profile from then on
+    /// Profile to use from then on
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Override a field or a parameter from then on, as in params.workers=8; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Run with these seeds, both ends included, instead of that of the file: 1..20
+    /// Seeds to run with, both ends included, instead of the seed of the file: 1..20
     #[arg(long, value_name = "FROM..TO", value_parser = seeds)]
     seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// Stop both runs when everything up to this simulated time has happened, such as 2h
+    /// Simulated time at which to stop both runs, such as 2h; everything up to this time still happens
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
-    /// Write both logs of the first seed, base.jsonl and branch.jsonl, and pair.json and jobs.csv to DIR
+    /// Folder for both logs of the first seed (base.jsonl and branch.jsonl), pair.json and jobs.csv
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Number of threads [default: the number of cores]
@@ -101,7 +101,7 @@ impl WhatIfArgs {
         Options { seed: seed.map(|seed| seed.to_string()), until: self.until.clone(), ..overrides }
     }
 
-    /// Writes the logs of both runs. That of the branch names its parent, but each replays alone.
+    /// Writes the logs of both runs. The log of the branch names its parent log, but each log can be replayed alone.
     fn write_logs(&self, dir: &Path, both: [Rehearsal; 2], command: &dyn Fn(u64, usize) -> String) -> Done {
         let mut files = Vec::new();
         let mut parent = None;

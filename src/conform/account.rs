@@ -1,4 +1,4 @@
-//! Counts of the answers that were equal and of those that were not.
+//! Counts how many recorded answers dryrack reproduces.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,7 @@ use serde::Serialize;
 use super::{Compared, Comparison};
 use dryrack_units::Permille;
 
-/// Number of answers that were asked for again, and number of those that are identical in every decision and every
-/// time.
+/// The number of answers that were compared, and the number that are identical in every decision and every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
     pub asked: u64,
@@ -16,13 +15,14 @@ pub struct Share {
 }
 
 impl Share {
-    /// The identical share of all answers in thousandths, rounded down; 1000 means that all are identical.
+    /// The identical answers in thousandths of all answers, rounded down. So 1000 means that all are identical.
     pub fn permille(self) -> Option<Permille> {
         let share = self.identical.saturating_mul(1000).checked_div(self.asked)?;
         Some(Permille::new(share as u32))
     }
 
-    /// Whether at least this part is identical, compared exactly. False where nothing was asked.
+    /// Whether at least this share of the answers is identical. The comparison is exact. False if no answer was
+    /// compared.
     pub fn is_at_least(self, least: Permille) -> bool {
         self.asked > 0 && u128::from(self.identical) * 1000 >= u128::from(least.get()) * u128::from(self.asked)
     }
@@ -33,7 +33,7 @@ impl Share {
     }
 }
 
-/// A decision that differs, and where it is recorded.
+/// A decision that differs, and the place where it is recorded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disagreement {
     pub file: String,
@@ -49,14 +49,15 @@ pub struct Disagreement {
 pub struct Account {
     pub records: u64,
     pub all: Share,
-    /// Shares by kind of record, its class, and the version that answered.
+    /// The counts for each kind of record, class of record and version of the program.
     pub classes: BTreeMap<(&'static str, String, String), Share>,
-    /// By kind of record and kind of difference: how many decisions differ, and the index of the first in
-    /// `differences`.
+    /// For each kind of record and kind of difference, the number of decisions that differ and the index of the first
+    /// in `differences`.
     pub kinds: BTreeMap<(&'static str, &'static str), (u64, usize)>,
-    /// In the order in which they were found.
+    /// All differences, in the order in which they were found.
     pub differences: Vec<Disagreement>,
-    /// Number of answers whose version has no profile, by the name of that profile.
+    /// The number of answers that were not compared because their version has no profile, by the name of the missing
+    /// profile.
     pub not_asked: BTreeMap<String, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Shared parts of matching and regions: instances as hosts reported them, the plan of a run, and the node that each
-//! part of the run was assigned to.
+//! Parts that the kinds `matching` and `regions` share: instances as hosts reported them, the plan of a run, and the
+//! node to which each part of the run was assigned.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use dryrack_scheduler::offers::{Ask, Assigned, NoOffer, OfferOptions, assign};
 use dryrack_units::{Bytes, MilliCpu, Money};
 use dryrack_workload::{CreationPolicy, Requirements};
 
-/// What a run asks for.
+/// The recorded request of a run.
 #[derive(Deserialize)]
 pub struct RecordedRun {
     pub nodes: u32,
@@ -44,7 +44,7 @@ impl RecordedRun {
     }
 }
 
-/// A host or an instance, as the record describes it.
+/// A host or an instance, as described in a record.
 pub struct Told {
     pub name: Arc<str>,
     pub fleet: FleetId,
@@ -55,14 +55,15 @@ pub struct Told {
     pub gpu_name: Option<String>,
     pub gpu_memory_mib: u64,
     pub blocks: Blocks,
-    /// Number of blocks. The host is split this way even where it could not be: the record put it into the database.
+    /// The number of blocks. The record put this number into the database, so the host is split this way even if it
+    /// could not be.
     pub total_blocks: Option<u32>,
     pub backend: Arc<str>,
     pub region: Arc<str>,
     pub price: Option<Money>,
 }
 
-/// Bound on the figures of a machine: no real machine exceeds it.
+/// A limit for the figures of a machine. No real machine exceeds it.
 const MOST: u64 = 1 << 32;
 
 impl Told {
@@ -111,7 +112,7 @@ impl Told {
     }
 }
 
-/// Builds the fleets and their instances. `busy` says how many blocks of each are held by others.
+/// Builds the fleets and their instances. `busy` returns how many blocks of an instance are already held.
 pub fn build(
     fleets: Vec<FleetSpec>,
     told: &[Told],
@@ -139,15 +140,15 @@ pub fn build(
     Ok(fleet)
 }
 
-/// What became of each node of a run. Each node is decided on its own, after the nodes before it.
+/// The result for each node of a run. Each node is decided by itself, after the nodes before it.
 pub struct Outcome {
-    /// In order of assignment, with the node's number.
+    /// The assigned nodes, by number, in order of assignment.
     pub assigned: Vec<(u32, Assigned)>,
-    /// Nodes that were not assigned, and why.
+    /// The nodes that were not assigned, by number, each with the reason.
     pub refused: Vec<(u32, NoOffer)>,
 }
 
-/// Assigns the first node and, if it gets a place, each of the others.
+/// Assigns the first node and, if that succeeds, each of the other nodes.
 pub fn assign_all(options: &OfferOptions, requirements: &Requirements, nodes: u32, fleet: &mut Fleet) -> Outcome {
     let mut outcome = Outcome { assigned: Vec::new(), refused: Vec::new() };
     let mut first: Option<(FleetId, NodeId)> = None;
@@ -171,7 +172,7 @@ pub fn assign_all(options: &OfferOptions, requirements: &Requirements, nodes: u3
     outcome
 }
 
-/// Describes the difference between two values, which are compared in their serialized form.
+/// Compares two values in their serialized form. Returns their difference, or `None` if they are equal.
 pub fn compare<T: serde::Serialize>(kind: &'static str, recorded: &T, found: &T) -> Option<Difference> {
     let text = |value: &T| serde_json::to_value(value).expect("plain records").to_string();
     let (recorded, found) = (text(recorded), text(found));

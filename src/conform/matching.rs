@@ -1,4 +1,5 @@
-//! Matching: fleets of hosts, a run, and every decision about it from splitting the hosts to the end of its nodes.
+//! Records of matching: fleets of hosts, a run, and all decisions about it, from splitting the hosts to the end of its
+//! nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ enum RecordedBlocks {
     Word(String),
 }
 
-/// The decisions of one version. A field that an answer lacks is not compared.
+/// The decisions of one version. If an answer lacks a field, that field is not compared.
 #[derive(Deserialize)]
 struct Answer {
     instances: Vec<InstanceSeen>,
@@ -64,7 +65,7 @@ struct Answer {
     busy_after: BTreeMap<Arc<str>, u32>,
 }
 
-/// A GPU's name and its memory in MiB.
+/// The name of a GPU and its memory in MiB.
 type GpuSeen = (Arc<str>, u64);
 
 #[derive(Serialize, Deserialize)]
@@ -159,7 +160,7 @@ fn ask_again(
     let offers = plan(options, &ask, &fleet).offers;
     let seen: Vec<OfferSeen> = offers.iter().map(|offer| offer_seen(&fleet, offer)).collect();
     differences.extend(compare("plan", &recorded.plan_offers, &seen));
-    // A plan is made for the run as a whole; nothing in it differs from node to node.
+    // A plan is made for the run as a whole, so it must be the same for all nodes.
     differences.extend(recorded.plan_same_for_all_nodes.and_then(|same| compare("plan of each node", &same, &true)));
     let outcome = assign_all(options, requirements, record.run.nodes, &mut fleet);
     let course = Course::of(record.run.nodes, &outcome, options.pool, !requirements.fleets.is_empty());
@@ -224,7 +225,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
             });
         }
     }
-    // Truncates as the recording harness does: the fractional part is dropped.
+    // Round down, as the recording harness does.
     let busy = |index: usize, total: u32| (fractions[index] * f64::from(total)) as u32;
     build(specs.collect(), &told, profile.scheduler.offers.known_gpus, busy)
 }
@@ -285,12 +286,12 @@ const NO_CAPACITY: &str = "failed_to_start_due_to_no_capacity";
 const NO_FLEET: &str =
     "No matching fleet found. Possible reasons: https://dstack.ai/docs/guides/troubleshooting/#no-fleets";
 
-/// What the recording harness sees of a run. Its rounds step only the submitted jobs and the runs, so jobs make no
-/// further progress.
+/// The course of a run, as the recording harness sees it. The harness steps only submitted jobs and runs, so jobs do
+/// not progress beyond that.
 ///
-/// Two generations were recorded. In the newer one, a fleet is chosen first: the nodes after the first are released
-/// once it is provisioned, a run is looked at every second round, and refusals say why. In the older one, a node is
-/// assigned in the round after the first, and the run is looked at in each round.
+/// Two generations of dstack were recorded. In the newer one, a fleet is chosen first. The nodes after the first are
+/// released once that node is provisioned, a run is examined in every second round, and refusals have a message. In the
+/// older one, the other nodes are assigned in the round after the first node, and a run is examined in every round.
 struct Course {
     is_new: bool,
     rounds: u32,
@@ -326,7 +327,7 @@ impl Course {
         };
         let all_refused = outcome.assigned.len() <= 1 && nodes > 1;
         let rounds = match (is_new, nodes, has_master) {
-            // If the first node was refused, the others end one round later, in the round where they are waited for.
+            // If the first node was refused, the other nodes end one round later, while they wait for it.
             (true, nodes, false) => nodes.min(2),
             (true, 1, true) => 2,
             (true, _, true) => {
@@ -339,7 +340,7 @@ impl Course {
             (false, 1, _) => 2,
             (false, _, _) => 3,
         };
-        // With no submitted job left, a provisioning run is looked at only in the fourth round.
+        // When no submitted job is left, a provisioning run is examined only in the fourth round.
         let is_seen = !is_new || !has_master || rounds == 4;
         let failed = !outcome.refused.is_empty() && is_seen;
         let run = RunSeen {
@@ -349,7 +350,7 @@ impl Course {
         Course { is_new, rounds, jobs: (0..nodes).map(job).collect(), run }
     }
 
-    /// The round in which a node that has a place was assigned to it.
+    /// The round in which a node was assigned. The node must have been assigned.
     fn round_of(&self, job: u32) -> u32 {
         match (job, self.is_new) {
             (0, _) => 0,

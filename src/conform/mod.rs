@@ -1,14 +1,13 @@
-//! Floor 10. Conformance: compares decisions that released programs made with those that dryrack makes.
+//! Floor 10. Conformance: compares the recorded decisions of released programs with the decisions of dryrack.
 //!
-//! A file of records holds one case per line, as JSON, plain or gzip: a world, what was asked, and the answers of the
-//! released versions of one program. Each answer is compared with what the control plane's own code decides under the
-//! profile of that version. Every difference has a kind and a sentence that describes it.
+//! A file of records has one case in each line, as JSON, plain or gzip. A case has a world, a request, and the answers
+//! of released versions of one program. Each answer is compared with the decision that the control plane's own code
+//! makes under the profile of that version. Every difference has a kind and a sentence that describes it.
 //!
-//! Owns the reading of such files, the kinds of records, and the account of what is equal. A kind ([`RecordKind`])
-//! recognizes its records by their fields; each kind is one file here and is entered in [`KINDS`]. Must never decide
-//! anything itself: what a record asks is decided by the same modules that decide it in a run. Must never skip a
-//! record: a record of no known kind is an error, and an answer for which there is no profile is counted as not
-//! asked.
+//! Owns the reading of such files, the kinds of records, and the counts of equal and different answers. A kind
+//! ([`RecordKind`]) recognizes its records by their fields. Each kind has its own file here and is listed in [`KINDS`].
+//! Must never decide anything itself: the modules that decide in a run also decide here. Must never skip a record: a
+//! record of an unknown kind is an error, and an answer without a profile is counted as not asked.
 
 #![warn(clippy::unwrap_used)]
 
@@ -36,28 +35,29 @@ use serde_json::{Map, Value};
 
 use dryrack_control::Profile;
 
-/// One line of a file.
+/// The fields of one line of a file.
 pub type RecordFields = Map<String, Value>;
 
 /// A kind of record.
 pub trait RecordKind: Sync {
-    /// Name in reports, such as `utilization`.
+    /// The name in reports, such as `utilization`.
     fn name(&self) -> &'static str;
 
-    /// Fields by which records of this kind are recognized.
+    /// The fields by which records of this kind are recognized.
     fn fields(&self) -> &'static [&'static str];
 
-    /// Whether the record is of this kind, judged by its fields alone, whether or not their values are right.
+    /// Whether the record is of this kind. Only the names of its fields matter, not their values.
     fn describes(&self, record: &RecordFields) -> bool {
         self.fields().iter().all(|field| record.contains_key(*field))
     }
 
-    /// Compares each answer of the record. An error is about the record: it says what was expected and what is there.
-    /// `file` may say which version answered where the record does not.
+    /// Compares each answer of the record. Returns an error if the record itself is wrong; the error says what was
+    /// expected and what was found. If the record does not state the version that answered, the file name `file` may
+    /// state it.
     fn compare(&self, record: &RecordFields, file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String>;
 }
 
-/// All kinds, in the order in which they are tried: a record belongs to the first kind that describes it.
+/// All kinds. A record belongs to the first kind that describes it.
 pub const KINDS: [&dyn RecordKind; 6] = [
     &utilization::Utilization,
     &run_states::RunStates,
@@ -67,12 +67,13 @@ pub const KINDS: [&dyn RecordKind; 6] = [
     &placement::Placement,
 ];
 
-/// Deserializes a record into the form of its kind.
+/// Deserializes a record as the type of its kind.
 fn parse<R: DeserializeOwned>(record: &RecordFields) -> Result<R, String> {
     serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())
 }
 
-/// Asks again for each of these versions of a program that has a profile. `id` and `class` are those of the record.
+/// Repeats the decision for each of these versions of a program that has a profile. `id` and `class` are those of the
+/// record.
 fn each_version<'v>(
     profiles: &mut Profiles,
     (program, versions): (&str, impl IntoIterator<Item = &'v str>),
@@ -89,29 +90,29 @@ fn each_version<'v>(
     compared.collect()
 }
 
-/// One answer of a record.
+/// The comparison of one answer of a record.
 pub struct Compared {
-    /// Name of the record.
+    /// The name of the record.
     pub id: String,
-    /// Class of the record within its kind, as the record states it.
+    /// The class of the record within its kind, as stated in the record.
     pub class: String,
-    /// Version of the program that answered.
+    /// The version of the program that answered.
     pub version: String,
     pub result: Comparison,
 }
 
 pub enum Comparison {
-    /// Each decision that differs; empty if all are equal.
+    /// The answer was compared. Contains each decision that differs, so it is empty if all are equal.
     Asked(Vec<Difference>),
-    /// There is no such profile.
+    /// The answer was not compared, because there is no profile of this name.
     NotAsked { profile: String },
 }
 
-/// One decision that differs from the recorded one.
+/// One decision that differs from the recorded decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Kind of the difference, such as `fires early`. Differences of one kind are counted together.
+    /// The kind of difference, such as `fires early`. Differences of the same kind are counted together.
     pub kind: &'static str,
-    /// What was recorded and what was found.
+    /// The recorded and the found value, as a sentence.
     pub text: String,
 }

@@ -1,4 +1,5 @@
-//! Where a released GPUStack placed one replica of a model, or how it evaluated the model before deployment.
+//! Records of a released GPUStack: where it placed one replica of a model, or how it evaluated the model before
+//! deployment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub struct Placement;
 struct Record {
     request: RecordedRequest,
     answer: RecordedAnswer,
-    /// The release that answered.
+    /// The release that gave the answer.
     #[serde(default)]
     version: Option<String>,
 }
@@ -110,7 +111,7 @@ struct RecordedInstance {
 struct RecordedPart {
     worker_id: u64,
     gpu_indexes: Vec<u32>,
-    /// Memory by the index of the GPU.
+    /// The memory by GPU index.
     vram: BTreeMap<String, u64>,
     #[serde(default)]
     ram: Option<u64>,
@@ -166,7 +167,7 @@ impl RecordKind for Placement {
     }
 }
 
-/// Reads the version in a file's name: `gpustack-0.6.0.jsonl.gz` holds answers of 0.6.0.
+/// Finds the version in a file name. For example, `gpustack-0.6.0.jsonl.gz` contains answers of 0.6.0.
 fn version_in(file: &str) -> Option<&str> {
     let is_version =
         |part: &&str| part.split('.').count() == 3 && part.split('.').all(|number| number.parse::<u32>().is_ok());
@@ -174,7 +175,7 @@ fn version_in(file: &str) -> Option<&str> {
     name.split(['-', '_']).rev().find(is_version)
 }
 
-/// The class of a record: what was asked, and what became of it.
+/// The class of a record: the kind of request, and its result.
 fn class(record: &Record) -> String {
     let request = &record.request;
     let how = if request.model.gpu_ids.as_ref().is_some_and(|ids| !ids.is_empty()) { "picked" } else { "automatic" };
@@ -192,14 +193,14 @@ fn class(record: &Record) -> String {
     format!("{operation}, {how}: {what}")
 }
 
-/// A request in the form in which a scenario has it.
+/// A recorded request in the form that a scenario would have.
 struct World {
     fleet: Fleet,
     demand: Demand,
     deployment: Arc<Deployment>,
-    /// A pick of something that the fleet does not have, so that the demand cannot have it.
+    /// Picks that refer to GPUs or nodes that the fleet does not have. They cannot be part of the demand.
     picks: Option<Picks>,
-    /// The recorded number of each worker.
+    /// The recorded id of each worker.
     ids: Vec<u64>,
 }
 
@@ -272,7 +273,7 @@ fn claim(part: &RecordedPart, tasks: u32, ids: &[u64], fleet: &Fleet) -> Result<
     Ok(NodeClaim { node, tasks, cpu: MilliCpu::ZERO, ram, gpus, blocks: SmallVec::new() })
 }
 
-/// The same picks by id, if the fleet has them all.
+/// Converts the picks to ids. `None` if the fleet does not have all of them.
 fn pick(picks: &Picks, fleet: &Fleet) -> Option<Pick> {
     let Picks::Gpus(picked) = picks else { return None };
     let gpu = |picked: &PickedGpu| {
@@ -305,7 +306,7 @@ fn deployment(model: &RecordedModel) -> Deployment {
     }
 }
 
-/// Parses `worker:type:index` from the right, because a worker's name may hold colons.
+/// Parses `worker:type:index` from the right, because a worker's name may contain colons.
 fn picks(model: &RecordedModel) -> Picks {
     let pick = |text: &String| {
         let (rest, index) = text.rsplit_once(':')?;
@@ -325,7 +326,8 @@ fn picks(model: &RecordedModel) -> Picks {
 
 fn differences(record: &Record, world: &World, profile: &Profile) -> Vec<Difference> {
     let mut options = profile.scheduler.deployments.clone();
-    // A record does not state what the compatibility table judges, such as drivers.
+    // Skip the compatibility table, because a record does not state the properties that the table needs, such as
+    // drivers.
     options.filters.retain(|filter| *filter != DeploymentFilter::Compatible);
     let RecordedRequest { op, model, runner_gpu_types, .. } = &record.request;
     let job = (*op == Operation::Place).then(|| JobId::new(model.id as usize));
@@ -353,7 +355,7 @@ fn differ(kind: &'static str, recorded: impl std::fmt::Display, found: impl std:
     Some(Difference { kind, text: format!("recorded: {recorded}; found: {found}") })
 }
 
-/// The reason that is named after an exception of the released program.
+/// The reason that stands for an exception of the released program.
 fn named_after(error: &str) -> Option<Reason> {
     match error.split(':').next()? {
         "ValueError" => Some(Reason::UpstreamValueError),

@@ -1,40 +1,40 @@
-//! The profile under which an answer is asked for again.
+//! The profiles that are compared with recorded answers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use dryrack_control::Profile;
-use dryrack_scenario::{load_profile, profile_names};
+use dryrack_profile::{load_profile, profile_names};
 
-/// The profile of each version, such as `dstack-0.22.5` for version 0.22.5 of dstack; or one profile for all.
+/// The profile of each version, such as `dstack-0.22.5` for version 0.22.5 of dstack. Or one profile for all versions.
 #[derive(Default)]
 pub struct Profiles {
     fixed: Option<Arc<Profile>>,
-    /// If no version in the record is that of the fixed profile, nothing is asked.
+    /// Whether to compare nothing if the fixed profile is not the profile of any version in the record.
     own_only: bool,
     loaded: BTreeMap<String, Arc<Profile>>,
 }
 
 impl Profiles {
-    /// Compares all answers with this profile. If the profile is that of a version in the record, only that version's
-    /// answers are compared.
+    /// Uses this profile for all answers. But if it is the profile of a version in the record, only the answers of that
+    /// version are compared.
     pub fn fixed(profile: Arc<Profile>) -> Profiles {
         Profiles { fixed: Some(profile), ..Profiles::default() }
     }
 
-    /// Asks only for the answers of the version that this profile is named after.
+    /// Compares only answers of the version whose profile has this profile's name.
     pub fn own(profile: Arc<Profile>) -> Profiles {
         Profiles { fixed: Some(profile), own_only: true, ..Profiles::default() }
     }
 
-    /// Whether one profile serves all answers, so that no version needs to be known.
+    /// Whether one profile is used for all answers. Then a record need not state its version.
     pub fn is_fixed(&self) -> bool {
         self.fixed.is_some()
     }
 
-    /// The versions whose answers are asked for, each with its profile, or with the name of the profile where there
-    /// is none.
+    /// The versions whose answers are compared, each with its profile. If a version has no profile, returns the name
+    /// that the profile would have.
     pub fn choose<'v>(
         &mut self,
         program: &str,

@@ -1,4 +1,4 @@
-//! Reads files of records: one JSON object per line, plain or gzip.
+//! Reads files of records: one JSON object in each line, plain or gzip.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -11,24 +11,24 @@ use thiserror::Error;
 use super::account::Account;
 use super::{KINDS, Profiles, RecordFields, RecordKind};
 
-/// A longer line is not a record. This bounds memory for any file.
+/// The largest length of a line. A longer line is not a record. The limit bounds the memory for any file.
 const LINE_BYTES_MAX: u64 = 64 << 20;
-/// How many faults of one file are reported.
+/// The largest number of faults that are reported for one file.
 const FAULTS_MAX: usize = 20;
 
-/// Why the answers of a file cannot be asked again: all that is wrong with it, up to a number of faults.
+/// Why the answers of a file cannot be compared. Collects the faults of a file up to a limit.
 #[derive(Debug, Error)]
 pub enum ConformError {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     #[error("has no records")]
     Empty,
-    /// Each fault with its first line and how many lines have it.
+    /// The different faults, each with its first line and the number of lines that have it.
     #[error("{}", told(.0))]
     Lines(Vec<Fault>),
 }
 
-/// A fault of one line, and of every other line with the same fault.
+/// A fault of one line. Other lines with the same fault are only counted.
 #[derive(Debug)]
 pub struct Fault {
     line: u64,
@@ -44,7 +44,7 @@ fn told(faults: &[Fault]) -> String {
     faults.iter().map(told).collect::<Vec<String>>().join("\n  ")
 }
 
-/// Asks every answer of the file again, and adds each result to the account.
+/// Compares every answer of the file and adds the results to the account.
 pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> Result<(), ConformError> {
     let file_name = path.file_name().unwrap_or_default().to_string_lossy();
     account.records += each_line(path, |number, line| {
@@ -57,8 +57,8 @@ pub fn conform(path: &Path, profiles: &mut Profiles, account: &mut Account) -> R
     Ok(())
 }
 
-/// Calls `each` with every line that is not blank and its number, and returns how many there were. The faults that
-/// `each` returns are collected.
+/// Calls `each` with the number and the bytes of every line that is not blank. Returns the number of these lines.
+/// Collects the faults that `each` returns.
 pub(super) fn each_line(
     path: &Path,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), String>,
@@ -90,7 +90,7 @@ pub(super) fn each_line(
     }
 }
 
-/// Faults of lines, each kept once.
+/// The faults of lines. Equal faults are stored once.
 #[derive(Default)]
 pub(super) struct Faults(Vec<Fault>);
 
@@ -121,11 +121,11 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, std::io::Error> {
     Ok(if gzip { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
 }
 
-/// Parses one record and finds its kind.
+/// Parses one record and finds the record's kind.
 pub(super) fn parse(line: &[u8]) -> Result<(&'static dyn RecordKind, RecordFields), String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
-        // serde_json counts lines within this line; the line that matters is the file's.
+        // Drop serde_json's line number. It counts within this line and not within the file.
         let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
         format!("not JSON: {message}, at column {}", error.column())
     })?;
@@ -134,11 +134,11 @@ pub(super) fn parse(line: &[u8]) -> Result<(&'static dyn RecordKind, RecordField
     Ok((*kind, fields))
 }
 
-/// The message for a record of no known kind: the kind with the most fields in common may have been meant.
+/// The message for a record of an unknown kind. It suggests the kind that shares the most fields with the record.
 fn unknown(record: &RecordFields) -> String {
     let has = |field: &&&str| record.contains_key(**field);
     let nearest = KINDS.iter().max_by_key(|kind| kind.fields().iter().filter(has).count());
-    // A single field in common is no evidence.
+    // One shared field may be a coincidence.
     let nearest = nearest.filter(|kind| kind.fields().iter().filter(has).count() > 1);
     match nearest {
         Some(kind) => {

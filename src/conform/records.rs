@@ -1,4 +1,4 @@
-//! Records that are asked more than once: read once, and compared with one profile after another.
+//! Records that are compared several times. They are read once, and then compared with one profile after another.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::read::{ConformError, Faults, each_line, parse};
 use super::{Compared, Comparison, Profiles, RecordFields, RecordKind};
 use dryrack_control::Profile;
 
-/// The records of some files, in order.
+/// The records of several files, in order.
 pub struct Records(Vec<Record>);
 
 struct Record {
@@ -19,17 +19,17 @@ struct Record {
     fields: RecordFields,
 }
 
-/// The answers of one version that its profile reproduces.
+/// The answers of one version that a profile reproduces.
 pub struct Met<'r>(Vec<MetRecord<'r>>);
 
 struct MetRecord<'r> {
     record: &'r Record,
-    /// Whether each of the record's answers of that version is met, in order.
+    /// For each of the record's answers of that version, in order, whether the profile reproduces it.
     met: Vec<bool>,
 }
 
 impl Records {
-    /// Reads the records of these files. An error comes with the file that it is about.
+    /// Reads the records of these files. An error contains the file that it is about.
     pub fn read(files: &[PathBuf]) -> Result<Records, (&Path, ConformError)> {
         let mut records = Vec::new();
         for file in files {
@@ -43,7 +43,8 @@ impl Records {
         Ok(Records(records))
     }
 
-    /// Asks every answer of the version that the profile is named after. An error comes with the file that it is about.
+    /// Compares every answer of the version whose profile has this profile's name. An error contains the file that it
+    /// is about.
     pub fn met_by(&self, profile: &Arc<Profile>) -> Result<Met<'_>, (&Path, ConformError)> {
         let own = || Profiles::own(Arc::clone(profile));
         let asked: Vec<_> = self.0.par_iter().map_init(own, |profiles, record| record.are_met(profiles)).collect();
@@ -65,8 +66,8 @@ impl Records {
 }
 
 impl Met<'_> {
-    /// Whether this variant of the profile, under the same name, meets all of them too. Stops at the first one that
-    /// it does not meet.
+    /// Whether a variant of the profile with the same name also reproduces all of these answers. Stops at the first
+    /// answer that it does not reproduce.
     pub fn are_met_by(&self, variant: &Arc<Profile>) -> bool {
         let mut profiles = Profiles::own(Arc::clone(variant));
         self.0.iter().all(|MetRecord { record, met }| {

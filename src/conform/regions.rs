@@ -1,5 +1,5 @@
-//! Regions: instances of a cloud in several regions and at several prices, and the place that each node of a run was
-//! assigned to.
+//! Records of regions: cloud instances in several regions and at several prices, and the instance to which each node of
+//! a run was assigned.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

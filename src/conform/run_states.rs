@@ -1,7 +1,8 @@
-//! The states of runs: what becomes of each run in a sequence of submissions and ends on one fleet, round by round;
-//! which run gets which host, with how many of its blocks; and the state at the end. Runs ask for the recorded
-//! resources, of hosts of the recorded size. The control plane itself is stepped: each round's events are its inputs,
-//! its clock is set forward, and it settles once.
+//! Records of run states: a sequence of submissions and ends of runs on one fleet. A record has the state of each run
+//! after each round, the host and the number of blocks that each run gets, and the state at the end.
+//!
+//! Runs request the recorded resources, and hosts have the recorded size. The control plane itself is stepped. In each
+//! round it gets the round's events as inputs, its clock is set forward, and it settles once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +23,11 @@ use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryE
 
 pub struct RunStates;
 
-/// The version of the program whose sequences are recorded.
+/// The version of the program that was recorded.
 const VERSION: &str = "0.22.5";
-/// Time for which the hosts are set up before the first round.
+/// The time for setting up the hosts before the first round.
 const SETUP: SimDuration = SimDuration::from_secs(8);
-/// How long a run is retried, if it is recorded as one that retries.
+/// How long a run is retried, if the record says that it is retried.
 const RETRY_FOR: SimDuration = SimDuration::from_secs(7200);
 
 #[derive(Deserialize)]
@@ -42,7 +43,7 @@ struct Record {
 struct FleetOf {
     name: Arc<str>,
     placement: FleetPlacement,
-    /// `auto`, or a number of blocks.
+    /// Either `auto` or a number of blocks.
     blocks: Value,
     hosts: u32,
     cpus: u64,
@@ -62,7 +63,7 @@ enum Step {
         resources: Value,
         service: Option<Service>,
     },
-    /// From this round on, a service receives this many requests per window.
+    /// From this round on, a service receives this many requests in each window.
     Requests {
         round: usize,
         name: String,
@@ -74,7 +75,7 @@ enum Step {
     },
 }
 
-/// A service that scales.
+/// A service that scales with its requests.
 #[derive(Deserialize)]
 struct Service {
     replicas: ReplicaRange,
@@ -120,7 +121,8 @@ type Decision = (usize, String, u32, String, Option<String>, Option<u32>);
 struct Answer {
     decisions: Vec<Decision>,
     run_status_changes: Vec<(usize, String, String)>,
-    /// Round, service, and the number of replicas desired from then on. Only records with services have it.
+    /// The round, the service, and its desired number of replicas from then on. Only records with services have this
+    /// field.
     #[serde(default)]
     desired: Vec<(usize, String, u32)>,
     #[serde(rename = "final")]
@@ -129,11 +131,11 @@ struct Answer {
 
 #[derive(Debug, Default, Deserialize, PartialEq)]
 struct Last {
-    /// Host, status, blocks taken, and total blocks.
+    /// The host, its status, the number of taken blocks, and the number of all blocks.
     instances: Vec<(String, String, u32, u32)>,
-    /// Node, submission, status, host and blocks.
+    /// The node, the submission, the status, the host, and the number of blocks.
     placed: Vec<(String, u32, String, String, u32)>,
-    /// Run, status and reason.
+    /// The run, its status, and the reason.
     runs: Vec<(String, String, Option<String>)>,
 }
 
@@ -163,15 +165,15 @@ impl RecordKind for RunStates {
     }
 }
 
-/// The contents of a record, parsed.
+/// The parsed contents of a record.
 struct Asked {
     hosts: Vec<Told>,
-    /// In order of submission.
+    /// The requirements of each run, in order of submission.
     requirements: Vec<Arc<Requirements>>,
     scaling: Vec<Option<Scaling>>,
 }
 
-/// Hardware that each host has beyond what the record says. No run asks for more, or for a particular GPU.
+/// Hardware that each host has in addition to what the record says. No run requests more disk or a particular GPU.
 const DISK_MIB: u64 = 500 << 10;
 const GPU: (&str, u64) = ("A100", 81_920);
 
@@ -241,13 +243,13 @@ fn blocks_of(fleet: &FleetOf) -> Result<Blocks, String> {
     }
 }
 
-/// A control plane between the rounds of a record.
+/// A control plane that is stepped through the rounds of a record.
 struct Stage {
     control: Control,
     now: SimTime,
     round: usize,
     names: Vec<String>,
-    /// What the nodes will report: they answer before the next round.
+    /// Reports of the nodes that arrive before the next round.
     answers: Vec<(RunId, Lifecycle)>,
     placements: BTreeMap<RunId, Placement>,
     statuses: Vec<&'static str>,
@@ -303,7 +305,7 @@ impl Stage {
         stage.finish()
     }
 
-    /// Delivers the inputs that come before the clock advances.
+    /// Passes on the inputs of this round before the clock advances.
     fn begin(&mut self, record: &Record, asked: &Asked) {
         for (run, fact) in std::mem::take(&mut self.answers) {
             self.tell(Input::Run { run, fact });
@@ -401,7 +403,8 @@ impl Stage {
         self.control.fleet().node(node).name.to_string()
     }
 
-    /// The name of a job and the number of its submission, from 0. `run-03-1-0` is node 1 of replica 0 of run-03.
+    /// The name of a job, and the number of its submission counted from 0. For example, `run-03-1-0` is node 1 of
+    /// replica 0 of run-03.
     fn job_name(&self, run: RunId) -> (String, u32) {
         let is_it = |member: &MemberStanding| member.job == run.job && member.replica == run.replica;
         let member = self.control.members().into_iter().find(is_it).expect("every replica is a node of a run");
@@ -413,7 +416,7 @@ impl Stage {
         for run in self.control.runs() {
             let status = run_status(&run);
             let index = run.job.index();
-            // A run that is still as it was submitted has not been looked at, so it has no desired number.
+            // A run that was not examined since its submission has no desired number yet.
             if let Some(desired) = run.desired.filter(|desired| self.desired.get(&run.job) != Some(desired)) {
                 self.desired.insert(run.job, desired);
                 self.said.desired.push((self.round, self.names[index].clone(), desired));
@@ -516,7 +519,7 @@ fn differences(recorded: &Answer, found: &Answer) -> Vec<Difference> {
     differences
 }
 
-/// Adds the first position at which two lists differ: the later differences follow from it.
+/// Adds only the first difference between two lists, because later differences may follow from it.
 fn first_difference<T: PartialEq + std::fmt::Debug>(
     kind: &'static str,
     recorded: &[T],

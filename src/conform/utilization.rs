@@ -1,4 +1,5 @@
-//! When a utilization policy fires: one run, its samples, and the first look at which the released program ends it.
+//! Records of utilization policies: one run, its samples, and the first check at which the released program ends the
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub struct Utilization;
 struct Record {
     id: String,
     kind: String,
-    /// In percent.
+    /// The minimum utilization in percent.
     min_gpu_utilization: u32,
     time_window_s: u64,
     horizon_s: u64,
@@ -30,8 +31,8 @@ struct Answer {
     fire_s: Option<u64>,
 }
 
-/// Time in milliseconds, percent of each GPU, and the number of memory entries where it differs from the number of
-/// GPUs.
+/// The time in milliseconds, the percentage of each GPU, and the number of memory entries if it differs from the number
+/// of GPUs.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RecordedSample {
@@ -96,7 +97,8 @@ impl RecordedSample {
     }
 }
 
-/// When the policy first fires, up to the horizon. The samples are fed to the monitor that watches runs.
+/// The time at which the policy first fires, if it fires before the horizon. The samples go to the same monitor that
+/// watches runs.
 fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
     let policy = policy(record, profile)?;
     let most = record.samples_ms.iter().map(|sample| sample.parts().1.len()).max().unwrap_or(0);
@@ -106,7 +108,7 @@ fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
     for sample in &record.samples_ms {
         let (at, percents, memory_entries) = sample.parts();
         let at = SimTime::ZERO.saturating_add(SimDuration::from_millis(at));
-        // A check at the very moment of a sample sees that sample.
+        // A check at the time of a sample already sees that sample.
         if let Some(fires) = monitor.next(now).filter(|fires| *fires < at) {
             return (fires <= horizon).then_some(fires);
         }
@@ -120,7 +122,7 @@ fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
 
 fn policy(record: &Record, profile: &Profile) -> Option<UtilizationPolicy> {
     let window = SimDuration::from_secs(record.time_window_s);
-    // Samples come at irregular times, so the interval is chosen to leave room for all of them in one window.
+    // Samples come at irregular times. So choose an interval short enough that one window has room for all of them.
     let most = record.samples_ms.len().max(1) as u64;
     let over = UtilizationOverrides {
         mode: Some(PolicyMode::Enforce),

@@ -1,12 +1,13 @@
-//! The lifecycle of an attempt in all flows that do not override it: submission, facts about runs, cancellation, and
-//! what follows an end.
+//! The common lifecycle of an attempt: submission, facts about runs, cancellation, and what follows an end. A flow uses
+//! these functions unless it overrides them.
 //!
-//! These functions work on the store, the ledger and the log through the [`Core`]. Where a flow may have its own rule,
-//! they call the [`Flow`].
+//! The functions work on the store, the ledger and the log through the [`Core`]. Where a flow may have its own rule,
+//! they call a method of [`Flow`].
 
 use std::sync::Arc;
 
 use super::core::Core;
+use super::core::dependencies::Judged;
 use super::core::nodes::noticed;
 use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
@@ -20,8 +21,8 @@ use dryrack_scheduler::Candidate;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Ending, JobSpec, PolicyMode, UtilizationPolicy};
 
-/// How often a run that has ended and keeps a claim is asked to stop: often enough that a message gets through although
-/// some are lost, but not forever.
+/// How often the control plane asks a run to stop that has ended but still holds a claim. Messages can be lost, so one
+/// request is not enough. The limit keeps the control plane from asking forever.
 pub(crate) const STOPS_ASKED_FOR: u8 = 20;
 
 pub(crate) trait Attempts: Flow {
@@ -30,12 +31,15 @@ pub(crate) trait Attempts: Flow {
         let refused = core.refused_picks(spec);
         let line = self.line_of(core, spec.queue.as_ref());
         core.add_job(spec, line);
+        if refused.is_none() {
+            core.note_dependencies(job, spec);
+        }
         self.submitted(core, job, refused);
     }
 
     /// Adds all replicas of a new job, each of which waits for its own place.
     fn submit_replicas(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
-        // A service without requests may have no replica, and stays alive.
+        // A service that has no requests may have no replica. It still stays alive.
         let record = &mut core.jobs[job.index()];
         record.parked = record.live == 0 && refused.is_none();
         if record.live == 0 && refused.is_some() {
@@ -55,11 +59,14 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn begin(&mut self, core: &mut Core, index: ReplicaIndex) {
+        if core.wait_for_others(index) {
+            return;
+        }
         core.set_deadline(index);
         self.queue_up(core, index);
     }
 
-    /// Places a replica: in the ledger, in the log, and in the world.
+    /// Places a replica: takes its resources in the ledger, logs the placement, and tells the world to start the run.
     fn place(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
         core.keep_examination(index);
         let run = core.replicas[index as usize].run();
@@ -77,7 +84,7 @@ pub(crate) trait Attempts: Flow {
         self.enter_silently(core, index, to);
     }
 
-    /// Moves a replica along one edge of the lifecycle. The caller logs it with a separate event.
+    /// Moves a replica along one edge of the lifecycle. The caller logs the change with an event of its own.
     fn enter_silently(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase) {
         let replica = &mut core.replicas[index as usize];
         assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
@@ -93,6 +100,7 @@ pub(crate) trait Attempts: Flow {
         }
         replica.watch = None;
         if to == Phase::Running {
+            core.job_has_started(core.replicas[index as usize].job);
             core.bind_policy(index);
         }
         self.phase_changed(core, index, before);
@@ -106,7 +114,8 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Applies a fact about an attempt. A fact about an attempt that is over can only free the claims that it kept.
+    /// Applies a fact about an attempt. If the attempt is already over, the fact can only free claims that the attempt
+    /// kept.
     fn attempt_fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
         let replica = &core.replicas[index as usize];
         if !replica.is_at(run) {
@@ -135,21 +144,12 @@ pub(crate) trait Attempts: Flow {
             (Lifecycle::TimedOut, Phase::Scheduled | Phase::Preparing | Phase::Running) => {
                 self.end(core, index, Outcome::Expired, Reason::TimeLimit);
             }
-            (
-                Lifecycle::Stopped
-                | Lifecycle::StartFailed
-                | Lifecycle::Exited(_)
-                | Lifecycle::GpuFailed
-                | Lifecycle::NodeFailed
-                | Lifecycle::Preempted
-                | Lifecycle::TimedOut,
-                Phase::Stopping,
-            ) => {
+            (fact, Phase::Stopping) if fact.is_end() => {
                 let (outcome, because) = core.replicas[index as usize].stopping.expect("set when it was told to stop");
                 self.end(core, index, outcome, because);
             }
             (Lifecycle::StoppedOn { node }, Phase::Stopping) => core.replicas[index as usize].stopped_on.push(node),
-            // The fact is late or repeated.
+            // In these cases the fact is late or repeated, so it changes nothing.
             (
                 Lifecycle::Analysed
                 | Lifecycle::AnalysisFailed
@@ -169,25 +169,46 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    fn cancel(&mut self, core: &mut Core, job: JobId) {
+    /// Cancels a job. The request comes from outside, or the job can never run.
+    fn cancel(&mut self, core: &mut Core, job: JobId, because: Reason) {
         let Some(record) = core.jobs.get_mut(job.index()) else { return };
         record.cancelled = true;
         let was_parked = std::mem::take(&mut record.parked);
         let has_none = record.live == 0;
-        self.cancelled(core, job);
-        // The job has no replica whose end would end the job.
+        self.cancelled(core, job, because);
+        // No replica is left whose end would end the job, so the job ends here.
         if was_parked && has_none {
-            core.end_job(job, Outcome::Cancelled, Reason::Cancelled);
+            core.end_job(job, Outcome::Cancelled, because);
         }
     }
 
-    fn stop_replicas(&mut self, core: &mut Core, job: JobId) {
+    fn stop_replicas(&mut self, core: &mut Core, job: JobId, because: Reason) {
         for index in core.jobs[job.index()].replicas() {
-            self.stop(core, index, Outcome::Cancelled, Reason::Cancelled);
+            self.stop(core, index, Outcome::Cancelled, because);
         }
     }
 
-    /// Ends a replica from whatever phase it is in. A replica that holds something is told to stop first.
+    /// Releases a job whose dependencies are met. If the dependencies can never be met, the job keeps waiting with that
+    /// reason, or is cancelled if the profile cancels such jobs.
+    fn dependency_judged(&mut self, core: &mut Core, job: JobId) {
+        match core.judged(job) {
+            Some(Judged::Free) => {
+                let replicas = core.stop_waiting_for_others(job);
+                self.freed(core, job, replicas);
+            }
+            Some(Judged::Never) => {
+                for index in core.waiting_for_others(job) {
+                    core.wait_for_others(index);
+                }
+                if core.profile.kill_invalid_depend {
+                    self.cancel(core, job, Reason::DependencyNeverSatisfied);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Ends a replica from whatever phase it is in. A replica that holds resources is told to stop first.
     fn stop_attempt(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         match core.replicas[index as usize].phase {
             Phase::Pending | Phase::Analysing => self.end(core, index, outcome, because),
@@ -226,23 +247,23 @@ pub(crate) trait Attempts: Flow {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Ends an attempt that has stayed too long in this phase.
+    /// Ends an attempt that has stayed in this phase for too long.
     fn end_overdue(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         match phase {
             Phase::Pending => self.end(core, index, Outcome::Expired, Reason::DeadlineExpired),
             Phase::Analysing => self.end(core, index, Outcome::Failed, Reason::DeadlineExpired),
             Phase::Scheduled | Phase::Preparing => self.stop(core, index, Outcome::Failed, Reason::DeadlineExpired),
             Phase::Running => self.stop(core, index, Outcome::Expired, Reason::TimeLimit),
-            Phase::Stopping | Phase::Ended => panic!("what stops is given up, and what has ended has no deadline"),
+            Phase::Stopping | Phase::Ended => panic!("a stopping or ended attempt has no deadline"),
         }
     }
 
-    /// Ends a run and frees all it holds.
+    /// Ends a run and frees all its claims.
     fn end(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         self.end_keeping(core, index, outcome, because, Placement::default());
     }
 
-    /// Ends a run that has ended by itself. What it held stays taken while its nodes are completing.
+    /// Ends a run that has exited. Its claims stay taken while its nodes are completing.
     fn end_by_itself(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let completing = core.profile.completing;
         if completing.is_zero() {
@@ -254,8 +275,8 @@ pub(crate) trait Attempts: Flow {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Ends a run and frees all its claims except `kept`, which stays taken until the run is known to have stopped
-    /// there. On a node that is gone, it counts as stopped.
+    /// Ends a run and frees all its claims except `kept`. The kept claims stay taken until the run is known to have
+    /// stopped on their nodes. A run on a node that is gone counts as stopped there.
     fn end_keeping(
         &mut self,
         core: &mut Core,
@@ -276,7 +297,7 @@ pub(crate) trait Attempts: Flow {
         } else {
             self.give_up(core, index);
             let kept = self.close_attempt(core, index, outcome, because, kept);
-            // A leaked claim is forgotten, so its nodes are not asked about it.
+            // A flow that leaks claims forgets this one, so nobody asks its nodes whether the run has stopped.
             if !kept.is_empty() && !self.leaks_claims() {
                 core.expect_stop(run, STOPS_ASKED_FOR);
             }
@@ -312,8 +333,8 @@ pub(crate) trait Attempts: Flow {
             self.finish(core, index, outcome, because);
             return;
         }
-        // A lost attempt (node, GPU or preemption) did not fail by itself, so it counts against no limit and causes no
-        // pause.
+        // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
+        // against no limit and causes no pause.
         let next = match outcome {
             Outcome::Lost => {
                 self.forget_failures(core, index);
@@ -361,7 +382,7 @@ pub(crate) trait Attempts: Flow {
         self.finished(index);
         let record = &mut core.jobs[job.index()];
         record.live -= 1;
-        // The end of a replica that was scaled away does not count for the outcome of its job.
+        // A replica that was removed by scaling down does not count for the outcome of its job.
         if !dismissed || record.cancelled {
             record.ended = record.ended.max(Some((outcome, because)));
         }
@@ -380,12 +401,13 @@ pub(crate) trait Attempts: Flow {
             Timer::StopAgain { run, left } => core.stop_again(run, left),
             Timer::Completed { run } => core.free_kept(run, |_| true),
             Timer::PolicyLook { replica, .. } => self.look_at_usage(core, replica),
-            Timer::OfferAgain { .. } => core.hope_again(),
+            Timer::BackoffOver { .. } => core.search_again(),
             Timer::Rescale { job, .. } => self.rescale(core, job),
             Timer::IdleTooLong { node, .. } => core.idle_too_long(node),
             Timer::NotProvisioned { node, .. } => self.not_provisioned(core, node),
             Timer::SilentForLong { node, .. } => core.silent_for_long(node),
             Timer::LookForMissing { fleet, .. } => core.look_for_missing(fleet),
+            Timer::DependencyJudged { job } => self.dependency_judged(core, job),
             Timer::ComputationExpired { .. } | Timer::CommitDue { .. } | Timer::NextLevel { .. } => {
                 self.fire(core, timer);
             }
@@ -416,7 +438,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Gives up everything that runs on the node.
+    /// Ends the attempt of every replica that runs on the node.
     fn evict(&mut self, core: &mut Core, node: NodeId) {
         for replica in self.on_node(core, node) {
             if core.is_one_too_many(replica) {
@@ -428,7 +450,7 @@ pub(crate) trait Attempts: Flow {
             }
         }
         self.scale_unmet(core);
-        // This timer has fired; a later silence sets a new one.
+        // The timer of the last silence has fired. A later silence sets a new timer.
         core.nodes[node.index()].epoch += 1;
         let record = &core.nodes[node.index()];
         if let (Some(last), false) = (record.silent_since, record.presumed_lost) {
@@ -438,8 +460,8 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Ends the attempt of a replica whose node is lost. What it holds on nodes that may still run it stays taken
-    /// until they confirm that it has stopped.
+    /// Ends the attempt of a replica whose node is lost. Nodes that may still run the replica keep its claims until
+    /// they confirm that it has stopped.
     fn lose_attempt(&mut self, core: &mut Core, index: ReplicaIndex, lost: NodeId) {
         let replica = &core.replicas[index as usize];
         let (run, from) = (replica.run(), replica.phase);
@@ -472,15 +494,15 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Gives a service as many replicas as its requests ask for.
+    /// Scales a service to the number of replicas that its requests need.
     fn rescale(&mut self, core: &mut Core, job: JobId) {
         if let Some(desired) = core.rescaled(job) {
             self.scale_job(core, job, desired);
         }
     }
 
-    /// Adds or stops replicas until this many are wanted. A replica counts if it has not ended for good and is still
-    /// wanted.
+    /// Adds or stops replicas until the job has `wanted` of them. Two kinds of replicas do not count: those that have
+    /// ended for good, and those that are being scaled down.
     fn scale_replicas(&mut self, core: &mut Core, job: JobId, wanted: u32) {
         let record = &mut core.jobs[job.index()];
         (record.parked, record.unmet) = (wanted == 0, None);
@@ -495,7 +517,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Scales down the jobs that could not be scaled down before. The lost replicas may have been the obstacle.
+    /// Tries again to scale down jobs for which scaling down failed. A replica that caused the failure may now be lost.
     fn scale_unmet(&mut self, core: &mut Core) {
         for job in core.jobs.numbers() {
             if let Some(wanted) = core.jobs[job].unmet {
@@ -531,7 +553,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Lets a monitor fire if its policy holds, and sets the time of its next look.
+    /// Fires the monitor if the condition of its policy holds. Otherwise sets the time at which the monitor looks next.
     fn judge_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
         let (now, run) = (core.now, core.replicas[index as usize].run());
         while let Some(watch) = &mut core.replicas[index as usize].watch {
@@ -560,7 +582,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Looks at a monitor whose time has come. The next look is set if one is needed.
+    /// Runs a monitor at the time that was set for its look. Sets the time of the next look if one is needed.
     fn look_at_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
         if let Some(watch) = &mut core.replicas[index as usize].watch {
             watch.look_at = None;

@@ -1,20 +1,20 @@
-//! Checks of an input before it is applied. No input from outside is trusted to be possible.
+//! Checks of an input before it is applied. An input from outside may state something impossible.
 
 use super::MOST_COPIES;
 use super::core::{Core, check_sample};
 use super::flow::Flow;
-use dryrack_event::{Input, Lifecycle};
+use dryrack_event::{Input, Lifecycle, Outside};
 use dryrack_fleet::{NodeClaim, NodeSpec, NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, NodeId};
+use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_units::{GpuShare, SimTime};
 use dryrack_workload::JobSpec;
 
-/// No claim holds more of a resource than this, so that sums of claims fit their integers.
+/// Upper limit of one claim on any resource. It keeps sums of claims within their integer types.
 const MOST_OF_ANYTHING: u64 = 1 << 50;
 
 impl Core {
-    /// Checks whether an input may come at this point. Every world guarantees that it may; an altered log may break
-    /// this.
+    /// Checks whether an input may come at this point. The inputs of every world are possible by design. A log that
+    /// someone altered may contain other inputs.
     pub(crate) fn check_input(&self, flow: &dyn Flow, now: SimTime, input: &Input) -> Result<(), &'static str> {
         let known_node = |node: NodeId| self.fleet.knows(node).then_some(()).ok_or("a node that was never declared");
         let known_gpu = |gpu: GpuId| self.fleet.knows_gpu(gpu).then_some(()).ok_or("a GPU that was never declared");
@@ -62,11 +62,15 @@ impl Core {
                 Err("a job of more replicas or tasks than any")
             }
             Input::Submit { spec, .. } if spec.demand.tasks == 0 => Err("a job of nothing"),
+            Input::Submit { job, spec } if spec.after.iter().any(|dependency| dependency.job >= *job) => {
+                Err("a job that depends on one that was not submitted before it")
+            }
             Input::Submit { spec, .. } => self.check_submission(spec),
             Input::Decided { run, .. } if known_job(run.job).map(|()| !self.knows_replica(*run))? => {
                 Err("a replica that is not")
             }
             Input::Decided { placement, .. } => self.check_decision(placement.as_ref()),
+            Input::Outside(said) => self.check_said(said),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
             Input::Evaluate { demand, .. } => demand.pick.iter().flat_map(|pick| pick.nodes()).try_for_each(known_node),
         }
@@ -93,7 +97,8 @@ impl Core {
         spec.shape.instance.as_ref().is_none_or(|instance| self.fleet.knows_fleet(instance.fleet))
     }
 
-    /// Checks that a decision can be entered into a ledger at all. Whether it is allowed is judged when it is applied.
+    /// Checks that the ledger can record a decision at all. Whether the decision is allowed is judged when it is
+    /// applied.
     pub(crate) fn check_decision(&self, placement: Option<&Placement>) -> Result<(), &'static str> {
         if !self.is_decided_outside() {
             return Err("a decision from outside, where the profile decides");
@@ -116,9 +121,39 @@ impl Core {
         if !apart || claim.gpus.iter().any(|part| part.share > GpuShare::WHOLE) || most > MOST_OF_ANYTHING {
             return Err("a placement that takes a GPU twice, or more of anything than there could be");
         }
+        if self.profile.program.is_some() {
+            return self.check_blocks(claim);
+        }
         if claim.tasks == 0 || !claim.blocks.is_empty() {
             return Err("a placement of no task, or on blocks of an instance");
         }
         Ok(())
+    }
+
+    fn check_blocks(&self, claim: &NodeClaim) -> Result<(), &'static str> {
+        let total = self.fleet.node(claim.node).shape.total_blocks().unwrap_or(0);
+        let rises = claim.blocks.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_there = claim.blocks.last().is_none_or(|block| u32::from(*block) < total);
+        if rises && is_there { Ok(()) } else { Err("a placement on blocks that are not there, or twice on one") }
+    }
+
+    /// Checks what an outside program sent apart from its placement decisions.
+    fn check_said(&self, said: &Outside) -> Result<(), &'static str> {
+        if self.profile.program.is_none() {
+            return Err("a message from an outside program, though none decides here");
+        }
+        let known_run = |run: RunId| match run.job.index() < self.jobs.len() && self.knows_replica(run) {
+            true => Ok(()),
+            false => Err("a replica that is not"),
+        };
+        match said {
+            Outside::Waits { run, .. } | Outside::Cancels { run, .. } => known_run(*run),
+            Outside::Preempts { run, by, .. } => known_run(*run).and(by.map_or(Ok(()), known_run)),
+            Outside::Mistaken { run, .. } => run.map_or(Ok(()), known_run),
+            Outside::CancelsJob { job, .. } if job.index() >= self.jobs.len() => Err("a job that was never submitted"),
+            Outside::CancelsJob { .. } | Outside::Joined { .. } | Outside::Answers { .. } | Outside::Failed { .. } => {
+                Ok(())
+            }
+        }
     }
 }

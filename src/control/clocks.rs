@@ -1,13 +1,13 @@
-//! The clocks of passes that take time. Each clock sleeps for its period once its pass is over. A pass that finds the
-//! other one at work begins when that one is done.
+//! The clocks of passes that take time. After its pass ends, a clock sleeps for one period. If a pass is due while the
+//! other pass runs, it begins when the other pass ends.
 //!
 //! ```text
 //!  backfill  ──[ pass, longer with a longer queue ]── period ──[ pass ]── ...
 //!  place     ────────waits───────────────────────[ pass ]──── period ────waits─[ pass ]── ...
 //! ```
 //!
-//! A tick that nobody looks at, because it could change nothing, takes its time all the same. Where the times at
-//! which passes began were recorded, they begin at those times, and by their periods once the record is over.
+//! A pass that is skipped because it could change nothing still takes its time. If a profile has recorded start times,
+//! passes begin at these times. After the last recorded time, passes follow their periods.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use dryrack_units::{SimDuration, SimTime, text_form};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassTime {
-    /// Time that every pass takes, even if nobody waits.
+    /// Time that every pass takes, even if no replica waits.
     #[serde(default, with = "text_form")]
     pub least: SimDuration,
-    /// Additional time for each replica that waits when the pass begins.
+    /// Additional time for each replica that is waiting when the pass begins.
     #[serde(default, with = "text_form")]
     pub each: SimDuration,
 }
@@ -46,7 +46,7 @@ pub struct Ticks {
     pub backfill: Arc<[SimDuration]>,
 }
 
-/// Which of the two passes.
+/// Names one of the two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Place,
@@ -57,7 +57,7 @@ pub(super) enum Which {
 struct Clock {
     period: SimDuration,
     takes: PassTime,
-    /// Recorded start times of passes; `gone` is how many of them have passed.
+    /// Recorded start times of passes. The first `gone` of them have passed.
     listed: Arc<[SimDuration]>,
     gone: usize,
     next: SimTime,
@@ -65,7 +65,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// `None` if its passes have no period.
+    /// Creates the clock of a pass. Returns `None` if the pass has no period.
     fn new(options: PassOptions, listed: &Arc<[SimDuration]>) -> Option<Clock> {
         let Trigger::Every(period) = options.trigger else { return None };
         let listed = Arc::clone(listed);
@@ -88,7 +88,7 @@ impl Clock {
 pub(super) struct Clocks {
     place: Clock,
     backfill: Option<Clock>,
-    /// How many replicas waited at the last look.
+    /// Number of waiting replicas when they were last counted.
     waiting: usize,
 }
 
@@ -104,7 +104,7 @@ impl Clocks {
         Some(Clocks { place, backfill, waiting: 0 })
     }
 
-    /// When the next pass begins; `None` if there is no such clock.
+    /// When the next pass of this kind begins. `None` if backfill has no clock of its own.
     pub fn next(&self, which: Which) -> Option<SimTime> {
         let (clock, other) = match which {
             Which::Place => (&self.place, self.backfill.as_ref()),
@@ -122,7 +122,7 @@ impl Clocks {
         }
     }
 
-    /// The earlier of the two. On a tie, backfill runs first.
+    /// The pass that begins earlier, and when it begins. On a tie, backfill runs first.
     fn earlier(&self) -> Option<(SimTime, Which)> {
         let is_first = self.backfill.as_ref().is_some_and(|backfill| backfill.next <= self.place.next);
         let which = if is_first { Which::Backfill } else { Which::Place };
@@ -133,7 +133,7 @@ impl Clocks {
         self.waiting = waiting;
     }
 
-    /// Begins a pass.
+    /// Begins a pass: sets how long it works and when the next one begins.
     pub fn tick(&mut self, which: Which, at: SimTime) {
         let waiting = self.waiting;
         match which {
@@ -143,7 +143,7 @@ impl Clocks {
     }
 }
 
-/// Durations as texts.
+/// Durations, written as text in a profile.
 mod times {
     use serde::de::Error;
     use serde::{Deserializer, Serializer};

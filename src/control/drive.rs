@@ -1,11 +1,11 @@
-//! The steps that every world takes: inputs in order, all outputs drained after each, then what is due.
+//! The steps that every world takes: apply inputs in order, drain all outputs after each input, then do what is due.
 
 use super::{Control, Instant};
 use dryrack_event::{Command, Input, InputClass, Output, Sink};
 use dryrack_units::SimTime;
 
-/// Hands over all inputs of one step and lets the control plane settle. `number` counts steps from 1. `obey` is given
-/// each command at once.
+/// Hands over all inputs of one step and lets the control plane settle. `number` counts steps from 1. The function
+/// passes each command to `obey` as soon as it is drained.
 pub fn step(
     control: &mut Control,
     (number, now): (u64, SimTime),
@@ -37,8 +37,8 @@ fn drain(
     }
 }
 
-/// Puts the inputs of one instant, which are in order of their classes, into the order in which they are decided on.
-/// If they are decided on one by one, arrivals come after facts of the fleet and before everything else.
+/// Sorts the inputs of one instant into the order in which they are applied. On entry, they are in order of their
+/// classes. If inputs are applied one by one, arrivals come after fleet facts and before all other inputs.
 pub fn arrange(inputs: &mut [Input], instant: Instant) {
     let rank = |input: &Input| match input.class() {
         InputClass::FleetFact => 0,
@@ -56,7 +56,7 @@ pub fn arrange(inputs: &mut [Input], instant: Instant) {
     }
 }
 
-/// How many of the remaining inputs make up the next step.
+/// Number of remaining inputs that make up the next step.
 pub fn step_len(inputs: &[Input], instant: Instant) -> usize {
     match instant {
         Instant::Whole => inputs.len(),

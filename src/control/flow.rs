@@ -1,16 +1,17 @@
-//! A flow: the way in which waiting replicas get their places. A profile names one flow.
+//! A flow: the way in which waiting replicas are placed. A profile names one flow.
 //!
-//! A flow owns its state. Everything else that it needs is in the [`Core`], which each method takes as an argument. The
-//! required methods are what only the flow knows. The provided methods are the common lifecycle of an attempt
-//! ([`Attempts`]); a flow with other rules overrides them.
+//! A flow owns its state. Each method takes the [`Core`] as an argument, for everything else that the flow needs. A
+//! flow must implement the required methods, because they differ between flows. The provided methods are the common
+//! lifecycle of an attempt ([`Attempts`]). A flow with other rules overrides them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attempts::Attempts;
 use super::core::Core;
 use super::core::store::ReplicaIndex;
 use super::core::timer::Timer;
-use dryrack_event::{Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
+use dryrack_event::{Histogram, Lifecycle, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_scheduler::Seats;
@@ -20,26 +21,61 @@ use dryrack_workload::Demand;
 /// When something is due, and why.
 pub(crate) type Due = (SimTime, &'static str);
 
-/// Why something waits.
+/// Why a replica waits: the kind of refusal, and how often each reason applies.
 pub(crate) type Held = (Refusal, Histogram);
+
+/// What a visitor of waiting replicas wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    GoOn,
+    /// Skip all later replicas with the same demand.
+    LeaveOutDemand,
+    Stop,
+}
+
+/// A function that is called for each waiting replica.
+pub(crate) type Visitor<'a> = dyn FnMut(&mut Core, ReplicaIndex) -> Visit + 'a;
+
+/// Version of the list of waiting replicas: how often the list has changed, and the current time if the order depends
+/// on time. If two versions are equal, the same replicas wait in the same order.
+pub(crate) type WaitingChanges = (u64, SimTime);
+
+/// Calls the visitor for these replicas in order, until it stops or the list ends.
+pub(crate) fn visit_in_order(core: &mut Core, waiting: impl Iterator<Item = ReplicaIndex>, visit: &mut Visitor<'_>) {
+    let mut left_out = BTreeSet::new();
+    for index in waiting {
+        let demand = core.replicas[index as usize].demand;
+        if left_out.contains(&demand) {
+            continue;
+        }
+        match visit(core, index) {
+            Visit::GoOn => {}
+            Visit::LeaveOutDemand => {
+                left_out.insert(demand);
+            }
+            Visit::Stop => return,
+        }
+    }
+}
 
 pub(crate) trait Flow {
     /// Makes a pending replica wait for its place, or for an earlier step such as its analysis.
     fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex);
 
-    /// Does what is due, once all inputs of this instant are applied and all timers have fired.
+    /// Runs everything that is due. The caller has applied all inputs of this instant and fired all timers.
     fn settle(&mut self, core: &mut Core);
 
-    /// When the flow must settle next even if nothing happens.
+    /// When the flow must settle next even if no input comes.
     fn next_due(&mut self, core: &mut Core) -> Option<Due>;
 
     /// Asserts the integrity of the flow's own state.
     fn check(&self, core: &Core);
 
-    /// Asserts, at the end of a run, that no replica waits that the fleet has room for.
+    /// Asserts, at the end of a run, that no replica waits although the fleet has room for it.
     fn check_nothing_waits_in_vain(&self, core: &Core);
 
-    /// Submits a job whose record is in the store and has no replicas yet. `refused` says why it is refused, if it is.
+    /// Submits a job whose record is in the store and which has no replicas yet. `refused` is the reason if the job is
+    /// refused.
     fn submitted(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
         self.submit_replicas(core, job, refused);
     }
@@ -50,8 +86,13 @@ pub(crate) trait Flow {
     }
 
     /// Ends a job that was cancelled.
-    fn cancelled(&mut self, core: &mut Core, job: JobId) {
-        self.stop_replicas(core, job);
+    fn cancelled(&mut self, core: &mut Core, job: JobId, because: Reason) {
+        self.stop_replicas(core, job, because);
+    }
+
+    /// Begins the attempts of a job that no longer waits for other jobs. `replicas` are its replicas that waited.
+    fn freed(&mut self, core: &mut Core, _job: JobId, replicas: Vec<ReplicaIndex>) {
+        replicas.into_iter().for_each(|index| self.begin(core, index));
     }
 
     /// Scales a job that has not ended to this many replicas.
@@ -75,7 +116,7 @@ pub(crate) trait Flow {
         self.stop_attempt(core, index, outcome, because);
     }
 
-    /// Whether a replica that is stopping has stopped, while the flow has yet to notice it.
+    /// Whether a replica in phase stopping has in fact stopped, and the flow has yet to notice it.
     fn has_stopped(&self, _index: ReplicaIndex) -> bool {
         false
     }
@@ -85,7 +126,7 @@ pub(crate) trait Flow {
         self.end_overdue(core, index, phase);
     }
 
-    /// The replicas that are lost with a node, in the order in which they are given up.
+    /// The replicas that are lost with a node, in the order in which their attempts end.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
         core.nodes[node.index()].runs.to_vec()
     }
@@ -99,7 +140,8 @@ pub(crate) trait Flow {
     fn instance_is_up(&mut self, _core: &mut Core, _node: NodeId) {}
 
     /// Begins another attempt after one that has ended, or ends the replica for good. `ran` is how long the attempt was
-    /// in its last phase of running, and `again` whether another attempt is wanted.
+    /// in phase running just before its end; zero if it ended from another phase. `again` says whether another attempt
+    /// is wanted.
     fn attempt_ended(
         &mut self,
         core: &mut Core,
@@ -111,17 +153,18 @@ pub(crate) trait Flow {
         self.follow(core, index, (outcome, because), ran, again);
     }
 
-    /// Whether the claims that a run keeps after its end are forgotten, so that its nodes are never asked about them.
+    /// Whether the flow forgets the claims that a run keeps after its end. If so, nobody asks its nodes whether it has
+    /// stopped.
     fn leaks_claims(&self) -> bool {
         false
     }
 
-    /// Whether a failed attempt of this replica is followed by one in the same place.
+    /// Whether a failed attempt of this replica is followed by another attempt in the same place.
     fn restarts_in_place(&self, _core: &Core, _index: ReplicaIndex) -> bool {
         false
     }
 
-    /// Keeps the place of an attempt that has failed and is followed by one in the same place.
+    /// Keeps the place of a failed attempt for the next attempt.
     fn keep_place(&mut self, _core: &mut Core, _index: ReplicaIndex, _run: RunId, _placement: Placement) {
         panic!("only a flow that restarts in place keeps a place");
     }
@@ -139,20 +182,20 @@ pub(crate) trait Flow {
     /// Forgets the flow's records of an attempt that is given up.
     fn give_up(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Forgets the failures counted so far, because the attempt ended by a loss that was not its own failure.
+    /// Clears the count of failures. The attempt was lost, and a loss is not a failure of the attempt.
     fn forget_failures(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
     /// Removes a replica from the queue and from any step in progress, because its attempt ends.
     fn withdraw(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Reacts to a change of a replica's phase. `before` is the phase that it left, and since when it was in that
-    /// phase.
+    /// Reacts to a change of a replica's phase. `before` is the phase that the replica left, and the time at which it
+    /// had entered that phase.
     fn phase_changed(&mut self, _core: &mut Core, _index: ReplicaIndex, _before: (Phase, SimTime)) {}
 
     /// Reacts to the final end of a replica.
     fn finished(&mut self, _index: ReplicaIndex) {}
 
-    /// Sorts replicas in the order in which scaling down removes them.
+    /// Sorts replicas so that scaling down removes the first ones.
     fn sort_for_scale_down(&self, core: &Core, replicas: &mut Vec<ReplicaIndex>) {
         core.sort_least_healthy_first(replicas);
     }
@@ -167,7 +210,7 @@ pub(crate) trait Flow {
         panic!("no flow sets {timer:?}");
     }
 
-    /// The line in which a job of this queue waits.
+    /// The number of the line in which jobs of this queue wait.
     fn line_of(&mut self, _core: &Core, _queue: Option<&Arc<str>>) -> u32 {
         0
     }
@@ -177,18 +220,23 @@ pub(crate) trait Flow {
         panic!("checked at the door: this flow decides by itself");
     }
 
-    /// Reacts to turning the keeping of results on or off.
+    /// Applies what an outside scheduler sent apart from its placement decisions.
+    fn said(&mut self, _core: &mut Core, _said: &Outside) {
+        panic!("checked at the door: this flow decides by itself");
+    }
+
+    /// Reacts when caching of results is turned on or off.
     fn caching_changed(&mut self, _core: &mut Core) {}
 
     /// Reacts to a change of the profile.
     fn reconfigured(&mut self, _core: &mut Core) {}
 
-    /// The fleet as a decision about this replica would see it; `None` if that is the current fleet.
+    /// The fleet as a decision about this replica would see it. `None` means the current fleet.
     fn left_to(&self, _core: &Core, _index: ReplicaIndex) -> Option<Fleet> {
         None
     }
 
-    /// The part of a replica's demand that one decision covers; `None` if the flow places whole demands.
+    /// The part of a replica's demand that one decision covers. `None` if the flow places whole demands.
     fn part_of(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
         None
     }
@@ -198,15 +246,27 @@ pub(crate) trait Flow {
         Seats::All
     }
 
-    /// The runs that are being analysed, and those in the analysis queue before this replica; `None` if the replica is
-    /// not in that queue.
+    /// Two lists of runs: those that are being analysed, and those ahead of this replica in the analysis queue. `None`
+    /// if the replica is not in that queue.
     fn analysed_before(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         None
     }
 
-    /// The replicas that wait for room, in the order in which the flow would place them; `None` if the flow requests
-    /// instances itself, whenever it takes a place.
-    fn waiting(&self, _core: &Core) -> Option<Vec<ReplicaIndex>>;
+    /// Whether the flow itself requests instances when it places a replica. If so, the core requests no instances for
+    /// waiting replicas.
+    fn requests_instances(&self) -> bool {
+        false
+    }
+
+    /// Calls the visitor for the replicas that wait for room, in the order in which the flow would place them.
+    fn each_waiting(&self, _core: &mut Core, _visit: &mut Visitor<'_>) {
+        panic!("this flow requests instances itself");
+    }
+
+    /// The version of the list that [`Flow::each_waiting`] visits.
+    fn waiting_changes(&self, _core: &Core) -> WaitingChanges {
+        panic!("this flow requests instances itself");
+    }
 
     /// Whether records of ended jobs may be dropped.
     fn lets_records_go(&self) -> bool {
@@ -218,12 +278,12 @@ pub(crate) trait Flow {
         false
     }
 
-    /// Whether the flow keeps looking at replicas for as long as one of them has no place.
+    /// Whether the flow retries its replicas without end as long as one of them has no place.
     fn never_rests(&self) -> bool {
         false
     }
 
-    /// Whether the flow's only remaining work is to repeat refusals that were made since the fleet last grew.
+    /// Whether the flow's only remaining work repeats refusals that were made since the fleet last grew.
     fn only_repeats_refusals(&self, _core: &Core) -> bool {
         false
     }

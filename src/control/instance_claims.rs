@@ -1,5 +1,5 @@
-//! What a claim on an instance may be, judged by code that is not part of the scheduler, from the records and
-//! arithmetic alone.
+//! Checks a claim on an instance against its requirements. This code is not part of the scheduler. It uses only records
+//! and arithmetic, so a mistake of the scheduler cannot hide here.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use dryrack_fleet::{Blocks, Fleet, NodeClaim, NodeShape};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Bounds, GpuRequirements, Requirements, SpotPolicy};
 
-/// Whether the claim takes whole blocks of its instance, with exactly the GPUs that belong to them, and what they
-/// have together is within every range.
+/// Whether the claim takes whole blocks of its instance together with exactly the GPUs of these blocks, and whether the
+/// resources of the blocks are within every required range.
 pub fn meets(fleet: &Fleet, requirements: &Requirements, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
     let Some(instance) = &shape.instance else { return false };
@@ -49,7 +49,7 @@ fn within<T: Ord + Copy>(range: Bounds<T>, value: T) -> bool {
     range.min.is_none_or(|min| min <= value) && range.max.is_none_or(|max| value <= max)
 }
 
-/// Checked GPU by GPU: each GPU is held exactly as far as the claimed blocks cover it.
+/// Whether the claim holds of each GPU exactly the part that belongs to the claimed blocks.
 fn holds_gpus_of_its_blocks(shape: &NodeShape, blocks: &Blocks, total: u32, claim: &NodeClaim) -> bool {
     let mut expected: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (index, gpu) in shape.gpus.iter().enumerate() {

@@ -1,24 +1,24 @@
-//! Floor 5. The control plane: one state machine that is told what happened and says what it wants done.
+//! Floor 5. The control plane: one state machine that takes inputs (what happened) and gives commands (what to do).
 //!
 //! ```text
-//!              Control: hands on inputs, settles, is drained
+//!              Control: passes on inputs, settles, is drained
 //!        ┌───────────────┴────────────────┐
 //!      Core  <── works on ──  Flow: Queue, Polled or Scanned
-//!   store, ledger, timers,     what waits, and how it comes
-//!   clock, outbox; instances,  to its place
+//!   store, ledger, timers,     the waiting replicas, and
+//!   clock, outbox; instances,  how they are placed
 //!   quotas, policies
 //! ```
 //!
-//! The `core` owns the mechanism. Only the core binds, releases and emits. The `flow` that a [`Profile`] names owns
-//! what waits: a queue and passes over it (`queue`), loops over records (`polled`), or scans over rows (`scan`). What
-//! all flows do with an attempt is written once (`attempts`).
+//! The `core` owns the mechanism. Only the core binds, releases and emits. The [`Profile`] names a `flow`, which owns
+//! the waiting replicas: in a queue with passes over it (`queue`), in records that loops visit (`polled`), or in rows
+//! that are scanned (`scan`). The module `attempts` holds what all flows do with an attempt.
 //!
-//! The control plane is handed `(now, Input)`, settles once all inputs of an instant are applied, and is drained of
-//! commands and events. It must do no input or output, read no clock, hold no thread, and never learn which world it is
-//! in.
+//! A world hands `(now, Input)` to the control plane, lets it settle once all inputs of an instant are applied, and
+//! drains its commands and events. The control plane must do no input or output, read no clock, hold no thread, and
+//! never learn which world drives it.
 //!
-//! Assertions check its laws: `now` never decreases; all outputs are drained before the next input; a command is a
-//! request, and is a fact only once an input reports it; every id in an input was declared before.
+//! Assertions check four laws. `now` never decreases. All outputs are drained before the next input. A command is a
+//! request, and becomes a fact only when an input reports it. Every id in an input was declared before.
 
 #![warn(clippy::unwrap_used)]
 
@@ -50,7 +50,7 @@ pub use polled::{
 };
 pub use profile::{
     AnalysisOptions, CommitOptions, Deadlines, FlowOptions, HeartbeatOptions, Instant, PassOptions, Passes, Profile,
-    ProfileError, RetryOptions, Trigger,
+    ProfileError, Program, RetryOptions, Trigger, Unsafe,
 };
 pub use reconfigure::can_become;
 pub use scan::{
@@ -62,7 +62,7 @@ use std::sync::Arc;
 
 use attempts::Attempts;
 use core::Core;
-use dryrack_event::{Input, InputClass, Output};
+use dryrack_event::{Input, InputClass, Output, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::JobId;
 use dryrack_scheduler::{Caching, Grouping};
@@ -72,16 +72,16 @@ use polled::Polled;
 use queue::Queue;
 use scan::Scanned;
 
-/// Maximum number of replicas of one job, and maximum number of its tasks.
+/// Maximum number of replicas of one job. The same limit holds for the number of its tasks.
 const MOST_COPIES: u32 = 1_000_000;
 
 /// The control plane.
 pub struct Control {
     core: Core,
     flow: AnyFlow,
-    /// Whether an input other than a question came since the last `settle`.
+    /// Whether an input other than a question arrived since the last `settle`.
     has_news: bool,
-    /// Whether a question came since the last `settle`.
+    /// Whether a question arrived since the last `settle`.
     was_asked: bool,
 }
 
@@ -126,24 +126,24 @@ impl Control {
         Control::with_grouping(profile, seed, Grouping::Classes)
     }
 
-    /// Like [`Control::new`], but with a choice of how decisions are computed: over classes of equal nodes, or node by
-    /// node. Every output is the same.
+    /// Like [`Control::new`], but the caller chooses how decisions are computed: over classes of equal nodes, or node
+    /// by node. Both ways give the same outputs.
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         let mut core = Core::new(profile, seed, grouping);
         let flow = AnyFlow::new(&mut core);
-        core.grows_for_waiting = flow.as_ref().waiting(&core).is_some();
+        core.scales_up = !flow.as_ref().requests_instances();
         Control { core, flow, has_news: false, was_asked: false }
     }
 
-    /// Sets whether computed results are kept. Every output is the same either way.
+    /// Sets whether computed results are cached. The outputs are the same either way.
     pub fn with_caching(mut self, caching: Caching) -> Control {
         self.core.caching = caching;
         self.flow.as_mut().caching_changed(&mut self.core);
         self
     }
 
-    /// Drops the records of jobs that are over. Nothing can be asked about these jobs any more, and the profile cannot
-    /// change. Flows whose records outlive their jobs keep all records.
+    /// Drops the records of jobs that have ended. After that, questions about these jobs have no answer, and the
+    /// profile cannot change. Flows whose records outlive their jobs keep all records.
     pub fn dropping_ended(mut self) -> Control {
         if self.flow.as_ref().lets_records_go() {
             self.core.drop_from_now_on();
@@ -151,7 +151,8 @@ impl Control {
         self
     }
 
-    /// Applies one input. The inputs of one instant come in order of their classes, followed by [`Control::settle`].
+    /// Applies one input. The inputs of one instant must come in order of their classes. [`Control::settle`] follows
+    /// the last one.
     pub fn handle(&mut self, now: SimTime, input: &Input) {
         assert!(self.core.is_drained(), "outputs must be drained before the next input");
         if let Err(refusal) = self.check_input(now, input) {
@@ -181,26 +182,28 @@ impl Control {
                 core.usage_sample(*run, *at, utilization, memory.len());
             }
             Input::RequestsCounted { job, requests } => flow.requests_counted(core, *job, *requests),
-            Input::Cancel { job } => flow.cancel(core, *job),
+            Input::Cancel { job } => flow.cancel(core, *job, Reason::Cancelled),
             Input::Scale { job, replicas } => flow.scale_job(core, *job, *replicas),
             Input::Submit { job, spec } => flow.submit(core, *job, spec),
             Input::Decided { run, placement } => flow.decided(core, *run, placement.as_ref()),
+            Input::Outside(said) => flow.said(core, said),
             Input::Evaluate { name, demand } => core.evaluate(name, demand),
             Input::Wakeup => {}
         }
     }
 
-    /// Checks whether an input may come at this point. Every world guarantees that it may; an altered log may break
-    /// this.
+    /// Checks whether an input may come at this point. The inputs of every world are possible by design. A log that
+    /// someone altered may contain other inputs.
     pub fn check_input(&self, now: SimTime, input: &Input) -> Result<(), &'static str> {
         self.core.check_input(self.flow.as_ref(), now, input)
     }
 
-    /// Fires what is due and lets the flow do what is due, once all inputs of this instant are applied.
+    /// Fires the timers that are due and lets the flow do its due work. Call this after all inputs of an instant are
+    /// applied.
     ///
-    /// A question alone must not change what happens. So if the only inputs were questions, nothing is done unless
-    /// something is due: in an order that changes with time, every extra round could let another job go first.
-    /// Questions also start no second round in the same instant, because that round would run before the facts that the
+    /// A question alone must not change what happens. If all inputs were questions, this function does nothing unless a
+    /// timer or a pass is due. The reason: in an order that changes with time, an extra round could let another job go
+    /// first. Questions also start no second round in the same instant. That round would run before the facts that the
     /// first round causes.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.core.now, "time fell from {} to {now}", self.core.now);
@@ -220,39 +223,35 @@ impl Control {
             flow.fire_timer(core, timer);
         }
         flow.settle(core);
-        if core.may_grow()
-            && let Some(waiting) = flow.waiting(core)
-        {
-            core.request_instances(waiting);
-        }
+        core.scale_up(flow);
         if !flow.names_ended() {
             core.drop_ended();
         }
     }
 
-    /// Takes the next output, in the order in which outputs arose.
+    /// Takes the oldest output that was not yet taken.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.poll_output()
     }
 
-    /// The next time at which the control plane must settle even if nothing happens, and why; `None` if it waits only
-    /// for inputs. On a tie, returns the reason that sorts first.
+    /// The next time at which the control plane must settle even if no input comes, and why. `None` if it waits only
+    /// for inputs. If two reasons have the same time, returns the one that sorts first.
     pub fn next_wakeup(&mut self) -> Option<(SimTime, &'static str)> {
         let timer: Option<Due> = self.core.peek_timer();
         timer.into_iter().chain(self.flow.as_mut().next_due(&mut self.core)).min()
     }
 
-    /// Whether the flow keeps looking at replicas for as long as one of them has no place.
+    /// Whether the flow retries its replicas without end as long as one of them has no place.
     pub fn never_rests(&self) -> bool {
         self.flow.as_ref().never_rests()
     }
 
-    /// Whether the only remaining work is to repeat refusals that were made since the fleet last grew.
+    /// Whether the only remaining work repeats refusals that were made since the fleet last grew.
     pub fn only_repeats_refusals(&mut self) -> bool {
         self.flow.as_ref().only_repeats_refusals(&self.core) && self.core.peek_timer().is_none()
     }
 
-    /// What each run holds, including kept claims.
+    /// What each run holds. This includes claims that a run keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
         self.core.held()
     }
@@ -265,18 +264,18 @@ impl Control {
         &self.core.profile
     }
 
-    /// Passes each job that was dropped since the last call to `take`.
+    /// Calls `take` with each job that was dropped since the last call.
     pub fn take_dropped(&mut self, take: impl FnMut(JobId)) {
         self.core.take_dropped(take);
     }
 
-    /// Asserts the integrity of the whole state. Visits every record.
+    /// Asserts the integrity of the whole state. This visits every record.
     pub fn assert_integrity(&self) {
         self.core.check();
         self.flow.as_ref().check(&self.core);
     }
 
-    /// Asserts liveness at the end of a run: no replica waits that the fleet has room for.
+    /// Asserts liveness at the end of a run: no replica waits although the fleet has room for it.
     pub fn assert_nobody_waits_in_vain(&self) {
         let flow = self.flow.as_ref();
         flow.check_nothing_waits_in_vain(&self.core);

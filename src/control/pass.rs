@@ -10,10 +10,11 @@ pub struct PassState {
     pub(crate) seed: u64,
     purpose: &'static str,
     pub(crate) last: Option<SimTime>,
-    /// Whether the batch was full, so that the rest is due at once, in the next round of the same instant.
+    /// Whether the last pass ended because its batch was full. The rest is then due at once, in the next round of the
+    /// same instant.
     pub(crate) cut_short: bool,
-    /// How many of its batch the pass had looked at when a decision that takes time interrupted it. The pass goes on
-    /// once that decision is made.
+    /// How many replicas of its batch the pass had processed when a decision that takes time interrupted it. The pass
+    /// resumes once that decision is made.
     pub(crate) interrupted_after: Option<u32>,
 }
 
@@ -27,7 +28,7 @@ impl PassState {
         self.options = options;
     }
 
-    /// The first tick at or after `now` that has not run. Tick n is at the offset plus n periods plus its own jitter.
+    /// The first tick at or after `now` that has not run. Tick n is at `offset + n * period`, plus its own jitter.
     pub(crate) fn next_tick(&self, period: SimDuration, now: SimTime) -> SimTime {
         let reach = self.options.offset.saturating_add(self.options.jitter).as_nanos() / period.as_nanos() + 1;
         let mut number = (now.as_nanos() / period.as_nanos()).saturating_sub(reach);

@@ -1,12 +1,12 @@
-//! Policies: the utilization policy that binds a run, and quotas on what the runs of a project hold. A profile states
-//! them, and a run's own configuration may override the utilization policy.
+//! Policies of a profile: the utilization policy of a run, and quotas on what the runs of a project hold. A run's own
+//! configuration may override the utilization policy.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::profile::ProfileError;
-use dryrack_policy::{MOST_SAMPLES, Quota, ring_samples};
+use dryrack_policy::{MOST_SAMPLES, Quota, policy_rule_named, ring_samples};
 use dryrack_units::{Permille, SimDuration, text_form};
 use dryrack_workload::{
     AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides, UtilizationPolicy, UtilizationRule,
@@ -16,13 +16,13 @@ use dryrack_workload::{
 #[serde(deny_unknown_fields)]
 pub struct PolicyOptions {
     pub utilization: UtilizationOptions,
-    /// Quotas by project. They are read where the profile has runs.
+    /// Quotas by project. Only profiles with runs read them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quotas: BTreeMap<String, Quota>,
 }
 
-/// The utilization policy of a profile. It binds a run that has a minimum and a window, from here or from its own
-/// configuration.
+/// The utilization policy of a profile. The policy applies to a run if its minimum and its window are stated, here or
+/// in the run's own configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOptions {
@@ -33,7 +33,7 @@ pub struct UtilizationOptions {
     pub min_gpu_utilization: Option<Permille>,
     #[serde(with = "text_form::option")]
     pub time_window: Option<SimDuration>,
-    /// A shorter window is refused when the scenario is checked.
+    /// The shortest allowed window. A scenario with a shorter one is refused when it is checked.
     #[serde(with = "text_form")]
     pub min_time_window: SimDuration,
     pub gpus: IdleGpus,
@@ -41,7 +41,7 @@ pub struct UtilizationOptions {
     /// How often GPUs are sampled.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Twice the interval if absent.
+    /// The longest time between two samples without a gap in the usage data; twice the interval if absent.
     #[serde(with = "text_form::option")]
     pub longest_gap: Option<SimDuration>,
     pub gaps: Gaps,
@@ -53,18 +53,18 @@ pub struct UtilizationOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyReads {
-    /// The profile's, overridden field by field by the configuration's.
+    /// The profile states the policy, and the run's configuration overrides single fields.
     #[default]
     ProfileAndConfiguration,
-    /// Only the configuration's. A policy that is stated in the profile, or in a project's profiles, binds nobody
-    /// (dstack 2383).
+    /// Only the run's configuration counts. A policy that is stated in the profile, or in a project's profiles, applies
+    /// to no run (dstack 2383).
     Configuration,
 }
 
 impl UtilizationOptions {
-    /// The policy that binds a run with this configuration, and who stated it.
+    /// The policy that applies to a run with this configuration, and where the policy was stated.
     pub fn bind(&self, over: &UtilizationOverrides) -> Option<(PolicySource, UtilizationPolicy)> {
-        // Where only the configuration is read, what a project's profiles say is not read, except for the interval.
+        // If only the configuration counts, a statement from a project's profiles is ignored except for its interval.
         let unread = UtilizationOverrides { interval: over.interval, ..UtilizationOverrides::default() };
         let over = match (self.reads, over.from) {
             (PolicyReads::Configuration, PolicySource::Profile) => &unread,
@@ -92,8 +92,8 @@ impl UtilizationOptions {
         Some((source, policy))
     }
 
-    /// Whether the policy that binds a run with this configuration is possible: its window and its interval are
-    /// longer than zero, and one window has no more samples than are kept of any run.
+    /// Whether the policy that applies to a run with this configuration is possible. Its window and its interval must
+    /// be longer than zero. One window must not need more samples than are kept for a run.
     pub fn can_bind(&self, over: &UtilizationOverrides) -> bool {
         self.bind(over).is_none_or(|(_, policy)| {
             let times = [policy.time_window, policy.interval];
@@ -109,6 +109,11 @@ impl UtilizationOptions {
         times.extend(self.longest_gap.map(|gap| ("policies.utilization.longest_gap", gap)));
         if let UtilizationRule::Dstack { looks_every, .. } = self.rule {
             times.push(("policies.utilization.rule.dstack.looks_every", looks_every));
+        }
+        if let UtilizationRule::Own(rule) = self.rule
+            && policy_rule_named(rule.name()).is_none()
+        {
+            faults.push(ProfileError::UnknownRule(rule.name()));
         }
         faults.extend(times.iter().filter(|(_, time)| time.is_zero()).map(|(name, _)| ProfileError::NoTime(name)));
         if let Some(window) = self.time_window {

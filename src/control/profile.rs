@@ -15,21 +15,21 @@ use dryrack_scheduler::{Backfill, FilterName, MOST_KEYS, OrderKey, Preempt, Sche
 use dryrack_units::{Permille, SimDuration, text_form};
 use dryrack_workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
-/// Everything a profile file says, its bases folded in.
+/// Everything that a profile file says, with its base profiles already merged in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     pub name: String,
-    /// One sentence.
+    /// Title: one sentence.
     pub title: String,
-    /// Whether the profile models what a program did, faults included. Then readiness may be missing, and broken
-    /// safety is an event.
+    /// Whether the profile models what a released program did, with its faults. Such a profile may lack the readiness
+    /// filter, and a placement that breaks safety is an event, not the end of the run.
     pub historic: bool,
     pub instant: Instant,
     pub scheduler: SchedulerOptions,
     pub passes: Passes,
-    /// Recorded times at which the place and backfill passes began. The passes begin at these times, and by their
-    /// periods once the record is over.
+    /// Recorded times at which the place and backfill passes began. Passes begin at these times. After the last
+    /// recorded time, they follow their periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks: Option<Ticks>,
     pub analysis: AnalysisOptions,
@@ -37,34 +37,61 @@ pub struct Profile {
     pub heartbeat: HeartbeatOptions,
     pub deadlines: Deadlines,
     pub retry: RetryOptions,
-    /// Delay until what a run held becomes free, after the run has ended by itself. Meanwhile its nodes are
-    /// completing (Slurm's state of that name).
+    /// Time between the end of a run that exited by itself and the release of its resources. Meanwhile its nodes are
+    /// completing (Slurm's state `COMPLETING`).
     #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
     pub completing: SimDuration,
+    /// Whether a job is cancelled if one of its dependencies can never be met (Slurm's `kill_invalid_depend` in
+    /// `DependencyParameters`). Otherwise such a job waits forever.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub kill_invalid_depend: bool,
     pub policies: PolicyOptions,
-    /// How what waits comes to its place.
+    /// How waiting replicas are placed.
     #[serde(default, skip_serializing_if = "FlowOptions::is_queue")]
     pub flow: FlowOptions,
+    /// Set if a program in another process decides. A profile file never states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
 }
 
-/// How what waits comes to its place, with the options of that flow.
+/// What the control plane leaves to an outside program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// What happens to a placement by the program that would break safety.
+    #[serde(rename = "unsafe")]
+    pub when_unsafe: Unsafe,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unsafe {
+    /// The placement is refused.
+    #[default]
+    Refused,
+    /// The placement is carried out, and an event reports it.
+    Allowed,
+}
+
+/// How waiting replicas are placed, with the options of that flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowOptions {
-    /// Replicas wait in one queue that the passes look at.
+    /// Replicas wait in one queue, and passes visit the queue.
     #[default]
     Queue,
-    /// Jobs are runs of nodes, whose records loops look at, as in dstack.
+    /// Jobs are runs of nodes. Loops visit the records of the runs, as in dstack.
     Polled(RunsOptions),
-    /// Replicas have rows that are scanned, as in GPUStack.
+    /// Replicas have rows, and scans visit the rows, as in GPUStack.
     Scanned(ScanOptions),
 }
 
 impl FlowOptions {
-    /// The keys of a profile that held the options of a flow before profiles named it, and the flow.
+    /// Older profiles stated the options of a flow under a key of their own. Each pair holds that key and the flow it
+    /// belongs to.
     pub const BEFORE: &[(&str, &str)] = &[("runs", "polled"), ("scan", "scanned")];
 
-    /// The name that a profile file gives it.
+    /// The name of this flow in a profile file.
     pub fn name(&self) -> &'static str {
         match self {
             FlowOptions::Queue => "queue",
@@ -77,7 +104,7 @@ impl FlowOptions {
         *self == FlowOptions::Queue
     }
 
-    /// The options of loops, if that is the flow.
+    /// The options of the polled flow; `None` for another flow.
     pub fn polled(&self) -> Option<&RunsOptions> {
         match self {
             FlowOptions::Polled(options) => Some(options),
@@ -85,7 +112,7 @@ impl FlowOptions {
         }
     }
 
-    /// The options of scans, if that is the flow.
+    /// The options of the scanned flow; `None` for another flow.
     pub fn scanned(&self) -> Option<&ScanOptions> {
         match self {
             FlowOptions::Scanned(options) => Some(options),
@@ -102,25 +129,25 @@ impl FlowOptions {
     }
 }
 
-/// How finely the inputs of one instant are told apart.
+/// How the inputs of one instant are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Instant {
     /// All inputs of an instant are applied before anything is decided.
     Whole,
-    /// Inputs are applied one by one, arrivals first, with a decision after each. Programs do this that take the next
-    /// of a list of arrivals unless something ends before it.
+    /// Inputs are applied one by one, arrivals first, with a decision after each. Some programs work like this: they
+    /// take the next arrival from a list unless a job ends before it.
     ArrivalsFirst,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Passes {
-    /// Moves pending replicas that need it into analysis.
+    /// Moves pending replicas that need an analysis into analysis.
     pub analyse: PassOptions,
     /// Places pending replicas.
     pub place: PassOptions,
-    /// Backfills. Without it, every place pass ends with backfilling.
+    /// Backfills the queue. If absent, every place pass ends with backfilling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backfill: Option<PassOptions>,
 }
@@ -136,18 +163,22 @@ impl Passes {
 #[serde(deny_unknown_fields)]
 pub struct PassOptions {
     pub trigger: Trigger,
-    /// Replicas looked at in one pass; all if absent.
+    /// Maximum number of replicas that one pass visits; all replicas if absent.
     pub batch: Option<u32>,
-    /// Each period is longer by a random time from zero to this.
+    /// Random delay that is added to each period, from zero to this time.
     #[serde(with = "text_form")]
     pub jitter: SimDuration,
-    /// Delay of the first pass after time zero. Only for passes with an `every` trigger.
+    /// Delay of the first pass after time zero. Only a pass with an `every` trigger has one.
     #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
     pub offset: SimDuration,
-    /// How long a pass takes. A pass with an `every` trigger begins its period when its last pass is over, and waits
-    /// while the other pass is at work.
+    /// How long a pass takes. With an `every` trigger, the period is measured from the end of the last pass. A pass
+    /// waits while the other pass is running.
     #[serde(default, skip_serializing_if = "PassTime::is_none")]
     pub takes: PassTime,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_no_time(duration: &SimDuration) -> bool {
@@ -162,68 +193,69 @@ pub enum Trigger {
     /// Once in every period of this length.
     #[serde(with = "text_form")]
     Every(SimDuration),
-    /// For each replica, when this much time has passed since it was last processed; the least recently processed
-    /// first.
+    /// For each replica, when this much time has passed since it was last processed. The least recently processed
+    /// replica comes first.
     #[serde(with = "text_form")]
     EachAfter(SimDuration),
-    /// Never: a scheduler outside decides, and its decisions are inputs.
+    /// Never. An outside scheduler decides, and its decisions are inputs.
     Outside,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnalysisOptions {
-    /// Analyses at the same time.
+    /// Number of analyses that run at the same time.
     pub concurrency: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommitOptions {
-    /// Time from reading the fleet to committing the decision.
+    /// Time between reading the fleet and committing the decision.
     #[serde(with = "text_form")]
     pub decision_time: SimDuration,
-    /// Whether to compare what was read with the current state, and to judge the candidate again where it differs.
+    /// Whether to compare the state that was read with the current state at commit. If they differ, the candidate is
+    /// judged again.
     pub recheck: bool,
-    /// Number of candidates kept to fall back on.
+    /// Number of candidates that are kept. If the first no longer fits at commit, the next is tried.
     pub candidates: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatOptions {
-    /// The interval nodes are told to keep.
+    /// The interval at which nodes are told to send heartbeats.
     #[serde(with = "text_form")]
     pub every: SimDuration,
-    /// Silence since the last heartbeat after which a node is `becomes`.
+    /// Time since the last heartbeat after which a silent node enters the state `becomes`.
     #[serde(with = "text_form")]
     pub grace: SimDuration,
     pub becomes: NodeState,
-    /// Silence after which what runs there is given up and placed again.
+    /// Time since the last heartbeat after which the replicas of a silent node are given up and placed again.
     #[serde(with = "text_form")]
     pub evict_after: SimDuration,
-    /// How long a loss of readiness counts against a node. The `readiness` scorer reads this count.
+    /// How long a loss of readiness counts against a node. The `readiness` scorer reads the number of recent losses.
     #[serde(with = "text_form")]
     pub flap_window: SimDuration,
-    /// An expired grace period is noticed only at multiples of this time; at once if absent.
+    /// If stated, an expired grace period is noticed only at multiples of this time. Otherwise it is noticed at once.
     #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
     pub checked_every: Option<SimDuration>,
-    /// A due eviction is noticed only at multiples of this time; at once if absent.
+    /// If stated, a due eviction is noticed only at multiples of this time. Otherwise it is noticed at once.
     #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
     pub evicted_every: Option<SimDuration>,
 }
 
-/// The longest stay in each state that is not final. Its expiry is an event. Waiting and running have no limit except
-/// the one that a job states (`time_limit`), because only the user can know it.
+/// The longest time in each state that is not final. An event reports that it expired. Pending and running have no
+/// limit by default, because only the user can know how long a job may wait or run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deadlines {
-    /// The job then ends as expired; without limit if absent.
+    /// Longest wait before the job ends as expired; unlimited if absent.
     #[serde(with = "text_form::option")]
     pub pending: Option<SimDuration>,
     #[serde(with = "text_form")]
     pub analysing: SimDuration,
-    /// From placement to the first sign of life.
+    /// Time from placement to the first report about the run.
     #[serde(with = "text_form")]
     pub scheduled: SimDuration,
     #[serde(with = "text_form")]
@@ -236,8 +268,8 @@ pub struct Deadlines {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryOptions {
-    /// Attempts after the first; without limit if absent. An attempt that ends because a node was lost is not
-    /// counted.
+    /// Number of attempts after the first; unlimited if absent. Attempts that ended because a node was lost do not
+    /// count.
     pub limit: Option<u32>,
     #[serde(with = "text_form")]
     pub first: SimDuration,
@@ -260,6 +292,8 @@ pub enum ProfileError {
     NoRecheck,
     #[error("names the `{0}` filter twice")]
     Twice(&'static str),
+    #[error("has the utilization rule `{0}`, which no program has registered (`register_policy_rule`)")]
+    UnknownRule(&'static str),
     #[error("lacks the `{0}` filter, without which a demand would go unread")]
     Missing(&'static str),
     #[error("`{0}` must be at least 1")]
@@ -296,6 +330,8 @@ pub enum ProfileError {
         "has `policies.quotas` and `scheduler.preempt`: who stops others for a place might be over its quota there"
     )]
     QuotasAndPreemption,
+    #[error("has a `program`, which is only for runs in which one decides")]
+    Program,
     #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
     HistoricOnly(&'static str, &'static str),
     #[error("a back-off factor below 100% would shrink the pause")]
@@ -323,8 +359,8 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile that a log holds as data. Logs written before profiles named their flow have its options under
-    /// `runs` or `scan`.
+    /// Reads a profile that a log holds as data. Logs that were written before profiles named their flow state its
+    /// options under `runs` or `scan`.
     pub fn from_data(mut data: serde_json::Value) -> Result<Profile, serde_json::Error> {
         if let Some(profile) = data.as_object_mut() {
             for (before, flow) in FlowOptions::BEFORE {
@@ -336,8 +372,8 @@ impl Profile {
         serde_json::from_value(data)
     }
 
-    /// The retry policy of this job: its own if it states one, otherwise the profile's. A job with `restart: always`
-    /// has no limit unless it states one.
+    /// The retry policy of this job: its own if stated, otherwise the profile's. A job with `restart: always` has no
+    /// limit unless the job states one.
     pub fn retry_of(&self, spec: &JobSpec) -> RetryPolicy {
         let RetryOptions { limit, first, factor, max } = self.retry;
         let limit = if spec.restart == Restart::Always { None } else { limit };
@@ -372,6 +408,7 @@ impl Profile {
         faults.extend(self.faulty_preemption());
         faults.extend(self.faulty_backfill_pass());
         let is_outside = |pass: PassOptions| pass.trigger == Trigger::Outside;
+        faults.extend((self.program.is_some() && !is_outside(self.passes.place)).then_some(ProfileError::Program));
         faults.extend(is_outside(self.passes.analyse).then_some(ProfileError::Outside("passes.analyse")));
         faults.extend(
             (!self.flow.is_queue() && is_outside(self.passes.place)).then_some(ProfileError::Outside("passes.place")),
@@ -385,10 +422,11 @@ impl Profile {
         faults
     }
 
-    /// Errors in the preemption options. A preempted run must wait behind the one that it was preempted for.
+    /// Errors in the preemption options. The queue order must put a preempted run behind the run that took its place.
+    /// Otherwise the preempted run could take the freed room back at once.
     fn faulty_preemption(&self) -> Vec<ProfileError> {
         let order = &self.scheduler.order;
-        // A priority comes before all other keys, wherever it is written.
+        // A priority key counts before all other keys, wherever the order lists it.
         let (agrees, name, first) = match self.scheduler.preempt {
             Preempt::Nobody => return Vec::new(),
             Preempt::LowerPriority => (order.contains(&OrderKey::Priority), "lower_priority", "priority"),
@@ -429,7 +467,8 @@ impl Profile {
         }
     }
 
-    /// Errors in passes that take time or were recorded, which have clocks of their own.
+    /// Errors in the options of passes that take time or have recorded start times. Such passes have clocks of their
+    /// own.
     fn faulty_clocks(&self) -> Vec<ProfileError> {
         let Passes { analyse, place, backfill } = &self.passes;
         let is_regular = |pass: &PassOptions| matches!(pass.trigger, Trigger::Every(_)) && pass.jitter.is_zero();

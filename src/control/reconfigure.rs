@@ -1,16 +1,16 @@
-//! A change of the profile in the midst of a run.
+//! A change of the profile during a run.
 //!
-//! Replicas that wait are put in the order of the new profile and judged anew. What began under the old profile goes
-//! on as it began: a decision that is being made, a deadline or a pause, a policy that was bound to a run.
+//! Waiting replicas are sorted into the order of the new profile and judged again. Whatever began under the old profile
+//! continues unchanged: a decision in progress, a deadline, a pause, or a policy that was bound to a run.
 
 use super::core::Core;
 use super::profile::Profile;
 use dryrack_workload::JobSpec;
 
-/// Checks whether a run can go on under another profile, and says why if it cannot.
+/// Checks whether a run can continue under another profile, and says why if it cannot.
 pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
     if from.flow != to.flow {
-        return Err("its loops differ, and it could not continue with the rows that the other has begun");
+        return Err("its loops differ from those of the running profile, so it cannot continue with their rows");
     }
     if to.scheduler.needs_kinds() && !from.scheduler.needs_kinds() {
         return Err("it tells kinds of tasks apart, and the kinds of running tasks were not recorded");
@@ -19,7 +19,7 @@ pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
 }
 
 impl Core {
-    /// Reads the profile of an input that changes it, and checks that the control plane can go on with it.
+    /// Reads the profile of an input that changes the profile, and checks that the control plane can continue with it.
     pub(crate) fn read_profile(&self, text: &str) -> Result<Profile, &'static str> {
         let profile: Profile =
             serde_json::from_str(text).and_then(Profile::from_data).map_err(|_| "a profile that cannot be read")?;

@@ -1,5 +1,5 @@
-//! What no placement may do, judged by code that is not part of the scheduler and shares nothing with it but the
-//! records.
+//! Checks that a placement is safe. This code is not part of the scheduler and shares only the records with it, so a
+//! mistake of the scheduler cannot hide here.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuTake, Pick, TaskDemand};
 
-/// All rules of safety that this placement would break; each kind at most once for each node.
+/// All safety rules that this placement would break. Each kind of rule appears at most once for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
     let mut broken = Vec::new();
     for claim in placement.claims() {
@@ -39,7 +39,7 @@ fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
         GpuState::Ready | GpuState::Degraded => true,
         GpuState::Draining | GpuState::Failed | GpuState::Unknown => false,
     };
-    // An instance that is being made for what is placed there starts it once the instance is up.
+    // An instance that is being provisioned for this claim counts as ready. The run starts on it once it is up.
     let is_made_for_it = status.state == NodeState::Joining
         && fleet.node(claim.node).shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
         && status.blocks.is_empty();
@@ -70,13 +70,13 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
     cpu || (draws_on_ram && ram + held_by_unified(shape, status) > shape.ram.get()) || gpus
 }
 
-/// Memory held by GPUs that share it with the cores.
+/// Memory that is taken on GPUs that share the node's RAM.
 fn held_by_unified(shape: &NodeShape, status: &NodeStatus) -> u64 {
     let unified = status.gpus.iter().zip(&shape.gpus).filter(|(_, kind)| kind.unified);
     unified.map(|(gpu, _)| gpu.memory_taken.get() + gpu.foreign.memory.get()).sum()
 }
 
-/// Whether the claim takes a block that is already held, or takes one twice.
+/// Whether the claim takes a block that is already held, or takes the same block twice.
 fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
     let held = &fleet.node(claim.node).status.blocks;
     claim.blocks.iter().any(|block| held.contains(*block)) || claim.blocks.windows(2).any(|pair| pair[0] >= pair[1])
@@ -84,7 +84,7 @@ fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
 
 fn meets_demand(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
-    // An instance is given out in blocks, only to demands that require them.
+    // Only demands with requirements get blocks of an instance. All other demands need a node that is no instance.
     let has_node = || shape.instance.is_none() && is_picked(demand, claim);
     match &demand.kind {
         DemandKind::Tasks(task) => has_node() && meets_task(fleet, demand, task, claim),
@@ -112,7 +112,8 @@ fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
     })
 }
 
-/// Whether the node has the labels asked for, and the GPUs are distinct, run the backend, and give some memory each.
+/// Whether the node has the required labels, and whether the GPUs of the claim are distinct, run the backend, and give
+/// some memory each.
 fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> bool {
     let (driver, runtime) = (shape.driver.as_deref(), shape.runtime.as_deref());
     let host = Host { os: shape.os, arch: shape.arch, driver, runtime };
@@ -178,8 +179,8 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
     whole && apart && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
 }
 
-/// Whether there is exactly one main part, as many picked GPUs as a replica takes, and several nodes only for what
-/// may be distributed.
+/// Whether a model is placed as a whole. There must be exactly one main part, and the right number of picked GPUs.
+/// Several nodes are allowed only for a distributable model.
 fn is_whole_model(demand: &Demand, deployment: &Deployment, claims: &[NodeClaim]) -> bool {
     let mains = claims.iter().filter(|claim| claim.tasks == 1).count();
     let parts = claims.iter().filter(|claim| claim.tasks == 0).count();

@@ -12,8 +12,8 @@ use dryrack_scheduler::Sight;
 use dryrack_workload::JobSpec;
 
 impl Control {
-    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision
-    /// that placed something with [`Control::take_watched`].
+    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision that
+    /// placed a replica with [`Control::take_watched`].
     pub fn watch(&mut self, whose: Watch) {
         self.core.watch(whose);
     }
@@ -28,7 +28,7 @@ impl Control {
         self.core.take_decisions()
     }
 
-    /// What a decision about this replica would see now, whether or not one is due.
+    /// What a decision about this replica would see now. No decision needs to be due.
     pub fn sight_of(&self, job: JobId, replica: u32) -> Option<Sight> {
         let (core, flow) = (&self.core, self.flow.as_ref());
         let index = core.jobs.get(job.index())?.replica(replica)?;
@@ -37,7 +37,7 @@ impl Control {
         Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
     }
 
-    /// The same for a job that is not submitted yet.
+    /// What a decision about a job would see now, before the job is submitted.
     pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> Sight {
         let core = &self.core;
         let demand = Arc::clone(&spec.demand);
@@ -46,13 +46,13 @@ impl Control {
         Sight { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
     }
 
-    /// The first replica that has no place. If all replicas of the job have places, replica 0, as an example of one
-    /// more replica. `None` for a job that is not submitted yet.
+    /// The number of the first replica that has no place. If all replicas of the job have places, replica 0, as an
+    /// example of one more replica. `None` if the job is not submitted yet.
     pub fn next_to_place(&self, job: JobId) -> Option<u32> {
         self.core.next_to_place(job)
     }
 
-    /// The runs that are analysed before this replica; `None` if it does not wait for its analysis.
+    /// The runs that are analysed before this replica. `None` if the replica does not wait for its analysis.
     pub fn analysed_before(&self, job: JobId, replica: u32) -> Option<AnalysedBefore> {
         let core = &self.core;
         let index = core.jobs.get(job.index())?.replica(replica)?;
@@ -65,15 +65,15 @@ impl Control {
         Some(AnalysedBefore { now, wanted, unwanted })
     }
 
-    /// Turns off the skipping of looks that would change nothing, for a caller that steps through every look itself.
-    /// Only a flow of loops has looks.
+    /// Makes the polled flow run every round, including rounds that would change nothing. A caller that steps through
+    /// each round needs this. Other flows ignore it.
     pub fn look_in_rounds(&mut self) {
         if let AnyFlow::Polled(flow) = &mut self.flow {
             flow.look_in_rounds();
         }
     }
 
-    /// Every run of a flow of loops, in order of submission; empty for another flow.
+    /// Every run of the polled flow, in order of submission. Empty for other flows.
     pub fn runs(&self) -> Vec<RunStanding> {
         match &self.flow {
             AnyFlow::Polled(flow) => flow.standings(&self.core),
@@ -81,7 +81,7 @@ impl Control {
         }
     }
 
-    /// Every node of every run, in order of declaration; empty for another flow.
+    /// Every node of every run of the polled flow, in order of declaration. Empty for other flows.
     pub fn members(&self) -> Vec<MemberStanding> {
         match &self.flow {
             AnyFlow::Polled(flow) => flow.member_standings(&self.core),
@@ -89,7 +89,7 @@ impl Control {
         }
     }
 
-    /// The rows of a scanned flow, in order of their ids; empty for another flow.
+    /// The rows of the scanned flow, in order of their ids. Empty for other flows.
     pub fn rows(&self) -> Vec<RowView> {
         match &self.flow {
             AnyFlow::Scanned(flow) => flow.row_views(&self.core),
@@ -97,7 +97,7 @@ impl Control {
         }
     }
 
-    /// The row id of each entry of a scanned flow's queue, in the order of the queue.
+    /// The row id of each entry in the queue of the scanned flow, in queue order.
     pub fn row_queue(&self) -> Vec<u64> {
         match &self.flow {
             AnyFlow::Scanned(flow) => flow.row_queue(),

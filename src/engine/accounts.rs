@@ -1,9 +1,9 @@
-//! Accounts of all submitted jobs.
+//! Counts all submitted jobs by what became of them.
 
 use dryrack_event::Outcome;
 
-/// The number of jobs in each standing. Every count of jobs, however it is made, must satisfy the identity of
-/// [`checked`].
+/// The number of jobs in each [`Standing`]. Code that counts jobs must pass the result through [`checked`], which
+/// asserts that every submitted job is counted exactly once.
 ///
 /// [`checked`]: Accounts::checked
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Accounts {
     pub waiting: u64,
 }
 
-/// The standing of a job over all its replicas.
+/// What became of a job, over all of its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Ended(Outcome),
@@ -38,12 +38,13 @@ impl Accounts {
         self.outcomes[outcome as usize]
     }
 
-    /// Whether submitted = ended (including refused, expired and never fitting) + still running + still waiting.
+    /// Whether every submitted job is counted: submitted = ended + running + waiting. The outcomes include refused,
+    /// expired and never fitting.
     pub fn add_up(&self) -> bool {
         self.submitted == self.outcomes.iter().sum::<u64>() + self.running + self.waiting
     }
 
-    /// Returns these accounts; panics if a submitted job is unaccounted for.
+    /// Returns the accounts unchanged. Panics if a submitted job is not counted.
     pub fn checked(self) -> Accounts {
         assert!(self.add_up(), "jobs are unaccounted for: {self:?}");
         self

@@ -1,14 +1,21 @@
-//! Checks queries against a run: what `explain`, `select`, `offers` and an evaluation say about a decision must agree
-//! with the log.
+//! Compares the answers to queries with the log of a run. `explain`, `select`, `offers` and evaluations must say the
+//! same about a decision as the log.
 //!
-//! For every placement: the first candidate of the examination is the placement taken, with the score of the log (a
-//! later candidate where earlier ones could not be committed); each of its nodes is judged fit; picking it by hand
-//! would be allowed; the list of offers has it; an evaluation of the job at that moment says that it fits. For every
-//! wait: the reasons and the refusal are those of an examination of the same demand, and of an evaluation.
+//! For each placement, this module checks that:
 //!
-//! All decisions of a run are checked. Checks that replay the run again are sampled: three explanations of a job at a
-//! moment in each run, and for every fourth seed the answer of `select` for one job. These checks take about a third
-//! of the time of a random world.
+//! - the first candidate of the explanation is the logged placement, with the logged score (a later candidate, if the
+//!   earlier candidates could not be committed);
+//! - the explanation judges each node of the placement as fit;
+//! - a hand pick of these nodes would be allowed;
+//! - the list of offers contains these nodes;
+//! - an evaluation of the job at that moment says that the job fits.
+//!
+//! For each wait, it checks that an explanation and an evaluation of the same demand give the logged refusal and
+//! reasons.
+//!
+//! All decisions of a run are checked. Checks that replay the whole run are sampled: three explanations of a random job
+//! at a random moment for each run, and one `select` query for every fourth seed. These checks take about a third of
+//! the time of a random world.
 
 use std::sync::Arc;
 
@@ -25,12 +32,12 @@ use dryrack_scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verd
 use dryrack_units::{Score, SimTime};
 use dryrack_workload::{Demand, Pick};
 
-/// The number of explanations that are requested for a run.
+/// The number of explanations that are checked for each run.
 const EXPLAINED: u64 = 3;
-/// One seed in this many is asked what could be selected.
+/// `select` is checked for one seed in this many.
 const SELECTED: u64 = 4;
 
-/// Panics where an answer contradicts the log of this rehearsal. Returns the number of placements and waits that were
+/// Panics if an answer contradicts the log of this rehearsal. Returns the number of placements and waits that were
 /// checked.
 pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
     let mut questions = Questions { rehearsal, last: Vec::new(), fallbacks: Vec::new(), placed: 0, held: 0 };
@@ -61,7 +68,8 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
     questions.placed + questions.held
 }
 
-/// Whether the run ends because its pick was refused: a hold before that is no decision.
+/// Whether the run ends because its hand pick was refused. A `Held` event before such an end does not come from a
+/// decision, so it is not checked.
 fn is_of_pick(records: &[Record], run: RunId) -> bool {
     let ended = |record: &Record| match &record.said {
         Said::Event(Event::Ended { run: other, because, .. }) if *other == run => Some(*because),
@@ -70,7 +78,7 @@ fn is_of_pick(records: &[Record], run: RunId) -> bool {
     records.iter().find_map(ended) == Some(Reason::PickRefused)
 }
 
-/// The placement of the previous attempt.
+/// The latest placement of the replica in these records.
 fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     records.iter().rev().find_map(|record| match &record.said {
         Said::Event(Event::Placed { run: other, placement, .. })
@@ -82,17 +90,24 @@ fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     })
 }
 
-/// Whether all reasons come from a queue or a limit, and not from a decision.
+/// Whether all reasons come from the queue or from a limit. Then no decision was made, so there is nothing to compare.
 fn is_of_flow(reasons: &Histogram) -> bool {
-    let of_flow = [Reason::QueueOrder, Reason::BackingOff, Reason::QuotaExceeded, Reason::StaleRead];
+    let of_flow = [
+        Reason::QueueOrder,
+        Reason::BackingOff,
+        Reason::QuotaExceeded,
+        Reason::StaleRead,
+        Reason::Dependency,
+        Reason::DependencyNeverSatisfied,
+    ];
     reasons.iter().all(|(reason, _)| of_flow.contains(&reason))
 }
 
 struct Questions<'a> {
     rehearsal: &'a Rehearsal,
-    /// The decisions of this step, and the last earlier decision about each demand.
+    /// The decisions of this step, and for each job and demand the last refusal of an earlier step.
     last: Vec<Watched>,
-    /// The runs of this step with a candidate that could not be committed; one entry for each such candidate.
+    /// Runs of this step with a candidate that could not be committed. A run is listed once for each such candidate.
     fallbacks: Vec<RunId>,
     placed: u64,
     held: u64,
@@ -107,9 +122,10 @@ impl Questions<'_> {
         &self.rehearsal.arrivals[job.index()].spec.demand
     }
 
-    /// Whether this decision also applies to the job.
+    /// Whether this decision also explains a wait of `job`.
     fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
-        // A historic release writes a decision about one row into another row that has taken over its id.
+        // A historic scanning profile reuses row ids. It can write a decision about one row into another row that now
+        // has the same id.
         let rows_change_hands = self.profile().historic && self.profile().flow.scanned().is_some();
         rows_change_hands || decided.run.job == job || *decided.sight.demand == **self.demand(job)
     }
@@ -136,7 +152,7 @@ impl Questions<'_> {
     ) {
         self.placed += 1;
         let restarts = self.profile().flow.scanned().is_some_and(|scan| scan.restarts_in_place.is_some());
-        // A restart in place involves no decision.
+        // A replica that restarts in place keeps its placement without a new decision.
         if restarts && run.attempt > 1 && score == Score::ZERO && before() == Some(placement) {
             return;
         }
@@ -164,7 +180,7 @@ impl Questions<'_> {
         if self.profile().historic {
             return;
         }
-        // One placement in eight, because each check looks at every node and GPU.
+        // Check only one placement in eight, because each check looks at every node and GPU.
         if self.placed.is_multiple_of(8) {
             let selectable = sight.select(options);
             for claim in placement.claims() {
@@ -179,8 +195,8 @@ impl Questions<'_> {
         }
     }
 
-    /// An evaluation knows only the demand. The decision about a job of several replicas, or about a part of one,
-    /// depends on more.
+    /// Whether an evaluation must agree with this decision. An evaluation knows only the demand. A decision about a job
+    /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let spec = &self.rehearsal.arrivals[watched.run.job.index()].spec;
         let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
@@ -231,7 +247,7 @@ impl Questions<'_> {
             }
             let examination = found.sight.examine(&self.profile().scheduler);
             is_selectable_as_judged(&found.sight.demand, &found.nodes, &examination);
-            // A job that its first decision places must be where `select` says it could be.
+            // If the job's first decision placed it, `select` must allow each node of that placement.
             if let Some((_, placement)) = first_placed(records, job).filter(|(at, _)| *at == found.at) {
                 for claim in placement.claims() {
                     let verdict = selected(&found.sight.demand, &found.nodes[claim.node.index()], claim);
@@ -255,8 +271,8 @@ impl Questions<'_> {
     }
 }
 
-/// The answer of `select` about what a claim takes of its node. A demand that names its GPUs may take fewer of a node
-/// than an unconstrained one would, so only these GPUs are checked.
+/// The verdict of `select` on a node and the GPUs that a claim takes there. If the demand names its GPUs, only these
+/// GPUs are checked, because such a demand may take fewer GPUs of the node than an unconstrained demand.
 fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     match demand.pick {
         Some(Pick::AllGpus(_)) if demand.model().is_none() => {
@@ -267,8 +283,8 @@ fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     }
 }
 
-/// Asserts that exactly the nodes that the decision accepts can be picked by hand. Skips jobs that have a pick, and
-/// models, of which a node may hold a part.
+/// Asserts that a node can be picked by hand exactly if the decision judges it as fit. Skips jobs with a hand pick.
+/// Skips models too, because a node may hold only a part of a model.
 fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examination: &Examination) {
     if demand.pick.is_some() || demand.model().is_some() {
         return;
@@ -278,7 +294,7 @@ fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examinati
     }
 }
 
-/// The time and place of the first placement of a replica of the job, if none had to wait before.
+/// The first placement of any replica of the job, and its time. `None` if a replica had to wait before that.
 fn first_placed(records: &[Record], job: JobId) -> Option<(SimTime, &Placement)> {
     let first = records.iter().find_map(|record| match &record.said {
         Said::Event(Event::Placed { run, placement, .. }) if run.job == job => Some((record.at, Some(placement))),

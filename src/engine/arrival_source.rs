@@ -1,4 +1,4 @@
-//! The source of arrivals: a list that is known before the run, or a stream that is read during it.
+//! The source of arrivals: a list that is known before the run, or a stream that is read during the run.
 
 use dryrack_ids::{JobId, Records};
 use dryrack_units::SimTime;
@@ -10,7 +10,7 @@ pub(super) enum ArrivalSource<'a> {
         arrivals: &'a [Arrival],
         submitted: usize,
     },
-    /// Keeps only the next arrival and those whose jobs are not over.
+    /// Keeps in memory only the next arrival and the arrivals of jobs that have not ended.
     Streamed {
         source: &'a mut dyn Iterator<Item = Arrival>,
         next: Option<Arrival>,
@@ -36,7 +36,7 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// Takes the next arrival if it is at this time. Panics if a stream goes back in time.
+    /// Takes the next arrival if its time is `now`. Panics if a stream goes back in time.
     pub fn take(&mut self, now: SimTime) -> Option<(JobId, &Arrival)> {
         if self.next_time() != Some(now) {
             return None;
@@ -72,7 +72,7 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// The arrival of a job. Panics if the job is not known yet, or no longer known.
+    /// The arrival of a job. Panics if a stream has not delivered the job yet, or if the job was forgotten.
     pub fn of(&self, job: JobId) -> &Arrival {
         match self {
             ArrivalSource::Listed { arrivals, .. } => &arrivals[job.index()],
@@ -80,11 +80,11 @@ impl<'a> ArrivalSource<'a> {
         }
     }
 
-    /// Forgets a job that is over and was dropped.
+    /// Forgets a job that has ended and that the control plane has dropped.
     pub fn forget(&mut self, job: JobId) {
         match self {
             ArrivalSource::Listed { .. } => {}
-            // Requests to a service are counted whether or not it is running.
+            // Requests to a service are counted even after the service has ended, so its arrival is kept.
             ArrivalSource::Streamed { begun, .. } if begun[job.index()].behavior.requests.is_some() => {}
             ArrivalSource::Streamed { begun, .. } => drop(begun.drop_one(job.index(), 0)),
         }

@@ -1,8 +1,5 @@
-//! Folds the log a second time and checks the records against the assertions that the control plane made when it
-//! acted.
-//!
-//! Shares no bookkeeping with the control plane: the ledger, the phases and the queue's accounts are rebuilt from the
-//! records alone.
+//! Checks a log independently of the control plane. The audit rebuilds the ledger, the phases and the accounts from the
+//! records alone and checks each record against them. It shares no bookkeeping with the control plane.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,33 +13,33 @@ use dryrack_scheduler::offers::MultinodeTakes;
 use dryrack_units::SimTime;
 use dryrack_workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
 
-/// Panics at the first impossible record.
+/// A sink that panics at the first record that is impossible in its place.
 #[derive(Default)]
 pub struct Audit {
-    /// Whether the profile is historic: then broken safety is allowed if the log reports it.
+    /// Whether the profile is historic. A historic profile may break safety if the log reports it with `SafetyBroken`.
     historic: bool,
-    /// Whether separate tasks are nodes of a run, each with its own placement.
+    /// Whether the flow is dstack's. There, separate tasks are nodes of a run, and each node has its own placement.
     has_runs: bool,
-    /// Whether nodes of one run may share a host, in different blocks.
+    /// Whether nodes of one run may share a host by using different blocks of it.
     shares_hosts: bool,
     nodes: Vec<(Arc<NodeShape>, NodeState)>,
     gpus: BTreeMap<GpuId, GpuState>,
     jobs: Vec<Account>,
     /// The phase of each replica, with its attempt.
     phases: BTreeMap<(JobId, u32), (u32, Phase)>,
-    /// The last attempt of each replica that ran.
+    /// For each replica that has ever run, the last attempt that ran.
     ran: BTreeMap<(JobId, u32), u32>,
     claims: BTreeMap<RunId, Placement>,
     cpu_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
-    /// The states of instances that clouds make, once they have changed.
+    /// The state of each cloud instance. An instance has an entry once its state has changed for the first time.
     instances: BTreeMap<NodeId, InstanceState>,
-    /// Runs that were running when the profile changed: the previous profile binds them.
+    /// Runs that were running when the profile changed. They stay bound by the policy of the previous profile.
     bound_before: BTreeSet<RunId>,
-    /// The profile's options for utilization policies.
+    /// The utilization policy of the profile.
     utilization: Option<UtilizationOptions>,
-    /// The runs under a utilization policy.
+    /// Runs that are bound by a utilization policy, each with its effective values.
     bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
@@ -50,7 +47,7 @@ pub struct Audit {
 
 struct Account {
     spec: Arc<JobSpec>,
-    /// The number of replicas that ever existed.
+    /// The number of replicas that the job has ever had.
     replicas: u32,
     outcome: Option<Outcome>,
 }
@@ -66,7 +63,8 @@ impl Audit {
         }
     }
 
-    /// Switches to another profile. Safety broken before the switch was broken under the previous profile.
+    /// Switches to another profile. If the previous profile was historic, broken safety stays allowed, because the runs
+    /// that broke it may go on.
     fn follow(&mut self, profile: &Profile) {
         let Audit { historic, utilization, shares_hosts, .. } = Audit::new(profile);
         (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
@@ -79,7 +77,7 @@ impl Audit {
         self.bound_before.extend(at_work.map(run));
     }
 
-    /// The accounts at the end; panics if a submitted job is unaccounted for.
+    /// The accounts at the end of the log. Panics if a submitted job is not counted.
     pub fn finish(self) -> Accounts {
         let running = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
         for ((job, replica), (attempt, _)) in running {
@@ -93,7 +91,7 @@ impl Audit {
                 None if phases.clone().any(Phase::holds_claim) => Standing::Running,
                 None => {
                     let alive = phases.clone().any(|phase| phase != Phase::Ended);
-                    // A service that nobody asks for has no replica, and lives on.
+                    // A service without requests may scale to zero replicas. It has not ended.
                     let rests = job.spec.scaling.as_ref().is_some_and(|scaling| scaling.min == 0);
                     assert!(
                         alive || rests || self.has_runs,
@@ -112,7 +110,7 @@ impl Audit {
         let excused = self.unsafe_runs.contains(&run);
         let whole = match &spec.demand.pick {
             _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,
-            // A replica of a model has its one task on its main node, wherever its GPUs are.
+            // A replica of a model counts as one task, on its main node, even if it uses GPUs of other nodes.
             _ if spec.demand.model().is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
@@ -140,7 +138,7 @@ impl Audit {
         assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
     }
 
-    /// Asserts that all replicas of a run are in one fleet, except those that are stopping or have ended.
+    /// Asserts that all replicas of a job are in the same fleet. Ignores replicas that are stopping or have ended.
     fn is_in_one_fleet(&self, run: RunId, placement: &Placement) {
         let fleet_of = |placement: &Placement| {
             let fleets = placement
@@ -155,7 +153,7 @@ impl Audit {
         let mut fleets = fleet_of(placement);
         let first = RunId { job: run.job, replica: 0, attempt: 0 };
         for (other, claim) in self.claims.range(first..).take_while(|(other, _)| other.job == run.job) {
-            // A claim of an earlier attempt only waits to be released.
+            // A claim of an earlier attempt does not count: it is only waiting to be released.
             let stays = |(attempt, phase): &(u32, Phase)| {
                 *attempt == other.attempt && phase.holds_claim() && *phase != Phase::Stopping
             };
@@ -166,14 +164,18 @@ impl Audit {
         assert!(fleets.len() == 1, "{run} is in another fleet than the rest of its job: {fleets:?}");
     }
 
-    /// The number of nodes of each replica: more than one where the tasks of a gang are nodes of a run.
+    /// The number of nodes that each replica of a run has. It is more than one if each task of a gang is a node of its
+    /// own.
     fn nodes_of(&self, spec: &JobSpec) -> u32 {
         if self.has_runs { spec.demand.nodes_apart() } else { 1 }
     }
 
-    /// Asserts that when a node of a run begins, all nodes of its replica are placed, each on another host unless
-    /// they may share one. The numbers of the masters come first, then those of the workers of the first replica, and
-    /// so on. Does not check a scaled job, where it is not known which nodes belong together.
+    /// Asserts that all nodes of a replica are placed when one of them begins, and that each node has its own host
+    /// unless nodes may share one.
+    ///
+    /// Replica numbers are assigned in this order: the master of each replica, the workers of the first replica, the
+    /// workers of the second replica, and so on. Jobs that were scaled are not checked, because their numbers no longer
+    /// tell which nodes belong together.
     fn begins_whole(&self, run: RunId) {
         let account = &self.jobs[run.job.index()];
         let (replicas, nodes) = (account.spec.replicas, self.nodes_of(&account.spec));
@@ -185,7 +187,7 @@ impl Audit {
         let mut hosts: Vec<NodeId> = Vec::new();
         for replica in std::iter::once(group).chain(workers) {
             let (attempt, phase) = self.phases[&(run.job, replica)];
-            // Where nodes do not begin all at once, earlier ones may be done.
+            // Nodes may begin at different times, so a node that began earlier may already have ended.
             let is_done = self.ran.get(&(run.job, replica)) == Some(&run.attempt);
             if is_done && attempt == run.attempt && matches!(phase, Phase::Stopping | Phase::Ended) {
                 return;
@@ -202,15 +204,15 @@ impl Audit {
         assert!(self.shares_hosts || hosts.len() == nodes as usize, "{run} begins on fewer hosts than it has nodes");
     }
 
-    /// Asserts that a run placed on an instance that is being made does not begin before the instance is up.
+    /// Asserts that a run does not begin on an instance that is still being provisioned.
     fn is_on_what_is_up(&self, run: RunId) {
         for claim in self.claims.get(&run).iter().flat_map(|own| own.claims()) {
             assert_ne!(self.nodes[claim.node.index()].1, NodeState::Joining, "{run} works where nothing is yet");
         }
     }
 
-    /// Asserts that a place has one instance at a time, which is busy exactly while something holds it, and that a
-    /// fleet has no more instances than it may have.
+    /// Asserts that an instance leaves the state that it was in, that an idle instance holds no claim, and that a busy
+    /// instance holds one.
     fn instance_changed(&mut self, node: NodeId, from: InstanceState, to: InstanceState) {
         let known = self.instances.insert(node, to);
         assert!(known.is_none_or(|known| known == from), "an instance leaves a state that it was not in");
@@ -238,7 +240,7 @@ impl Audit {
         }
     }
 
-    /// Releases the claims of a run, except on the nodes that keep them.
+    /// Releases the claims of a run on all nodes except those for which `keeps` returns true.
     fn free(&mut self, run: RunId, keeps: impl Fn(NodeId) -> bool) {
         let placement = self.claims.remove(&run).unwrap_or_else(|| panic!("{run} frees what it does not hold"));
         let (kept, free) = placement.split(keeps);
@@ -264,7 +266,7 @@ impl Audit {
         }
     }
 
-    /// Asserts that a run was bound at its start by exactly the effective policy, and by none where there is none.
+    /// Asserts that the run was bound by the effective policy, or by no policy if none applies to it.
     fn is_watched(&self, run: RunId) {
         if self.bound_before.contains(&run) {
             return;
@@ -276,8 +278,8 @@ impl Audit {
         assert_eq!(bound, effective.filter(|_| has_gpus), "{run} did not run under the policy that holds for it");
     }
 
-    /// Asserts that a policy fires only for runs that it binds, and that under the default rule the samples cover the
-    /// whole window.
+    /// Asserts that the policy that fired binds the run, and that the samples cover the policy's whole time window if
+    /// the policy has the default rule.
     fn covered(&self, run: RunId, covered: &Coverage) {
         let policy = self.bound.get(&run).unwrap_or_else(|| panic!("{run} is under no policy, and one fired for it"));
         assert!(!covered.gpus.is_empty() && covered.first <= covered.last, "{run}: {covered:?} covers nothing");
@@ -319,6 +321,7 @@ impl Sink for Audit {
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Decided { .. }
+            | Input::Outside(_)
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }

@@ -1,9 +1,10 @@
-//! A run that branches off another at a given time: the same until then, with another fleet, profile or load from
+//! Branches: a run that is the same as another run until a given time, and that has another fleet, profile or load from
 //! then on.
 //!
-//! Both are separate rehearsals. The branch is one rehearsal merged from the two: what happens before the time comes
-//! from the one, and what happens from then on comes from the other. At the time itself, before anything else of that
-//! instant, nodes join and leave and the profile changes. So a branch is run, logged and replayed like any other run.
+//! A branch is made from two rehearsals, a base and another one. Everything before the given time comes from the base.
+//! Everything from that time on comes from the other rehearsal. Nodes join or leave and the profile changes at exactly
+//! that time, before all other events of that instant. The result is one rehearsal, so a branch is run, logged and
+//! replayed like any other run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use dryrack_units::SimTime;
 pub struct Branch {
     pub at: SimTime,
     pub profile: Option<Arc<Profile>>,
-    /// The first node that joins at that time; all later ones join too.
+    /// The first node that joins at the time of the branch. All nodes with higher ids join too.
     pub joining: NodeId,
-    /// Nodes that accept no new work from then on, and leave once nothing is left on them.
+    /// Nodes that accept no new work after the branch. Each leaves the fleet as soon as nothing runs on it.
     pub leaving: BTreeSet<NodeId>,
 }
 
@@ -93,12 +94,13 @@ pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehear
     Ok(merged)
 }
 
-/// Which nodes belong to which rehearsal, matched by name; leading zeros of a number are ignored.
+/// The nodes that both rehearsals have, and those that only one of them has. Nodes are matched by name; leading zeros
+/// in a name's number are ignored.
 struct Fleets {
-    /// The joining nodes, by their indexes in the other rehearsal.
+    /// The nodes that join, as indexes into the nodes of the other rehearsal.
     joining: Vec<usize>,
     leaving: BTreeSet<NodeId>,
-    /// The id in the branch of each node of the other rehearsal.
+    /// For each node of the other rehearsal, its id in the branch.
     places: Vec<NodeId>,
     own: usize,
 }
@@ -126,8 +128,8 @@ impl Fleets {
         Ok(found)
     }
 
-    /// A fault of a joining node that lies before the branch happens when the node joins. Later faults of a leaving
-    /// node are left out.
+    /// The faults of the branch. If a joining node has a fault before the branch, the fault happens when the node
+    /// joins. Faults of a leaving node after the branch are left out.
     fn faults(&self, base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Vec<(SimTime, Fault)> {
         let before = base.faults.iter().filter(|(then, _)| *then < at).copied();
         let moved = other.faults.iter().filter_map(|(then, fault)| {
@@ -139,7 +141,7 @@ impl Fleets {
     }
 }
 
-/// Splits a name into stem and number, so that `worker-07` matches `worker-7` of a fleet of at most ten.
+/// Splits a name into a stem and a number, so that `worker-07` of one fleet matches `worker-7` of another.
 fn numbered(name: &str) -> (&str, u64) {
     let number = name.rsplit_once('-').and_then(|(stem, number)| Some((stem, number.parse::<u64>().ok()?)));
     number.unwrap_or((name, u64::MAX))
@@ -160,13 +162,13 @@ fn with_node(fault: Fault, node: NodeId) -> Fault {
     }
 }
 
-/// Which jobs arrive before and after the branch, matched by name.
+/// The jobs that arrive before and after the branch. Jobs are matched by name.
 struct Jobs {
-    /// The number of the base's jobs, which arrive before the branch.
+    /// The number of jobs of the base that arrive before the branch.
     before: usize,
-    /// The index of the other rehearsal's first job that arrives after the branch.
+    /// The index of the first job of the other rehearsal that arrives at or after the branch.
     from: usize,
-    /// The id in the branch of each job of the other rehearsal, if the branch has it.
+    /// For each job of the other rehearsal, its id in the branch. `None` if the branch does not have the job.
     places: Vec<Option<JobId>>,
 }
 
@@ -190,8 +192,9 @@ impl Jobs {
         Ok(Jobs { before, from, places })
     }
 
-    /// Merges requests about jobs: those of the base before the branch, those of the other rehearsal after it, and
-    /// all requests about jobs that arrive after it.
+    /// Merges the requests about jobs of both rehearsals. Keeps the requests of the base that are made before the
+    /// branch, about jobs that arrive before it. Keeps the requests of the other rehearsal that are made after the
+    /// branch, or that are about jobs that arrive after it.
     fn of_jobs<T: Clone>(
         &self,
         base: &[T],

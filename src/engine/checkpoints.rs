@@ -1,4 +1,4 @@
-//! Checkpoints: the work that survives a run, and the cost of resuming from it.
+//! Checkpoints: how much work of an interrupted run is kept, and what it costs to resume.
 
 use std::collections::HashMap;
 
@@ -6,21 +6,22 @@ use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobBehavior;
 
-/// Checkpointed work that need not be repeated, by job and replica.
+/// The work of each replica that is saved in a checkpoint and need not be repeated.
 #[derive(Default)]
 pub struct Checkpoints {
     done: HashMap<(JobId, u32), SimDuration, foldhash::fast::FixedState>,
 }
 
 impl Checkpoints {
-    /// The length of the run from its start; `None` if it does not end by itself.
+    /// How long this attempt runs if nothing interrupts it. `None` if the job does not end by itself.
     pub fn length(&self, run: RunId, behavior: &JobBehavior) -> Option<SimDuration> {
         let done = self.done(run);
         let cost = self.cost(done, behavior);
         behavior.run.map(|whole| whole.saturating_sub(done).saturating_add(cost))
     }
 
-    /// Records that a run was interrupted after `ran`; in good order if it could still write a checkpoint.
+    /// Records that a run was interrupted after it ran for `ran`. `in_good_order` is true if the run still had the
+    /// chance to write a checkpoint.
     pub fn interrupt(&mut self, run: RunId, behavior: &JobBehavior, ran: SimDuration, in_good_order: bool) {
         let Some(checkpoint) = behavior.checkpoint else { return };
         let done = self.done(run);
@@ -34,7 +35,7 @@ impl Checkpoints {
         self.done.insert((run.job, run.replica), written);
     }
 
-    /// Forgets a finished run: another one starts from scratch.
+    /// Forgets the checkpoint of a run that has finished. If the replica runs again, it starts from scratch.
     pub fn forget(&mut self, run: RunId) {
         if !self.done.is_empty() {
             self.done.remove(&(run.job, run.replica));

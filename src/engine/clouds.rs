@@ -1,5 +1,5 @@
-//! How clouds answer requests: how long an instance takes to start, whether it starts at all, and when it is taken
-//! away again. Each of these draws from its own random stream.
+//! How clouds answer requests for instances: whether a request is accepted, how long the instance takes to start, and
+//! when the cloud takes it away again. Each of these questions has its own random stream.
 
 use std::collections::BTreeSet;
 
@@ -13,32 +13,33 @@ use dryrack_units::{Permille, SimDuration, SimTime};
 
 use super::rehearsal::{InitialNode, Rehearsal};
 
-/// The clouds of all fleets.
+/// How the clouds of all fleets behave.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CloudModels {
-    /// By fleet, then by offer; empty for a fleet that makes no instances.
+    /// The offers of each fleet. The list of a fleet is empty if the fleet does not create instances.
     pub offers: Vec<Vec<OfferModel>>,
-    /// Capacity changes in order of time: the fleet, the offer and its number of available instances from then on.
+    /// Changes of capacity in order of time. Each entry is the time, the fleet, the index of the offer, and the number
+    /// of instances that are available from then on.
     pub capacity: Vec<(SimTime, FleetId, u32, u32)>,
 }
 
-/// One offer of a cloud.
+/// How one offer of a cloud behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfferModel {
     /// The time from the request until an instance is up.
     pub provisioning: Lengths,
     /// The time from termination until the instance is gone.
     pub termination: SimDuration,
-    /// How long an instance is up before it is taken away; if `None`, it never is.
+    /// How long an instance is up before the cloud takes it away. `None` if the cloud never does.
     pub interrupted: Option<Lengths>,
-    /// The rate of requests that are refused although capacity was reported.
+    /// The share of requests that the cloud refuses although it reported capacity.
     pub refused: Permille,
-    /// The rate of accepted instances that are gone when they should be up.
+    /// The share of accepted requests for which the instance never comes up.
     pub failed: Permille,
 }
 
 impl OfferModel {
-    /// An instance that starts at once and stays.
+    /// An offer whose instances start at once and are never taken away.
     pub const IDEAL: OfferModel = OfferModel {
         provisioning: Lengths::Fixed(SimDuration::ZERO),
         termination: SimDuration::ZERO,
@@ -48,29 +49,29 @@ impl OfferModel {
     };
 }
 
-/// What happens to an instance.
+/// What happens to an instance or to a request for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceTurn {
     Accepted,
     Up,
-    /// Refused, terminated, or taken away.
+    /// The request was refused, or the instance was terminated or taken away.
     Gone,
 }
 
-/// The places of instances, by node.
+/// The state of every place where a cloud instance can be. Each node of such a fleet is one place.
 pub(super) struct Places {
     places: Vec<Place>,
-    /// GPUs that are no longer in their initial state.
+    /// GPUs that a fault has changed. They are reset when their instance is gone.
     touched: BTreeSet<GpuId>,
 }
 
 #[derive(Clone, Copy)]
 struct Place {
-    /// Whether no instance is up there.
+    /// Whether there is no instance in this place now.
     absent: bool,
-    /// Incremented when events due for the instance become void.
+    /// Incremented to cancel the events that are scheduled for the instance.
     epoch: u32,
-    /// The number of instances requested for this place.
+    /// How many instances have been requested for this place so far.
     asked: u32,
 }
 
@@ -83,7 +84,7 @@ impl Places {
         Places { places: rehearsal.nodes.iter().map(place).collect(), touched: BTreeSet::new() }
     }
 
-    /// Whether no instance is there, so that nothing can happen to it.
+    /// Whether there is no instance in this place, so that no fault can happen to it.
     pub fn is_absent(&self, node: NodeId) -> bool {
         self.places[node.index()].absent
     }
@@ -96,7 +97,7 @@ impl Places {
         self.touched.insert(gpu);
     }
 
-    /// Draws the result of a request.
+    /// Draws what happens to a request for an instance, and schedules it.
     pub fn provision(&mut self, rehearsal: &Rehearsal, queue: &mut EventQueue<Due>, now: SimTime, node: NodeId) {
         let model = model_of(rehearsal, node);
         let place = &mut self.places[node.index()];
@@ -124,7 +125,7 @@ impl Places {
         queue.push(now.saturating_add(model_of(rehearsal, node).termination), due);
     }
 
-    /// Marks an instance as up. If it can be interrupted, draws when.
+    /// Marks an instance as up. If the cloud may take it away, draws when.
     pub fn is_up(&mut self, rehearsal: &Rehearsal, queue: &mut EventQueue<Due>, now: SimTime, node: NodeId) {
         let place = &mut self.places[node.index()];
         place.absent = false;
@@ -133,7 +134,7 @@ impl Places {
         queue.push_after(now, length, Due::Instance { node, epoch: place.epoch, becomes: InstanceTurn::Gone });
     }
 
-    /// Marks an instance as gone. The next instance has GPUs in their initial state.
+    /// Marks an instance as gone. Resets its changed GPUs, because the next instance in this place starts fresh.
     pub fn is_gone(&mut self, rehearsal: &Rehearsal, node: NodeId, inputs: &mut Vec<Input>) {
         if !is_of_cloud(rehearsal, &rehearsal.nodes[node.index()]) {
             return;
@@ -152,7 +153,7 @@ impl Places {
     }
 }
 
-/// Whether the node is an instance of a fleet that makes its instances. Such a node does not come back by itself.
+/// Whether the node is an instance of a fleet that creates its own instances.
 fn is_of_cloud(rehearsal: &Rehearsal, node: &InitialNode) -> bool {
     let fleet = node.spec.shape.instance.as_ref().map(|instance| instance.fleet);
     fleet.is_some_and(|fleet| rehearsal.fleets[fleet.index()].cloud.is_some())
@@ -166,7 +167,7 @@ fn model_of(rehearsal: &Rehearsal, node: NodeId) -> OfferModel {
     found.unwrap_or(OfferModel::IDEAL)
 }
 
-/// The random stream of the n-th instance in this place.
+/// The random stream for the `asked`-th instance in this place.
 fn stream(rehearsal: &Rehearsal, purpose: &'static str, node: NodeId, asked: u32) -> Stream {
     let name = &*rehearsal.nodes[node.index()].spec.name;
     Stream::new(rehearsal.seed, purpose, entity(&[name, &asked.to_string()]))

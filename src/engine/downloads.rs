@@ -1,7 +1,7 @@
-//! Model weights on nodes: which nodes have them, and when a download ends.
+//! Model weights on nodes: which nodes have which weights, and when a download ends.
 //!
-//! The downloads of one node run one after the other, each at full bandwidth. A download that has begun is finished,
-//! whatever happens to the replica that requested it, and downloaded weights stay.
+//! The downloads of one node run one after the other, each at full bandwidth. A download continues even if the replica
+//! that requested it ends. Downloaded weights stay on the node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::rehearsal::{InitialNode, ModelFiles};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, SimDuration, SimTime};
 
-/// The models of one node, each with the time at which it is complete.
+/// The models of one node, each with the time at which its download is complete.
 struct Shelf {
-    /// Bytes per second; `None` means that a download takes no time.
+    /// The download bandwidth in bytes per second. `None` means that a download takes no time.
     bandwidth: Option<Bytes>,
     whole_at: BTreeMap<Arc<str>, SimTime>,
-    /// The end of the last download that was begun.
+    /// When the last download in the queue of this node ends.
     free_at: SimTime,
 }
 
@@ -33,7 +33,7 @@ impl Downloads {
         Downloads { shelves: nodes.iter().map(|node| shelf(&node.files)).collect() }
     }
 
-    /// The time at which the node has the complete model. Starts the download if it has not begun.
+    /// The time at which the node has the complete model. Starts the download if the node does not have the model.
     pub fn whole_at(&mut self, now: SimTime, node: NodeId, model: &Arc<str>, weights: Bytes) -> SimTime {
         let shelf = &mut self.shelves[node.index()];
         if let Some(at) = shelf.whole_at.get(model) {
@@ -46,14 +46,14 @@ impl Downloads {
         shelf.free_at
     }
 
-    /// Discards incomplete downloads.
+    /// Discards the incomplete downloads of a node.
     pub fn interrupt(&mut self, now: SimTime, node: NodeId) {
         let shelf = &mut self.shelves[node.index()];
         shelf.whole_at.retain(|_, at| *at <= now);
         shelf.free_at = now;
     }
 
-    /// Discards all models: another machine may come back under the same name.
+    /// Discards all models, because a different machine may come back under the name of this node.
     pub fn clear(&mut self, now: SimTime, node: NodeId) {
         self.interrupt(now, node);
         self.shelves[node.index()].whole_at.clear();

@@ -1,11 +1,11 @@
-//! Future events of the simulated world, as its queue holds them.
+//! Future events of the simulated world. The event queue holds them.
 
 use super::clouds::InstanceTurn;
 use dryrack_event::Lifecycle;
 use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// A future event. It is void if its subject has changed since, which `epoch` shows.
+/// A future event. Events with an `epoch` are void if the epoch of their node or run has increased since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     Fact {
@@ -21,7 +21,7 @@ pub enum Due {
     Fault(u32),
     Cancel(JobId),
     Scale(JobId, u32),
-    /// A report about a run arrives.
+    /// A report about a run arrives at the control plane.
     Ack {
         run: RunId,
         fact: Lifecycle,
@@ -32,19 +32,19 @@ pub enum Due {
         run: RunId,
         epoch: u32,
     },
-    /// A sample arrives, by its index among those in transit.
+    /// A sample arrives at the control plane. The number is its index among the samples in transit.
     SampleHeard(u32),
     Instance {
         node: NodeId,
         epoch: u32,
         becomes: InstanceTurn,
     },
-    /// The capacity of an offer changes, by its index in the list of changes.
+    /// The capacity of an offer changes. The number is the index in the list of changes.
     Capacity(u32),
-    /// The run branches off.
+    /// The simulated run branches off: nodes join and leave, and the profile changes.
     Branch,
     Leave(NodeId),
-    /// The requests to a service are counted; `counts` counts came before.
+    /// The requests to a service are counted. `counts` is the number of earlier counts.
     Requests {
         job: JobId,
         counts: u64,

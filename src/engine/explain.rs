@@ -1,59 +1,71 @@
-//! Explains why a replica waits or why it is where it is, by replaying the log to that moment through the plain
-//! pipeline.
+//! Explains why a replica waits or why it was placed where it is. Replays the log up to the requested moment and
+//! repeats the decision with the plain pipeline.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
 use dryrack_control::{AnalysedBefore, Profile, Watch};
-use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
+use dryrack_event::{Dependence, Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{JobId, RunId};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
+use dryrack_workload::Dependency;
 
-/// A replica of a job at a given moment.
+/// The state of a replica at a given moment, with the decisions that led to it.
 pub struct Explanation {
-    /// The last instant of the log that is not after the requested moment.
+    /// The time of the last record at or before the requested moment.
     pub at: SimTime,
     /// The fleet at that moment.
     pub fleet: Fleet,
-    /// All replicas of the job; empty if it was not submitted yet.
+    /// All replicas of the job. Empty if the job was not submitted yet.
     pub replicas: Vec<ReplicaStanding>,
     /// The index of the explained replica in `replicas`.
     pub replica: u32,
-    /// What would be decided about it at that moment; `None` if the job was not submitted yet.
+    /// What the scheduler would decide about the replica at that moment. `None` if the job was not submitted yet.
     pub now: Option<Examination>,
-    /// The last decision that refused it since it began to wait.
+    /// The last refusal of the replica since it began to wait.
     pub refused: Option<(SimTime, Examination)>,
-    /// The decision that placed it, if it was placed and still has that placement.
+    /// The decision that placed the replica. `None` if the replica has no placement now.
     pub placed: Option<WhyHere>,
-    /// The jobs before it, if it waits to be analysed.
+    /// The jobs that will be analysed before this job, if this job waits for its analysis.
     pub analysed_before: Option<AnalysedBefore>,
+    /// The jobs on which this job still depends, including those that can no longer meet the dependency.
+    pub awaits: Vec<Awaited>,
     /// How and when the job ended, if it has.
     pub ended: Option<(SimTime, Outcome, Reason)>,
-    /// The last event about the replica, or about the whole job.
+    /// The last event about the replica. If the whole job has ended, the end of the job.
     pub last: Option<(SimTime, Event)>,
+}
+
+/// A dependency that is not met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    pub on: Dependency,
+    /// When and how the other job ended. If it has ended, the dependency can never be met.
+    pub ended: Option<(SimTime, Outcome)>,
 }
 
 pub struct WhyHere {
     pub at: SimTime,
     pub placement: Placement,
-    /// The answer of every node at the time of the decision.
+    /// The verdict on every node at the time of the decision.
     pub examination: Examination,
 }
 
-/// What the log says of one replica.
+/// What the log says about one replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaStanding {
     pub run: RunId,
     pub phase: Phase,
-    /// Its current or last placement, and since when.
+    /// Its current placement, or its last one, and the time at which it was placed.
     pub placed: Option<(SimTime, Placement)>,
-    /// The last reasons for its wait, since it began to wait.
+    /// The latest refusal since it began to wait, with its time and its reasons.
     pub held: Option<(SimTime, Refusal, Histogram)>,
     /// How its last attempt ended.
     pub ended: Option<(SimTime, Outcome, Reason)>,
-    /// The run that took its last place, and when.
+    /// The run that last preempted this replica, and when.
     pub gave_way: Option<(SimTime, RunId)>,
     pub last: Option<(SimTime, Event)>,
 }
@@ -64,7 +76,7 @@ impl ReplicaStanding {
         ReplicaStanding { run, phase: Phase::Pending, placed, held, ended, gave_way, last }
     }
 
-    /// Whether it is neither placed nor over.
+    /// Whether the replica waits to be placed.
     pub fn waits(&self) -> bool {
         matches!(self.phase, Phase::Pending | Phase::Analysing)
     }
@@ -73,7 +85,7 @@ impl ReplicaStanding {
         self.phase.holds_claim()
     }
 
-    /// Whether its last attempt ended without completing.
+    /// Whether the last attempt ended without completing.
     fn has_failed(&self) -> bool {
         self.phase == Phase::Ended && self.ended.is_some_and(|(_, outcome, _)| outcome != Outcome::Completed)
     }
@@ -97,8 +109,10 @@ impl ReplicaStanding {
     }
 }
 
-/// Explains one replica at `at`, or at the end of the log if `None`. Without a number, explains the first replica
-/// that waits; if none does, the first that failed, else the first that is placed.
+/// Explains one replica at the time `at`, or at the end of the log if `at` is `None`.
+///
+/// If `number` is `None`, explains the first replica that waits. If none waits, explains the first replica that failed,
+/// or else the first that is placed.
 pub fn explain(
     profile: Arc<Profile>,
     seed: u64,
@@ -122,7 +136,7 @@ pub fn explain(
     let mut refused = None;
     for record in records {
         replay.take(record)?;
-        // Decisions about other replicas are dropped.
+        // Keep only decisions about the explained replica.
         let decisions = replay.control.take_decisions().into_iter();
         if let Some(last) = decisions.filter(|decision| decision.run.replica == replica).last() {
             refused = Some((last.at, last.examination));
@@ -153,6 +167,7 @@ pub fn explain(
         refused: refused.filter(|_| replicas.get(replica as usize).is_some_and(ReplicaStanding::waits)),
         placed,
         analysed_before: control.analysed_before(job, replica),
+        awaits: awaits(records, job),
         ended,
         last,
         replicas,
@@ -160,7 +175,36 @@ pub fn explain(
     })
 }
 
-/// What the log says of each replica of a job, and of the job as a whole.
+/// The dependencies of a job that are not met after these records.
+fn awaits(records: &[Record], job: JobId) -> Vec<Awaited> {
+    let after = records.iter().find_map(|record| match &record.said {
+        Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(Arc::clone(&spec.after)),
+        _ => None,
+    });
+    let after = after.unwrap_or_default();
+    let mut others: BTreeMap<JobId, (bool, Option<(SimTime, Outcome)>)> = BTreeMap::new();
+    if !after.is_empty() {
+        for record in records {
+            match &record.said {
+                Said::Event(Event::JobEnded { job, outcome, .. }) => {
+                    others.entry(*job).or_default().1 = Some((record.at, *outcome));
+                }
+                Said::Event(Event::Moved { run, to: Phase::Running, .. }) => {
+                    others.entry(run.job).or_default().0 = true
+                }
+                Said::Event(_) | Said::Input(_) => {}
+            }
+        }
+    }
+    let awaited = |on: &Dependency| {
+        let (has_started, ended) = others.get(&on.job).copied().unwrap_or_default();
+        let dependence = Dependence::of(on.when, has_started, ended.map(|(_, outcome)| outcome));
+        (dependence != Dependence::Met).then_some(Awaited { on: *on, ended })
+    };
+    after.iter().filter_map(awaited).collect()
+}
+
+/// What the log says about each replica of a job, and how the job ended.
 fn standings(records: &[Record], job: JobId) -> (Vec<ReplicaStanding>, Option<(SimTime, Outcome, Reason)>) {
     let mut replicas: Vec<ReplicaStanding> = Vec::new();
     let mut ended = None;

@@ -1,6 +1,6 @@
-//! Checks whether a model fits before anything is deployed. Simulates the run up to a moment, then places one replica
-//! after the other with the scheduler's own decisions. If not all of them fit, tries single changes and reports those
-//! that help.
+//! Checks whether a model fits before it is deployed. Simulates the run up to a moment, then places one replica after
+//! the other by the scheduler's own decisions. If a replica does not fit, tries single changes to the request or the
+//! fleet and reports the changes that help.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ pub struct Fitting {
     pub fleet: Fleet,
     pub need: Result<Need, Reason>,
     pub replicas: u32,
-    /// The placements of the placed replicas, in order; `replicas` of them if all are placed.
+    /// The placements of the replicas that fit, in order.
     pub placements: Vec<Placement>,
-    /// GPUs that these placements overcommit, which only happens with a historic profile.
+    /// GPUs that these placements overcommit. Only a historic profile overcommits GPUs.
     pub overcommitted: Vec<Overcommitted>,
-    /// Why the next replica is not placed, with the earlier ones in place.
+    /// Why the next replica does not fit once the earlier replicas are placed.
     pub refused: Option<Refused>,
-    /// Changes that each make all replicas fit, the smallest first.
+    /// Changes to the request or the fleet. Each of them alone makes all replicas fit. The smallest change comes first.
     pub changes: Vec<Change>,
 }
 
@@ -41,24 +41,24 @@ impl Fitting {
     }
 }
 
-/// A GPU that holds a replica for which its memory is not enough.
+/// A GPU on which a replica gets less memory than it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overcommitted {
-    /// Counted from 0.
+    /// The number of the replica, counted from 0.
     pub replica: u32,
     pub gpu: GpuId,
-    /// Free memory by the ledger before the replica.
+    /// Free memory of the GPU before the replica was placed, by the ledger.
     pub free: Bytes,
-    /// Memory booked for the replica.
+    /// Memory booked on the GPU for the replica.
     pub takes: Bytes,
-    /// An equal part of what the replica needs, because a backend divides a model evenly.
+    /// The memory that the replica needs on each of its GPUs. The backend divides a model evenly over them.
     pub part: Bytes,
 }
 
 pub struct Refused {
     pub refusal: Refusal,
     pub examination: Examination,
-    /// The fleet with the replicas that fit in place.
+    /// The fleet after the replicas that fit were placed.
     pub fleet: Fleet,
 }
 
@@ -67,19 +67,19 @@ pub struct Refused {
 pub enum Change {
     /// A replica may span several nodes.
     Distributed,
-    /// The model has no selector.
+    /// The model is requested without a node selector.
     NoSelector,
-    /// Nothing is picked by hand.
+    /// The model is requested without a hand pick of GPUs or nodes.
     NoPick,
-    /// The arguments that set the number of GPUs are removed.
+    /// The backend arguments that set the number of GPUs are removed.
     NoParallelism,
-    /// Another part of each GPU is used, in hundredths.
+    /// The backend reserves a different part of each GPU, in hundredths.
     Utilization { part: u32, instead_of: u32 },
-    /// This node, which is not ready, becomes ready.
+    /// This node becomes ready.
     Ready(NodeId),
-    /// The weights are no larger than this.
+    /// The model's weights are at most this large.
     Weights(Bytes),
-    /// There are more nodes like this one, ready and empty.
+    /// The fleet gets more nodes like this one, ready and empty.
     MoreNodes {
         like: NodeId,
         count: u32,
@@ -88,11 +88,11 @@ pub enum Change {
     },
 }
 
-/// The largest number of extra nodes that is tried.
+/// The largest number of additional nodes that is tried.
 const MOST_NODES: u32 = 64;
 
-/// Checks a job that is not in the rehearsal, after everything of the instant `at` has happened; without `at`, before
-/// anything has happened.
+/// Checks a job that is not in the rehearsal. The check sees the fleet after all events of the instant `at`. If `at` is
+/// `None`, it sees the fleet before any event.
 pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option<SimTime>) -> Fitting {
     let fleet = fleet_at(rehearsal, at);
     let deployment = demand.model().expect("it is asked of models alone");
@@ -107,7 +107,7 @@ pub fn fitting(rehearsal: &Rehearsal, demand: &Demand, replicas: u32, at: Option
     found
 }
 
-/// The nodes as they are declared, before anything has happened.
+/// The fleet as the scenario declares it, before any event.
 pub fn declared_fleet(rehearsal: &Rehearsal) -> Fleet {
     fleet_at(rehearsal, None)
 }
@@ -116,7 +116,7 @@ fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
     let part = Rehearsal { until: Some(at.unwrap_or(SimTime::ZERO)), ..rehearsal.clone() };
     let part = match at {
         Some(_) => part,
-        // The nodes as they are declared, and nothing that comes in the first instant.
+        // Without a time, keep only the declared nodes and drop everything that happens in the first instant.
         None => Rehearsal { arrivals: Vec::new(), cancellations: Vec::new(), scalings: Vec::new(), ..part },
     };
     let part = Rehearsal { evaluations: Vec::new(), ..part };
@@ -129,7 +129,7 @@ fn fleet_at(rehearsal: &Rehearsal, at: Option<SimTime>) -> Fleet {
     replay.control.fleet().clone()
 }
 
-/// The result of placing the replicas one after the other.
+/// The result of placing the replicas one after another.
 #[derive(Default)]
 struct Placed {
     placements: Vec<Placement>,
@@ -137,7 +137,7 @@ struct Placed {
     refused: Option<Refused>,
 }
 
-/// The parameters that are the same for every try.
+/// The parameters that all tries have in common.
 struct Case<'a> {
     profile: &'a Profile,
     job: JobId,
@@ -149,7 +149,7 @@ impl Case<'_> {
         PlacementContext { job: Some(self.job), replicas: self.replicas, ..PlacementContext::UNSUBMITTED }
     }
 
-    /// Places one replica after the other, until one is not placed.
+    /// Places the replicas one after another until one does not fit.
     fn place_all(&self, demand: &Demand, mut fleet: Fleet) -> Placed {
         let mut placed = Placed::default();
         let deployment = demand.model().expect("it is asked of models alone");
@@ -196,7 +196,8 @@ impl Case<'_> {
         placed.refused.is_none() && placed.overcommitted.is_empty()
     }
 
-    /// Finds the changes that help: first changes to the request, then changes to existing nodes, then new nodes.
+    /// Finds the changes that make all replicas fit. Changes to the request come first, then changes to existing nodes,
+    /// then additional nodes.
     fn changes(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Vec<Change> {
         let mut helpful: Vec<Change> = said_otherwise(demand, deployment);
         helpful.retain(|change| self.all_fit(&changed(demand, deployment, change), fleet.clone()));
@@ -211,11 +212,11 @@ impl Case<'_> {
         helpful
     }
 
-    /// The helpful part of a GPU that is nearest to the reserved part, in steps of five hundredths; on a tie, the
-    /// smaller.
+    /// The part of each GPU to reserve, in steps of five hundredths, that makes all replicas fit and is nearest to the
+    /// part that is reserved now. On a tie, takes the smaller part.
     fn nearest_utilization(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
         let (need, _) = findings(&self.profile.scheduler.deployments, demand, deployment, self.context(), fleet);
-        // A model without a reserved part already takes exactly what it needs.
+        // A model that reserves no part of a GPU takes only what it needs, so another part cannot help.
         let reserved = need.ok().map(|need| hundredths(need.utilization)).filter(|reserved| *reserved > 0)?;
         let mut parts: Vec<u32> = (6..=19).map(|step| step * 5).filter(|part| *part != reserved).collect();
         parts.sort_by_key(|part| (part.abs_diff(reserved), *part));
@@ -230,8 +231,8 @@ impl Case<'_> {
         self.all_fit(demand, fleet)
     }
 
-    /// The largest weights that fit, in steps of 64 MiB. The search assumes that a lighter model never needs more, so
-    /// its result is verified.
+    /// The largest weights with which all replicas fit, in steps of 64 MiB. The binary search assumes that a lighter
+    /// model never needs more memory, so the result is checked once more at the end.
     fn largest_weights(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
         const STEP: u64 = 64 << 20;
         let fits = |steps: u64| {
@@ -247,7 +248,8 @@ impl Case<'_> {
         (low > 0 && !is_gguf && fits(low)).then(|| Change::Weights(Bytes::new(low * STEP)))
     }
 
-    /// The kind of node of which the fewest are needed; on a tie, the one with the fewest GPUs, then the first.
+    /// The kind of node that needs the fewest additional nodes. On a tie, takes the kind with the fewest GPUs, then the
+    /// one that was declared first.
     fn more_nodes(&self, demand: &Demand, distributed: bool, fleet: &Fleet) -> Option<Change> {
         if demand.pick.is_some() {
             return None;
@@ -268,8 +270,8 @@ impl Case<'_> {
     }
 }
 
-/// The GPUs of a placement that have less memory free than is booked, or less booked than an equal part of the need.
-/// A byte lost to rounding does not count.
+/// The GPUs of a placement that are overcommitted. Either the booked memory exceeds the free memory of the GPU, or it
+/// is smaller than an equal part of what the replica needs. The equal part is rounded down.
 fn overcommitted(
     replica: u32,
     need: &Result<Need, Reason>,
@@ -278,7 +280,7 @@ fn overcommitted(
     fleet: &Fleet,
 ) -> Vec<Overcommitted> {
     let gpus: usize = placement.claims().iter().map(|claim| claim.gpus.len()).sum();
-    // llama-box does not divide layers evenly; the booked memory is what they take.
+    // llama-box does not divide layers evenly over GPUs. So its booked memory is not compared with an equal part.
     let divided = need.as_ref().ok().filter(|_| !matches!(deployment.backend, Backend::LlamaBox(_)));
     let part = divided.map_or(Bytes::ZERO, |need| Bytes::new(need.memory.get() / gpus.max(1) as u64));
     let mut found = Vec::new();
@@ -295,7 +297,7 @@ fn overcommitted(
     found
 }
 
-/// A part of a whole, to the hundredth.
+/// Converts a fraction to hundredths, rounded to the nearest.
 fn hundredths(part: f64) -> u32 {
     (part * 100.0 + 0.5) as u32
 }

@@ -1,7 +1,7 @@
 //! Floor 6. The simulated world, and the loop that drives the control plane through it.
 //!
-//! Owns the event queue, the virtual clock, the real behavior of nodes and runs, faults, replay, explanation and the
-//! swarm of random worlds. Must never know about file formats, nor decide anything: it carries out commands and
+//! Owns the event queue, the virtual clock, the behavior of nodes and runs, faults, replay, explanation and the swarm
+//! of random worlds. Must never know about file formats and must never decide anything. It carries out commands and
 //! reports what happened.
 
 #![warn(clippy::unwrap_used)]
@@ -13,6 +13,7 @@ mod audit;
 mod branch;
 mod checkpoints;
 mod clouds;
+mod deciding;
 mod downloads;
 mod due;
 mod explain;
@@ -27,6 +28,7 @@ mod sampler;
 mod selection;
 mod swarm;
 mod swarm_clouds;
+mod swarm_dependencies;
 mod swarm_fleets;
 mod swarm_queues;
 mod swarm_services;
@@ -39,13 +41,13 @@ pub use answers::hold_answers;
 pub use audit::Audit;
 pub use branch::{Branch, BranchError, branch};
 pub use clouds::{CloudModels, InstanceTurn, OfferModel};
-pub use explain::{Explanation, ReplicaStanding, WhyHere, explain};
+pub use explain::{Awaited, Explanation, ReplicaStanding, WhyHere, explain};
 pub use fitting::{Change, Fitting, Refused, declared_fleet, fitting};
 pub use outages::{Becomes, FailureModel, Outage, Subject, Target, as_faults};
 pub use queue::EventQueue;
 pub use rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 pub use replay::{Difference, Replay, replay};
-pub use run::{Checks, Progress, RunEnd, RunOptions, run, run_streamed};
+pub use run::{Checks, Progress, RunEnd, RunOptions, run, run_decided, run_streamed};
 pub use runaway::{Bound, MOST_RECORDS, Runaway, limit_records};
 pub use selection::{Selection, selection};
 pub use swarm::{MOST_RECORDS_OF_A_WORLD, Records, WorldResult, draw_world, run_world};

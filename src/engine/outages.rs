@@ -1,7 +1,7 @@
-//! Random failures: when nodes and GPUs fail and are repaired, as faults in order of time.
+//! Random failures: when nodes and GPUs fail and when they are repaired, as a list of faults in order of time.
 //!
-//! Each subject of each model has its own random stream, keyed by the names of the model and the subject. So adding a
-//! node or a model changes no other draw.
+//! Each pair of a failure model and a subject has its own random stream, keyed by their names. So adding a node or a
+//! failure model does not change the draws of any other.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use dryrack_ids::{GpuId, NodeId};
 use dryrack_rng::{Lengths, Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 
-/// From `from` on, a subject is up for `up`, then down for `down`, and so on. Nothing fails at or after `until`, but
-/// a subject that is down by then is still repaired.
+/// A failure model. From `from` on, a subject is up for a time drawn from `up`, then down for a time drawn from `down`,
+/// and so on. No failure begins at or after `until`, but a subject that is down at that time is still repaired.
 #[derive(Clone, Debug)]
 pub struct FailureModel {
-    /// The key of the streams, together with the subject's name.
+    /// The name of the model. Together with the subject's name, it is the key of the random stream.
     pub name: String,
     pub up: Lengths,
     pub down: Lengths,
@@ -23,7 +23,7 @@ pub struct FailureModel {
     pub until: SimTime,
 }
 
-/// A unit of failure: a node, a GPU, or all nodes of a rack.
+/// A unit that fails as a whole: a node, a GPU, or all nodes of a rack.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
@@ -36,7 +36,7 @@ pub enum Target {
     Gpu(GpuId),
 }
 
-/// What a target becomes while it is down.
+/// The state of a target while it is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becomes {
     Node(NodeTurn),
@@ -52,13 +52,13 @@ pub struct Outage {
 }
 
 impl FailureModel {
-    /// The outages of one subject, in order of time; `None` if there were more than `most`.
+    /// The outages of one subject, in order of time. `None` if there are more than `most`.
     pub fn draw(&self, seed: u64, subject: &Subject, most: usize) -> Option<Vec<(SimTime, SimTime)>> {
         let mut stream = Stream::new(seed, "failures", entity(&[&self.name, &subject.name]));
         let mut outages = Vec::new();
         let mut at = self.from;
         loop {
-            // At least 1 ns lies between two failures, so that the loop ends.
+            // At least 1 ns passes between two failures. Otherwise a zero length could make this loop endless.
             let from = at.saturating_add(self.up.draw(&mut stream).max(SimDuration::from_nanos(1)));
             if from >= self.until {
                 return Some(outages);
@@ -72,8 +72,8 @@ impl FailureModel {
     }
 }
 
-/// Converts outages to faults. If outages of a target overlap, each new one is a fault, and the target recovers when
-/// all are over.
+/// Converts outages to faults. If outages of a target overlap, each of them is reported as a fault, but the target
+/// recovers only when all of them are over.
 pub fn as_faults(outages: &[Outage]) -> Vec<(SimTime, Fault)> {
     let mut by_target: BTreeMap<Target, Vec<&Outage>> = BTreeMap::new();
     for outage in outages {
@@ -93,7 +93,7 @@ pub fn as_faults(outages: &[Outage]) -> Vec<(SimTime, Fault)> {
         }
         faults.extend(down_to.map(|end| (end, well(target))));
     }
-    // A repair at the end of time never comes.
+    // A repair at the end of time never happens.
     faults.retain(|(at, _)| *at < SimTime::MAX);
     faults.sort_by_key(|(at, _)| *at);
     faults

@@ -1,22 +1,24 @@
-//! The event queue: whole instants, in order of time; within one, in order of insertion.
+//! The event queue. It returns events in order of time, one whole instant after the other. Events of the same instant
+//! come in order of insertion.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan: Faster algorithms for the shortest path problem, J. ACM 37, 1990).
-//! Time never decreases. So an event is kept in the bucket of the highest bit in which its time differs from the last
-//! time taken, and moves only to lower buckets: at most 64 times, in practice a few. Redistribution keeps the order
-//! within a bucket, and events of equal time are always in the same bucket. So ties come out in order of insertion
-//! without a sequence number, and bucket 0 is a whole instant. `benches/queue.rs` compares it with a binary heap and
-//! the engine of `simcore`.
+//! It is a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan: Faster algorithms for the shortest path problem, J. ACM 37,
+//! 1990). The heap relies on time that never decreases. An event is kept in the bucket of the highest bit in which its
+//! time differs from the time that was taken last. It only ever moves to lower buckets, so at most 64 times, and in
+//! practice a few times. Events of equal time are always in the same bucket, and moving them keeps their order. So ties
+//! come out in order of insertion without a sequence number, and bucket 0 is always one whole instant.
+//! `benches/queue.rs` compares the queue with a binary heap and with the engine of `simcore`.
 
 use dryrack_units::{SimDuration, SimTime};
 
 const BUCKETS: usize = 65;
 
-/// A queue of future events. Nothing may be added before the instant that was taken last.
+/// A queue of future events. No event may be added before the instant that was taken last.
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
-    /// Bucket 0 holds events due at `last`. In bucket b, the highest bit that differs from `last` is b - 1.
+    /// Bucket 0 holds the events at time `last`. An event in bucket b > 0 differs from `last` in bit b - 1 and in no
+    /// higher bit.
     buckets: Vec<Bucket<T>>,
-    /// A bit for each non-empty bucket, so that the lowest is found at once.
+    /// Bit b is set if bucket b is not empty, so the lowest non-empty bucket is found at once.
     filled: u128,
     last: u64,
     len: usize,
@@ -25,7 +27,7 @@ pub struct EventQueue<T> {
 #[derive(Clone, Debug)]
 struct Bucket<T> {
     events: Vec<(u64, T)>,
-    /// `u64::MAX` while it is empty.
+    /// The time of the earliest event in the bucket, or `u64::MAX` if the bucket is empty.
     earliest: u64,
 }
 
@@ -65,7 +67,7 @@ impl<T> EventQueue<T> {
         (self.filled != 0).then(|| self.filled.trailing_zeros() as usize)
     }
 
-    /// Adds an event after a delay. Drops it if its time would overflow.
+    /// Adds an event after a delay. Drops the event if its time would overflow.
     pub fn push_after(&mut self, now: SimTime, length: SimDuration, event: T) {
         if let Some(at) = now.checked_add(length) {
             self.push(at, event);
@@ -77,8 +79,8 @@ impl<T> EventQueue<T> {
         self.lowest().map(|index| SimTime::from_nanos(self.buckets[index].earliest))
     }
 
-    /// Takes all events of the next instant and appends them to `events` in order of insertion. Events that are added
-    /// later at the same time are taken by another call.
+    /// Takes all events of the next instant and appends them to `events` in order of insertion. An event that is added
+    /// later at the same time is returned by the next call.
     pub fn take_instant(&mut self, events: &mut Vec<T>) -> Option<SimTime> {
         let index = self.lowest()?;
         let bucket = &mut self.buckets[index];
@@ -93,7 +95,7 @@ impl<T> EventQueue<T> {
                 lower => self.put(lower, at, event),
             }
         }
-        // Reuses its allocation.
+        // Put the emptied list back, so that its allocation is reused.
         self.buckets[index].events = taken;
         self.len -= events.len() - before;
         Some(SimTime::from_nanos(next))
@@ -110,7 +112,7 @@ mod tests {
     use dryrack_rng::Stream;
     use std::collections::BTreeMap;
 
-    /// Compares the queue with its definition, an ordered map of lists.
+    /// Compares the queue with a simple model of it, an ordered map of lists.
     #[test]
     fn instants_come_in_order_and_whole_and_ties_in_order_of_insertion() {
         for seed in 0..200 {

@@ -11,11 +11,11 @@ use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
 use dryrack_units::{Bytes, SimTime};
 use dryrack_workload::Arrival;
 
-/// The input of a run. Ids are indexes in these lists: the n-th node, the n-th arrival.
+/// The input of a run. Ids are indexes into these lists. For example, node id 3 is the entry at index 3 of `nodes`.
 #[derive(Clone, Debug)]
 pub struct Rehearsal {
     pub title: String,
-    /// The text of the scenario file with overrides applied; it is also written to the log.
+    /// The text of the scenario file after overrides were applied. The text is also written to the log.
     pub source: String,
     pub seed: u64,
     pub profile: Arc<Profile>,
@@ -23,25 +23,25 @@ pub struct Rehearsal {
     pub fleets: Vec<Arc<FleetSpec>>,
     pub clouds: CloudModels,
     pub nodes: Vec<InitialNode>,
-    /// Arrivals in order of time; on a tie, in the order of the file.
+    /// Arrivals in order of time. Arrivals of the same time are in the order of the file.
     pub arrivals: Vec<Arrival>,
     pub cancellations: Vec<(SimTime, JobId)>,
-    /// Changes of the number of replicas that a job shall have.
+    /// Changes to the number of replicas of a job.
     pub scalings: Vec<(SimTime, JobId, u32)>,
     pub faults: Vec<(SimTime, Fault)>,
-    /// Jobs to be evaluated without being placed, by their index in `arrivals`, whether or not they have arrived by
-    /// then.
+    /// Jobs to be evaluated without placing them, by their index in `arrivals`. A job may be evaluated before it
+    /// arrives.
     pub evaluations: Vec<(SimTime, JobId)>,
-    /// The run stops before the first instant after this; if `None`, when nothing is left to happen.
+    /// The run stops before the first instant later than this time. If `None`, it ends when nothing is left to happen.
     pub until: Option<SimTime>,
-    /// The changes in the middle of the run, if it branches off another.
+    /// The changes at the time of the branch, if this run branches off another run.
     pub branch: Option<Branch>,
-    /// Metrics ignore everything before this time, and jobs submitted before it.
+    /// Metrics ignore everything before this time. They also ignore jobs that were submitted before it.
     pub warm_up: Option<SimTime>,
 }
 
 impl Rehearsal {
-    /// The inputs that the control plane gets before anything happens.
+    /// The inputs that declare fleets and nodes to the control plane before the run begins.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.nodes.len());
         for (index, spec) in self.fleets.iter().enumerate() {
@@ -72,21 +72,21 @@ impl Rehearsal {
 pub struct InitialNode {
     pub spec: NodeSpec,
     pub state: NodeState,
-    /// GPUs that do not start as ready and free of foreign use.
+    /// The GPUs that are not ready, or in foreign use, when the run begins.
     pub gpus: Vec<(u16, GpuState, Foreign)>,
     pub files: ModelFiles,
 }
 
-/// The models that a node has, and how fast it downloads more.
+/// The models that are on a node, and the bandwidth at which the node downloads more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFiles {
     /// The full names of the models whose weights are on the node.
     pub cached: Vec<Arc<str>>,
-    /// Bytes per second; `None` means that a download takes no time.
+    /// The download bandwidth in bytes per second. `None` means that a download takes no time.
     pub bandwidth: Option<Bytes>,
 }
 
-/// A fault, or a recovery from one.
+/// A fault or a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Node {
@@ -97,26 +97,26 @@ pub enum Fault {
         gpu: GpuId,
         becomes: GpuState,
     },
-    /// Foreign use of a GPU begins or ends.
+    /// Foreign use of a GPU starts or stops.
     Foreign {
         gpu: GpuId,
         foreign: Foreign,
     },
 }
 
-/// What happens to a node.
+/// A change of a node's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeTurn {
-    /// It works and reports so: the end of every other turn.
+    /// The node works and reports that it is ready. This ends every other turn.
     Ready,
-    /// It reports itself as not ready; runs on it continue.
+    /// The node reports that it is not ready. Its runs continue.
     NotReady,
-    /// An operator takes it out of service; runs on it continue.
+    /// An operator takes the node out of service. Its runs continue.
     Maintenance,
-    /// Its heartbeats and the commands to it no longer arrive; runs on it continue.
+    /// The node's heartbeats no longer arrive, and commands no longer reach it. Its runs continue.
     Silent,
-    /// It stops without notice: it is silent, and the runs on it are dead.
+    /// The node stops without notice. It is silent, and its runs are dead.
     Crashed,
-    /// It is removed, and the control plane is told.
+    /// The node is removed, and the control plane is told so.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! Replays the recorded inputs of a log and checks that they give the same events.
+//! Replays the inputs that a log has recorded and checks that the same events follow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use dryrack_control::{Control, Profile};
 use dryrack_event::{Event, Output, Record, Said};
 use dryrack_units::SimTime;
 
-/// The first place where a log and its replay differ. `record` counts the log's records from 0.
+/// The first difference between a log and its replay. `record` is the number of the log record, counted from 0.
 #[derive(Debug, PartialEq, Error)]
 pub enum Difference {
     #[error("another event came of the same inputs")]
@@ -22,7 +22,7 @@ pub enum Difference {
     Impossible { record: u64, why: &'static str },
 }
 
-/// A control plane fed from a log.
+/// A control plane that takes its inputs from a log.
 pub struct Replay {
     pub control: Control,
     expected: VecDeque<Event>,
@@ -38,8 +38,8 @@ impl Replay {
         Replay { control, expected: VecDeque::new(), record: 0, step: 0, at: SimTime::ZERO, settled: true }
     }
 
-    /// Takes the next record: passes an input to the control plane, and compares an event with what the control plane
-    /// said.
+    /// Takes the next record. An input is passed to the control plane. An event is compared with the next event of the
+    /// control plane.
     pub fn take(&mut self, record: &Record) -> Result<(), Difference> {
         let number = self.record;
         self.record += 1;
@@ -79,7 +79,7 @@ impl Replay {
         }
     }
 
-    /// The event that should come next; used for a line that is not a record.
+    /// The event that the control plane expects next. Used to report a line of the log that is not a valid record.
     pub fn next_event(&mut self) -> Option<(u64, SimTime, Event)> {
         if self.expected.is_empty() {
             self.settle();
@@ -87,7 +87,7 @@ impl Replay {
         self.expected.pop_front().map(|event| (self.step, self.at, event))
     }
 
-    /// Ends the replay: checks that the log lacks no event.
+    /// Ends the replay. Returns an error if the control plane has made an event that the log lacks.
     pub fn finish(&mut self) -> Result<(), Difference> {
         self.settle();
         self.nothing_missing(self.record)

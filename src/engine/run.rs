@@ -1,36 +1,37 @@
-//! The main loop: let an instant happen in the world, pass the inputs to the control plane, let it settle, and carry
-//! out its commands.
+//! The main loop. It lets the events of an instant happen in the world, passes the inputs to the control plane, lets
+//! the control plane settle, and carries out its commands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::arrival_source::ArrivalSource;
+use super::deciding::Deciding;
 use super::rehearsal::Rehearsal;
 use super::runaway::{Bound, Bounds, most_records};
 use super::world::{World, earlier};
 use dryrack_control::{Control, arrange, step, step_len};
-use dryrack_event::{Input, Sink};
+use dryrack_event::{Decider, Input, Sink};
 use dryrack_scheduler::{Caching, Grouping};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Arrival;
 
-/// How often the integrity of the whole store is checked.
+/// How often the integrity of the control plane's store is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     AtTheEnd,
     EveryStep,
 }
 
-/// Options of a run that do not affect its decisions.
+/// Options of a run that do not change its decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
     pub grouping: Grouping,
     pub caching: Caching,
     pub checks: Checks,
-    /// Updated during the run, for a progress bar and to name the step in which an invariant broke.
+    /// Updated during the run. A progress bar reads it. If an invariant breaks, the error names the step from it.
     pub progress: Option<&'a Progress>,
-    /// The limit of records, to which some are added for each job. A run with more is stopped: see
-    /// [`Runaway`](super::Runaway).
+    /// The largest number of records. Some more are allowed for each submitted job. A run with more records is stopped:
+    /// see [`Runaway`](super::Runaway).
     pub most_records: u64,
 }
 
@@ -75,26 +76,40 @@ pub struct RunEnd {
     /// The last instant in which something happened.
     pub at: SimTime,
     pub steps: u64,
-    /// Whether it was stopped, by `until` or by the limit on scanning, with more to come.
+    /// Whether the run was stopped although more was to come. The cause is `until`, a scheduler that never rests, or a
+    /// failure.
     pub cut_short: bool,
+    /// Whether the run ended because the scheduler in another process failed.
+    pub failed: bool,
 }
 
-/// How long a scanning scheduler may go on when nothing happens in the world any more: entries that come back
-/// forever, as in historic releases, would keep a run from ending.
+/// How long a scheduler may continue after the last event of the world. In historic releases, some scan entries come
+/// back forever. Without this limit, such a run would never end.
 const PATIENCE: SimDuration = SimDuration::from_secs(24 * 3600);
 
-/// More rounds at one time than anything but a bug in dryrack takes.
+/// The largest number of rounds at the same time. Only a bug in dryrack takes more.
 const STANDSTILL: u64 = 10_000_000;
 
-/// Runs a rehearsal to its end. Every sink reads every record.
+/// Runs a rehearsal to its end. Every sink gets every record.
 pub fn run(rehearsal: &Rehearsal, options: RunOptions, sinks: &mut [&mut dyn Sink]) -> RunEnd {
-    drive(rehearsal, ArrivalSource::listed(&rehearsal.arrivals), options, sinks)
+    drive(rehearsal, ArrivalSource::listed(&rehearsal.arrivals), options, sinks, None)
 }
 
-/// Runs a rehearsal with jobs from a stream in order of time instead of a list. Memory does not grow with the number
-/// of jobs, except for a few bytes each. The records are the same as if the jobs were listed.
+/// Runs a rehearsal whose decisions come from a scheduler in another process. The profile must leave the decisions to
+/// such a scheduler ([`Profile::decided_by`](dryrack_control::Profile::decided_by)).
+pub fn run_decided(
+    rehearsal: &Rehearsal,
+    options: RunOptions,
+    sinks: &mut [&mut dyn Sink],
+    decider: &mut dyn Decider,
+) -> RunEnd {
+    drive(rehearsal, ArrivalSource::listed(&rehearsal.arrivals), options, sinks, Some(Deciding::new(decider)))
+}
+
+/// Runs a rehearsal whose jobs come from a stream in order of time. The records are the same as with a list of the same
+/// jobs. Only a few bytes of memory are kept for each job that has ended.
 ///
-/// Allows no evaluations and no branch, because both need jobs before they arrive.
+/// Evaluations and branches are not allowed, because they need jobs before they arrive.
 pub fn run_streamed(
     rehearsal: &Rehearsal,
     arrivals: &mut dyn Iterator<Item = Arrival>,
@@ -103,7 +118,7 @@ pub fn run_streamed(
 ) -> RunEnd {
     let is_open = rehearsal.arrivals.is_empty() && rehearsal.evaluations.is_empty() && rehearsal.branch.is_none();
     assert!(is_open, "a run of a stream lists jobs, or asks for them before they come");
-    drive(rehearsal, ArrivalSource::streamed(arrivals), options, sinks)
+    drive(rehearsal, ArrivalSource::streamed(arrivals), options, sinks, None)
 }
 
 fn drive<'a>(
@@ -111,10 +126,11 @@ fn drive<'a>(
     arrival_source: ArrivalSource<'a>,
     options: RunOptions,
     sinks: &mut [&mut dyn Sink],
+    mut deciding: Option<Deciding<'_>>,
 ) -> RunEnd {
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
         .with_caching(options.caching);
-    // A branch may change the profile, and then all jobs that ever arrived are ordered again.
+    // After a branch changes the profile, all jobs that ever arrived are ordered again. So they must not be dropped.
     if rehearsal.branch.is_none() {
         control = control.dropping_ended();
     }
@@ -125,7 +141,8 @@ fn drive<'a>(
     let sinks = all.as_mut_slice();
     let mut world = World::new(rehearsal, arrival_source);
     let mut inputs = rehearsal.declarations();
-    let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false };
+    let mut end = RunEnd { at: SimTime::ZERO, steps: 0, cut_short: false, failed: false };
+    deciding.iter_mut().for_each(|deciding| deciding.join(&mut inputs));
     let mut next = Some(SimTime::ZERO);
     let mut last_of_world = SimTime::ZERO;
     let mut standing = 0;
@@ -135,22 +152,28 @@ fn drive<'a>(
             break;
         }
         world.happen(now, &mut inputs);
+        deciding.iter_mut().for_each(|deciding| deciding.deliver(now, &mut inputs));
         if inputs.is_empty() && control.next_wakeup().is_some_and(|(at, _)| at <= now) {
             inputs.push(Input::Wakeup);
         }
-        // A change of the profile affects this from the next instant on.
+        // If a step changes the profile, the new value applies from the next instant on.
         let instant = control.profile().instant;
         arrange(&mut inputs, instant);
-        // If nothing that happened reaches the control plane, there is no step.
+        // Without inputs there is no step.
         while !inputs.is_empty() {
-            end = RunEnd { at: now, steps: end.steps + 1, cut_short: false };
+            end = RunEnd { at: now, steps: end.steps + 1, cut_short: false, failed: false };
             if let Some(progress) = options.progress {
                 progress.step.store(end.steps, Ordering::Relaxed);
                 progress.at.store(now.as_nanos(), Ordering::Relaxed);
             }
             let count = step_len(&inputs, instant);
             let of_step = &inputs[..count];
-            step(&mut control, (end.steps, now), of_step, sinks, &mut |now, command| world.obey(now, command));
+            match &mut deciding {
+                None => step(&mut control, (end.steps, now), of_step, sinks, &mut |now, it| world.obey(now, it)),
+                Some(deciding) => {
+                    deciding.step(&mut control, (end.steps, now), of_step, sinks, &mut |now, it| world.obey(now, it));
+                }
+            }
             inputs.drain(..count);
             bounds.check(end.steps, now);
             if options.progress.is_some_and(|progress| progress.is_to_stop.load(Ordering::Relaxed)) {
@@ -161,25 +184,47 @@ fn drive<'a>(
                 control.assert_integrity();
             }
         }
-        let of_world = world.next_time();
-        if of_world.is_some() {
-            last_of_world = now;
-        } else if control.never_rests() && now.since(last_of_world) > PATIENCE {
-            end.cut_short = true;
+        if deciding.as_ref().is_some_and(|deciding| deciding.has_failed(now)) {
+            (end.cut_short, end.failed) = (true, true);
             break;
         }
-        // If nothing more can happen in the world, refused demands would be refused forever.
-        let is_over = of_world.is_none() && control.only_repeats_refusals();
-        // No wakeup can be earlier than a world event that is due now.
-        let is_now = of_world == Some(now);
-        let wakeup = if is_over || is_now { None } else { control.next_wakeup() };
-        next = earlier(of_world, wakeup.map(|(at, _)| at));
+        let cut_short;
+        (next, cut_short) = next_instant(now, &mut world, &mut control, deciding.as_mut(), &mut last_of_world);
+        end.cut_short |= cut_short;
         standing = if next == Some(now) { standing + 1 } else { 0 };
-        assert!(standing < STANDSTILL, "time stands still at {now}: {of_world:?} in the world, {wakeup:?} in control");
+        assert!(standing < STANDSTILL, "time stands still at {now}: {:?}", control.next_wakeup());
     }
     control.assert_integrity();
     if options.checks == Checks::EveryStep && !end.cut_short {
         control.assert_nobody_waits_in_vain();
     }
     end
+}
+
+/// Returns the time of the next instant, and whether the run is cut short although more was to come. `last_of_world` is
+/// the last time at which the world still had events to come.
+fn next_instant(
+    now: SimTime,
+    world: &mut World<'_>,
+    control: &mut Control,
+    deciding: Option<&mut Deciding<'_>>,
+    last_of_world: &mut SimTime,
+) -> (Option<SimTime>, bool) {
+    let of_world = world.next_time();
+    if of_world.is_some() {
+        *last_of_world = now;
+    } else if control.never_rests() && now.since(*last_of_world) > PATIENCE {
+        return (None, true);
+    }
+    // If the world has no more events, the refused demands would be refused again forever. So the run is over.
+    let is_over = of_world.is_none() && control.only_repeats_refusals();
+    // If the world has another event now, no wakeup can be earlier, so it is not computed.
+    let is_now = of_world == Some(now);
+    let wakeup = if is_over || is_now { None } else { control.next_wakeup() };
+    let next = earlier(of_world, wakeup.map(|(at, _)| at));
+    let Some(deciding) = deciding else { return (next, false) };
+    // A scheduler that only asks to be called again must not keep the run going forever.
+    let is_idle = next.is_none() && now.since(*last_of_world) > PATIENCE;
+    let asked = deciding.next(now, next, control.fleet(), !is_idle);
+    (asked, is_idle && asked.is_none() && deciding.decider.wakes_at().is_some())
 }

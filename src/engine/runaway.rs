@@ -1,8 +1,8 @@
-//! Runs that do not end. A run is stopped once it has more records than any run should have, or when its watcher
-//! requests it.
+//! Stops runs that do not end. A run is stopped if it has more records than any run should have, or if the code that
+//! watches it requests a stop.
 //!
-//! A stopped run has no result. It unwinds with a [`Runaway`] to the guard of the run, so that no caller can mistake
-//! a partial run for a result.
+//! A stopped run has no result. It unwinds with a [`Runaway`] to the guard of the run, so no caller can take a partial
+//! run for a result.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use dryrack_event::{Event, Input, Sink};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 
-/// The default limit of records of a run, to which 1,000 are added for each submitted job.
+/// The default limit of records. Each submitted job adds 1,000 to it.
 pub const MOST_RECORDS: u64 = 20_000_000;
 const RECORDS_PER_JOB: u64 = 1000;
 
-/// The number of last records whose subjects are reported.
+/// How many of the last records are counted by kind and by job.
 const LAST: u64 = 100_000;
 
 static LIMIT: AtomicU64 = AtomicU64::new(MOST_RECORDS);
 
-/// Sets the default limit of records for the runs of this process.
+/// Sets the default limit of records for all runs of this process.
 pub fn limit_records(most: u64) {
     LIMIT.store(most, Ordering::Relaxed);
 }
@@ -37,19 +37,19 @@ pub(super) fn most_records() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Records,
-    /// Its watcher requested it.
+    /// The code that watches the run requested the stop, for example because of a time limit.
     Patience,
 }
 
-/// A run that was stopped before its end.
+/// Describes a run that was stopped before its end.
 #[derive(Clone, Debug)]
 pub struct Runaway {
     pub bound: Bound,
     pub at: SimTime,
     pub step: u64,
     pub records: u64,
-    /// The number of last records examined; their kinds, most frequent first; and the job that most of them are
-    /// about.
+    /// How many of the last records were counted, their kinds with the most frequent first, and the job with the most
+    /// of these records.
     last: u64,
     kinds: Vec<(String, u64)>,
     job: Option<(String, u64)>,
@@ -76,7 +76,7 @@ impl fmt::Display for Runaway {
     }
 }
 
-/// Counts the records of a run, and examines the last ones before the limit.
+/// Counts the records of a run. Shortly before the limit, also counts them by kind and by job.
 pub(super) struct Bounds<'a> {
     rehearsal: &'a Rehearsal,
     most: Cell<u64>,
@@ -96,7 +96,7 @@ impl<'a> Bounds<'a> {
         Bounds { rehearsal, most: Cell::new(most), records: Cell::new(0), about: RefCell::default() }
     }
 
-    /// Stops a run that has too many records.
+    /// Stops the run if it has too many records.
     pub fn check(&self, step: u64, at: SimTime) {
         if self.records.get() > self.most.get() {
             self.stop(Bound::Records, step, at);
@@ -137,7 +137,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// The name of an input or an event in the log: its variant in snake case.
+/// The name of an input or event as the log writes it: the variant in snake case.
 fn kind_of(what: &impl fmt::Debug) -> String {
     let debugged = format!("{what:?}");
     let variant = debugged.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();

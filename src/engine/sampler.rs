@@ -1,4 +1,4 @@
-//! The sampler of a run's GPUs: when it samples, what it reads, and what happens to a sample in transit.
+//! Samples the GPUs of a run: when each sample is taken, what it reads, and whether and when it arrives.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use dryrack_rng::{Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{ProbeFate, Reading, SampleFate, Sampling, Usage, utilization_of_percent};
 
-/// Samples one run from its start on. Each purpose has its own random stream, and each sample takes the same number
-/// of draws from each, so that a fault of one sample changes no other.
+/// The sampler of one run, which begins at the run's start. Each purpose has its own random stream, and each sample
+/// takes the same number of draws from each stream. So a fault of one sample does not change any other sample.
 pub(super) struct Sampler {
     usage: Arc<Usage>,
     sampling: Arc<Sampling>,
     interval: SimDuration,
     started: SimTime,
-    /// The number of samples so far, whether they arrived or not.
+    /// The number of samples so far, including those that did not arrive.
     taken: u64,
     noise: Stream,
     jitter: Stream,
@@ -49,7 +49,7 @@ impl Sampler {
         }
     }
 
-    /// The time of the next sample. Sample n is taken n intervals after the start plus its jitter, but never before
+    /// The time of the next sample. Sample n is due n intervals plus its jitter after the start, but never before
     /// `now`.
     pub fn next(&mut self, now: SimTime) -> Option<SimTime> {
         self.taken += 1;
@@ -59,7 +59,7 @@ impl Sampler {
         Some(at.max(now))
     }
 
-    /// Takes a sample. Returns the inputs that will arrive, each with its delay.
+    /// Takes a sample. Returns the inputs that will arrive, each with its delay. A lost sample gives no input.
     pub fn take(
         &mut self,
         now: SimTime,
@@ -75,7 +75,7 @@ impl Sampler {
             let reading = self.usage.read(gpu, since, &mut self.noise);
             let reading = match (self.sampling.draw_probe(&mut self.probes), is_heard(node)) {
                 (_, false) | (ProbeFate::NotAvailable, _) => Reading::default(),
-                // The conversion to a unit rejects it, as it does for a real probe.
+                // The conversion to a unit refuses NaN, as it does for a real probe.
                 (ProbeFate::NotANumber, _) => {
                     Reading { utilization: utilization_of_percent(f64::NAN).ok(), memory: reading.memory }
                 }

@@ -1,4 +1,5 @@
-//! What a front end would offer at a moment: runs up to then, and asks the filters about one job's demand.
+//! Answers what a user could pick for a job at a moment. Simulates the run up to that moment and passes the job's
+//! demand through the filters.
 
 use std::sync::Arc;
 
@@ -12,24 +13,28 @@ use dryrack_ids::JobId;
 use dryrack_scheduler::{Selectable, Sight};
 use dryrack_units::{SimDuration, SimTime};
 
-/// What a decision sees at a moment, and which nodes can be picked for a job.
+/// What a decision sees at a moment, and what can be picked by hand on each node.
 pub struct Selection {
     pub at: SimTime,
     pub sight: Sight,
-    /// In order of node ids.
+    /// One entry for each node, in order of node ids.
     pub nodes: Vec<Selectable>,
 }
 
-/// How far past a submission a run goes to find the first decision, before it goes ten times as far.
+/// How long after the submission the search for the first decision simulates. If there is no decision by then, the
+/// length is multiplied by ten.
 const REACH: SimDuration = SimDuration::from_secs(60);
-/// The number of times that this distance is extended before the search gives up.
+/// The number of attempts before the search gives up.
 const REACHES: u32 = 8;
 
-/// Finds what can be picked for this job, or for one replica of it.
+/// Finds what can be picked by hand for a job, or for one of its replicas.
 ///
-/// Without `at`, uses what the job's first decision sees, or the moment of its submission if nothing is decided about
-/// it. With `at`, uses what the next decision would see after everything of that instant: for the first replica that
-/// is not placed, or for another one if all are. Capacity that the job itself holds by then counts as taken.
+/// If `at` is `None`, uses what the first decision about the job sees. If there is no decision about the job, uses the
+/// moment of its submission.
+///
+/// If `at` is given, uses what the next decision would see after all events of that instant. That decision is about the
+/// first replica without a placement, or about an additional replica if all are placed. Capacity that the job holds by
+/// then counts as taken.
 pub fn selection(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> Selection {
     let (at, sight) = match at {
         Some(at) => (at, stands(rehearsal, (job, replica), at)),
@@ -49,7 +54,7 @@ fn replay_of(rehearsal: &Rehearsal) -> Replay {
     Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed)
 }
 
-/// The records up to a moment, and whether there are more.
+/// The records up to a moment, and whether the run would go on after it.
 fn run_until(rehearsal: &Rehearsal, until: SimTime) -> (Vec<Record>, bool) {
     let is_all = rehearsal.until.is_some_and(|end| end <= until);
     let until = if is_all { rehearsal.until } else { Some(until) };
@@ -88,7 +93,7 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
     None
 }
 
-/// What a decision would see just before the job is submitted.
+/// What a decision about the job would see just before the job is submitted.
 fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
     let is_its_own =
         |record: &Record| matches!(&record.said, Said::Input(Input::Submit { job: one, .. }) if *one == job);
@@ -100,7 +105,7 @@ fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
     replay.control.sight_before(job, &rehearsal.arrivals[job.index()].spec)
 }
 
-/// What a decision would see after everything of the instant.
+/// What a decision about the job would see after all events of the instant.
 fn stands(rehearsal: &Rehearsal, (job, replica): (JobId, Option<u32>), at: SimTime) -> Sight {
     let (records, _) = run_until(rehearsal, at);
     let mut replay = replay_of(rehearsal);

@@ -1,4 +1,4 @@
-//! Random worlds: fleets, workloads, faults and profiles drawn from a seed. Each world leaves out some of the
+//! Random worlds: fleets, workloads, faults and profiles drawn from a seed. Each world uses a random subset of the
 //! features (swarm testing: Groce et al., ISSTA 2012) and runs with all checks on.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use super::clouds::CloudModels;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run, run_streamed};
+use super::swarm_dependencies::add_dependencies;
 use super::swarm_fleets::add_fleets;
 use super::swarm_queues::add_queues;
 use super::swarm_services::add_services;
@@ -31,7 +32,8 @@ use dryrack_workload::{
     RandomFaults, Restart, RetryEvent, RunTerms, Starts, StartupOrder, StopCriteria, TaskDemand, Unselectable,
 };
 
-/// The limit of records of a world. Most worlds have a few hundred; one with more than this does not end.
+/// The limit of records of a random world. Most worlds have a few hundred records. A world that exceeds the limit is
+/// taken to be endless.
 pub const MOST_RECORDS_OF_A_WORLD: u64 = 500_000;
 
 /// The result of one random world.
@@ -42,8 +44,9 @@ pub struct WorldResult {
     pub accounts: Accounts,
 }
 
-/// Runs the world of one seed with all checks, with node classes and with single nodes, replays its log, and checks
-/// the answers about each decision against the log. Panics where an invariant breaks.
+/// Runs the world of one seed with all checks. Runs it again without node classes, and as a stream or without queries,
+/// and compares the results. Then replays the log and checks the answers to queries against it. Panics if a check
+/// fails.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
@@ -74,7 +77,8 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         let unasked = Rehearsal { evaluations: Vec::new(), ..rehearsal.clone() };
         let (_, _, others) = run_with(&unasked, Grouping::Classes, Caching::On, Checks::AtTheEnd);
         let difference = first_that_questions_changed(&records, &others);
-        // Scans that find nothing new continue while there are queries.
+        // A scanning scheduler with nothing new to find keeps scanning while queries come. So only the run with queries
+        // may have further records.
         let difference =
             difference.filter(|(_, unasked)| unasked.is_some() || rehearsal.profile.flow.scanned().is_none());
         assert!(difference.is_none(), "a question changed what happens: {difference:?}");
@@ -87,14 +91,14 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     WorldResult { digest, records: count, accounts }
 }
 
-/// The first pair of records that differ.
+/// The first pair of records that differ between two logs.
 fn first_difference<'r>(a: &'r [Record], b: &'r [Record]) -> (Option<&'r Record>, Option<&'r Record>) {
     let at = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or_else(|| a.len().min(b.len()));
     (a.get(at), b.get(at))
 }
 
-/// The first record that differs in the run without queries. Ignores step numbers, because a query takes steps, and
-/// wakeups, because a query in the same instant replaces one.
+/// The first difference between the run with queries and the run without. Ignores step numbers, because a query takes
+/// steps. Ignores wakeups, because a query in the same instant replaces a wakeup.
 fn first_that_questions_changed<'r>(
     asked: &'r [Record],
     unasked: &'r [Record],
@@ -117,7 +121,7 @@ fn first_that_questions_changed<'r>(
     }
 }
 
-/// All records, in memory.
+/// A sink that keeps all records in memory.
 #[derive(Default)]
 pub struct Records(pub Vec<Record>);
 
@@ -131,7 +135,7 @@ impl Sink for Records {
     }
 }
 
-/// The world of one seed.
+/// Draws the world of one seed.
 pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     let mut draws = Stream::new(seed, "swarm", 0);
     let features = Features::draw(&mut draws);
@@ -143,7 +147,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut cancellations = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
-        // Cancels jobs that have no end, so that nothing runs forever.
+        // Jobs without an end are always cancelled, so that the run ends.
         let endless = arrival.behavior.run.is_none() || arrival.spec.restart != Restart::Never;
         if endless || (features.cancellations && draws.chance(200)) {
             let at = SimTime::ZERO + horizon_part(&mut draws, horizon, 2);
@@ -157,7 +161,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         scalings.push((at, JobId::new(draws.index(arrivals.len())), draws.between(1, 5) as u32));
     }
     scalings.sort_unstable();
-    // From their own stream, so that they change no other draw.
+    // Evaluations have their own stream, so they do not change any other draw.
     let mut asks = Stream::new(seed, "swarm evaluations", 0);
     let mut evaluations = Vec::new();
     for _ in 0..if asks.chance(500) { asks.between(1, 12) } else { 0 } {
@@ -179,7 +183,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         scalings,
         faults,
         evaluations,
-        // Profiles that scan or retry forever, as some releases do, run for a limited time.
+        // Some released versions scan or retry forever. A world with such a profile gets a time limit.
         until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
         branch: None,
         warm_up: None,
@@ -187,10 +191,11 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     add_fleets(seed, &mut rehearsal);
     add_services(seed, &mut rehearsal);
     add_queues(seed, &mut rehearsal);
+    add_dependencies(seed, &mut rehearsal);
     rehearsal
 }
 
-/// The features of a world. About half of the worlds have each of them.
+/// The features of a world. Each feature is on in about half of the worlds.
 struct Features {
     gpus: bool,
     shares: bool,
@@ -245,7 +250,7 @@ impl Features {
 }
 
 fn horizon_part(draws: &mut Stream, horizon: SimDuration, times: u64) -> SimDuration {
-    // Whole seconds, so that many things happen at once.
+    // Times are whole seconds, so that many events fall into the same instant.
     SimDuration::from_secs(draws.between(0, horizon.as_nanos() / 1_000_000_000 * times))
 }
 
@@ -274,11 +279,11 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
             pass.batch = (!each && draws.chance(500)).then(|| draws.between(1, 3) as u32);
             pass.jitter = SimDuration::from_secs(draws.between(0, 3));
         }
-        // Passes that take time must be periodic and have no jitter.
+        // A pass that takes time must be periodic and without jitter, so other passes take none.
         let backfill = profile.passes.backfill.as_mut();
         [Some(&mut profile.passes.place), backfill].into_iter().flatten().for_each(|pass| pass.takes = PassTime::NONE);
     }
-    // Retries must have a limit, so that a job that always fails ends.
+    // Retries get a limit, so that a job that always fails ends.
     profile.retry.limit.get_or_insert(6);
     profile.analysis.concurrency = draws.between(1, 4) as u32;
     if draws.chance(300) {
@@ -438,7 +443,7 @@ fn draw_arrival(
     }
 }
 
-/// Draws the terms of a run.
+/// Draws the limits and the retry rule of a job of a polled flow.
 fn draw_terms(draws: &mut Stream) -> RunTerms {
     let retry = draws.chance(600).then(|| {
         let mut on = RetryEvent::ALL.to_vec();
@@ -538,7 +543,7 @@ fn draw_faults(
         };
         if shape.gpus.is_empty() || draws.chance(600) {
             faults.push((at, Fault::Node { node, becomes: *draws.pick(turns) }));
-            // Most nodes come back.
+            // Most nodes recover.
             if draws.chance(800) {
                 let back = at + horizon_part(draws, horizon, 1);
                 faults.push((back, Fault::Node { node, becomes: NodeTurn::Ready }));

@@ -1,4 +1,5 @@
-//! Random clouds: some fleets of a random world make instances, refuse some, and take others away.
+//! Random clouds: some fleets of a random world create instances. Their clouds refuse some requests and take some
+//! instances away.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use dryrack_rng::{Lengths, Stream};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Bytes, MilliCpu, Money, Permille, SimDuration, SimTime};
 
-/// Adds clouds to the fleets of a world. Draws from its own stream.
+/// Adds clouds to the fleets of a world. Uses its own random stream.
 pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm clouds", 0);
     rehearsal.clouds.offers = vec![Vec::new(); rehearsal.fleets.len()];
@@ -26,7 +27,7 @@ pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
             profile.scheduler.offers.new_instances = rule;
             rehearsal.profile = Arc::new(profile);
         }
-        // Only loops have a rule for it.
+        // Only polled flows have an option for new instances.
         None => rule = NewInstances::AsFleet,
     }
     let last = rehearsal.arrivals.iter().map(|arrival| arrival.at).max().unwrap_or(SimTime::ZERO);
@@ -37,7 +38,7 @@ pub(super) fn add_clouds(seed: u64, rehearsal: &mut Rehearsal) {
     }
     rehearsal.clouds.capacity.sort_by_key(|(at, ..)| *at);
     rehearsal.faults.sort_by_key(|(at, _)| *at);
-    // Without a limit, instances could be taken away and replaced forever.
+    // Limit the run, because instances could be taken away and replaced forever.
     let until = last.saturating_add(SimDuration::from_secs(draws.between(600, 4 * 3600)));
     if rehearsal.clouds.offers.iter().any(|offers| !offers.is_empty()) && rehearsal.until.is_none_or(|at| at > until) {
         rehearsal.until = Some(until);
@@ -86,7 +87,7 @@ fn add_cloud(draws: &mut Stream, rehearsal: &mut Rehearsal, fleet: FleetId, rule
     rehearsal.fleets[fleet.index()] = Arc::new(FleetSpec { nodes, cloud, ..spec });
 }
 
-/// Adds a fault of the last node, in case an instance is there at that time; it may recover.
+/// Adds a fault of the last node, which affects an instance only if one is there at that time. The node may recover.
 fn add_fault(draws: &mut Stream, rehearsal: &mut Rehearsal, last: SimTime) {
     let node = NodeId::new(rehearsal.nodes.len() - 1);
     let at = SimTime::from_nanos(draws.between(0, last.as_nanos().max(1)));
@@ -109,7 +110,7 @@ fn draw_model(draws: &mut Stream) -> OfferModel {
             Lengths::Fixed(SimDuration::ZERO),
             Lengths::Fixed(secs(90)),
             Lengths::Uniform(secs(10), secs(300)),
-            // Occasionally longer than the control plane waits.
+            // Sometimes longer than the control plane waits for an instance.
             Lengths::Exponential { mean: secs(300) },
         ]),
         termination: secs(*draws.pick(&[0, 0, 30, 300])),

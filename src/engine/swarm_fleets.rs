@@ -17,10 +17,10 @@ use dryrack_scheduler::offers::{
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Money};
 use dryrack_workload::{Arrival, Bounds, CreationPolicy, Demand, GpuRequirements, JobSpec, Requirements, SpotPolicy};
 
-/// Adds fleets to one world in three. Draws from its own stream, so that other draws do not change.
+/// Adds fleets to one world in three. Uses its own random stream, so other draws do not change.
 pub fn add_fleets(seed: u64, rehearsal: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm fleets", 0);
-    // Nodes serve models; a world with fleets has none.
+    // Skip worlds with models, because models are placed on nodes and not on instances.
     let serves = rehearsal.arrivals.iter().any(|arrival| arrival.spec.demand.model().is_some());
     if serves || !draws.chance(333) {
         return;
@@ -54,6 +54,7 @@ fn draw_options(draws: &mut Stream, base: &OfferOptions) -> OfferOptions {
         network_host_when: *draws.pick(&[NetworkHost::AllBlocks, NetworkHost::Unsplit]),
         new_instances: NewInstances::Never,
         hosts_without_gpus: *draws.pick(&[WithoutGpus::Exempt, WithoutGpus::Exempt, WithoutGpus::Filtered]),
+        filters: Vec::new(),
         order: (0..draws.between(0, 3)).map(|_| *draws.pick(&keys)).collect(),
         plan_order: base.plan_order.clone(),
         known_gpus: base.known_gpus,
@@ -87,7 +88,7 @@ fn draw_blocks(draws: &mut Stream) -> Blocks {
 }
 
 fn draw_instance(draws: &mut Stream, fleets: usize, node: InitialNode) -> InitialNode {
-    // Unified GPU memory is part of RAM, so blocks would count the same memory twice.
+    // Blocks would count unified memory twice, because it is both GPU memory and RAM.
     if node.spec.shape.gpus.iter().any(|gpu| gpu.unified) || draws.chance(150) {
         return node;
     }
@@ -101,7 +102,7 @@ fn draw_instance(draws: &mut Stream, fleets: usize, node: InitialNode) -> Initia
         spot: draws.chance(100),
         offer: None,
     };
-    // Core counts that can be split often enough to matter.
+    // Core counts that can be split into several blocks.
     let cpu = MilliCpu::from_cores(*draws.pick(&[4, 8, 16, 32]));
     let price_per_hour = draws.chance(500).then(|| Money::new(1_000_000 * draws.between(1, 3)));
     let shape = NodeShape { cpu, reserved: Default::default(), price_per_hour, ..NodeShape::clone(&node.spec.shape) };

@@ -1,5 +1,5 @@
-//! Random queues: every order, backfilling and preemption, and what these read of jobs: users, checkpoints, and
-//! estimates that are right, short or long.
+//! Random queues: every order, backfill and every kind of preemption. Also draws the job properties that they use:
+//! users, checkpoints, and estimates that are exact, too short or too long.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ const BACKFILLS: [Backfill; 5] =
 const PREEMPTIONS: [Preempt; 4] =
     [Preempt::Nobody, Preempt::LowerPriority, Preempt::LongerRemaining, Preempt::MoreAttained];
 
-/// Draws a queue and the properties of jobs that queues read. Draws from its own stream, so that other draws do not
-/// change.
+/// Draws a queue and the job properties that queues use. Uses its own random stream, so other draws do not change.
 pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     let mut draws = Stream::new(seed, "swarm queues", 0);
     let has_queue = world.profile.flow.is_queue();
@@ -45,13 +44,13 @@ pub(super) fn add_queues(seed: u64, world: &mut Rehearsal) {
     }
 }
 
-/// Draws the right estimate, or a guess.
+/// Draws an estimate of the run time, which is either exact or a random guess.
 fn draw_estimate(draws: &mut Stream, behavior: &JobBehavior) -> SimDuration {
     let guess = SimDuration::from_secs(draws.between(0, 3600));
     behavior.run.filter(|_| draws.chance(500)).unwrap_or(guess)
 }
 
-/// Returns the profile with another queue, or unchanged if none of a few draws is valid with the rest of it.
+/// Draws another queue for the profile. Returns the profile unchanged if none of 20 draws is a valid profile.
 fn draw_queue(draws: &mut Stream, profile: &Arc<Profile>) -> Arc<Profile> {
     for _ in 0..20 {
         let mut drawn = Profile::clone(profile);
@@ -73,7 +72,7 @@ fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
     scheduler.order = (0..draws.between(1, 2)).map(|_| *draws.pick(OrderKey::ALL)).collect();
     scheduler.backfill = *draws.pick(&BACKFILLS);
     scheduler.preempt = *draws.pick(&PREEMPTIONS);
-    // The order that each rule of preemption requires.
+    // Each preemption rule requires its own order of the queue.
     match scheduler.preempt {
         Preempt::Nobody => {}
         Preempt::LowerPriority => scheduler.order.insert(0, OrderKey::Priority),
@@ -104,7 +103,7 @@ fn draw_backfill_pass(draws: &mut Stream) -> Option<PassOptions> {
     Some(PassOptions { trigger, batch: None, jitter: SimDuration::ZERO, offset, takes: PassTime::NONE })
 }
 
-/// Makes both kinds of passes periodic, and lets them take time.
+/// Makes both kinds of passes periodic, and gives each a duration.
 fn draw_time_of_passes(draws: &mut Stream, profile: &mut Profile) {
     let millis = |draws: &mut Stream, most| SimDuration::from_nanos(draws.between(0, most) * 1_000_000);
     for pass in [Some(&mut profile.passes.place), profile.passes.backfill.as_mut()].into_iter().flatten() {

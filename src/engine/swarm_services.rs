@@ -11,7 +11,7 @@ use dryrack_scheduler::Preempt;
 use dryrack_units::{Money, RequestRate, SimDuration};
 use dryrack_workload::{Arrival, IdleLimit, JobBehavior, JobSpec, Requests, Scaling};
 
-/// Adds services and projects. Draws from its own stream, so that other draws do not change.
+/// Adds services and projects. Uses its own random stream, so other draws do not change.
 pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
     let places_parts = world.profile.flow.polled().is_some_and(|runs| runs.gang != GangRule::Whole);
     let mut draws = Stream::new(seed, "swarm services", 0);
@@ -39,7 +39,7 @@ pub(super) fn add_services(seed: u64, world: &mut Rehearsal) {
         if is_service {
             let scaling = draw_scaling(&mut draws);
             (spec.replicas, spec.scaling) = (scaling.min, Some(Box::new(scaling)));
-            // A service that ends by itself is started again at once.
+            // A service that ends is restarted at once. A minimum run time keeps the number of restarts low.
             behavior.run = behavior.run.map(|length| length.max(SimDuration::from_secs(60)));
             behavior.requests = Some(Arc::new(draw_requests(&mut draws)));
         }

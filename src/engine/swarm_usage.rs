@@ -1,4 +1,4 @@
-//! Random GPU usage, faulty samples of it, and policies that use the samples.
+//! Random GPU usage, faulty samples of that usage, and policies that act on the samples.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use dryrack_workload::{
     UtilizationOverrides, UtilizationRule,
 };
 
-/// Draws a policy of the profile, which binds every job with GPUs.
+/// Draws the utilization policy of the profile. It binds every job that has GPUs.
 pub(super) fn draw_options(draws: &mut Stream, options: &mut UtilizationOptions) {
     options.min_time_window = SimDuration::ZERO;
     options.min_gpu_utilization = Some(Permille::new(draws.between(0, 900) as u32));
@@ -39,7 +39,7 @@ pub(super) fn draw_overrides(draws: &mut Stream) -> UtilizationOverrides {
     }
 }
 
-/// Draws usage only for a run that ends by itself: another would be sampled forever.
+/// Draws GPU usage. Skips runs that do not end by themselves, because they would be sampled forever.
 pub(super) fn draw_usage(draws: &mut Stream, behavior: &mut JobBehavior) {
     if behavior.run.is_none() {
         return;

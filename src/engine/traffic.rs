@@ -1,4 +1,4 @@
-//! Requests to services, as they are counted for the control plane.
+//! Counts the requests to services and reports the counts to the control plane.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Traffic {
     said: BTreeMap<JobId, u64>,
 }
 
-/// Starts to count the requests of a submitted job, if it is a service that scales.
+/// Starts to count the requests of a submitted job, if the job is a service that scales.
 pub(super) fn begin(queue: &mut EventQueue<Due>, arrival: &Arrival, job: JobId) {
     if arrival.spec.scaling.is_some() && arrival.behavior.requests.is_some() {
         queue.push(next_count(arrival.at, 0), Due::Requests { job, counts: 0 });
@@ -23,8 +23,8 @@ pub(super) fn begin(queue: &mut EventQueue<Due>, arrival: &Arrival, job: JobId) 
 }
 
 impl Traffic {
-    /// Makes one count, and schedules the next if it could differ. Returns no input for a count that equals the last
-    /// one.
+    /// Counts the requests once, and schedules the next count if the count could change. Returns no input if the count
+    /// is the same as the last reported count.
     pub fn count(
         &mut self,
         queue: &mut EventQueue<Due>,

@@ -1,4 +1,4 @@
-//! The simulated world: what nodes and runs really do, whether or not the control plane knows of it.
+//! The simulated world: what nodes and runs really do, whether or not the control plane knows.
 
 mod branching;
 
@@ -23,20 +23,20 @@ use dryrack_workload::{Acks, Analyses, Fate, JobBehavior, JobSpec, RandomFaults,
 
 struct WorldNode {
     reported: NodeState,
-    /// Whether its heartbeats arrive and commands reach it.
+    /// Whether the node's heartbeats arrive and commands reach the node.
     heard: bool,
-    /// Whether its processes are alive.
+    /// Whether the node's processes are alive.
     alive: bool,
-    /// Raised when the heartbeat that was expected of it becomes void.
+    /// Incremented to cancel the scheduled report of a missed heartbeat.
     epoch: u32,
-    /// What it will report once it can be heard.
+    /// Reports that the node will send once it can be heard again.
     unsent: Vec<(RunId, Lifecycle)>,
-    /// The runs that it will be told to stop once it can be reached.
+    /// Runs that the node will be told to stop once it can be reached again.
     to_stop: Vec<RunId>,
 }
 
 impl WorldNode {
-    /// Whether it may still run what it was given, but neither hears nor is heard. A node that is gone runs nothing.
+    /// Whether the node cannot be reached but may still run its work. A node that is gone runs nothing.
     fn is_out_of_reach(&self) -> bool {
         !self.heard && self.reported != NodeState::Gone
     }
@@ -45,23 +45,24 @@ impl WorldNode {
 struct WorldRun {
     spec: Arc<JobSpec>,
     behavior: Arc<JobBehavior>,
-    /// `None` while the run is only analysed.
+    /// The placement of the run. `None` while the run is only analysed.
     placement: Option<Placement>,
-    /// Raised when what was due to happen to the run will not.
+    /// Incremented to cancel the scheduled events of the run.
     epoch: u32,
     alive: bool,
-    /// When it will have stopped, once it was told to. Its report of that arrives whatever happens to its nodes.
+    /// When the run will have stopped, once it was told to stop. The report of the stop is sent even if its nodes fail
+    /// before.
     stops_at: Option<SimTime>,
-    /// The number of facts that it has reported.
+    /// How many facts the run has reported. Each report has its own random draw, keyed by this number.
     said: u32,
     started: Option<SimTime>,
-    /// The sampling interval, once samples were requested; sampling begins when the run starts.
+    /// The sampling interval, once the control plane has requested samples. Sampling begins when the run starts.
     sampled_every: Option<SimDuration>,
-    /// Set once samples were requested, until the run is over.
+    /// The sampler, from the first request for samples until the run is over.
     sampler: Option<Box<Sampler>>,
 }
 
-/// What a run executes, and how it behaves.
+/// The specification and the real behavior of a run's job.
 type Taking = (Arc<JobSpec>, Arc<JobBehavior>);
 
 impl WorldRun {
@@ -92,7 +93,7 @@ pub(super) fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<Si
 pub struct World<'a> {
     rehearsal: &'a Rehearsal,
     queue: EventQueue<Due>,
-    /// Empty except while an instant happens. Kept so that its allocation is reused.
+    /// The events of the instant that is happening now, else empty. The field exists only to reuse the allocation.
     taken: Vec<Due>,
     nodes: Vec<WorldNode>,
     runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
@@ -100,16 +101,15 @@ pub struct World<'a> {
     places: Places,
     checkpoints: Checkpoints,
     arrival_source: ArrivalSource<'a>,
-    /// Requests about jobs that a stream has not brought yet, each with its time and its number among all such
-    /// requests.
+    /// Cancellations and scalings of jobs that a stream has not delivered yet. Each has its time and a sequence number.
     early: BTreeMap<JobId, Vec<(SimTime, u64, Due)>>,
     asked_early: u64,
     heartbeat: SimDuration,
-    /// Samples in transit, and the free slots among them.
+    /// Samples in transit. A free slot is `None`.
     samples: Vec<Option<Input>>,
     free_samples: Vec<u32>,
     traffic: Traffic,
-    /// Nodes that are drained for good while something still runs there.
+    /// Nodes that are leaving for good but still run something.
     leaving: BTreeSet<NodeId>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
     pub fn new(rehearsal: &'a Rehearsal, arrival_source: ArrivalSource<'a>) -> World<'a> {
         let mut queue = EventQueue::default();
         if let Some(branch) = &rehearsal.branch {
-            // Must be the first event of its instant.
+            // Must be pushed first, so that the branch is the first event of its instant.
             queue.push(branch.at, Due::Branch);
         }
         for (index, (at, _)) in rehearsal.faults.iter().enumerate() {
@@ -163,12 +163,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// When something next happens by itself.
+    /// The time of the next event of the world. `None` if no event is scheduled.
     pub fn next_time(&mut self) -> Option<SimTime> {
         earlier(self.queue.next_time(), self.arrival_source.next_time())
     }
 
-    /// Lets everything of this instant happen. Adds what the control plane hears of it, sorted by class.
+    /// Lets all events of this instant happen. Adds the inputs for the control plane, sorted by class.
     pub fn happen(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         if self.queue.next_time() == Some(now) {
             let mut taken = std::mem::take(&mut self.taken);
@@ -190,7 +190,8 @@ impl<'a> World<'a> {
             }
         }
         if !early.is_empty() {
-            // In the same order as with listed jobs, where a request made before this instant is put off to its end.
+            // The order must be the same as with listed jobs. There, an early request waits for the arrival of its job
+            // and comes after the requests of the instant itself.
             early.sort_by_key(|(at, number, _)| (*at < now, *number));
             early.into_iter().for_each(|(_, _, due)| self.queue.push(now, due));
         }
@@ -199,7 +200,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Carries out a command, as far as it reaches its nodes.
+    /// Carries out a command on the nodes that it reaches.
     pub fn obey(&mut self, now: SimTime, command: Command) {
         match command {
             Command::Analyse { run } => {
@@ -213,7 +214,7 @@ impl<'a> World<'a> {
                     Fate::SlowBy(more) => behavior.analysis.map(|length| length.saturating_add(more)),
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => behavior.analysis,
                 };
-                // A placed run may be analysed again, which does not disturb it.
+                // A placed run may be analysed again. The analysis must not disturb the run, so it is not tracked.
                 let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
                 let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
                 if let Some(length) = length {
@@ -229,7 +230,7 @@ impl<'a> World<'a> {
                     self.runs.remove(&run);
                 }
             }
-            // A simulated world has nothing outside of it, and none of its profiles sends these.
+            // A simulated run never sends these commands: they are for an outside cluster.
             Command::Submit { .. } | Command::Withdraw { .. } => {}
             Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
             Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
@@ -246,7 +247,7 @@ impl<'a> World<'a> {
             Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
                 Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
                 Some(None) => self.stop(now, run),
-                // The run has ended in the meantime, and its report is on its way.
+                // The run has already ended, and its report is on its way.
                 None => {}
             },
         }
@@ -257,18 +258,18 @@ impl<'a> World<'a> {
         (Arc::clone(&arrival.spec), arrival.course_of(run.replica))
     }
 
-    /// Forgets a job that the control plane keeps no record of any more.
+    /// Forgets a job whose record the control plane has dropped.
     pub fn forget(&mut self, job: JobId) {
         self.arrival_source.forget(job);
     }
 
-    /// Starts a run, which reports `up` once it is there.
+    /// Starts a run. The run reports `up` when its preparation is complete.
     fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
         let taking = self.taking(run);
         let (spec, behavior) = &taking;
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
-            // A node that has not joined cannot start anything.
+            // A node that has not joined yet cannot start anything.
             node.heard && node.alive && node.reported != NodeState::Joining
         });
         let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
@@ -294,7 +295,7 @@ impl<'a> World<'a> {
         self.queue.push_after(now, prepare, Due::Fact { run, epoch, fact });
     }
 
-    /// When all its nodes have the weights of the model that it serves, if it serves one.
+    /// When all nodes of the run have the weights of the model. Returns `now` if the run serves no model.
     fn fetched_at(downloads: &mut Downloads, now: SimTime, spec: &JobSpec, placement: &Placement) -> SimTime {
         let Some(deployment) = spec.demand.model() else { return now };
         let model = &deployment.model;
@@ -302,9 +303,10 @@ impl<'a> World<'a> {
         nodes.map(|node| downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)
     }
 
-    /// Tells each node of the run, one out of reach as soon as it can be reached. The others report for themselves.
+    /// Tells each node of the run to stop it. Nodes out of reach are told when they can be reached again. If there are
+    /// any, the other nodes each report their own stop.
     fn stop(&mut self, now: SimTime, run: RunId) {
-        // If it is not known, it has ended in the meantime and reported that.
+        // An unknown run has already ended and reported so.
         let Some(known) = self.runs.get_mut(&run) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
@@ -328,7 +330,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Handles another request to stop. A stopped run reports so again, and a stopping run is not disturbed.
+    /// Handles a repeated request to stop. A run that is still stopping is not disturbed, and a stopped run reports
+    /// again.
     fn stop_again(&mut self, at: SimTime, run: RunId) {
         let known = &self.runs[&run];
         let (epoch, placement) = (known.epoch, known.placement.clone().unwrap_or_default());
@@ -361,7 +364,7 @@ impl<'a> World<'a> {
                 let (_, fleet, offer, available) = self.rehearsal.clouds.capacity[index as usize];
                 inputs.push(Input::CapacityReported { fleet, offer, available });
             }
-            // A request about a job that has not arrived yet is heard right after its arrival.
+            // A request about a job that has not arrived yet is delivered right after the arrival.
             Due::Cancel(job) | Due::Scale(job, _) if !self.arrival_source.has_come(job) => {
                 match self.arrival_source.time_of(job) {
                     Some(arrives) => self.queue.push(arrives.max(now), due),
@@ -447,7 +450,7 @@ impl<'a> World<'a> {
         self.tell(now, run, fact, inputs);
     }
 
-    /// Starts sampling. There is nothing to sample of a run that is over, or whose use of GPUs is not known.
+    /// Starts sampling a run. Does nothing if the run is over or has no usage model.
     fn sample_from_now_on(&mut self, now: SimTime, run: RunId, interval: SimDuration) {
         let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
         known.sampled_every = Some(interval);
@@ -455,7 +458,7 @@ impl<'a> World<'a> {
         let spec = Arc::clone(&known.spec);
         let who = (self.rehearsal.seed, &*spec.name, run);
         let mut sampler = Sampler::new(who, usage, &known.behavior.sampling, interval, started);
-        // Samples that were due before the request are not taken.
+        // Skip the samples that were due before the request.
         let missed = now.since(started).as_nanos() / interval.as_nanos();
         let mut next = None;
         for _ in 0..=missed {
@@ -489,24 +492,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Reports a fact, or keeps it on a node of the run that cannot be heard.
+    /// Reports a fact of a run. If a node of the run cannot be heard, the node keeps the report and sends it later.
     fn tell(&mut self, now: SimTime, run: RunId, fact: Lifecycle, inputs: &mut Vec<Input>) {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
-        let is_over = match fact {
-            Lifecycle::StartFailed
-            | Lifecycle::Exited(_)
-            | Lifecycle::GpuFailed
-            | Lifecycle::NodeFailed
-            | Lifecycle::Stopped
-            | Lifecycle::Preempted
-            | Lifecycle::TimedOut => true,
-            Lifecycle::Analysed
-            | Lifecycle::AnalysisFailed
-            | Lifecycle::Preparing
-            | Lifecycle::Prepared
-            | Lifecycle::Started
-            | Lifecycle::StoppedOn { .. } => false,
-        };
+        let is_over = fact.is_end();
         known.alive &= !is_over;
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
         let speaker = if let Lifecycle::StoppedOn { node } = fact { Some(node) } else { None };
@@ -517,7 +506,7 @@ impl<'a> World<'a> {
             Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
             None => {
                 let fate = self.ack_fate(run);
-                // If the last report of a run was lost, its node still knows that it is over.
+                // If the last report is lost, the run is kept, because its node still knows that the run is over.
                 if is_over && fate != Fate::Never {
                     self.runs.remove(&run);
                 }
@@ -526,7 +515,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sends a fact from its node. It arrives at once, later, twice or never.
+    /// Sends a report about a run. Depending on `fate`, the report arrives at once, later, twice or never.
     fn send(&mut self, now: SimTime, (run, fact): (RunId, Lifecycle), fate: Fate, inputs: &mut Vec<Input>) {
         match fate {
             Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
@@ -549,7 +538,7 @@ impl<'a> World<'a> {
         self.fate((spec, run), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
     }
 
-    /// What happens to the next report of a run.
+    /// Draws what happens to the next report of a run.
     fn ack_fate(&mut self, run: RunId) -> Fate {
         let known = self.runs.get_mut(&run).expect("only a known run has facts");
         known.said += 1;
@@ -558,7 +547,8 @@ impl<'a> World<'a> {
         self.fate((&spec, run), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
     }
 
-    /// The n-th draw of one attempt for one purpose, whatever else runs. Nothing is drawn if nothing can go wrong.
+    /// Draws the n-th fate of an attempt for one purpose. The draw does not depend on other runs. Skips the draw if
+    /// nothing can go wrong.
     fn fate(
         &self,
         (spec, run): (&JobSpec, RunId),
@@ -607,7 +597,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Heartbeats are sent at every multiple of their interval. The last to arrive is the last one before now.
+    /// Silences a node. Heartbeats are sent at every multiple of their interval, so the last heartbeat to arrive is at
+    /// the latest multiple up to now.
     fn fall_silent(&mut self, now: SimTime, id: NodeId) {
         let node = &mut self.nodes[id.index()];
         if !node.heard {
@@ -621,7 +612,7 @@ impl<'a> World<'a> {
         self.queue.push(last.saturating_add(self.heartbeat).max(now), due);
     }
 
-    /// Kills the processes of every run on this node. Another node of the run reports it, if one can be heard.
+    /// Kills the processes of every run on this node. If another node of the run can be heard, it reports the failure.
     fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
         for run in self.runs_on(id) {
             let known = self.runs.get_mut(&run).expect("just listed");
@@ -687,10 +678,11 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The runs on a node, in order of their ids. Only faults ask for them, so a scan is cheap enough.
+    /// The runs on a node, in order of their ids. Only faults and leaving nodes need this list, so a scan of all runs
+    /// is fast enough.
     fn runs_on(&self, node: NodeId) -> Vec<RunId> {
         let touches = |run: &WorldRun| run.placement.as_ref().is_some_and(|placement| placement.touches(node));
-        // The order of the map does not show, because they are sorted.
+        // The order of the map cannot show, because the list is sorted.
         #[expect(clippy::disallowed_methods, reason = "sorted below")]
         let mut found: Vec<RunId> = self.runs.iter().filter(|(_, run)| touches(run)).map(|(id, _)| *id).collect();
         found.sort_unstable();

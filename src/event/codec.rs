@@ -1,4 +1,4 @@
-//! A record as one line of JSON, with names in place of ids.
+//! Encodes a record as one line of JSON, with names in place of ids.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -41,7 +41,7 @@ struct LineIn {
     event: Option<Event>,
 }
 
-/// Writes one record without a line end. A declaration adds its name to `names`.
+/// Encodes one record, without a line end. If the record is a declaration, adds the declared name to `names`.
 pub fn encode_line(record: &Record, names: &mut Names) -> String {
     let mut line = Vec::new();
     match &record.said {
@@ -51,13 +51,13 @@ pub fn encode_line(record: &Record, names: &mut Names) -> String {
     String::from_utf8(line).expect("JSON is text")
 }
 
-/// Appends an input to `out`, as [`encode_line`] writes it.
+/// Appends an input to `out`, in the format of [`encode_line`].
 pub fn encode_input(step: u64, at: SimTime, input: &Input, names: &mut Names, out: &mut Vec<u8>) {
     learn(input, names);
     encode(&LineOut { step, at_ns: at, input: Some(input), event: None }, names, out);
 }
 
-/// Appends an event to `out`, as [`encode_line`] writes it.
+/// Appends an event to `out`, in the format of [`encode_line`].
 pub fn encode_event(step: u64, at: SimTime, event: &Event, names: &mut Names, out: &mut Vec<u8>) {
     encode(&LineOut { step, at_ns: at, input: None, event: Some(event) }, names, out);
 }
@@ -67,7 +67,8 @@ fn encode(line: &LineOut<'_>, names: &mut Names, out: &mut Vec<u8>) {
     written.unwrap_or_else(|error| panic!("a run speaks only of what was declared: {error}"));
 }
 
-/// Adds a declared name before its record is written. If the record is written again, the name is known already.
+/// Adds a declared name to `names`. This happens before the record is written, because the record itself contains the
+/// name. A record that is written twice adds nothing the second time.
 fn learn(input: &Input, names: &mut Names) {
     let (table, name, id) = match input {
         Input::FleetDeclared { fleet, spec } => (&mut names.fleets, &spec.name, fleet.index()),
@@ -86,6 +87,7 @@ fn learn(input: &Input, names: &mut Names) {
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Decided { .. }
+        | Input::Outside(_)
         | Input::Evaluate { .. }
         | Input::Wakeup => return,
     };
@@ -93,7 +95,7 @@ fn learn(input: &Input, names: &mut Names) {
     assert_eq!(known, Some(id), "`{name}` is declared once, and in the order of ids");
 }
 
-/// Reads one line. A declaration adds its name to `names`.
+/// Decodes one line. If the record is a declaration, adds the declared name to `names`.
 pub fn decode_line(line: &str, names: &mut Names) -> Result<Record, CodecError> {
     let (read, fault) = lend(names, || serde_json::from_str::<LineIn>(line));
     let line = match (read, fault) {
@@ -114,7 +116,7 @@ pub fn decode_line(line: &str, names: &mut Names) -> Result<Record, CodecError> 
 
 fn told(error: &serde_json::Error) -> CodecError {
     let text = error.to_string();
-    // The message's own line number is dropped, since it is not that of the log.
+    // Drop serde's line number: it counts from this line and is not the line number in the log.
     let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     let message = format!("{message}, at column {}", error.column());
     match error.classify() {
@@ -125,7 +127,7 @@ fn told(error: &serde_json::Error) -> CodecError {
     }
 }
 
-/// Checks that the two names in a declaration are the same.
+/// Checks that a declaration has the same name in its id and in its spec.
 fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
     let (name, spec) = match input {
         Input::FleetDeclared { fleet, spec } => (names.fleet(*fleet), &spec.name),
@@ -144,6 +146,7 @@ fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
         | Input::Cancel { .. }
         | Input::Scale { .. }
         | Input::Decided { .. }
+        | Input::Outside(_)
         | Input::Evaluate { .. }
         | Input::Wakeup => return Ok(()),
     };

@@ -1,9 +1,9 @@
-//! The compact form of a record: that of postcard 1.1 (its wire format, version 1), written directly to the end of a
-//! buffer. Integers of 16 bits and more, lengths and variant indexes are varints, signed integers are zigzag encoded,
-//! and a struct is the sequence of its fields.
+//! The compact form of a record. It is the wire format of postcard 1.1 (version 1 of that format), written directly to
+//! the end of a buffer. Integers of 16 bits and more, lengths and variant indexes are varints. Signed integers are
+//! zigzag encoded. A struct is the sequence of its fields.
 //!
-//! Most of a record is small numbers, for which the layers of a general serializer cost several times as much as the
-//! writing itself. A test compares the bytes with postcard's.
+//! Most of a record is small numbers. For these, a general serializer spends several times as much time in its layers
+//! as on the bytes themselves. A test compares the bytes with postcard's.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use serde::ser::{
 /// The output buffer.
 pub struct Compact<'a>(pub &'a mut Vec<u8>);
 
-/// The error that cannot happen: every record has a compact form, and a type that has none, such as a sequence or map
-/// of unknown length, is a bug in this program. So no error has to be passed up through the parts of a record.
+/// The error type of [`Compact`], without variants, because every record has a compact form. A type without a compact
+/// form, such as a sequence of unknown length, is a bug in this program. So no code has to pass errors on.
 #[derive(Debug)]
 pub enum NoCompactForm {}
 
@@ -35,10 +35,10 @@ impl ser::Error for NoCompactForm {
     }
 }
 
-/// The varint of a number below this fits in eight bytes.
+/// The varint of any number below this limit fits in eight bytes.
 const LARGEST_SPREAD: u64 = 1 << 56;
 
-/// The varint of a number below [`LARGEST_SPREAD`] as a word, and its length in bytes.
+/// Encodes a number below [`LARGEST_SPREAD`] as a varint. Returns the varint as a word, and its length in bytes.
 #[inline]
 pub(super) fn spread(value: u64) -> (u64, usize) {
     let word = value & 0xfff_ffff | (value & 0xff_ffff_f000_0000) << 4;
@@ -50,7 +50,7 @@ pub(super) fn spread(value: u64) -> (u64, usize) {
 }
 
 impl Compact<'_> {
-    /// The short case is inlined, since most numbers are small.
+    /// Appends a varint. The one-byte case is inlined, because most numbers are small.
     #[inline]
     pub(super) fn varint(&mut self, value: u64) {
         match value {
@@ -74,7 +74,7 @@ impl Compact<'_> {
         self.0.extend_from_slice(&bytes[..=length]);
     }
 
-    /// Appends the first `length` bytes of `word`, lowest first.
+    /// Appends the first `length` bytes of `word`, lowest byte first.
     #[inline]
     pub(super) fn word(&mut self, word: u64, length: usize) {
         let end = self.0.len() + length;
@@ -252,7 +252,7 @@ impl Serializer for &mut Compact<'_> {
     }
 }
 
-/// Implements a serializer for a compound value that is its parts, one after the other.
+/// Implements a serializer for a compound value. The compact form of such a value is the sequence of its parts.
 macro_rules! parts {
     ($($of:ident :: $part:ident ($($name:ty)?);)*) => {
         $(impl $of for &mut Compact<'_> {
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn whatever_a_record_may_hold_has_the_bytes_that_postcard_gives_it() {
         let edges = |bits: u32| [0, 1, 127, 128, 16_383, 16_384, (1 << (bits - 1)) - 1, u64::MAX >> (64 - bits)];
-        // Each length of a varint, at both of its ends.
+        // The smallest and the largest number for each length of a varint.
         let ends = (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit]);
         for value in [8, 16, 32, 64].into_iter().flat_map(edges).chain(ends) {
             let (wide, narrow) = ((value, value as u32, value as u16, value as u8), (value as i64, value as i32));

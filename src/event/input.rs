@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::outside::Outside;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
 use dryrack_units::{Bytes, Permille, SimTime};
 use dryrack_workload::{Demand, Ending, JobSpec};
 
-/// The phases that every profile's states map to.
+/// The canonical phases of a run. Each profile maps its own states to these phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -52,42 +53,64 @@ impl Phase {
     }
 }
 
-/// A fact about one run. A late, lost or repeated one is handled as an ordinary input.
+/// A fact about one run. Late and repeated facts are ordinary inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Lifecycle {
     Analysed,
     AnalysisFailed,
-    /// Accepted by its nodes, which pull an image or load weights.
+    /// The run's nodes have accepted the run. They pull an image or load weights.
     Preparing,
-    /// Its nodes are ready and wait for the command to begin.
+    /// The run's nodes are ready and wait for the command to begin.
     Prepared,
     Started,
     StartFailed,
-    /// Ended by itself.
+    /// The run ended by itself.
     Exited(Ending),
-    /// Ended because a GPU under it failed.
+    /// The run ended because one of its GPUs failed.
     GpuFailed,
-    /// Ended with its node, which has come back and reports it.
+    /// The run ended because its node failed. The node reports so after it has come back, or another node of the run
+    /// does.
     NodeFailed,
-    /// Ended because it was told to stop.
+    /// The run ended because it was told to stop.
     Stopped,
-    /// Its part on this node ended because it was told to stop; nothing is known about its other parts.
+    /// The run was told to stop, and its part on this node ended. This says nothing about its parts on other nodes.
     StoppedOn {
         node: NodeId,
     },
-    /// The external scheduler took its place away, for another job or to queue it again.
+    /// The external scheduler took the run off its nodes, to give them to another job or to queue the run again.
     Preempted,
-    /// The external scheduler ended it at its time limit.
+    /// The external scheduler ended the run at its time limit.
     TimedOut,
 }
 
-/// An input: something that happened. All inputs of one instant are applied, class by class, before anything is
-/// decided.
+impl Lifecycle {
+    /// Whether the run is over on all of its nodes after this fact.
+    pub fn is_end(self) -> bool {
+        match self {
+            Lifecycle::StartFailed
+            | Lifecycle::Exited(_)
+            | Lifecycle::GpuFailed
+            | Lifecycle::NodeFailed
+            | Lifecycle::Stopped
+            | Lifecycle::Preempted
+            | Lifecycle::TimedOut => true,
+            Lifecycle::Analysed
+            | Lifecycle::AnalysisFailed
+            | Lifecycle::Preparing
+            | Lifecycle::Prepared
+            | Lifecycle::Started
+            | Lifecycle::StoppedOn { .. } => false,
+        }
+    }
+}
+
+/// An input: something that happened. All inputs of one instant are applied, one class after the other, before anything
+/// is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
-    /// A fleet, declared before its instances.
+    /// A fleet is declared. This comes before its instances.
     FleetDeclared {
         #[serde(with = "declared")]
         fleet: FleetId,
@@ -103,12 +126,12 @@ pub enum Input {
         node: NodeId,
         state: NodeState,
     },
-    /// Heartbeats arrive, for the first time or again after silence. Those in between carry no news and are not
-    /// inputs.
+    /// Heartbeats of a node arrive, for the first time or again after silence. Other heartbeats change nothing, so they
+    /// are not inputs.
     HeartbeatBack {
         node: NodeId,
     },
-    /// A heartbeat did not arrive when it was due; the last one arrived at `last`.
+    /// A heartbeat was due and did not arrive. The last heartbeat arrived at `last`.
     HeartbeatMissed {
         node: NodeId,
         last: SimTime,
@@ -121,7 +144,7 @@ pub enum Input {
         gpu: GpuId,
         foreign: Foreign,
     },
-    /// A cloud has capacity for this many instances of an offer at the same time; existing instances stay.
+    /// A cloud now has capacity for this many instances of an offer at the same time. Existing instances stay.
     CapacityReported {
         fleet: FleetId,
         offer: u32,
@@ -131,25 +154,25 @@ pub enum Input {
         run: RunId,
         fact: Lifecycle,
     },
-    /// A sample of the GPUs of a run, in the order of its placement.
+    /// A sample of the run's GPUs. The GPUs are in the order of the run's placement.
     UsageSample {
         run: RunId,
-        /// The time at which it was taken, by the sampler's clock.
+        /// The time of the sample by the sampler's clock.
         at: SimTime,
-        /// `None` where a GPU could not be read.
+        /// One entry for each GPU. `None` if the GPU could not be read.
         utilization: SmallVec<[Option<Permille>; 8]>,
-        /// The same for the memory of each GPU; may be empty.
+        /// The used memory of each GPU. Empty if no GPU's memory was read.
         memory: SmallVec<[Option<Bytes>; 0]>,
     },
     Cancel {
         job: JobId,
     },
-    /// The number of requests that a service received in the window of its scaling.
+    /// The number of requests that a service received in the time window of its scaling.
     RequestsCounted {
         job: JobId,
         requests: u64,
     },
-    /// A job should have this many replicas from this time on.
+    /// A user changes the number of replicas of a job.
     Scale {
         job: JobId,
         replicas: u32,
@@ -159,25 +182,27 @@ pub enum Input {
         job: JobId,
         spec: Arc<JobSpec>,
     },
-    /// Only time passed: a timer or a pass is due.
+    /// Only time has passed: a timer or a pass is due.
     Wakeup,
-    /// A query: what would the scheduler answer to this demand in the current state? Nothing is placed. The name is
-    /// that of a job, which need not have been submitted.
+    /// A query: would the scheduler place this demand in the current state? Nothing is placed. `name` is the name of a
+    /// job, which need not have been submitted.
     Evaluate {
         name: Arc<str>,
         demand: Arc<Demand>,
     },
-    /// Another profile applies from this time on. It is JSON, with its bases merged in. What was decided, bound or
-    /// timed under the previous profile stays.
+    /// Another profile applies from now on. `profile` is its JSON, with its bases merged in. Decisions, policies of
+    /// running runs and timers of the previous profile stay in force.
     Reconfigure {
         profile: Arc<str>,
     },
-    /// An external scheduler decided about a run that was handed to it: its placement, or that it will never be
+    /// An external scheduler decided about a run that was handed to it. `placement` is `None` if the run will never be
     /// placed.
     Decided {
         run: RunId,
         placement: Option<Placement>,
     },
+    /// Anything else that a scheduler in another process said, or a failure of that scheduler.
+    Outside(Outside),
 }
 
 /// The order in which the inputs of one instant are applied.
@@ -186,20 +211,21 @@ pub enum InputClass {
     FleetFact,
     Exit,
     Usage,
-    /// Includes other changes that users request.
+    /// Cancellations and other changes that users request.
     Cancellation,
     Arrival,
-    /// A decision of an external scheduler; it comes after everything that frees resources.
+    /// Decisions of an external scheduler. They come after all inputs that free resources.
     Decision,
     Question,
     Timer,
 }
 
 impl Input {
-    /// The job it concerns, if any.
+    /// The job that the input is about, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Input::Run { run, .. } | Input::UsageSample { run, .. } | Input::Decided { run, .. } => Some(run.job),
+            Input::Outside(said) => said.job(),
             Input::RequestsCounted { job, .. }
             | Input::Cancel { job }
             | Input::Scale { job, .. }
@@ -233,7 +259,7 @@ impl Input {
             Input::UsageSample { .. } | Input::RequestsCounted { .. } => InputClass::Usage,
             Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
-            Input::Decided { .. } => InputClass::Decision,
+            Input::Decided { .. } | Input::Outside(_) => InputClass::Decision,
             Input::Evaluate { .. } => InputClass::Question,
             Input::Wakeup => InputClass::Timer,
         }

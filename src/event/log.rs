@@ -1,4 +1,4 @@
-//! The log: a header, then one record for each input and event, and the digest of all records.
+//! The log: a header, one record for each input and event, and the digest of all records.
 
 use std::fmt;
 
@@ -11,64 +11,64 @@ use super::packed::{Shared, write_event, write_input};
 use super::predicted::Prediction;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The log format. It is raised when older readers could no longer read what is written. Logs of every format from 1
-/// on can be read; format 2 added [`Event::Preempted`].
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the log format. It increases when older readers could not read the new format. This program reads all
+/// versions from 1 on. Version 2 added [`Event::Preempted`], and version 3 added [`Input::Outside`].
+pub const FORMAT_VERSION: u32 = 3;
 
-/// What makes a log self-contained.
+/// The header of a log. With it, a log can be replayed without any other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogHeader {
     pub dryrack: String,
     pub format: u32,
     /// The scenario's title.
     pub scenario: String,
-    /// The scenario file as it was run, with overrides applied.
+    /// The text of the scenario file that was run, after overrides were applied.
     pub source: String,
     pub seed: u64,
     /// The profile's name.
     pub profile: String,
     /// The whole profile as data, with its bases merged in.
     pub profile_data: serde_json::Value,
-    /// For a branch, the run it branched off.
+    /// The run that this run branched off, if this run is a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<BranchOf>,
-    /// Only for a run on a real machine.
+    /// Present only for a run on a real machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveHeader>,
 }
 
-/// What the log of a run on a real machine holds in addition. It is written before the first process is started.
+/// Additional header fields of a run on a real machine. They are written before the first process is started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LiveHeader {
-    /// When it began, in wall-clock time: `2026-11-21T20:13:17.042Z`.
+    /// When the run began, in wall-clock time, such as `2026-11-21T20:13:17.042Z`.
     pub began: String,
-    /// The number of cores that dryrack might use.
+    /// The number of CPU cores that dryrack could use.
     pub cores: u32,
-    /// The scheduler that ran it, if that was not dryrack itself: `slurm 22.05.8`.
+    /// The name and version of the scheduler, such as `slurm 22.05.8`. Absent if dryrack itself scheduled the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// How often that scheduler was polled for its jobs.
+    /// The interval at which that scheduler was polled for its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "every_ns")]
     pub every: Option<SimDuration>,
     pub foretold: Prediction,
 }
 
-/// The origin of a branch: a run that is the same as another one up to a time, and differs from then on.
+/// The origin of a branch. A branch is the same as another run up to a time, and differs from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchOf {
-    /// The digest of the other run, up to its own end.
+    /// The digest of the other run, which continued to its own end.
     pub parent: String,
     /// The instant from which the two runs differ.
     pub at: SimTime,
-    /// The scenario file of the continuation, with overrides applied.
+    /// The text of the scenario file that applies after the branch, after overrides were applied.
     pub source: String,
 }
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The round of inputs, decisions and outputs it belongs to, counted from 1. One instant may take several rounds.
+    /// The number of the round of inputs, decisions and outputs, counted from 1. One instant may take several rounds.
     pub step: u64,
     pub at: SimTime,
     pub said: Said,
@@ -80,13 +80,13 @@ pub enum Said {
     Event(Event),
 }
 
-/// Receives every record, in order. All records of one instant have been received when `at` increases, or when the
-/// run ends.
+/// Receives every record in order. All records of an instant have been received once `at` increases or the run ends.
 pub trait Sink {
     fn input(&mut self, step: u64, at: SimTime, input: &Input);
     fn event(&mut self, step: u64, at: SimTime, event: &Event);
 
-    /// Makes all records so far durable, so that they survive a crash. Called after each step if time is real.
+    /// Makes all records so far durable, so that they survive a crash. In a run on a real machine, called after each
+    /// step.
     fn keep(&mut self) -> std::io::Result<()> {
         Ok(())
     }
@@ -112,8 +112,8 @@ impl fmt::Debug for Digest {
 pub struct Digester {
     hasher: blake3::Hasher,
     buffer: Vec<u8>,
-    /// The step and time of the current records. `beginning` is their compact form, of which `beginning_length` bytes
-    /// count.
+    /// The step and time of the current records. Their compact form is the first `beginning_length` bytes of
+    /// `beginning`.
     begins: Option<(u64, SimTime)>,
     beginning: [u8; LONGEST_BEGINNING],
     beginning_length: usize,
@@ -124,8 +124,8 @@ pub struct Digester {
 /// Room for two varints of at most ten bytes each.
 const LONGEST_BEGINNING: usize = 24;
 
-/// The bytes hashed at once. Hashing many records together is several times faster than one by one (64 ns for a
-/// single 48-byte record).
+/// The number of bytes that are hashed at once. Hashing many records together is several times faster than hashing each
+/// one (64 ns for a single 48-byte record).
 const BUFFER_BYTES: usize = 64 * 1024;
 
 impl Default for Digester {
@@ -144,7 +144,10 @@ impl Default for Digester {
 
 impl Sink for Digester {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        self.begin((step, at), 0);
+        // The dependencies of a job are written only if it has any. Then the record has its own kind, so that no two
+        // different records have the same bytes.
+        let depends = matches!(input, Input::Submit { spec, .. } if !spec.after.is_empty());
+        self.begin((step, at), if depends { 2 } else { 0 });
         write_input(input, &mut self.shared, &mut self.buffer);
         self.end();
     }
@@ -174,12 +177,12 @@ impl Digester {
         Digest(*self.hasher.finalize().as_bytes())
     }
 
-    /// Writes what precedes a record: its step and time, and whether it is an input or an event.
+    /// Writes the beginning of a record: its step, its time and its kind.
     #[inline]
     fn begin(&mut self, begins: (u64, SimTime), kind: u8) {
         if self.begins == Some(begins) {
             let end = self.buffer.len() + self.beginning_length;
-            // The whole array is copied, since a copy of constant length needs no function call.
+            // Copy the whole array and cut it off, because a copy of constant length needs no function call.
             self.buffer.extend_from_slice(&self.beginning);
             self.buffer.truncate(end);
         } else {

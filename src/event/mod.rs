@@ -1,23 +1,29 @@
 //! Floor 3. Messages: inputs, commands, events, their reasons, and the log record.
 //!
-//! Owns the closed enums exchanged between the control plane and its world, and the two forms of the log: JSON lines
-//! with names for people and tools, and the compact form from which the digest is computed. Must never have a variant
-//! that nothing emits.
+//! Owns the closed enums that the control plane and the world exchange. Owns both forms of the log: JSON lines with
+//! names for people and tools, and the compact form from which the digest is computed. Must never have a variant that
+//! nothing emits.
 
 #![warn(clippy::unwrap_used)]
 
 mod codec;
 mod compact;
+mod dependence;
 mod input;
 mod log;
 mod output;
+mod outside;
+mod own_reason;
 mod packed;
 mod predicted;
 mod reason;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
+pub use dependence::Dependence;
 pub use input::{Input, InputClass, Lifecycle, Phase};
 pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, Said, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
+pub use outside::{Answer, Decider, Outside, OutsideFault, StandIn};
+pub use own_reason::OwnReason;
 pub use predicted::{AttemptTimeline, Prediction};
 pub use reason::{Histogram, Reason};

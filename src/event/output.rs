@@ -1,4 +1,4 @@
-//! Outputs of the control plane: what it asks for, and what it reports about itself.
+//! Outputs of the control plane: its commands to the world, and the events that it reports.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_units::{Permille, Score, SimDuration, SimTime};
 use dryrack_workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
-/// A request to the world. Only an input makes it a fact.
+/// A request to the world. Only an input confirms that the world has carried it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Analyse {
         run: RunId,
     },
-    /// The analysis of a run is no longer needed.
+    /// Ends the analysis of a run, because its result is no longer needed.
     AbandonAnalysis {
         run: RunId,
     },
-    /// Hands a run to an external scheduler, which decides its placement.
+    /// Hands a run to an external scheduler, which decides where to place the run.
     Submit {
         run: RunId,
     },
-    /// The run no longer waits: takes it back from the external scheduler.
+    /// Takes a run back from the external scheduler, because the run no longer waits.
     Withdraw {
         run: RunId,
     },
@@ -34,7 +34,7 @@ pub enum Command {
         run: RunId,
         placement: Placement,
     },
-    /// Like `Start`, but it waits for `Begin`.
+    /// Like `Start`, but the prepared run waits for `Begin`.
     Prepare {
         run: RunId,
         placement: Placement,
@@ -46,15 +46,15 @@ pub enum Command {
     Stop {
         run: RunId,
     },
-    /// Makes an instance in this place.
+    /// Requests an instance for this place from its cloud.
     Provision {
         node: NodeId,
     },
-    /// Gives the instance back.
+    /// Gives the instance back to its cloud.
     Terminate {
         node: NodeId,
     },
-    /// Samples its GPUs at this interval until it ends.
+    /// Samples the run's GPUs at this interval until the run ends.
     Sample {
         run: RunId,
         interval: SimDuration,
@@ -68,12 +68,12 @@ pub enum Outcome {
     Completed,
     Failed,
     Cancelled,
-    /// Its node or GPU was lost, or was preempted for another run.
+    /// The run lost its node or its GPU, or was preempted for another run.
     Lost,
     NeverFits,
-    /// A limit ended it: of time, of retries or of waiting.
+    /// The run ended at a limit of time, of retries or of waiting.
     Expired,
-    /// Rejected: its pick could not be selected, or it fitted nowhere and does not wait.
+    /// The job was rejected. Its hand pick was not allowed, or it fits nowhere now and does not wait.
     Refused,
 }
 
@@ -105,27 +105,27 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// It does not fit at the moment.
+    /// The demand does not fit at the moment.
     Unfit,
-    /// No change that this scheduler could wait for would help.
+    /// The demand will never fit, whatever frees up or comes back.
     Never,
 }
 
-/// The rule that a commit would violate, as checked by code outside the scheduler.
+/// A safety rule that a placement breaks. Code outside the scheduler checks these rules at commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Safety {
-    /// Work on a node or a GPU that is not ready.
+    /// The placement uses a node or a GPU that is not ready.
     NotReady,
-    /// More resources taken than there are.
+    /// The placement takes more resources than there are.
     Overcommit,
-    /// A gang that was not placed as a whole.
+    /// The placement holds only a part of a gang.
     GangTorn,
-    /// A requirement of the job that the node does not satisfy.
+    /// The node does not meet a requirement of the job.
     RequirementUnmet,
 }
 
-/// An event: something that was decided.
+/// An event: something that the control plane decided or noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -140,26 +140,26 @@ pub enum Event {
         from: GpuState,
         to: GpuState,
     },
-    /// A change of an instance that its fleet's cloud makes and takes back.
+    /// The state of a cloud instance changed.
     InstanceChanged {
         node: NodeId,
         from: InstanceState,
         to: InstanceState,
         because: Reason,
     },
-    /// Why a waiting replica waits; reported again when the set of reasons changes.
+    /// A replica waits for these reasons. The event is repeated when the set of reasons changes.
     Held {
         run: RunId,
         refusal: Refusal,
         reasons: Histogram,
     },
-    /// The transition from pending or analysing to scheduled.
+    /// A run was placed: it moved from pending or analysing to scheduled.
     Placed {
         run: RunId,
         score: Score,
         placement: Placement,
     },
-    /// The chosen candidate could not be committed. `fallback` says whether the next best one was taken instead.
+    /// The chosen candidate could not be committed. If `fallback` is true, the next candidate is tried.
     CommitRefused {
         run: RunId,
         because: Reason,
@@ -169,15 +169,15 @@ pub enum Event {
     AnalysisStarted {
         run: RunId,
     },
-    /// Every other transition of the lifecycle except the last.
+    /// A run moved to another phase. `Placed` and `Ended` report their own transitions.
     Moved {
         run: RunId,
         from: Phase,
         to: Phase,
         because: Option<Reason>,
     },
-    /// The last transition. What the run held is free again, except on the nodes that cannot confirm that it has
-    /// stopped (`kept`).
+    /// An attempt ended. Its claims are released, except on the nodes in `kept`, which cannot confirm that the attempt
+    /// has stopped.
     Ended {
         run: RunId,
         from: Phase,
@@ -185,18 +185,18 @@ pub enum Event {
         because: Reason,
         kept: SmallVec<[NodeId; 1]>,
     },
-    /// A claim that outlasted its run is released.
+    /// A claim that was kept after its run had ended is released.
     ClaimFreed {
         run: RunId,
         node: NodeId,
     },
-    /// Another attempt follows, not before `at`.
+    /// Another attempt follows, at `at` or later.
     Retry {
         run: RunId,
         at: SimTime,
         because: Reason,
     },
-    /// A state that is not final outlasted its deadline.
+    /// A run stayed in a phase longer than the deadline of that phase.
     DeadlineExpired {
         run: RunId,
         phase: Phase,
@@ -206,13 +206,13 @@ pub enum Event {
         node: NodeId,
         what: Safety,
     },
-    /// A run has started, and a utilization policy applies to it until it ends.
+    /// A run has started, and this utilization policy applies to the run until it ends.
     PolicyBound {
         run: RunId,
         source: PolicySource,
         values: UtilizationPolicy,
     },
-    /// The policy fired in observe or enforce mode; in enforce mode the run is ended.
+    /// The policy fired in observe or enforce mode. In enforce mode, the run is ended.
     PolicyFired {
         run: RunId,
         mode: PolicyMode,
@@ -220,37 +220,38 @@ pub enum Event {
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// The policy fired in warn mode.
+    /// The policy fired in warn mode. The run continues.
     PolicyWarned {
         run: RunId,
         min_gpu_utilization: Permille,
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// A sample is odd. Reported for the first of each kind for each run. `at` is the sample's time.
+    /// A sample is odd. Reported only for the first sample of each kind of fault in each run. `at` is the sample's own
+    /// time.
     SampleOdd {
         run: RunId,
         at: SimTime,
         fault: SampleFault,
     },
-    /// A replica was added; it is pending.
+    /// A replica was added to a job. It is pending.
     ReplicaAdded {
         run: RunId,
     },
-    /// All replicas have ended for good.
+    /// All replicas of the job have ended for good.
     JobEnded {
         job: JobId,
         outcome: Outcome,
         because: Reason,
     },
-    /// The answer to an evaluation: the demand fits, or why it does not.
+    /// The answer to an evaluation. If the demand does not fit, `refusal` and `reasons` say why.
     Evaluated {
         name: Arc<str>,
         refusal: Option<Refusal>,
         reasons: Histogram,
     },
-    /// The run is about to be told to stop, so that `by` gets its place. This variant is last, so that other records
-    /// keep their compact form.
+    /// The run will be told to stop, so that the run `by` gets its resources. This variant must stay last, because
+    /// variant indexes are part of the compact form.
     Preempted {
         run: RunId,
         by: RunId,
@@ -265,12 +266,12 @@ pub enum Output {
 }
 
 impl Event {
-    /// The job it concerns, if any.
+    /// The job that the event is about, if any.
     pub fn job(&self) -> Option<JobId> {
         if let Event::JobEnded { job, .. } = self { Some(*job) } else { self.run().map(|run| run.job) }
     }
 
-    /// The run it concerns, if any.
+    /// The run that the event is about, if any.
     pub fn run(&self) -> Option<RunId> {
         match self {
             Event::Held { run, .. }

@@ -1,8 +1,8 @@
-//! The compact form of the records that every job produces, written without serde: the same bytes as [`Compact`]
-//! writes through serde, in a fifth of the instructions.
+//! Writes the compact form of the records that every job produces without serde. The bytes are the same as [`Compact`]
+//! writes through serde, with a fifth of the instructions.
 //!
-//! Other records, and the parts that few jobs have, go through serde. Each type is destructured completely, so that
-//! adding a field causes a compile error here. A property test compares the bytes with serde's.
+//! Other records, and fields that few jobs use, still go through serde. Each type is destructured completely, so that a
+//! new field causes a compile error here. A property test compares the bytes with serde's.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 
-/// A reason is written in one byte.
-const _: () = assert!(Reason::ALL.len() <= 0x80);
+/// The number of a reason must fit in one byte.
+const _: () = assert!(Reason::ALL.len() < 0x80);
 
-/// A cache of the compact forms of values that many jobs share, indexed by address. It has as many entries as a trace
-/// has kinds of jobs. A value that collides with another is written anew.
+/// A cache of the compact forms of values that many jobs share, keyed by address. It has about as many slots as a trace
+/// has different demands. If two values fall into the same slot, the later one replaces the earlier one.
 struct Forms<T>(Vec<Option<(Arc<T>, Vec<u8>)>>);
 
 const FORMS: usize = 256;
@@ -50,7 +50,7 @@ impl<T: Serialize> Forms<T> {
     }
 }
 
-/// The parts of specs that jobs share.
+/// Caches for the parts of job specs that many jobs share.
 #[derive(Default)]
 pub(super) struct Shared {
     demands: Forms<Demand>,
@@ -89,7 +89,8 @@ pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>)
         | Input::Scale { .. }
         | Input::Evaluate { .. }
         | Input::Reconfigure { .. }
-        | Input::Decided { .. } => out.by_serde(input),
+        | Input::Decided { .. }
+        | Input::Outside(_) => out.by_serde(input),
     }
 }
 
@@ -117,13 +118,17 @@ pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
             out.run(*run);
             match because {
                 None => out.0.extend_from_slice(&[*from as u8, *to as u8, 0]),
-                Some(reason) => out.0.extend_from_slice(&[*from as u8, *to as u8, 1, *reason as u8]),
+                Some(reason) => {
+                    out.0.extend_from_slice(&[*from as u8, *to as u8, 1]);
+                    out.reason(*reason);
+                }
             }
         }
         Event::Ended { run, from, outcome, because, kept } => {
             out.0.push(8);
             out.run(*run);
-            out.0.extend_from_slice(&[*from as u8, *outcome as u8, *because as u8]);
+            out.0.extend_from_slice(&[*from as u8, *outcome as u8]);
+            out.reason(*because);
             out.varint(kept.len() as u64);
             kept.iter().for_each(|node| out.node(*node));
         }
@@ -136,7 +141,7 @@ pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
             out.0.push(10);
             out.run(*run);
             out.time(*at);
-            out.0.push(*because as u8);
+            out.reason(*because);
         }
         Event::ReplicaAdded { run } => {
             out.0.push(17);
@@ -145,7 +150,8 @@ pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
         Event::JobEnded { job, outcome, because } => {
             out.0.push(18);
             out.job(*job);
-            out.0.extend_from_slice(&[*outcome as u8, *because as u8]);
+            out.0.push(*outcome as u8);
+            out.reason(*because);
         }
         Event::Preempted { .. }
         | Event::NodeChanged { .. }
@@ -187,7 +193,7 @@ impl Compact<'_> {
             self.varint(replica.into());
             return self.varint(attempt.into());
         }
-        // At most five bytes for the job, and one for each of the others.
+        // The job takes at most five bytes, and the replica and the attempt take one byte each.
         let (word, length) = spread(job.index() as u64);
         let others = u64::from(replica) | u64::from(attempt) << 8;
         self.word(word | others << (8 * length), length + 2);
@@ -233,6 +239,7 @@ impl Compact<'_> {
             checkpoints,
             terms,
             utilization,
+            after,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -250,6 +257,9 @@ impl Compact<'_> {
         self.0.extend_from_slice(&[*unselectable as u8, u8::from(*checkpoints)]);
         shared.terms.write(terms, self);
         shared.utilizations.write(utilization, self);
+        if !after.is_empty() {
+            self.by_serde(after);
+        }
     }
 
     fn text(&mut self, text: &str) {
@@ -271,8 +281,17 @@ impl Compact<'_> {
     fn histogram(&mut self, reasons: &Histogram) {
         self.varint(reasons.iter().count() as u64);
         for (reason, count) in reasons.iter() {
-            self.0.push(reason as u8);
+            self.reason(reason);
             self.varint(count.into());
+        }
+    }
+
+    #[inline]
+    fn reason(&mut self, reason: Reason) {
+        self.0.push(reason.place() as u8);
+        if let Reason::Own(own) = reason {
+            self.varint(own.name().len() as u64);
+            self.0.extend_from_slice(own.name().as_bytes());
         }
     }
 
@@ -305,15 +324,16 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
+    use crate::OwnReason;
     use crate::{Outcome, Phase, Refusal};
     use dryrack_ids::GpuId;
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
-        Backoff, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource, Restart, RetryPolicy,
-        Scaling, StartupOrder, StopCriteria, TaskDemand, Unselectable,
+        Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource,
+        Restart, RetryPolicy, Scaling, StartupOrder, StopCriteria, TaskDemand, Unselectable,
     };
 
-    /// Small numbers and large ones, since the length of the output depends on them.
+    /// Draws both small and large numbers, because the length of the output depends on the size.
     fn number() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
     }
@@ -339,7 +359,8 @@ mod tests {
     }
 
     fn reason() -> impl Strategy<Value = Reason> {
-        select(Reason::ALL)
+        let own = ["spot_node", "z"].map(|name| Reason::Own(OwnReason::new(name).unwrap()));
+        prop_oneof![9 => select(Reason::ALL), 1 => select(own.to_vec())]
     }
 
     fn length() -> impl Strategy<Value = SimDuration> {
@@ -424,7 +445,10 @@ mod tests {
         let names = (text(), option::of(text()), option::of(text()), option::of(text()));
         let numbers = (count(), any::<i32>(), option::of(length()), option::of(length()));
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), select(vec![Restart::Never, Restart::Always]));
-        let parts = (option::of(scaling()), option::of(retry), terms, utilization);
+        let when = select(Condition::ALL.map(|(_, when)| when).to_vec());
+        let job = count().prop_map(|job| JobId::new(job as usize));
+        let after = vec((job, when).prop_map(|(job, when)| Dependency { job, when }), 0..3);
+        let parts = (option::of(scaling()), option::of(retry), terms, utilization, after);
         (names, demand(), numbers, flags, parts).prop_map(|(names, demand, numbers, flags, parts)| JobSpec {
             name: names.0,
             demand: Arc::new(demand),
@@ -443,6 +467,7 @@ mod tests {
             checkpoints: flags.2,
             terms: Arc::new(parts.2),
             utilization: Arc::new(parts.3),
+            after: parts.4.into(),
         })
     }
 
@@ -535,7 +560,7 @@ mod tests {
         #[test]
         fn an_input_has_the_bytes_that_serde_gives_it(inputs in vec(input(), 1..4)) {
             let mut shared = Shared::default();
-            // Twice, since the second pass uses the cache.
+            // Write the inputs twice, because the second pass reads from the cache.
             for input in inputs.iter().chain(&inputs) {
                 let mut bytes = Vec::new();
                 write_input(input, &mut shared, &mut bytes);
@@ -551,7 +576,7 @@ mod tests {
         }
     }
 
-    /// More demands than the cache holds, each of which comes twice.
+    /// Uses more demands than the cache holds, each twice.
     #[test]
     fn demands_that_take_turns_in_one_place_are_told_apart() {
         let spec = |tasks| {

@@ -1,4 +1,4 @@
-//! The prediction for a run on a real machine, written down before the run began.
+//! The prediction for a run on a real machine. It is recorded before the run begins.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use super::output::Outcome;
 use super::reason::Reason;
 use dryrack_units::SimTime;
 
-/// The timeline of one attempt, by name, taken from its events.
+/// The timeline of one attempt, taken from the attempt's events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttemptTimeline {
     pub job: Arc<str>,
     pub replica: u32,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
-    /// Its GPUs as `node/index`, or its nodes if it has no GPUs.
+    /// The attempt's GPUs as `node/index`, or its nodes if it has no GPUs.
     pub on: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<SimTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<SimTime>,
-    /// When a utilization policy first fired, whatever followed.
+    /// When a utilization policy first fired for the attempt, in any mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fired: Option<SimTime>,
-    /// When it was told to stop.
+    /// When the attempt was told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<SimTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct AttemptTimeline {
     pub because: Option<Reason>,
 }
 
-/// A rehearsal of the scenario, run before the first process was started.
+/// The result of a rehearsal of the scenario, made before the first process was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
@@ -44,6 +44,6 @@ pub struct Prediction {
     pub digest: String,
     pub records: u64,
     pub end: SimTime,
-    /// In order of jobs, replicas and attempts.
+    /// The attempts, in order of job, replica and attempt.
     pub runs: Vec<AttemptTimeline>,
 }

@@ -1,33 +1,64 @@
-//! Reasons: a closed list, so that a file can name a reason and a misspelt one is an error.
+//! The reasons for refusals, transitions and ends. The list is closed, so a misspelt reason in a file is an error.
 
+use std::cmp::Ordering;
 use std::fmt;
 
+use super::own_reason::OwnReason;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $text:literal;)*) => {
         /// Why something was refused, moved or ended.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Reason {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+            /// A reason that a profile or an outside program defines for its own filter.
+            #[serde(rename = "own")]
+            Own(OwnReason),
+        }
+
+        /// The reasons of the table in its order, so that each reason has an index.
+        enum Listed {
+            $($variant,)*
         }
 
         impl Reason {
+            /// All reasons of the table.
             pub const ALL: &'static [Reason] = &[$(Reason::$variant,)*];
 
-            /// The name in files: `node_not_ready`.
+            /// The name of the reason in files, such as `node_not_ready`.
             pub fn name(self) -> &'static str {
-                match self { $(Reason::$variant => $name,)* }
+                match self {
+                    $(Reason::$variant => $name,)*
+                    Reason::Own(own) => own.name(),
+                }
             }
 
-            /// Whether it is a reason to wait, given for what is not placed yet. All of these but two come first in
-            /// the list.
+            /// The index in [`Reason::ALL`]. All reasons outside the table share the index after the last.
+            #[inline]
+            pub fn place(self) -> usize {
+                match self {
+                    $(Reason::$variant => Listed::$variant as usize,)*
+                    Reason::Own(_) => Reason::ALL.len(),
+                }
+            }
+
+            /// Whether the reason explains why a run waits. Most such reasons are at the beginning of the table.
             pub fn is_of_waiting(self) -> bool {
-                self <= Reason::StaleRead || matches!(self, Reason::DecidedOutside | Reason::OtherFleet)
+                self <= Reason::StaleRead
+                    || matches!(
+                        self,
+                        Reason::DecidedOutside
+                            | Reason::OtherFleet
+                            | Reason::Dependency
+                            | Reason::DependencyNeverSatisfied
+                            | Reason::Own(_)
+                    )
             }
 
-            /// Whether a node that gives this reason will always give it for the same demand.
+            /// Whether the reason depends only on the demand and on fixed properties of the node. Such a node refuses
+            /// the demand forever.
             pub fn is_for_ever(self) -> bool {
                 matches!(
                     self,
@@ -70,7 +101,7 @@ macro_rules! reasons {
                 )
             }
 
-            /// Whether it concerns the state of a node, which may change, or a manual pick.
+            /// Whether the reason is about a hand pick or about the node's state, which may change.
             pub fn is_of_state_or_pick(self) -> bool {
                 matches!(
                     self,
@@ -83,16 +114,52 @@ macro_rules! reasons {
                 )
             }
 
-            /// For a sentence such as "3 nodes: …".
+            /// The sentence after a count, as in "3 nodes: …".
             pub fn text(self) -> &'static str {
-                match self { $(Reason::$variant => $text,)* }
+                match self {
+                    $(Reason::$variant => $text,)*
+                    Reason::Own(own) => own.text(),
+                }
             }
         }
     };
 }
 
+impl Reason {
+    /// A number for this reason, which is valid only in this process.
+    pub fn code(self) -> u32 {
+        match self {
+            Reason::Own(own) => Reason::ALL.len() as u32 + u32::from(own.number()),
+            known => known.place() as u32,
+        }
+    }
+
+    /// The reason with this number from [`Reason::code`].
+    pub fn of_code(code: u32) -> Option<Reason> {
+        let own = || OwnReason::of_number(u16::try_from(code as usize - Reason::ALL.len()).ok()?);
+        Reason::ALL.get(code as usize).copied().or_else(|| own().map(Reason::Own))
+    }
+}
+
+impl PartialOrd for Reason {
+    fn partial_cmp(&self, other: &Reason) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Orders the reasons of the table by their index. All other reasons follow, ordered by name.
+impl Ord for Reason {
+    #[inline]
+    fn cmp(&self, other: &Reason) -> Ordering {
+        match (self, other) {
+            (Reason::Own(one), Reason::Own(other)) => one.name().cmp(other.name()),
+            _ => self.place().cmp(&other.place()),
+        }
+    }
+}
+
 reasons! {
-    // A node is not chosen because …
+    // Reasons why a node is not chosen:
     NotPicked => "not_picked", "not among the nodes picked by hand";
     PickedGpuMissing => "picked_gpu_missing", "has no GPU of the index picked by hand";
     LabelMissing => "label_missing", "lacks a label that is asked for";
@@ -126,7 +193,7 @@ reasons! {
     RuntimeTooOld => "runtime_too_old", "its driver runs an older major version than the backend is built for";
     QuantizationUnsupported => "quantization_unsupported", "its GPUs cannot serve such quantized weights";
     InFleet => "in_fleet", "an instance of a fleet, which is for jobs with `resources`";
-    // An instance is not offered because …
+    // Reasons why an instance is not offered:
     NotInFleet => "not_in_fleet", "no instance of a fleet";
     FleetNotNamed => "fleet_not_named", "of a fleet that the job does not name";
     FleetNotCluster => "fleet_not_cluster", "of a fleet whose placement is not cluster";
@@ -153,7 +220,7 @@ reasons! {
     TooFewNodes => "too_few_nodes", "could hold a part, but too few other nodes could hold the rest";
     NotDistributable => "not_distributable", "could hold a part, but the model may not lie on several nodes";
     AlreadyDistributed => "already_distributed", "already holds a part of a model that lies on several nodes";
-    // A deployment fits nowhere because …
+    // Reasons why a deployment fits nowhere:
     BadArgument => "bad_argument", "an argument of the backend cannot be used";
     ParallelismMismatch => "parallelism_mismatch", "the parallel sizes are not the number of GPUs picked";
     Indivisible => "indivisible", "heads or vocabulary cannot be divided by the number of GPUs";
@@ -165,13 +232,13 @@ reasons! {
     UpstreamKeyError => "upstream_key_error", "the upstream program ends this decision with a KeyError";
     UpstreamZeroDivisionError => "upstream_zero_division_error", "the upstream program ends this decision with a ZeroDivisionError";
     UpstreamTypeError => "upstream_type_error", "the upstream program ends this decision with a TypeError";
-    // A job waits because …
+    // Reasons why a job waits:
     QueueOrder => "queue_order", "waits behind the head of the queue";
     QuotaExceeded => "quota_exceeded", "would hold more than its project may";
     BackingOff => "backing_off", "waits before the next attempt";
-    // A commit was refused because …
+    // Reasons why a commit is refused:
     StaleRead => "stale_read", "the fleet changed after it was read";
-    // Something moved or ended because …
+    // Reasons why something moved or ended:
     Completed => "completed", "ran to its end";
     Failed => "failed", "failed";
     Cancelled => "cancelled", "cancelled";
@@ -203,12 +270,22 @@ reasons! {
     NoCapacity => "no_capacity", "found no capacity";
     RunOver => "run_over", "its run as a whole ended or is tried again";
     RetryTimeOver => "retry_time_over", "the time for which it is tried again is over";
-    // When an external scheduler decides …
+    // Reasons that involve an external scheduler:
     DecidedOutside => "decided_outside", "a scheduler outside decides on it";
     NotWaiting => "not_waiting", "was decided on outside, and does not wait to be";
     RefusedOutside => "refused_outside", "a scheduler outside does not take it";
-    // Last, so that the digests of earlier runs do not change: an instance is not offered because it is …
+    // A reason why an instance is not offered. All further reasons must be added at the end, because the index of a
+    // reason is part of the digest.
     OtherFleet => "other_fleet", "of another fleet than the job's";
+    // Reasons why a decision of an external scheduler is not carried out:
+    DoesNotFit => "does_not_fit", "was given a place of which a part is taken";
+    PlaceNotReady => "place_not_ready", "was given a place that takes no work";
+    Unmet => "unmet", "was given a place that does not meet what it asks for";
+    GangTorn => "gang_torn", "was given a place for a part of it";
+    NotRunning => "not_running", "was to be stopped, and holds no place";
+    // More reasons why a job waits:
+    Dependency => "dependency", "waits for another job";
+    DependencyNeverSatisfied => "dependency_never_satisfied", "waits for what can no longer become of another job";
 }
 
 impl fmt::Display for Reason {
@@ -217,8 +294,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The number of nodes refused for each reason, largest first. [`Reason::NotPicked`] only repeats what was asked for,
-/// so it comes last.
+/// The number of nodes refused for each reason, largest number first. [`Reason::NotPicked`] comes last, because it only
+/// repeats the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram(SmallVec<[(Reason, u32); 2]>);
@@ -238,7 +315,7 @@ impl Histogram {
             Some((_, sum)) => *sum += count,
             None => self.0.push((reason, count)),
         }
-        // The reason itself is the last part of the key.
+        // The key ends with the reason, so that ties have a fixed order.
         self.0.sort_by_key(|(reason, count)| (*reason == Reason::NotPicked, std::cmp::Reverse(*count), *reason));
     }
 
@@ -258,14 +335,14 @@ impl Histogram {
         self.0.iter().any(|(known, _)| *known == reason)
     }
 
-    /// Whether both have the same reasons, whatever their counts.
+    /// Whether both histograms have the same reasons. The counts may differ.
     pub fn has_same_reasons(&self, other: &Histogram) -> bool {
         self.0.len() == other.0.len() && self.0.iter().all(|(reason, _)| other.contains(*reason))
     }
 }
 
 impl fmt::Display for Histogram {
-    /// `3 node_not_ready, 2 insufficient_gpus`
+    /// Formats the counts, as in `3 node_not_ready, 2 insufficient_gpus`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         f.pad(&parts.join(", "))

@@ -1,4 +1,4 @@
-//! Expectations as data, with all names resolved.
+//! Expectations as data. All names are resolved to ids.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_metrics::{Definition, Function, Series};
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// A position in a scenario file; line and column are counted from 1.
+/// A position in a scenario file. The line and the column are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
     pub file: Arc<str>,
@@ -19,9 +19,10 @@ pub struct SourcePlace {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// The name of this expectation; for an entry about several subjects, `runs[chat-0]`.
+    /// The name of this expectation. If its entry is about several subjects, the name also has the subject:
+    /// `runs[chat-0]`.
     pub name: Arc<str>,
-    /// The name of the entry: `runs`.
+    /// The name of the entry in the file: `runs`.
     pub entry: Arc<str>,
     pub place: SourcePlace,
     pub what: What,
@@ -34,25 +35,29 @@ pub enum What {
         subject: Subject,
         state: State,
         mode: Mode,
-        /// Only for jobs: the node on which a replica must have a claim.
+        /// For jobs only: the node on which a replica must hold a claim.
         on: Option<NodeId>,
-        /// Only with `on`: the number of blocks of that node that each replica holds.
+        /// Only together with `on`: the number of blocks of that node that each replica holds.
         blocks: Option<BlockCount>,
-        /// Only for jobs: a reason that the last stated reasons contain.
+        /// For jobs only: a reason that must be among the last reasons given.
         because: Option<Reason>,
-        /// Only for jobs: at least this many replicas; all if absent.
+        /// For jobs only: the minimum number of replicas in the state. `None` means all replicas.
         replicas: Option<u32>,
+        /// Only for the state `Holding` of a node: the jobs whose replicas count. `None` means all jobs.
+        of: Option<Arc<[JobId]>>,
         window: Window,
     },
-    /// `{count: placed, job: chat, is: 2}`, `{count: retry, is: <= 3, until: 1h}`, and of any event that gives a reason
-    /// `{reason: node_lost, never: given}`
+    /// `{count: placed, job: chat, is: 2}`, `{count: retry, is: <= 3, until: 1h}`, `{reason: node_lost, never: given}`
+    /// (any event with that reason), or `{job: small, preempted_by: urgent}`.
     Count {
-        /// The event to count; any if absent.
+        /// The kind of event to count. `None` means all kinds.
         event: Option<EventName>,
         subject: Option<Subject>,
-        /// Counts only events that give this reason.
+        /// If set, counts only events that give this reason.
         because: Option<Reason>,
         whose: Whose,
+        /// For preemptions only: counts a preemption only if it was for one of these jobs. `None` means for any job.
+        preempted_by: Option<Arc<[JobId]>>,
         is: Comparison,
         window: Window,
     },
@@ -60,9 +65,10 @@ pub enum What {
     Evaluation { job: JobId, at: SimTime, is: Judgement, because: Option<Reason> },
     /// `p95(queue_wait) <= 10m`
     Metric(MetricCheck),
-    /// Every job could be placed if every node were ready and empty. Implied if a file expects nothing.
+    /// Every job could be placed if every node were ready and empty. A file without expectations implies this one.
     EachCanRun,
-    /// An expectation about randomly generated jobs, none of which has this name: it cannot be judged.
+    /// No job of the run has a name that matches this pattern, so the expectation cannot be judged. This can happen
+    /// only if jobs are generated randomly.
     Absent { pattern: Arc<str> },
 }
 
@@ -78,7 +84,7 @@ pub enum BlockCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     Any,
-    /// Jobs whose cancellation was requested before the event.
+    /// Jobs for which a cancellation was requested before the event.
     Cancelled,
 }
 
@@ -87,19 +93,20 @@ pub enum Whose {
 pub enum Judgement {
     /// The job would be placed.
     Fits,
-    /// The job would not be placed as things stand.
+    /// The job would not be placed at that moment.
     Unfit,
     /// The job would not be placed even if every node were ready and empty.
     Incompatible,
 }
 
-/// How jobs that can never run, or still wait when the run ends, affect an expectation on waiting.
+/// How an expectation about waiting treats jobs that can never run and jobs that still wait when the run ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unplaced {
-    /// An upper bound on waiting fails if a job can never run, or if jobs that still wait already break it.
+    /// An upper bound on waiting fails if a job can never run, or if the waits that have not ended already exceed the
+    /// bound.
     #[default]
     Fail,
-    /// Such jobs do not count: the file says `unplaced: ignore`.
+    /// Such jobs are ignored. The file says `unplaced: ignore`.
     Ignore,
 }
 
@@ -109,9 +116,9 @@ pub struct MetricCheck {
     pub quantity: Quantity,
     pub sign: Sign,
     pub bound: Bound,
-    /// How jobs that can never run affect a bound on waiting.
+    /// How jobs that were never placed affect a bound on waiting.
     pub unplaced: Unplaced,
-    /// The text in the file: `p95(queue_wait) <= 10m`.
+    /// The expectation as written in the file: `p95(queue_wait) <= 10m`.
     pub text: Arc<str>,
 }
 
@@ -119,16 +126,16 @@ pub struct MetricCheck {
 pub enum Quantity {
     /// One number for the whole run.
     Run(&'static Definition),
-    /// The GPU allocation when the GPUs requested so far were this percentage of all GPUs.
+    /// The GPU allocation at the moment when the total of requested GPUs was this percentage of all GPUs.
     AllocatedAt { percent: u32 },
     /// An aggregate of the values of all replicas.
     Of { function: Function, series: Series, of: Restriction },
 }
 
-/// The jobs that a series covers; all stated conditions must hold.
+/// The replicas that a series covers. All stated conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
-    /// In order of their ids.
+    /// The jobs, in order of their ids.
     pub jobs: Option<Arc<[JobId]>>,
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
@@ -144,15 +151,15 @@ pub enum Sign {
     More,
 }
 
-/// A bound, in the unit of the quantity it bounds.
+/// A bound in the unit of the quantity that is compared with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Count(u64),
     Time(SimDuration),
     Part(Permille),
-    /// In millionths of the whole.
+    /// A share in millionths.
     FinePart(u64),
-    /// In millionths.
+    /// A number in millionths.
     Number(u64),
 }
 
@@ -167,61 +174,63 @@ pub enum Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Phase(Phase),
-    /// Any phase that holds a claim: scheduled, preparing, running, stopping.
+    /// Any phase in which a run holds a claim: scheduled, preparing, running or stopping.
     Placed,
-    /// Ended for good with this outcome.
+    /// The job has ended for good with this outcome.
     Outcome(Outcome),
     Node(NodeState),
-    /// The state of an instance that a cloud makes.
+    /// The state of a cloud instance.
     Instance(InstanceState),
     Gpu(GpuState),
+    /// The number of replicas that are placed on a node.
+    Holding(Comparison),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// At some instant of the window; at every instant of it if the window is `Throughout`.
+    /// The state holds at some instant of the window. If the window is `Throughout`, at every instant.
     Is,
-    /// At no instant of the window.
+    /// The state holds at no instant of the window.
     Never,
-    /// At every instant of the window.
+    /// The state holds at every instant of the window.
     Always,
 }
 
-/// The time of an expectation. The state "at t" is the state after everything of that instant.
+/// The time of an expectation. The state "at t" is the state after all events of the instant t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// For `Is` the end of the run; for the others the whole run.
+    /// No time is stated. `Is` then means the end of the run; the other modes mean the whole run.
     Unstated,
     At(SimTime),
-    /// At or before.
+    /// At this time or before it.
     By(SimTime),
     /// From the start to just before this time.
     Until(SimTime),
-    /// From this time on.
+    /// From this time on, including it.
     After(SimTime),
-    /// Each instant from the first to before the second.
+    /// From the first time to just before the second.
     Throughout(SimTime, SimTime),
-    /// At or before this time after the job's submission.
+    /// From the job's submission to this time after it, both included.
     Within(SimDuration),
-    /// Before the first instant of another state, which must occur.
+    /// Before the first instant of another state. That state must occur.
     BeforeState(Landmark),
-    /// From the first instant of another state on, which must occur. With `Is`, the state must hold there for the
-    /// first time.
+    /// From the first instant of another state on. That state must occur. With `Is`, the expected state must begin to
+    /// hold for the first time in this window.
     AfterState(Landmark),
 }
 
-/// A state of another subject that sets a window.
+/// A state of another subject. Its first instant is the beginning or the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landmark {
     pub subject: Subject,
     pub state: State,
-    /// Only for jobs.
+    /// For jobs only: the node on which a replica must hold a claim.
     pub on: Option<NodeId>,
-    /// Only for jobs.
+    /// For jobs only: a reason that must be among the last reasons given.
     pub because: Option<Reason>,
 }
 
-/// The events that can be counted, by their names in the log.
+/// The kinds of events that can be counted. In files, each has the same name as in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventName {
     Submitted,
@@ -245,6 +254,7 @@ pub enum EventName {
     PolicyFired,
     PolicyWarned,
     SampleOdd,
+    Preempted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +264,7 @@ pub enum Comparison {
     AtMost(u64),
 }
 
-/// A bug report that is reproduced under this profile: the named expectations fail, and every witness holds.
+/// How a bug report is reproduced under a profile: the named expectations fail, and every witness holds.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
     pub profile: Arc<str>,
@@ -264,7 +274,7 @@ pub struct Reproduction {
 }
 
 impl EventName {
-    pub const ALL: [(EventName, &'static str); 21] = [
+    pub const ALL: [(EventName, &'static str); 22] = [
         (EventName::Submitted, "submitted"),
         (EventName::AnalysisStarted, "analysis_started"),
         (EventName::Held, "held"),
@@ -286,6 +296,7 @@ impl EventName {
         (EventName::PolicyFired, "policy_fired"),
         (EventName::PolicyWarned, "policy_warned"),
         (EventName::SampleOdd, "sample_odd"),
+        (EventName::Preempted, "preempted"),
     ];
 }
 
@@ -307,7 +318,7 @@ impl Judgement {
 }
 
 impl Sign {
-    /// All signs, longer ones first, so that the first match is the one that was written.
+    /// All signs. Longer signs come before their prefixes, so the first match is the sign in the text.
     pub const ALL: [(Sign, &'static str); 7] = [
         (Sign::AtMost, "<="),
         (Sign::AtLeast, ">="),

@@ -1,4 +1,4 @@
-//! The states of jobs, nodes and GPUs, folded from the records of a run.
+//! The states of jobs, nodes and GPUs, computed from the records of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,23 @@ use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
 use super::expectation::{BlockCount, State, Subject};
 
-/// The subjects seen so far. Knows only the records that it is fed: a judge feeds those of the jobs it watches.
+/// The current state of each subject. Knows only the records that it was given. A judge passes on only the records of
+/// jobs that it watches.
 #[derive(Default)]
 pub struct Fold {
     jobs: BTreeMap<JobId, JobFold>,
     nodes: Nodes,
-    /// Fleets whose instances are made by a cloud.
+    /// Fleets whose instances are created by a cloud.
     clouds: BTreeSet<FleetId>,
+    /// The replicas that are placed on each node. `None` if no expectation needs this.
+    holders: Option<BTreeMap<NodeId, BTreeSet<(JobId, u32)>>>,
 }
 
 type Nodes = BTreeMap<NodeId, NodeFold>;
 
 struct JobFold {
     replicas: Vec<ReplicaFold>,
-    /// The outcome of the whole job and its reason, once it has ended for good.
+    /// The outcome of the whole job and its reason. Set once the job has ended for good.
     ended: Option<(Outcome, Reason)>,
 }
 
@@ -29,32 +32,35 @@ struct ReplicaFold {
     attempt: u32,
     phase: Phase,
     claim: Option<Placement>,
-    /// Its last stated reasons: those of its last `Held`, `CommitRefused`, `Moved`, `Ended` or `Retry` that gave one.
-    /// A placement clears them.
+    /// The last reasons that were given for the replica, in a `Held`, `CommitRefused`, `Moved`, `Ended` or `Retry`. A
+    /// placement clears them.
     reasons: Histogram,
-    /// How its last attempt ended.
+    /// How the replica's last attempt ended.
     outcome: Option<Outcome>,
-    /// The run that gets the place that was taken from it.
+    /// The run for which this replica was preempted.
     gave_way_to: Option<RunId>,
-    /// Whether it was not scaled away, so that "all replicas" includes it.
+    /// Whether the replica still belongs to its job. False for a replica that was scaled away, so "all replicas"
+    /// excludes it.
     is_wanted: bool,
 }
 
 struct NodeFold {
     state: NodeState,
-    /// Its instance state, if its fleet's cloud makes it.
+    /// The state of the instance, if a cloud creates it.
     instance: Option<InstanceState>,
     gpus: Vec<GpuState>,
-    /// The number of blocks it is split into, as an instance of a fleet.
+    /// The number of blocks, if the node is an instance that is split.
     blocks: Option<u32>,
 }
 
-/// The condition that a job is compared with.
+/// The condition for which a subject is checked.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought {
+pub struct Sought<'e> {
     pub state: State,
+    /// The jobs whose replicas count for a node. `None` means all jobs.
+    pub of: Option<&'e [JobId]>,
     pub on: Option<NodeId>,
-    /// The number of blocks of that node.
+    /// The number of blocks of that node that the replica holds.
     pub blocks: Option<BlockCount>,
     pub because: Option<Reason>,
 }
@@ -81,7 +87,7 @@ impl Fold {
                     self.clouds.insert(*fleet);
                 }
             }
-            // Reports are inputs of the control plane; its conclusions from them are in events.
+            // These inputs are only reports. The control plane's conclusions from them are events.
             Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }
             | Input::HeartbeatMissed { .. }
@@ -95,12 +101,46 @@ impl Fold {
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Decided { .. }
+            | Input::Outside(_)
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
     }
 
+    /// Keeps track of the replicas on each node from now on.
+    pub fn follow_holders(&mut self) {
+        self.holders.get_or_insert_default();
+    }
+
+    /// The nodes on which a run is placed now.
+    pub fn places(&self, run: RunId) -> Vec<NodeId> {
+        let replica = self.jobs.get(&run.job).and_then(|job| job.replicas.get(run.replica as usize));
+        let claim = replica.filter(|replica| replica.phase.holds_claim()).and_then(|replica| replica.claim.as_ref());
+        claim.into_iter().flat_map(|claim| claim.claims()).map(|claim| claim.node).collect()
+    }
+
     pub fn event(&mut self, event: &Event) {
+        let Some(run) = event.run().filter(|_| self.holders.is_some()) else { return self.apply(event) };
+        let before = self.places(run);
+        self.apply(event);
+        let after = self.places(run);
+        if let Some(holders) = self.holders.as_mut().filter(|_| before != after) {
+            for node in before {
+                holders.entry(node).or_default().remove(&(run.job, run.replica));
+            }
+            for node in after {
+                holders.entry(node).or_default().insert((run.job, run.replica));
+            }
+        }
+    }
+
+    /// The replicas of these jobs that are placed on a node.
+    fn holders(&self, node: NodeId, of: Option<&[JobId]>) -> impl Iterator<Item = (JobId, u32)> {
+        let on_node = self.holders.iter().filter_map(move |holders| holders.get(&node)).flatten().copied();
+        on_node.filter(move |(job, _)| of.is_none_or(|jobs| jobs.contains(job)))
+    }
+
+    fn apply(&mut self, event: &Event) {
         match event {
             Event::NodeChanged { node, to, .. } => self.nodes.get_mut(node).expect("declared before").state = *to,
             Event::InstanceChanged { node, to, .. } => {
@@ -137,7 +177,7 @@ impl Fold {
                 replica.outcome = Some(*outcome);
                 replica.is_wanted = *because != Reason::ScaledDown;
                 match because {
-                    // The reasons for the refusal were stated just before.
+                    // The reasons for this refusal were given just before. Keep them and add this one.
                     Reason::PickRefused | Reason::NeverFits => replica.reasons.add(*because, 1),
                     _ => replica.reasons = Histogram::of(*because, 1),
                 }
@@ -146,7 +186,7 @@ impl Fold {
                 replica.claim = remains.filter(|claim| !claim.is_empty());
             }
             Event::ClaimFreed { run, node } => {
-                // A claim kept for an earlier attempt does not belong to this one.
+                // The claim may be from an earlier attempt. Then it is not the claim of the current one.
                 let replica = self.replica(*run);
                 if replica.attempt == run.attempt {
                     let remains = replica.claim.take().map(|claim| claim.split(|other| other != *node).0);
@@ -182,7 +222,7 @@ impl Fold {
         replica.unwrap_or_else(|| panic!("an event names {run}, which was never submitted"))
     }
 
-    /// The claim that the run has or keeps.
+    /// The claim that the run holds, or that was kept after its end.
     pub fn placement(&self, run: RunId) -> Option<&Placement> {
         self.jobs.get(&run.job)?.replicas.get(run.replica as usize)?.claim.as_ref()
     }
@@ -195,8 +235,8 @@ impl Fold {
         }
     }
 
-    /// The first replica of a job that is, or is not, in the state.
-    pub fn first_replica(&self, subject: Subject, sought: &Sought, is_in_it: bool) -> Option<u32> {
+    /// The first replica of a job that is in the state, or that is not in it if `is_in_it` is false.
+    pub fn first_replica(&self, subject: Subject, sought: &Sought<'_>, is_in_it: bool) -> Option<u32> {
         let Subject::Job(job) = subject else { return None };
         let mut replicas = self.jobs.get(&job)?.replicas.iter();
         let place = replicas.position(|replica| replica.is_wanted && replica.is(sought, &self.nodes) == is_in_it);
@@ -207,9 +247,10 @@ impl Fold {
         self.nodes.get(&gpu.node)?.gpus.get(usize::from(gpu.index)).copied()
     }
 
-    /// Whether the subject is in the state. For a job, at least `replicas` of its replicas must be; if not given, all
-    /// of them, and at least one. False for a state of another kind of subject.
-    pub fn is(&self, subject: Subject, sought: &Sought, replicas: Option<u32>) -> bool {
+    /// Whether the subject is in the state. For a job, at least `replicas` of its replicas must be in the state. If
+    /// `replicas` is `None`, all of them must be, and there must be at least one. Returns false if the state does not
+    /// apply to the subject.
+    pub fn is(&self, subject: Subject, sought: &Sought<'_>, replicas: Option<u32>) -> bool {
         match (subject, sought.state) {
             (Subject::Node(node), State::Node(state)) => {
                 self.nodes.get(&node).is_some_and(|known| known.state == state)
@@ -217,13 +258,28 @@ impl Fold {
             (Subject::Node(node), State::Instance(state)) => {
                 self.nodes.get(&node).is_some_and(|known| known.instance == Some(state))
             }
+            (Subject::Node(node), State::Holding(count)) => count.holds(self.holders(node, sought.of).count() as u64),
             (Subject::Gpu(gpu), State::Gpu(state)) => self.gpu(gpu) == Some(state),
             (Subject::Job(job), _) => self.jobs.get(&job).is_some_and(|job| job.is(sought, replicas, &self.nodes)),
             (Subject::Node(_) | Subject::Gpu(_), _) => false,
         }
     }
 
-    /// The state of the subject in words: `running on alpha`, `2 running on alpha, beta and 1 pending (queue_order)`.
+    /// The number and the names of these jobs' replicas on a node, such as `holding 2 replicas: chat, train[1]`.
+    pub fn describe_holders(&self, node: NodeId, of: Option<&[JobId]>, names: &Names) -> String {
+        let holders: Vec<String> = self.holders(node, of).map(|(job, number)| names.replica(job, number)).collect();
+        match holders.as_slice() {
+            [] => "holding no replica".to_string(),
+            [one] => format!("holding {one}"),
+            [shown @ .., _] if shown.len() >= 4 => {
+                format!("holding {} replicas, among them {}", holders.len(), shown[..3].join(", "))
+            }
+            all => format!("holding {} replicas: {}", all.len(), all.join(", ")),
+        }
+    }
+
+    /// The state of the subject in words, such as `running on alpha` or
+    /// `2 running on alpha, beta and 1 pending (queue_order)`.
     pub fn describe(&self, subject: Subject, names: &Names) -> String {
         match subject {
             Subject::Node(node) => self.nodes.get(&node).map_or_else(absent, NodeFold::describe),
@@ -247,8 +303,8 @@ fn absent() -> String {
 }
 
 impl JobFold {
-    fn is(&self, sought: &Sought, replicas: Option<u32>, nodes: &Nodes) -> bool {
-        // An outcome is a property of the whole job, unless a number of replicas is given.
+    fn is(&self, sought: &Sought<'_>, replicas: Option<u32>, nodes: &Nodes) -> bool {
+        // An outcome applies to the whole job, unless the expectation gives a number of replicas.
         if let (State::Outcome(outcome), None) = (sought.state, replicas) {
             let so = |(ended, because)| {
                 ended == outcome && sought.because.is_none_or(|reason| because == reason || self.says(reason))
@@ -303,12 +359,12 @@ impl ReplicaFold {
         }
     }
 
-    fn is(&self, sought: &Sought, nodes: &Nodes) -> bool {
+    fn is(&self, sought: &Sought<'_>, nodes: &Nodes) -> bool {
         let state = match sought.state {
             State::Phase(phase) => self.phase == phase,
             State::Placed => self.phase.holds_claim(),
             State::Outcome(outcome) => self.phase == Phase::Ended && self.outcome == Some(outcome),
-            State::Node(_) | State::Instance(_) | State::Gpu(_) => false,
+            State::Node(_) | State::Instance(_) | State::Gpu(_) | State::Holding(_) => false,
         };
         let holds = |node: NodeId, blocks: Option<BlockCount>| {
             let held = self.blocks_of(node);
@@ -323,7 +379,7 @@ impl ReplicaFold {
         state && sought.on.is_none_or(on) && sought.because.is_none_or(|reason| self.reasons.contains(reason))
     }
 
-    /// The number of blocks of a node that it holds; `None` if it holds nothing there.
+    /// The number of blocks of a node that the replica holds. `None` if it holds nothing there.
     fn blocks_of(&self, node: NodeId) -> Option<u32> {
         let here = self.claim.as_ref()?.claims().iter().find(|part| part.node == node)?;
         Some(here.blocks.len() as u32)

@@ -1,15 +1,15 @@
-//! What happened, in words.
+//! Describes in words what happened to a subject.
 
 use super::expectation::Window;
 use super::window::{Horizon, is_seen};
 use dryrack_units::SimTime;
 
-/// The number of changes that are shown at the beginning of a history; after them only the last change is shown.
+/// How many changes are shown from the beginning of a history. After them, only the last change is shown.
 const STORY_LINES: usize = 6;
-/// The number of instants that are named for a count.
+/// How many instants are named for a count.
 pub(super) const COUNT_INSTANTS: usize = 5;
 
-/// The states of a subject, each change once; the middle of a long history is left out.
+/// The changes of a subject's state. The middle of a long history is left out.
 #[derive(Default)]
 pub(super) struct History {
     first: Vec<(SimTime, String)>,
@@ -42,7 +42,7 @@ impl History {
     }
 }
 
-/// A note that the run was stopped before the window could be judged, if so.
+/// A note that the run was stopped before the window could be judged. `None` if it was not.
 pub(super) fn cut_text(horizon: Horizon, window: Window) -> Option<String> {
     match horizon {
         Horizon::Until(at) if !is_seen(window, horizon) => {

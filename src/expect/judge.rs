@@ -1,12 +1,14 @@
 //! Judges expectations while a run writes its records.
 //!
-//! Follows only the subjects that an expectation names, and evaluates them only after an instant that touched them.
-//! So with fifty thousand jobs and three expectations, the cost is that of three jobs.
+//! The judge follows only the subjects that expectations name. It evaluates an expectation only after an instant that
+//! affected its subject. So in a run of fifty thousand jobs, three expectations about jobs cost as much as three jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::expectation::{Comparison, EventName, Expectation, Judgement, Landmark, Mode, Subject, What, Whose, Window};
+use super::expectation::{
+    Comparison, EventName, Expectation, Judgement, Landmark, Mode, State, Subject, What, Whose, Window,
+};
 use super::fold::{Fold, Sought};
 use super::history::{COUNT_INSTANTS, History, cut_text, tell_count};
 use super::metric::{self, Figures};
@@ -23,26 +25,26 @@ use dryrack_units::SimTime;
 pub struct Verdict {
     pub name: Arc<str>,
     pub passed: bool,
-    /// What was expected, as a sentence.
+    /// The expectation as a sentence.
     pub expected: String,
-    /// What happened, in order of time.
+    /// What really happened, in order of time.
     pub happened: String,
-    /// What to explain if it failed.
+    /// The job and time to explain if the expectation failed.
     pub turned_on: Option<TurnedOn>,
 }
 
-/// The job and time that decided a verdict.
+/// The job and the time that decided a verdict. `explain` is suggested for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnedOn {
     pub job: JobId,
-    /// The replica that broke the expectation, if one did.
+    /// The replica that broke the expectation, if it was a single replica.
     pub replica: Option<u32>,
-    /// The time of the break; the end of the run if absent.
+    /// The time at which the expectation was broken. `None` means the end of the run.
     pub at: Option<SimTime>,
 }
 
 impl Verdict {
-    /// What was expected and what happened, in one line.
+    /// The expectation and what happened, in one line.
     pub fn why(&self) -> String {
         match self.passed {
             true => format!("{}: {}", self.expected, self.happened),
@@ -56,18 +58,21 @@ pub struct Judge {
     names: Names,
     fold: Fold,
     watches: Vec<Watch>,
-    /// The window of each expectation; a window that depends on an event is set once that has happened.
+    /// The window of each expectation. If a window depends on an event, it is set when the event has happened.
     windows: Vec<Window>,
-    /// The watches of each job. Watches on a node and its GPUs are few and share one list for each node.
+    /// The watches of each job. The watches of a node and of its GPUs share one list, because there are few of them.
     by_job: BTreeMap<JobId, Vec<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
     counts: Vec<usize>,
     evaluations: Vec<usize>,
-    /// Counts made in this instant. Whether they are inside their windows is known once the instant is complete.
+    /// Watches that counted an event in this instant. At the end of the instant it is known whether their windows
+    /// include it.
     counted: Vec<usize>,
     cancelled: BTreeSet<JobId>,
-    /// Whether all runs must be followed, because a count depends on where runs are.
+    /// Whether all runs must be followed, because an expectation depends on the runs on a node.
     follow_all: bool,
+    /// Whether a change of a run must also re-evaluate the expectations about its nodes.
+    holders_count: bool,
     touched: BTreeSet<usize>,
     now: SimTime,
 }
@@ -76,7 +81,7 @@ enum Watch {
     State {
         tally: Tally,
         history: History,
-        /// For a job: the replica that first broke it.
+        /// For a job: the first replica that broke the expectation.
         broken_by: Option<u32>,
     },
     Count {
@@ -86,12 +91,12 @@ enum Watch {
     Evaluation {
         found: Option<(Judgement, Histogram)>,
     },
-    /// Judged from the accounts at the end, or known from the beginning.
+    /// Nothing to watch. The verdict comes from the accounts at the end, or is known from the beginning.
     Nothing,
 }
 
 impl Judge {
-    /// `names` has all nodes and jobs of the run, whether or not they ever exist.
+    /// `names` must contain all nodes and jobs of the run, including those that never come to exist.
     pub fn new(expectations: Vec<Expectation>, names: Names) -> Judge {
         let mut judge = Judge {
             watches: Vec::with_capacity(expectations.len()),
@@ -105,6 +110,7 @@ impl Judge {
             counted: Vec::new(),
             cancelled: BTreeSet::new(),
             follow_all: false,
+            holders_count: false,
             touched: BTreeSet::new(),
             now: SimTime::ZERO,
             expectations: Vec::new(),
@@ -118,7 +124,10 @@ impl Judge {
 
     fn watch(&mut self, index: usize, what: &What) {
         let (watch, window, subject) = match what {
-            What::State { subject, mode, window, .. } => {
+            What::State { subject, state, mode, window, .. } => {
+                if matches!(state, State::Holding(_)) {
+                    self.follow_holders();
+                }
                 let tally = Tally::new(*mode, *window);
                 (Watch::State { tally, history: History::default(), broken_by: None }, *window, Some(*subject))
             }
@@ -135,6 +144,9 @@ impl Judge {
         };
         self.watches.push(watch);
         self.windows.push(window);
+        if landmark(window).is_some_and(|landmark| matches!(landmark.state, State::Holding(_))) {
+            self.follow_holders();
+        }
         for subject in [subject, landmark(window).map(|landmark| landmark.subject)].into_iter().flatten() {
             match subject {
                 Subject::Job(job) => self.by_job.entry(job).or_default().push(index),
@@ -142,6 +154,12 @@ impl Judge {
                 Subject::Gpu(gpu) => self.by_node.entry(gpu.node.index()).or_default().push(index),
             }
         }
+    }
+
+    /// Follows all runs, because the expected state of a node depends on the replicas that it holds.
+    fn follow_holders(&mut self) {
+        (self.follow_all, self.holders_count) = (true, true);
+        self.fold.follow_holders();
     }
 
     fn follows(&self, job: JobId) -> bool {
@@ -156,6 +174,13 @@ impl Judge {
         self.touched.extend(self.by_node.get(&node).into_iter().flatten());
     }
 
+    /// Marks the nodes of a run for evaluation, if expectations depend on the replicas of a node.
+    fn touch_holder(&mut self, run: RunId) {
+        if self.holders_count {
+            self.fold.places(run).into_iter().for_each(|node| self.touch_node(node.index()));
+        }
+    }
+
     fn arrive(&mut self, at: SimTime) {
         if at > self.now {
             if !self.touched.is_empty() || !self.counted.is_empty() {
@@ -165,7 +190,7 @@ impl Judge {
         }
     }
 
-    /// Evaluates everything that was touched, at the end of an instant.
+    /// Evaluates all expectations that this instant may have affected.
     fn close_instant(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         for index in &touched {
@@ -182,7 +207,7 @@ impl Judge {
             }
         }
         for index in touched {
-            let What::State { subject, state, mode, on, blocks, because, replicas, .. } =
+            let What::State { subject, state, mode, on, blocks, because, replicas, of, .. } =
                 &self.expectations[index].what
             else {
                 continue;
@@ -190,9 +215,10 @@ impl Judge {
             let Watch::State { tally, history, broken_by } = &mut self.watches[index] else {
                 unreachable!("a state is watched as a state")
             };
-            let sought = Sought { state: *state, on: *on, blocks: *blocks, because: *because };
+            let of = of.as_deref();
+            let sought = Sought { state: *state, of, on: *on, blocks: *blocks, because: *because };
             let mut is = self.fold.is(*subject, &sought, *replicas);
-            // One replica is enough to break a `never`, and so is the job as a whole.
+            // A `never` is broken if one replica is in the state, or if the job as a whole is.
             if *mode == Mode::Never && replicas.is_none() {
                 is |= self.fold.is(*subject, &sought, Some(1));
             }
@@ -211,11 +237,19 @@ impl Judge {
                 }
                 _ => {}
             }
-            history.tell(self.now, self.fold.describe(*subject, &self.names));
+            history.tell(
+                self.now,
+                match (subject, state) {
+                    (Subject::Node(node), State::Holding(_)) if self.fold.exists(*subject) => {
+                        self.fold.describe_holders(*node, of, &self.names)
+                    }
+                    _ => self.fold.describe(*subject, &self.names),
+                },
+            );
         }
     }
 
-    /// Sets a window at the first instant of the state that it depends on.
+    /// Sets the window that depends on another state, if that state holds for the first time now.
     fn set_by_landmark(&mut self, index: usize) {
         let set = match self.windows[index] {
             Window::BeforeState(_) => Window::Until(self.now),
@@ -223,7 +257,7 @@ impl Judge {
             _ => return,
         };
         let Some(Landmark { subject, state, on, because }) = landmark(self.windows[index]) else { return };
-        if self.fold.is(subject, &Sought { state, on, blocks: None, because }, None) {
+        if self.fold.is(subject, &Sought { state, of: None, on, blocks: None, because }, None) {
             self.set(index, set);
         }
     }
@@ -247,11 +281,13 @@ impl Judge {
 
     fn count(&mut self, name: EventName, (job, run): (Option<JobId>, Option<RunId>), said: Option<&Event>) {
         for index in &self.counts {
-            let What::Count { event, subject, because, whose, .. } = &self.expectations[*index].what else {
+            let What::Count { event, subject, because, whose, preempted_by, .. } = &self.expectations[*index].what
+            else {
                 unreachable!("a count is watched as a count")
             };
             let is_counted = event.is_none_or(|event| event == name)
                 && because.is_none_or(|reason| said.is_some_and(|said| gives(said, reason)))
+                && preempted_by.as_deref().is_none_or(|by| is_preempted_by(said, by))
                 && (*whose == Whose::Any || job.is_some_and(|job| self.cancelled.contains(&job)))
                 && subject.is_none_or(|subject| self.concerns(subject, (job, run), said));
             if is_counted {
@@ -271,8 +307,8 @@ impl Judge {
         }
     }
 
-    /// Whether an event concerns this subject. A node or GPU is concerned by events that name it, and by events of
-    /// runs that have a claim there at that time.
+    /// Whether an event is about this subject. Events about a node or GPU are those that name it, and those of runs
+    /// that have a claim on it at that time.
     fn concerns(&self, subject: Subject, (job, run): (Option<JobId>, Option<RunId>), event: Option<&Event>) -> bool {
         if let Subject::Job(wanted) = subject {
             return job == Some(wanted);
@@ -304,7 +340,7 @@ impl Judge {
         })
     }
 
-    /// The verdicts, in the order of the expectations; `run_metrics` must be of the same run.
+    /// Returns the verdicts in the order of the expectations. `run_metrics` must be of the same run.
     pub fn finish(mut self, horizon: Horizon, run_metrics: &RunMetrics) -> Vec<Verdict> {
         self.close_instant();
         let watches = std::mem::take(&mut self.watches);
@@ -341,7 +377,7 @@ impl Judge {
             (Watch::Count { count, instants }, What::Count { is, .. }) => {
                 let (holds, text) = (is.holds(count), tell_count(count, &instants));
                 match cut_text(horizon, window) {
-                    // A count that is already enough stays enough.
+                    // A count that has reached its minimum cannot fall below it, even if the run was stopped early.
                     Some(_) if holds && matches!(is, Comparison::AtLeast(_)) => (true, text),
                     Some(cut) => (false, format!("{text}; {cut}")),
                     None => (holds, text),
@@ -369,7 +405,7 @@ impl Judge {
             What::Evaluation { job, .. } => Some(Subject::Job(*job)),
             What::Metric(_) | What::EachCanRun | What::Absent { .. } => None,
         };
-        // If the event that a window depends on never happened, that is what needs an explanation.
+        // If the window depends on an event that never happened, explain why it did not happen.
         let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);
         let Some(Subject::Job(job)) = subject.filter(|subject| self.fold.exists(*subject)) else { return None };
         let (broken, replica) = match (what, watch) {
@@ -392,7 +428,7 @@ impl Judge {
         Some(TurnedOn { job, replica, at: broken.or(of_window) })
     }
 
-    /// A subject that had to exist for the expectation to be judged, but never did.
+    /// Names a subject that never existed, although the expectation can be judged only if it exists.
     fn missing(&self, what: &What, window: Window, horizon: Horizon) -> Option<String> {
         let (subject, whose) = match what {
             What::State { subject, .. } => (Some(*subject), Whose::Any),
@@ -482,6 +518,11 @@ fn ending(horizon: Horizon) -> String {
     }
 }
 
+/// Whether the event is a preemption for one of these jobs.
+fn is_preempted_by(event: Option<&Event>, jobs: &[JobId]) -> bool {
+    matches!(event, Some(Event::Preempted { by, .. }) if jobs.contains(&by.job))
+}
+
 impl Sink for Judge {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         self.arrive(at);
@@ -515,6 +556,7 @@ impl Sink for Judge {
             | Input::RequestsCounted { .. }
             | Input::Scale { .. }
             | Input::Decided { .. }
+            | Input::Outside(_)
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -523,7 +565,7 @@ impl Sink for Judge {
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
         self.arrive(at);
         let (name, run) = kind(event);
-        // Counted before it is folded, so that an ended run still has its placement.
+        // Count before updating the fold, because an ended run still has its placement then.
         if let Some(name) = name
             && !self.counts.is_empty()
         {
@@ -545,7 +587,9 @@ impl Sink for Judge {
             }
             _ => {
                 if let Some(run) = run.filter(|run| self.follows(run.job)) {
+                    self.touch_holder(run);
                     self.fold.event(event);
+                    self.touch_holder(run);
                     self.touch_job(run.job);
                 }
             }

@@ -5,11 +5,12 @@ use std::cmp::Ordering;
 use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, Sign, Unplaced, What};
 use dryrack_metrics::{Function, Row, RunAccount, RunMetrics, Series, Value};
 
-/// The aggregates of series that expectations need. The values of each series and restriction are looked up once for
-/// all aggregates.
+/// The aggregates of series that expectations use. The values of each pair of series and restriction are collected only
+/// once for all aggregates.
 pub(super) struct Figures<'a> {
     series: Vec<Figure<'a>>,
-    /// Lower bounds on the wait metrics of the run, over all replicas since they were first wanted.
+    /// For each wait metric of the run, the value if the waits that have not ended are counted up to the end. The true
+    /// value is at least this.
     waits: Vec<(&'static str, Value)>,
     waits_of: Replicas,
 }
@@ -24,19 +25,20 @@ struct Figure<'a> {
 #[derive(Clone, Copy)]
 struct Values {
     known: Value,
-    /// The value if waits that go on at the end of the run ended then. The true value is at least this.
+    /// The value if the waits that have not ended are counted up to the end of the run. The true value is at least
+    /// this.
     at_least: Value,
 }
 
-/// The numbers of replicas behind a figure.
+/// How many replicas a figure is based on.
 #[derive(Clone, Copy, Default)]
 struct Replicas {
     /// Replicas with a value.
     counted: usize,
     without: usize,
-    /// Replicas without a value whose wait goes on at the end.
+    /// Replicas without a value that still wait at the end of the run.
     waiting: usize,
-    /// Replicas without a value that could never be placed.
+    /// Replicas without a value that can never be placed.
     unplaceable: usize,
 }
 
@@ -110,7 +112,7 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// The values, and the numbers of replicas behind them.
+    /// The values of an aggregate, and the numbers of replicas behind them.
     fn get(&self, function: Function, series: Series, of: &Restriction) -> (Values, Replicas) {
         let figure = self.series.iter().find(|figure| figure.series == series && figure.of == of);
         let figure = figure.expect("every series that is asked for was looked up");
@@ -118,8 +120,8 @@ impl<'a> Figures<'a> {
         (value.expect("with every function of it").1, figure.replicas)
     }
 
-    /// A lower bound on a quantity if some of its replicas still wait at the end, with the numbers of replicas.
-    /// `None` if none waits, or if the quantity has no value.
+    /// A lower bound on a quantity that includes waits that have not ended, and the numbers of replicas behind it.
+    /// `None` if no replica waits, or if the quantity has no value.
     fn at_least(&self, quantity: &Quantity) -> Option<(Value, Replicas)> {
         let (value, replicas) = match quantity {
             Quantity::Run(definition) => {
@@ -136,7 +138,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// Whether the check holds, and the value in words.
+/// Judges a check. Returns whether it holds, and the value in words.
 pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Figures<'_>) -> (bool, String) {
     let accounts = run_metrics.accounts();
     let (value, name, rest) = match &check.quantity {
@@ -178,7 +180,8 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     }
 }
 
-/// Why an upper bound on waiting fails because of jobs that can never run, which wait forever.
+/// Explains why an upper bound on waiting fails because some jobs can never run. Such jobs wait forever. `None` if this
+/// is not so.
 fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
@@ -208,8 +211,8 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
     }
 }
 
-/// Why an upper bound on waiting fails because jobs that still wait at the end have already waited long enough to
-/// break it.
+/// Explains why an upper bound on waiting fails because the jobs that still wait at the end have already waited too
+/// long. `None` if this is not so.
 fn broken_by_who_waits(check: &MetricCheck, figures: &Figures<'_>, name: &str) -> Option<String> {
     if check.unplaced == Unplaced::Ignore || !is_upper(check.sign) {
         return None;
@@ -232,7 +235,7 @@ fn is_upper(sign: Sign) -> bool {
     matches!(sign, Sign::Less | Sign::AtMost | Sign::Equal)
 }
 
-/// Whether every job could be placed on an empty fleet, and what is missing if not.
+/// Whether every job could be placed on an empty fleet. If not, also says what is missing.
 pub(super) fn judge_each_can_run(accounts: &RunAccount) -> (bool, String) {
     match accounts.unplaceable.sentence(accounts.submitted()) {
         Some(sentence) => (false, sentence),
@@ -248,7 +251,7 @@ impl Restriction {
     }
 }
 
-/// Compares a value with a bound; `None` if the value is undefined.
+/// Compares a value with a bound. `None` if the value is undefined.
 fn compare(value: Value, bound: Bound) -> Option<Ordering> {
     Some(match (value, bound) {
         (Value::Undefined, _) => return None,

@@ -1,10 +1,10 @@
-//! Floor 8. Expectations: the conditions that a scenario states, checked by folding the event log.
+//! Floor 8. Expectations: the conditions that a scenario states, checked against the event log.
 //!
-//! Owns the meaning of `expect:` and of `reproduces:`. Reads only records and must never look into the engine: what
-//! the log does not say cannot be expected. Metrics come from the accounts that `metrics` folds from the same
-//! records.
+//! Owns the meaning of `expect:` and `reproduces:`. Reads only records and must never look into the engine, so an
+//! expectation can be only about facts that are in the log. The values of metrics come from the crate `metrics`, which
+//! computes them from the same records.
 //!
-//! `scenarios/README.md` has every form with an example and its meaning. A test checks that file.
+//! `scenarios/README.md` shows every form with an example and its meaning. A test checks that file.
 
 #![warn(clippy::unwrap_used)]
 

@@ -5,7 +5,7 @@ use dryrack_event::{Event, Phase, Reason};
 use dryrack_ids::RunId;
 use dryrack_workload::PolicyMode;
 
-/// The name under which an event is counted, and the run it is about.
+/// The name under which an event is counted, and the run that the event is about.
 pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
     match event {
         Event::NodeChanged { .. } => (Some(EventName::NodeChanged), None),
@@ -34,9 +34,9 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
         Event::PolicyFired { run, .. } => (Some(EventName::PolicyFired), Some(*run)),
         Event::PolicyWarned { run, .. } => (Some(EventName::PolicyWarned), Some(*run)),
         Event::SampleOdd { run, .. } => (Some(EventName::SampleOdd), Some(*run)),
-        // Not counted itself: the stop that follows a preemption is counted, and the end.
-        Event::ReplicaAdded { run } | Event::Preempted { run, .. } => (None, Some(*run)),
-        // An answer to a query is not something that happened.
+        Event::Preempted { run, .. } => (Some(EventName::Preempted), Some(*run)),
+        Event::ReplicaAdded { run } => (None, Some(*run)),
+        // The answer to a query changes nothing, so it is not counted.
         Event::Evaluated { .. } => (None, None),
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
 }
 
 impl EventName {
-    /// Whether such an event can give this reason.
+    /// Whether an event of this kind can give this reason.
     pub fn can_give(self, reason: Reason) -> bool {
         match self {
             EventName::Held
@@ -91,12 +91,13 @@ impl EventName {
             | EventName::GpuChanged
             | EventName::PolicyBound
             | EventName::PolicyWarned
-            | EventName::SampleOdd => false,
+            | EventName::SampleOdd
+            | EventName::Preempted => false,
         }
     }
 
-    /// Whether such an event can concern this subject. A node or a GPU is concerned only by its own events and those
-    /// of runs that are on it.
+    /// Whether an event of this kind can be about this subject. Events about a node or a GPU are its own events and the
+    /// events of runs that are placed on it.
     pub fn can_concern(self, subject: Subject) -> bool {
         match self {
             EventName::NodeChanged | EventName::InstanceChanged => matches!(subject, Subject::Node(_)),
@@ -118,7 +119,8 @@ impl EventName {
             | EventName::PolicyBound
             | EventName::PolicyFired
             | EventName::PolicyWarned
-            | EventName::SampleOdd => true,
+            | EventName::SampleOdd
+            | EventName::Preempted => true,
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Whether a bug report is reproduced.
+//! Judges whether a bug report is reproduced.
 
 use super::expectation::Reproduction;
 use super::judge::Verdict;
 
-/// Judges whether a run under the profile reproduces the report: each named expectation failed, and each witness
-/// held.
+/// Judges whether a run under the profile reproduces the report. It does if each named expectation fails and each
+/// witness holds.
 ///
-/// `verdicts` are those on the scenario's own expectations, and `witnesses` those on the reproduction's, of the same
-/// run.
+/// `verdicts` are the verdicts on the scenario's own expectations. `witnesses` are the verdicts on the reproduction's
+/// witnesses. Both must be of the same run.
 pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], witnesses: &[Verdict]) -> Verdict {
     let mut happened = Vec::new();
     for name in &reproduction.fails {
@@ -32,9 +32,9 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
     }
 }
 
-/// Whether a run under a partly corrected profile no longer shows the report: an expectation that failed holds again.
-/// `verdicts` are those on the scenario's own expectations, followed by those on the witnesses. If there are too few
-/// verdicts, there is no cure.
+/// Whether a run under a partly corrected profile no longer shows the report. This is so if one of the expectations
+/// that should fail holds again. `verdicts` are the verdicts on the scenario's own expectations, followed by those on
+/// the witnesses. Returns false if there are too few verdicts.
 pub fn is_cured(reproduction: &Reproduction, verdicts: &[Verdict]) -> bool {
     let Some(own) = verdicts.len().checked_sub(reproduction.and.len()) else { return false };
     verdicts[..own].iter().any(|verdict| verdict.passed && reproduction.fails.contains(&verdict.name))

@@ -1,18 +1,18 @@
-//! The share of several runs in which an expectation must hold.
+//! The share of runs with different seeds in which an expectation must hold.
 
 use std::fmt;
 
 use super::expectation::SourcePlace;
 use dryrack_units::Permille;
 
-/// A share of the seeds: `">= 95%"`.
+/// A minimum or maximum share of the seeds: `">= 95%"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     AtLeast(Permille),
     AtMost(Permille),
 }
 
-/// The share that the expectation at this place states.
+/// A share, with the place of the expectation that states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareAt {
     pub place: SourcePlace,
@@ -20,10 +20,10 @@ pub struct ShareAt {
 }
 
 impl Share {
-    /// Every seed: the default.
+    /// All seeds. This is the default.
     pub const ALL: Share = Share::AtLeast(Permille::new(1000));
 
-    /// Whether `held` of `of` runs satisfy the share.
+    /// Whether the share is satisfied if the expectation held in `held` of `of` runs.
     pub fn holds(self, held: usize, of: usize) -> bool {
         let scaled = |part: usize| part as u128 * 1000;
         match self {
@@ -32,7 +32,7 @@ impl Share {
         }
     }
 
-    /// Whether a run with this result of the expectation counts against the share.
+    /// Whether one run with this result counts against the share.
     pub fn is_against(self, passed: bool) -> bool {
         match self {
             Share::AtLeast(_) => !passed,
@@ -60,7 +60,7 @@ mod tests {
         let rows = [
             (Share::AtLeast(Permille::new(950)), 95, 100, true),
             (Share::AtLeast(Permille::new(950)), 94, 100, false),
-            // 95% of 7 is 6.65.
+            // 95% of 7 is 6.65, so 6 runs are not enough.
             (Share::AtLeast(Permille::new(950)), 6, 7, false),
             (Share::AtMost(Permille::new(50)), 5, 100, true),
             (Share::AtMost(Permille::new(50)), 6, 100, false),

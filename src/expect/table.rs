@@ -1,4 +1,4 @@
-//! One small history, and a table of expectations about it.
+//! Judges a table of expectations about one small history.
 //!
 //! ```text
 //!  0s    alpha and beta are declared ready, two GPUs each
@@ -153,10 +153,10 @@ fn at(second: u64) -> SimTime {
     SimTime::from_secs(second)
 }
 
-/// `{job: …, MODE: STATE}` with nothing else.
+/// `{job: …, MODE: STATE}` with no other fields.
 fn says(job: usize, mode: Mode, state: State, window: Window) -> What {
     let subject = Subject::Job(JobId::new(job));
-    What::State { subject, state, mode, on: None, blocks: None, because: None, replicas: None, window }
+    What::State { subject, state, mode, on: None, blocks: None, because: None, replicas: None, of: None, window }
 }
 
 fn on(mut what: What, wanted: usize) -> What {
@@ -190,6 +190,7 @@ fn of_node(node: usize, mode: Mode, state: NodeState, window: Window) -> What {
         blocks: None,
         because: None,
         replicas: None,
+        of: None,
         window,
     }
 }
@@ -204,19 +205,20 @@ fn of_gpu(index: u16, mode: Mode, state: GpuState, window: Window) -> What {
         blocks: None,
         because: None,
         replicas: None,
+        of: None,
         window,
     }
 }
 
 fn count(event: EventName, subject: Option<Subject>, is: Comparison, window: Window) -> What {
-    What::Count { event: Some(event), subject, because: None, whose: Whose::Any, is, window }
+    What::Count { event: Some(event), subject, because: None, whose: Whose::Any, preempted_by: None, is, window }
 }
 
 const RUNNING: State = State::Phase(Phase::Running);
 const PENDING: State = State::Phase(Phase::Pending);
 const SCHEDULED: State = State::Phase(Phase::Scheduled);
 
-/// The sentence, the expectation, whether it passes, and a part of the verdict's account of what happened.
+/// The title as a sentence, the expectation, whether it must pass, and a part of the text that describes what happened.
 type Row = (&'static str, What, bool, &'static str);
 
 fn check(horizon: Horizon, rows: Vec<Row>) {

@@ -1,34 +1,35 @@
 //! Decides whether a state held in a window of time, from a sequence of spans.
 //!
-//! Time is whole nanoseconds and a state is evaluated after everything of an instant has happened, so it is a step
-//! function. A span says that from one instant to another, both included, the subject was absent, or the state held,
-//! or it did not hold.
+//! A state is evaluated after all events of an instant, and time is in whole nanoseconds. So a state is a step function
+//! of time. A span says that from one instant to another, both included, the subject was absent, the state held, or the
+//! state did not hold.
 //!
-//! | window | its instants | a subject that comes later |
+//! | window | its instants | a subject that does not exist from the start |
 //! | --- | --- | --- |
-//! | none stated | all; with `is`, only the last | instants before it came do not count |
-//! | `at: t` | t | must be there |
-//! | `by: t` | 0 to t | instants before it came do not count |
-//! | `until: t` | 0 to just before t | instants before it came do not count |
-//! | `after: t` | t and all that follow | must be there at t |
-//! | `from: t, for: d` | t to just before t + d | must be there |
-//! | `within: d` | 0 to d after the job's submission | instants before it came do not count |
-//! | `before: {…}` | 0 to just before the other state's first instant | instants before it came do not count |
-//! | `after: {…}` | the other state's first instant and all that follow | must be there at it |
+//! | not stated | all; with `is`, only the last | instants before it exists do not count |
+//! | `at: t` | t | must exist at t |
+//! | `by: t` | 0 to t | instants before it exists do not count |
+//! | `until: t` | 0 to just before t | instants before it exists do not count |
+//! | `after: t` | t and all later instants | must exist at t |
+//! | `from: t, for: d` | t to just before t + d | must exist at t |
+//! | `within: d` | 0 to d after the job's submission | instants before it exists do not count |
+//! | `before: {…}` | 0 to just before the other state's first instant | instants before it exists do not count |
+//! | `after: {…}` | the other state's first instant and all later instants | must exist at that instant |
 //!
-//! The last three are set once the event that they depend on has happened; if it never happens, nothing holds. `is`
-//! with `after: {…}` requires that the state holds there for the first time: an order, not a repetition.
+//! The last three windows are set when the event that they depend on happens. If it never happens, the expectation
+//! fails. `is` with `after: {…}` requires that the state begins to hold in the window for the first time. So it checks
+//! an order, and a state that only recurs in the window does not satisfy it.
 //!
-//! | mode | holds when |
+//! | mode | passes if |
 //! | --- | --- |
 //! | `is` | the state held at one or more counted instants of the window; with `from … for`, at every one |
-//! | `never` | the state held at no counted instant of the window, and there was one |
-//! | `always` | the state held at every counted instant of the window, and there was one |
+//! | `never` | the state held at no counted instant of the window, and there was at least one |
+//! | `always` | the state held at every counted instant of the window, and there was at least one |
 //!
-//! After the last record nothing changes any more, so a window may reach beyond it. A run that was cut short
-//! (`until:` of the scenario, `--until`) says nothing about later instants: an expectation that depends on them fails
-//! and says so. A window without an end is judged up to the end of the run; one that begins after that cannot be
-//! judged and fails.
+//! After the last record nothing changes, so a window may extend beyond it. But a run that was stopped early (`until:`
+//! of the scenario, or `--until`) says nothing about later instants. An expectation that depends on them fails and says
+//! so. A window without an end is judged up to the end of the run. If such a window begins after the end of the run, it
+//! cannot be judged and fails.
 
 use super::expectation::{Mode, Window};
 use dryrack_units::SimTime;
@@ -38,7 +39,7 @@ use dryrack_units::SimTime;
 pub enum Horizon {
     /// The run ended because nothing was left to happen.
     Everything,
-    /// Nothing is known after this instant.
+    /// The run was stopped. Nothing is known about later instants.
     Until(SimTime),
 }
 
@@ -51,7 +52,7 @@ impl Horizon {
     }
 }
 
-/// The standing of a state over a span.
+/// Whether a state held during a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Absent,
@@ -59,10 +60,10 @@ pub(super) enum Standing {
     Not,
 }
 
-/// The first and last instant of a window, or `None` if it has none.
+/// The first and the last instant of a window. `None` if the window contains no instant.
 pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
     match window {
-        // A window that is not set yet has no end yet, or has not begun.
+        // Some windows are not set yet. They either have no end yet or have not begun.
         Window::Unstated | Window::Within(_) | Window::BeforeState(_) => Some((0, u64::MAX)),
         Window::AfterState(_) => None,
         Window::At(at) => Some((at.as_nanos(), at.as_nanos())),
@@ -76,8 +77,8 @@ pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether a run with this horizon can decide the window. A window without an end is decided by the part of it that
-/// was run.
+/// Whether a run with this horizon can decide the window. For a window without an end, it is enough that the window has
+/// begun.
 pub(super) fn is_seen(window: Window, horizon: Horizon) -> bool {
     bounds(window).is_none_or(|(low, high)| {
         let must_be_known = if high == u64::MAX { low } else { high };
@@ -85,32 +86,32 @@ pub(super) fn is_seen(window: Window, horizon: Horizon) -> bool {
     })
 }
 
-/// Folds the spans of one state, in order of time and without gaps.
+/// Evaluates the spans of one state. They must come in order of time and without gaps.
 #[derive(Debug)]
 pub(super) struct Tally {
     mode: Mode,
     window: Window,
     open: (u64, Standing),
-    /// The first instant of the window at which it held, and the number of times that it began to hold there.
+    /// The first instant of the window at which the state held, and how many times it began to hold in the window.
     pub first_held: Option<SimTime>,
     pub times_held: u64,
-    /// The first counted instant of the window at which it did not hold.
+    /// The first counted instant of the window at which the state did not hold.
     pub first_broken: Option<SimTime>,
-    /// The first instant at which it held, in the window or not.
+    /// The first instant at which the state held, in the window or before it.
     first_ever: Option<u64>,
-    /// Whether it must hold in the window for the first time.
+    /// Whether the state must begin to hold in the window for the first time.
     is_order: bool,
     last: Standing,
-    /// Whether the subject existed at an instant of the window.
+    /// Whether the subject existed at some instant of the window.
     was_there: bool,
 }
 
-/// The result of the spans.
+/// The result for all spans together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     Passed,
     Failed,
-    /// The run was cut before the window ended.
+    /// The run was stopped before the window ended.
     Undecided,
 }
 
@@ -130,12 +131,12 @@ impl Tally {
         }
     }
 
-    /// Sets the window, once the event that it depends on has happened.
+    /// Sets the window, when the event that it depends on has happened.
     pub fn set(&mut self, window: Window) {
         self.window = window;
     }
 
-    /// Notes that the standing is `standing` from `at` on.
+    /// Records that `standing` applies from `at` on.
     pub fn turn(&mut self, at: SimTime, standing: Standing) {
         let (since, before) = self.open;
         if before == standing {

@@ -2,12 +2,12 @@
 
 use super::expectation::{BlockCount, Comparison, EventName, Landmark, Mode, State, Subject, What, Whose, Window};
 use super::fold::{gpu_state_name, node_state_name};
-use dryrack_ids::Names;
+use dryrack_ids::{JobId, Names};
 
-/// What is expected: `chat is never placed on alpha before 5m`.
+/// The expectation as a sentence, such as `chat is never placed on alpha before 5m`.
 pub(super) fn sentence(what: &What, names: &Names) -> String {
     match what {
-        What::State { subject, state, mode, on, blocks, because, replicas, window } => {
+        What::State { subject, state, mode, on, blocks, because, replicas, of, window } => {
             let mut text = subject_name(*subject, names);
             if let Some(count) = replicas {
                 text = format!("{count} of the replicas of {text}");
@@ -19,6 +19,9 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
                 (Mode::Is, _) => "is",
             };
             text.push_str(&format!(" {verb} {}", state_name(*state)));
+            if let State::Holding(count) = state {
+                text.push_str(&format!(" {} replicas{}", comparison(*count), of_jobs(of.as_deref(), names)));
+            }
             if let Some(node) = on {
                 text.push_str(&format!(" on {}", names.node(*node)));
             }
@@ -28,7 +31,7 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
             }
             text + &window_text(*window, *mode == Mode::Is, names)
         }
-        What::Count { event, subject, because, whose, is, window } => {
+        What::Count { event, subject, because, whose, preempted_by, is, window } => {
             let event = event.map_or("any event", EventName::name);
             let of = match (subject, whose) {
                 (Some(subject), Whose::Any) => format!(" of {}", subject_name(*subject, names)),
@@ -37,7 +40,8 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
                 (None, Whose::Any) => String::new(),
             };
             let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
-            format!("{event}{of}{because}: {}{}", comparison(*is), window_text(*window, false, names))
+            let by = preempted_by.as_deref().map_or(String::new(), |by| format!(" by {}", job_names(by, names)));
+            format!("{event}{of}{by}{because}: {}{}", comparison(*is), window_text(*window, false, names))
         }
         What::Evaluation { job, at, is, because } => {
             let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
@@ -65,10 +69,26 @@ pub(super) fn state_name(state: State) -> &'static str {
         State::Node(state) => node_state_name(state),
         State::Instance(state) => state.name(),
         State::Gpu(state) => gpu_state_name(state),
+        State::Holding(_) => "holding",
     }
 }
 
-/// `b is running on alpha`
+/// The largest number of job names in a sentence.
+const NAMED: usize = 3;
+
+fn job_names(jobs: &[JobId], names: &Names) -> String {
+    let shown: Vec<&str> = jobs.iter().take(NAMED).map(|job| names.job(*job)).collect();
+    match jobs.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!("{} or {more} more", shown.join(", ")),
+        Some(0) | None => shown.join(" or "),
+    }
+}
+
+fn of_jobs(jobs: Option<&[JobId]>, names: &Names) -> String {
+    jobs.map_or(String::new(), |jobs| format!(" of {}", job_names(jobs, names)))
+}
+
+/// A state that sets a window, such as `b is running on alpha`.
 pub(super) fn landmark_text(landmark: &Landmark, names: &Names) -> String {
     let on = landmark.on.map_or(String::new(), |node| format!(" on {}", names.node(node)));
     let because = landmark.because.map_or(String::new(), |reason| format!(" because {reason}"));
@@ -90,7 +110,7 @@ fn window_text(window: Window, last_if_unstated: bool, names: &Names) -> String 
     }
 }
 
-/// ` with all of its blocks`
+/// The condition on blocks, such as ` with all of its blocks`.
 fn block_text(blocks: BlockCount) -> String {
     match blocks {
         BlockCount::All => " with all of its blocks".to_string(),
@@ -108,7 +128,7 @@ fn comparison(is: Comparison) -> String {
 }
 
 impl EventName {
-    /// The name in files: `analysis_started`.
+    /// The name in files, such as `analysis_started`.
     pub fn name(self) -> &'static str {
         let row = EventName::ALL.iter().find(|(event, _)| *event == self);
         row.expect("every event has a row").1

@@ -1,4 +1,4 @@
-//! Blocks: the parts that an instance is split into, which GPUs belong to each of them, and which of them are taken.
+//! Blocks: the parts into which an instance is split, the GPUs of each block, and which blocks are taken.
 
 use std::sync::Arc;
 
@@ -9,44 +9,44 @@ use super::ledger::GpuClaim;
 use super::node::{NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// How an instance is divided. CPU and RAM are always divided evenly, disk never.
+/// How an instance is split. CPU and RAM are always divided evenly over the blocks. Disk is never divided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocks {
-    /// As many as there are GPUs, or CPUs if those are fewer; without GPUs, as many as there are CPUs.
+    /// One block for each GPU, or for each CPU if there are fewer CPUs. Without GPUs, one block for each CPU.
     Auto,
-    /// This many, if it divides both CPUs and GPUs.
+    /// This many blocks. Both the number of CPUs and the number of GPUs must be divisible by it.
     Count(u32),
-    /// Each block is a part of one GPU: a MIG profile, or a time slice.
+    /// Each block has one part of a GPU: a MIG profile or a time slice.
     Parts(GpuParts),
 }
 
-/// Equal parts that every GPU of an instance is divided into.
+/// The equal parts into which every GPU of an instance is divided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuParts {
-    /// `1g.10gb`, or whatever a time slice is called.
+    /// The name of a part: `1g.10gb`, or the name of a time slice.
     pub name: Arc<str>,
     pub per_gpu: u32,
-    /// The share of the GPU's time.
+    /// Each part's share of the GPU's time.
     pub share: GpuShare,
-    /// What a job sees as the memory of one GPU.
+    /// The GPU memory that a job sees in one part.
     pub memory: Bytes,
 }
 
-/// A number of blocks of one instance, as a job would see them.
+/// The resources of a number of blocks, as a job sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     pub blocks: u32,
     pub cpus: u64,
     pub ram: Bytes,
-    /// GPUs, or parts of GPUs if blocks are parts.
+    /// The number of GPUs, or of GPU parts if each block is a GPU part.
     pub gpus: u32,
-    /// Memory of each of them; zero if there are none.
+    /// The memory of each GPU or part. Zero if there are none.
     pub gpu_memory: Bytes,
 }
 
-/// The resources that blocks hold of a node, for a claim.
+/// The node resources that a set of blocks holds, as a claim takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub cpu: MilliCpu,
@@ -54,7 +54,7 @@ pub struct Cut {
     pub gpus: SmallVec<[GpuClaim; 2]>,
 }
 
-/// A set of blocks of one instance. Equal sets are equal values.
+/// A set of blocks of one instance. Two values are equal if and only if they contain the same blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockSet(SmallVec<[u64; 1]>);
 
@@ -72,7 +72,7 @@ impl BlockSet {
         self.0.is_empty()
     }
 
-    /// Adds a block. Returns `false` if it was there already.
+    /// Adds a block. Returns `false` if the set already contained the block.
     pub(super) fn insert(&mut self, block: u16) -> bool {
         let (word, bit) = BlockSet::place(block);
         if self.0.len() <= word {
@@ -83,13 +83,13 @@ impl BlockSet {
         is_new
     }
 
-    /// Removes a block. Returns `false` if it was not there.
+    /// Removes a block. Returns `false` if the set did not contain the block.
     pub(super) fn remove(&mut self, block: u16) -> bool {
         let was_there = self.contains(block);
         if was_there {
             let (word, bit) = BlockSet::place(block);
             self.0[word] &= !bit;
-            // Trailing zero words are dropped, so that equal sets have equal words.
+            // Drop zero words at the end, so that equal sets have equal words.
             while self.0.last() == Some(&0) {
                 self.0.pop();
             }
@@ -102,11 +102,11 @@ impl BlockSet {
     }
 }
 
-/// The most blocks of one instance. dstack splits a machine with 448 CPUs and no GPUs into 448 blocks.
+/// The largest number of blocks of one instance. dstack splits a machine with 448 CPUs and no GPUs into 448 blocks.
 pub const MOST_BLOCKS: u32 = 4096;
 
 impl Blocks {
-    /// The number of blocks into which a machine with these CPUs and GPUs is divided; `None` if it cannot be divided.
+    /// The number of blocks for a machine with these CPUs and GPUs. `None` if the machine cannot be split this way.
     ///
     /// Source: recorded decisions of dstack 0.19.9 to 0.22.5, for `blocks: auto` and for a number.
     pub fn split(&self, cpus: u64, gpus: u32) -> Option<u32> {
@@ -123,7 +123,7 @@ impl Blocks {
         blocks.filter(|count| *count <= MOST_BLOCKS)
     }
 
-    /// The number of blocks nearest to `wanted` that could divide such a machine; on a tie, the smaller one.
+    /// The number of blocks nearest to `wanted` into which such a machine can be split. On a tie, the smaller number.
     pub fn nearest_split(wanted: u32, cpus: u64, gpus: u32) -> Option<u32> {
         let most = if gpus == 0 { cpus } else { cpus.min(u64::from(gpus)) };
         let most = u32::try_from(most).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
@@ -131,8 +131,8 @@ impl Blocks {
         fits.min_by_key(|count| (count.abs_diff(wanted), *count))
     }
 
-    /// The number of blocks as stated in a fleet's configuration, for rules that look no further; 1 if it is left
-    /// open.
+    /// The number of blocks that the configuration states, or 1 if it states none. Some rules use this number instead
+    /// of the actual one.
     pub fn stated(&self) -> u32 {
         match self {
             Blocks::Count(count) => *count,
@@ -142,8 +142,8 @@ impl Blocks {
 }
 
 impl NodeShape {
-    /// The total number of blocks. `None` for a node that is not an instance of a fleet, or that cannot be split as
-    /// configured.
+    /// The number of blocks of the instance. `None` if the node is not an instance of a fleet, or if it cannot be split
+    /// as configured.
     pub fn total_blocks(&self) -> Option<u32> {
         self.instance.as_ref().and_then(|instance| instance.total_blocks)
     }
@@ -152,7 +152,7 @@ impl NodeShape {
         self.cpu_capacity().get() / 1000
     }
 
-    /// A slice of this many blocks. CPUs and MiB of RAM that cannot be divided evenly belong to no block.
+    /// The resources of this many blocks. If CPUs or MiB of RAM cannot be divided evenly, the rest belongs to no block.
     pub fn slice(&self, blocks: u32) -> Option<Slice> {
         let instance = self.instance.as_ref()?;
         let total = instance.total_blocks?;
@@ -173,7 +173,7 @@ impl NodeShape {
         })
     }
 
-    /// The GPUs of one block, and what the block holds of each.
+    /// The GPUs of one block, and how much of each GPU the block holds.
     pub fn gpus_of_block(&self, block: u16) -> SmallVec<[GpuClaim; 2]> {
         let Some((instance, total)) = self.instance.as_ref().and_then(|known| Some((known, known.total_blocks?)))
         else {
@@ -196,7 +196,8 @@ impl NodeShape {
         }
     }
 
-    /// What these blocks hold together. Parts of the same GPU are merged into one claim.
+    /// The resources that these blocks hold together. If several blocks have parts of the same GPU, the parts are
+    /// merged into one claim.
     pub fn cut(&self, blocks: &[u16]) -> Option<Cut> {
         let slice = self.slice(blocks.len() as u32)?;
         let mut gpus: SmallVec<[GpuClaim; 2]> = SmallVec::new();
@@ -215,7 +216,7 @@ impl NodeShape {
 }
 
 impl NodeStatus {
-    /// Whether nobody holds the block, and its GPUs are usable and free of foreign use.
+    /// Whether no claim holds the block and its GPUs are usable and without foreign use.
     pub fn block_is_idle(&self, shape: &NodeShape, block: u16) -> bool {
         let usable = |part: &GpuClaim| {
             let gpu = &self.gpus[usize::from(part.index)];
@@ -228,7 +229,7 @@ impl NodeStatus {
         self.gpus.iter().all(|gpu| gpu.state.is_usable() && gpu.foreign.is_none())
     }
 
-    /// The idle blocks, lowest first.
+    /// The idle blocks, lowest number first.
     pub fn idle_blocks<'s>(&'s self, shape: &'s NodeShape) -> impl Iterator<Item = u16> + 's {
         let total = shape.total_blocks().unwrap_or(0) as u16;
         (0..total).filter(|block| self.block_is_idle(shape, *block))
@@ -246,7 +247,8 @@ impl NodeStatus {
 mod tests {
     use super::*;
 
-    /// Decisions of dstack 0.19.10 and 0.22.5 on (CPUs, GPUs) with `blocks: auto`; both agree.
+    /// Each row is (CPUs, GPUs) and the number of blocks with `blocks: auto`, as decided by dstack 0.19.10 and 0.22.5.
+    /// Both versions agree.
     #[test]
     fn auto_has_no_other_number_to_fall_back_on() {
         let rows = [
@@ -270,7 +272,7 @@ mod tests {
         for ((cpus, gpus, count), expected) in rows {
             assert_eq!(Blocks::Count(count).split(cpus, gpus), expected, "{cpus} CPUs, {gpus} GPUs, {count} blocks");
         }
-        // 1, 2, 4 and 8 divide both; of 2 and 4 the smaller is suggested.
+        // 1, 2, 4 and 8 divide both numbers. 2 and 4 are equally near, so the smaller one is suggested.
         assert_eq!(Blocks::nearest_split(3, 32, 8), Some(2));
         assert_eq!(Blocks::nearest_split(16, 32, 8), Some(8));
         assert_eq!(Blocks::nearest_split(5, 12, 0), Some(4));

@@ -1,11 +1,12 @@
-//! Classes of nodes in equal state: of one shape and with equal status. If the GPUs of a shape are interchangeable,
-//! it does not matter which of them is in which state: the class lists them in order of their states, and the node
-//! says which GPUs are meant.
+//! Classes of nodes in equal state, which means equal shape and equal status. If the GPUs of a shape are
+//! interchangeable, it does not matter which GPU of a node is in which state. Then the class lists its GPUs sorted by
+//! state, and the node's own status says which GPU is which.
 //!
-//! States recur, and with them the results cached for their class. So empty classes are kept for a while: an eighth
-//! of the number of classes that have recurred so far, but no more than there are nodes. Where tasks only arrive,
-//! keeping more would displace what is still useful. There, a class of one node becomes the class of the node's next
-//! state, which is one change instead of two.
+//! Node states recur, and then the results that are cached for their class can be reused. So some empty classes are
+//! kept. Their number is an eighth of how often an empty class was needed again, but at most the number of nodes. In a
+//! workload where tasks only arrive, states rarely recur, and kept classes would displace useful cache entries. There,
+//! a class with one node is changed in place into the class of the node's next state, which is one change instead of
+//! two.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -19,7 +20,7 @@ use super::node::{NodeShape, NodeState, NodeStatus};
 use super::steps::{Step, Steps};
 use dryrack_ids::{NodeId, OrderedSet};
 
-/// A class, by its slot. A slot may be reused once its class is empty.
+/// The slot number of a class. A slot may be reused once its class is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
@@ -29,18 +30,18 @@ impl ClassId {
     }
 }
 
-/// Nodes that no scheduler can distinguish, except by name and by which of their GPUs are in which state.
+/// Nodes that a scheduler cannot tell apart, except by name and by which of their GPUs is in which state.
 #[derive(Clone, Debug)]
 pub struct Class {
     pub shape: Arc<NodeShape>,
-    /// The status of each node, except for the order of its GPUs if these are interchangeable.
+    /// The status that all members share. If the GPUs are interchangeable, their order differs from member to member.
     pub status: NodeStatus,
     keys: Option<GpuKeys>,
-    /// The hash of its shape and status.
+    /// The hash of the class's shape and status.
     hash: u64,
-    /// Its index among the classes that have members, while it has some.
+    /// The index of the class in the list of classes with members. Valid only while the class has members.
     place: u32,
-    /// Whether it is in its shape's list of emptied classes, even if it has members again.
+    /// Whether the class is in its shape's list `emptied`. It may be listed even if it has members again.
     is_listed: bool,
     members: OrderedSet<NodeId>,
 }
@@ -68,19 +69,20 @@ impl Class {
     }
 }
 
-/// The part of a class that is read on each change. It is stored separately from the rest, so that it is compact in
-/// memory.
+/// The fields of a class that are read on every change. They are stored apart from the rest of the class, so that they
+/// are compact in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassHead {
-    /// The number of the last change of its shape that concerned this class.
+    /// The number of the shape's latest change that affected this class.
     changed: u64,
-    /// Its neighbours in the list of its shape's classes, which is in order of their last changes, or [`NOWHERE`].
+    /// The neighbours in the shape's list of classes, which is ordered by latest change. [`NOWHERE`] at an end of the
+    /// list.
     before: ClassId,
     after: ClassId,
     shape_index: u32,
     generation: u32,
     len: u32,
-    /// Meaningless while it is empty.
+    /// The member with the lowest id. Meaningless while the class is empty.
     first: NodeId,
 }
 
@@ -92,12 +94,12 @@ impl ClassHead {
         ClassHead { changed: 0, before: NOWHERE, after: NOWHERE, shape_index, generation: 0, len: 0, first }
     }
 
-    /// The index of its shape in [`super::Fleet::shapes`].
+    /// The index of the class's shape in [`super::Fleet::shapes`].
     pub fn shape_index(&self) -> usize {
         self.shape_index as usize
     }
 
-    /// A number that differs for each class that was ever in this slot.
+    /// A number that tells the classes apart that have used this slot over time.
     pub fn generation(&self) -> u32 {
         self.generation
     }
@@ -110,22 +112,22 @@ impl ClassHead {
         self.len == 0
     }
 
-    /// Its member with the lowest id. Panics if it has none.
+    /// The member with the lowest id. Panics if the class is empty.
     pub fn first(&self) -> NodeId {
         assert!(self.len > 0, "an empty class has no first member");
         self.first
     }
 }
 
-/// All nodes of one shape, whatever their status.
+/// All nodes of one shape, in any status.
 #[derive(Clone, Debug)]
 pub struct ShapeGroup {
     pub shape: Arc<NodeShape>,
-    /// The status of such a node when it is ready and empty.
+    /// The status of such a node when the node is ready and empty.
     pub idle: NodeStatus,
     pub first: NodeId,
     pub count: u32,
-    /// Whether its GPUs are interchangeable: no answer depends on their order, except which of them are taken.
+    /// Whether the GPUs of the shape are interchangeable.
     is_symmetric: bool,
 }
 
@@ -134,7 +136,7 @@ impl ShapeGroup {
         gpu_keys(status, self.is_symmetric)
     }
 
-    /// The status of the class that a node in this status opens.
+    /// The status of the class for a node with this status. If the GPUs are interchangeable, sorts them by state.
     fn status_of_class(&self, status: &NodeStatus, keys: Option<&GpuKeys>) -> NodeStatus {
         let mut of_class = status.clone();
         if self.is_symmetric && keys.is_some() {
@@ -144,26 +146,27 @@ impl ShapeGroup {
     }
 }
 
-/// The classes of one shape as a linked list in order of their last changes. A reader that has read some number of
-/// changes finds what has changed since, each class once. The shapes are linked in the same way.
+/// The classes of one shape as a linked list, ordered by their latest changes. A reader that remembers a number of
+/// changes finds the classes that have changed since, each once. The shapes form a linked list in the same way.
 #[derive(Clone, Debug)]
 struct Changes {
     count: u64,
     newest: ClassId,
-    /// The number of the last change of all shapes that concerned this shape.
+    /// The number of the latest change, counted over all shapes, that affected this shape.
     changed: u64,
     before: Option<u32>,
     after: Option<u32>,
-    /// The number of its classes that are empty.
+    /// How many classes of the shape are empty.
     empty: usize,
-    /// The empty classes and some that have members again, each once. A slot never changes its shape.
+    /// All empty classes, and some classes that have members again, each once. A slot keeps its shape, so a listed
+    /// class always belongs to this shape.
     emptied: VecDeque<ClassId>,
-    /// How often an empty class was found again, and how often one was given up.
+    /// How often an empty class was needed again, and how often an empty class was dropped.
     come_back: usize,
     given_up: usize,
 }
 
-/// The number of empty classes that a shape keeps in any case, or twice the number of its nodes if that is less.
+/// Each shape may keep at least this many empty classes, or twice the number of its nodes if that is less.
 const KEPT_EMPTY: usize = 16;
 
 impl Changes {
@@ -181,13 +184,13 @@ impl Changes {
         }
     }
 
-    /// Whether states have rarely recurred while classes were given up, so that a class that loses its last member is
-    /// not worth keeping.
+    /// Whether empty classes were dropped often and needed again rarely. Then a class that loses its last member is not
+    /// worth keeping.
     fn is_rarely_known(&self) -> bool {
         self.given_up > 4 * KEPT_EMPTY && self.come_back < self.given_up / 8
     }
 
-    /// An empty class to give up, if more are empty than are kept for this many nodes.
+    /// Returns an empty class to reuse, if the shape has more empty classes than it keeps for this number of nodes.
     fn vacant(&mut self, slots: &mut [Class], nodes: usize) -> Option<ClassId> {
         if self.empty <= KEPT_EMPTY.min(2 * nodes).max((self.come_back / 8).min(nodes)) {
             return None;
@@ -204,7 +207,7 @@ impl Changes {
     }
 }
 
-/// A status, and the keys of its GPUs.
+/// A status with the keys of its GPUs.
 type Standing<'a> = (&'a NodeStatus, Option<&'a GpuKeys>);
 
 fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
@@ -222,8 +225,8 @@ fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
         && own.blocks == *blocks
 }
 
-/// The hash of a shape and a status, by which a class is found. Classes that differ only in the rest of their status
-/// share a hash.
+/// The hash for the lookup of a class. It leaves out the node's state and reliance, so classes that differ only in
+/// these share a hash. Without `keys`, it leaves out the GPUs too.
 fn hash_of(shape_index: u32, (status, keys): Standing) -> u64 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();
     hasher.write_u32(shape_index);
@@ -242,11 +245,11 @@ fn hash_of(shape_index: u32, (status, keys): Standing) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     slots: Vec<Class>,
-    /// The head of each slot.
+    /// The head of the class in each slot.
     heads: Vec<ClassHead>,
     /// The classes that have members, in no particular order.
     inhabited: Vec<ClassId>,
-    /// All known classes, by hash.
+    /// All classes, including empty ones, by hash.
     by_hash: HashMap<u64, SmallVec<[ClassId; 2]>, foldhash::fast::FixedState>,
     shape_index: HashMap<Arc<NodeShape>, u32, foldhash::fast::FixedState>,
     shapes: Vec<ShapeGroup>,
@@ -259,7 +262,7 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Adds a node. Returns the shared copy of its shape.
+    /// Adds a node. Returns the shape that all nodes of equal shape share.
     pub fn insert(&mut self, node: NodeId, shape: &Arc<NodeShape>, status: &NodeStatus) -> Arc<NodeShape> {
         assert_eq!(node.index(), self.of_node.len(), "nodes are declared in order");
         let shape_index = match self.shape_index.get(shape) {
@@ -282,7 +285,7 @@ impl Classes {
         Arc::clone(&self.shapes[shape_index as usize].shape)
     }
 
-    /// Moves a node to the class of its new status. `step` says what has changed, if that is known.
+    /// Moves a node to the class of its new status. `step` describes the change, if it is known.
     pub fn update(&mut self, node: NodeId, status: &NodeStatus, step: Option<Step>) {
         let old_id = self.of_node[node.index()];
         let ClassHead { shape_index, len, generation, .. } = self.heads[old_id.index()];
@@ -349,7 +352,7 @@ impl Classes {
         }
     }
 
-    /// Records a change of a class, which becomes the newest of its shape.
+    /// Records a change of a class and moves the class to the front of its shape's list.
     fn note_change(&mut self, id: ClassId) {
         let shape = self.heads[id.index()].shape_index();
         self.note_change_of(shape);
@@ -360,7 +363,7 @@ impl Classes {
             return;
         }
         let ClassHead { before, after, .. } = heads[id.index()];
-        // It has a successor unless it is new.
+        // Only a class that is not in the list yet has no successor here.
         if after != NOWHERE {
             heads[after.index()].before = before;
             if before != NOWHERE {
@@ -374,7 +377,7 @@ impl Classes {
         (heads[id.index()].before, heads[id.index()].after) = (newest, NOWHERE);
     }
 
-    /// Records a change of a shape, which becomes the newest of all.
+    /// Records a change of a shape and moves the shape to the front of the list of shapes.
     fn note_change_of(&mut self, shape: usize) {
         self.changes[shape].changed = self.change_count;
         self.change_count += 1;
@@ -395,14 +398,15 @@ impl Classes {
         (self.changes[shape].before, self.changes[shape].after) = (newest, None);
     }
 
-    /// The shapes with a class that changed since `read` changes of all shapes were read, each once, latest first.
+    /// The shapes with a class that changed after the first `read` changes of all shapes, each once, latest change
+    /// first.
     pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
         let of = |shape: u32| &self.changes[shape as usize];
         let by_change = std::iter::successors(self.newest, move |shape| of(*shape).before);
         by_change.take_while(move |shape| of(*shape).changed >= read).map(|shape| shape as usize)
     }
 
-    /// The number of changes of all shapes.
+    /// How many changes all shapes have had together.
     pub fn all_changes(&self) -> u64 {
         self.change_count
     }
@@ -411,8 +415,8 @@ impl Classes {
         self.inhabited.iter().map(|id| (*id, &self.slots[id.index()]))
     }
 
-    /// The classes of a shape that changed since `read` of its changes were read, each once, latest first. Some may
-    /// be empty.
+    /// The classes of a shape that changed after the first `read` changes of the shape, each once, latest change first.
+    /// Some of them may be empty.
     pub fn changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
         let known = |id: ClassId| (id != NOWHERE).then_some(id);
         let by_change =
@@ -420,7 +424,7 @@ impl Classes {
         by_change.take_while(move |id| self.heads[id.index()].changed >= read)
     }
 
-    /// The number of changes of a shape.
+    /// How many changes the shape has had.
     pub fn change_count(&self, shape: usize) -> u64 {
         self.changes[shape].count
     }
@@ -429,7 +433,7 @@ impl Classes {
         &self.shapes
     }
 
-    /// The index of a node's shape among the shapes.
+    /// The index of the node's shape in the list of shapes.
     pub fn shape_of(&self, node: NodeId) -> usize {
         self.heads[self.of_node[node.index()].index()].shape_index()
     }
@@ -457,8 +461,8 @@ impl Classes {
         assert!(is_its_own, "node {} is in the wrong class: {status:?} in {:?}", node.index(), class.status);
     }
 
-    /// Finds the class of this state, or opens one. `its_own` may become that class, since its only member moves to
-    /// it.
+    /// Finds the class of this status, or creates it. If `its_own` is given, its only member is about to move to the
+    /// new class, so its slot may be reused.
     fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus, its_own: Option<ClassId>) -> ClassId {
         let Classes { slots, heads, by_hash, shapes, changes, .. } = self;
         let (changes, group) = (&mut changes[shape_index as usize], &shapes[shape_index as usize]);
@@ -490,7 +494,7 @@ impl Classes {
             None => {
                 let id = ClassId(slots.len() as u32);
                 slots.push(Class {
-                    // The shared Arc of equal shapes, so that results derived from a shape can be cached by its
+                    // Use the shared `Arc` of equal shapes, because results derived from a shape are cached by its
                     // address.
                     shape: Arc::clone(&group.shape),
                     status: of_class,
@@ -519,8 +523,8 @@ mod tests {
     use dryrack_rng::Stream;
     use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-    /// Compares with nodes grouped by what is taken of them, with few states, which recur, and with many, which do
-    /// not.
+    /// Compares the classes with nodes grouped by their taken resources. Some draws use few states, which recur, and
+    /// some use many states, which do not.
     #[test]
     fn nodes_in_equal_state_are_one_class_whatever_was_before() {
         const NODES: usize = 30;
@@ -553,8 +557,7 @@ mod tests {
         }
     }
 
-    /// Compares with the sorted states of the GPUs. The GPUs of two islands keep their places, and so do those of a
-    /// node with foreign use.
+    /// Compares the classes with sorted GPU states. GPUs are not sorted if the node has two islands or foreign use.
     #[test]
     fn which_gpus_are_in_which_state_does_not_show_where_they_can_stand_in_for_each_other() {
         const NODES: usize = 40;

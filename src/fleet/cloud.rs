@@ -1,8 +1,9 @@
-//! Instances that a cloud has made and could still make, counted for each fleet.
+//! Counts the cloud instances of each fleet: those that exist, and those that the cloud could still create.
 //!
-//! A fleet whose instances are made on demand has a place for each instance that it could have. The place is a node
-//! that is `gone` until an instance is made there, `joining` while the instance is provisioned, and `gone` again
-//! afterwards. So a possible instance is a row like any other, and ids and names are known from the start.
+//! A fleet that creates instances on demand has a place for each instance that it could have. A place is a node. The
+//! node is `gone` until an instance is requested, `joining` while the instance is provisioned, and `gone` again after
+//! the instance has ended. So a possible instance is a node like any other, and all ids and names are known from the
+//! start.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,20 +13,21 @@ use super::node::{NodeShape, NodeState};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::SimDuration;
 
-/// How a fleet of a cloud makes instances and gives them back.
+/// How a cloud fleet creates instances and gives them back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cloud {
-    /// The capacity of each offer, in order: the number of instances that can exist at the same time.
+    /// The capacity of each offer, in order of the offers: how many instances of it can exist at the same time.
     pub capacity: Vec<u32>,
-    /// An instance that has been idle for this long is given back, as long as there are more than the minimum.
+    /// An instance is given back after it has been idle for this long, if the fleet has more instances than its
+    /// minimum.
     pub idle_duration: IdleDuration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdleDuration {
-    /// 5 minutes if it was made for a run, 72 hours if it was made for the fleet.
+    /// 5 minutes for an instance that was created for a run, 72 hours for one that was created for the fleet.
     ///
     /// Source: dstack 0.22.5, default idle durations of runs and of fleets.
     Usual,
@@ -33,20 +35,20 @@ pub enum IdleDuration {
     Off,
 }
 
-/// What an instance made by a cloud is doing, in addition to the state of its node.
+/// The state of a cloud instance, which is kept in addition to the state of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstanceState {
-    /// Requested; its cloud has not answered.
+    /// The instance was requested, and its cloud has not answered.
     Pending,
-    /// Being made by its cloud.
+    /// The cloud is creating the instance.
     Provisioning,
-    /// Up, with nothing on it.
+    /// The instance is up and empty.
     Idle,
     Busy,
-    /// Given back; its cloud has not confirmed it.
+    /// The instance was given back, and its cloud has not confirmed that it is gone.
     Terminating,
-    /// Absent: before the first instance of its place, and after each.
+    /// There is no instance in this place now.
     Terminated,
 }
 
@@ -71,7 +73,7 @@ impl InstanceState {
         }
     }
 
-    /// The state of an instance whose node is declared in this state.
+    /// The initial state of an instance whose node is declared in this state.
     pub fn of(node: NodeState) -> InstanceState {
         match node {
             NodeState::Gone => InstanceState::Terminated,
@@ -82,7 +84,7 @@ impl InstanceState {
         }
     }
 
-    /// Whether it was requested and is not up yet.
+    /// Whether the instance was requested and is not up yet.
     pub fn is_coming(self) -> bool {
         matches!(self, InstanceState::Pending | InstanceState::Provisioning)
     }
@@ -95,20 +97,20 @@ impl InstanceState {
 /// The counts of one fleet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
-    /// Instances that are not gone.
+    /// The number of instances that are not gone.
     live: u32,
-    /// For each offer: its instances that are not gone, and its capacity.
+    /// For each offer, the number of its instances that are not gone, and its capacity.
     offers: Vec<(u32, u32)>,
 }
 
 impl Fleet {
-    /// Whether the node is an instance that is made on demand and is absent.
+    /// Whether the node is a place of an on-demand instance and no instance is there.
     pub fn is_unmade(&self, node: NodeId) -> bool {
         let known = self.node(node);
         known.status.state == NodeState::Gone && offer_of(&known.shape).is_some()
     }
 
-    /// The number of instances of this fleet that exist or are being made.
+    /// The number of instances of this fleet that exist or are being created.
     pub fn live_instances(&self, fleet: FleetId) -> u32 {
         self.counted[fleet.index()].live
     }
@@ -119,17 +121,22 @@ impl Fleet {
         most.map_or(u32::MAX, |most| most.saturating_sub(self.live_instances(fleet)))
     }
 
-    /// How many more instances of an offer the cloud would make, regardless of the fleet's own limit.
+    /// How many more instances of an offer the cloud could create. Ignores the fleet's own limit.
     pub fn capacity_left(&self, fleet: FleetId, offer: u32) -> u32 {
         let counted = self.counted[fleet.index()].offers.get(offer as usize);
         counted.map_or(0, |(live, most)| most.saturating_sub(*live))
+    }
+
+    /// How many instances of an offer can exist at the same time, including those that exist already.
+    pub fn capacity(&self, fleet: FleetId, offer: u32) -> u32 {
+        self.counted[fleet.index()].offers.get(offer as usize).map_or(0, |(_, most)| *most)
     }
 
     pub fn knows_offer(&self, fleet: FleetId, offer: u32) -> bool {
         self.counted.get(fleet.index()).is_some_and(|counted| (offer as usize) < counted.offers.len())
     }
 
-    /// Sets the number of instances of an offer that the cloud has capacity for; existing instances stay.
+    /// Sets how many instances of an offer can exist at the same time. Existing instances stay.
     pub fn set_capacity(&mut self, fleet: FleetId, offer: u32, capacity: u32) {
         self.counted[fleet.index()].offers[offer as usize].1 = capacity;
         self.version += 1;
@@ -139,7 +146,7 @@ impl Fleet {
     pub(super) fn count_instance(&mut self, node: NodeId, from: NodeState, to: NodeState) {
         let shape = std::sync::Arc::clone(&self.node(node).shape);
         let Some(Instance { fleet, offer, .. }) = shape.instance.as_deref() else { return };
-        // In a fleet assembled by hand, an instance may be declared before its fleet.
+        // In a fleet that a test builds by hand, an instance may be declared before its fleet.
         let Some(counted) = self.counted.get_mut(fleet.index()) else { return };
         let change = |live: &mut u32| match (from == NodeState::Gone, to == NodeState::Gone) {
             (true, false) => *live += 1,
@@ -178,7 +185,7 @@ impl Counted {
     }
 }
 
-/// The offer of its fleet that a node is made from.
+/// The index of the offer from which an on-demand instance is created. `None` for other nodes.
 pub fn offer_of(shape: &NodeShape) -> Option<u32> {
     shape.instance.as_ref().and_then(|instance| instance.offer)
 }

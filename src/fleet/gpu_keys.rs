@@ -1,14 +1,15 @@
-//! The status of each GPU of a node in one number, by which the node's class is found. If the GPUs of a shape are
-//! interchangeable the numbers are sorted, so that it does not show which GPU is in which state.
+//! Encodes the status of each GPU of a node as one number, for the lookup of the node's class. If the GPUs of a shape
+//! are interchangeable, the numbers are sorted, so that they do not show which GPU is in which state.
 
 use smallvec::SmallVec;
 
 use super::node::{GpuStatus, NodeShape, NodeStatus};
 
-/// One key for each GPU, in order of the GPUs, or sorted if the GPUs are interchangeable.
+/// One key for each GPU. The keys are in order of the GPUs, or sorted if the GPUs are interchangeable.
 pub(super) type GpuKeys = SmallVec<[u64; 8]>;
 
-/// `None` if the status of a GPU does not fit in one number, such as foreign use.
+/// The keys of a node's GPUs. `None` if the status of a GPU does not fit in one number, for example because of foreign
+/// use.
 pub(super) fn gpu_keys(status: &NodeStatus, is_symmetric: bool) -> Option<GpuKeys> {
     const FEW: usize = 8;
     let gpus = status.gpus.as_slice();
@@ -29,7 +30,8 @@ pub(super) fn gpu_keys(status: &NodeStatus, is_symmetric: bool) -> Option<GpuKey
     Some(GpuKeys::from_slice(&keys[..gpus.len()]))
 }
 
-/// The status of a GPU in one number, if it fits: 44 bits of memory, 10 of time, 7 of holders, and its state.
+/// The status of a GPU as one number: 44 bits of memory, 10 bits of share, 7 bits of holders, and the state. `None` if
+/// it does not fit.
 pub(super) fn key_of(gpu: &GpuStatus) -> Option<u64> {
     let GpuStatus { state, taken, holders, memory_taken, foreign } = gpu;
     let (memory, taken, holders) = (memory_taken.get(), u64::from(taken.get()), u64::from(*holders));
@@ -37,8 +39,8 @@ pub(super) fn key_of(gpu: &GpuStatus) -> Option<u64> {
     goes_in.then_some(memory << 20 | taken << 10 | holders << 3 | *state as u64)
 }
 
-/// Sorts by Batcher's odd-even merge sort (*Sorting networks and their applications*, AFIPS 1968). The order of the
-/// keys is practically random, and a sorting network has no branches to mispredict.
+/// Sorts with Batcher's odd-even merge sort (*Sorting networks and their applications*, AFIPS 1968). The keys are in
+/// practically random order, so other sorts would mispredict many branches. A sorting network has no branches.
 fn sort_eight(keys: [u64; 8]) -> [u64; 8] {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = keys;
     let pair = |low: &mut u64, high: &mut u64| (*low, *high) = ((*low).min(*high), (*low).max(*high));
@@ -64,8 +66,8 @@ fn sort_eight(keys: [u64; 8]) -> [u64; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Whether the GPUs of the shape are interchangeable: all are alike, each has its own memory, none is closer to some
-/// of the others, and no block consists of some of them.
+/// Whether the GPUs of the shape are interchangeable. They are alike, each has its own memory, they form one island,
+/// and the node is not split into blocks.
 pub(super) fn is_symmetric(shape: &NodeShape) -> bool {
     let is_alike = shape.gpus.windows(2).all(|pair| pair[0] == pair[1]);
     is_alike && !shape.has_unified_gpus() && shape.instance.is_none() && shape.islands().len() <= 1
@@ -75,8 +77,8 @@ pub(super) fn is_symmetric(shape: &NodeShape) -> bool {
 mod tests {
     use super::*;
 
-    /// A network sorts all inputs if it sorts all inputs of zeros and ones (Knuth, *The Art of Computer Programming*
-    /// 3, 5.3.4).
+    /// By the 0-1 principle, a network sorts all inputs if it sorts all inputs of zeros and ones (Knuth, *The Art of
+    /// Computer Programming* 3, 5.3.4).
     #[test]
     fn the_network_sorts_all_zeros_and_ones() {
         for bits in 0..256_u64 {

@@ -1,4 +1,4 @@
-//! Models on the fleet: keeps [`Serving`] consistent with the ledger, from the first model on.
+//! Models on the fleet: keeps [`Serving`] consistent with the ledger once there is a model.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::{Fleet, Node};
 use dryrack_catalog::CpuArch;
 use dryrack_ids::{NodeId, RunId};
 
-/// The model that a placement is a replica of.
+/// The model of a replica, as recorded with the replica's placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosting {
     pub model: ModelKey,
@@ -21,19 +21,19 @@ pub struct Hosting {
     pub backend: Arc<str>,
 }
 
-/// The fleet's view of models. Costs nothing while there is none.
+/// The fleet's state about models. It is empty while there is no model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     serving: Option<Box<Serving>>,
-    /// The number of the instance of each run.
+    /// The number of each run's instance in [`Serving`].
     numbers: BTreeMap<RunId, usize>,
-    /// The same nodes when idle, computed on first use.
+    /// The same nodes when they are all idle. Computed on first use.
     idle: OnceLock<Box<Serving>>,
 }
 
 impl Fleet {
-    /// What the placement of a deployment reads. It is kept current from the first replica on, and computed on each
-    /// call before that.
+    /// The state that decides where deployments go. It is kept up to date once there is a replica. Before that, each
+    /// call computes it.
     pub fn serving(&self) -> Cow<'_, Serving> {
         match &self.hosts.serving {
             Some(serving) => Cow::Borrowed(serving),
@@ -41,19 +41,19 @@ impl Fleet {
         }
     }
 
-    /// The same as [`Fleet::serving`], as if every node were ready, healthy and empty.
+    /// The same as [`Fleet::serving`], but with every node ready, healthy and empty.
     pub fn idle_serving(&self) -> &Serving {
         self.hosts.idle.get_or_init(|| Box::new(self.serving().idle()))
     }
 
-    /// Keeps [`Fleet::serving`] current from this call on.
+    /// Keeps [`Fleet::serving`] up to date from this call on.
     pub fn keep_serving(&mut self) {
         if self.hosts.serving.is_none() {
             self.hosts.serving = Some(Box::new(serving_of(&self.nodes)));
         }
     }
 
-    /// Enters the placement of a model replica into the ledger, as a whole. Its one task is on its main node.
+    /// Enters the whole placement of a model replica into the ledger. The replica counts as one task on its main node.
     pub fn host(&mut self, run: RunId, placement: &Placement, hosting: &Hosting) {
         self.keep_serving();
         let serving = self.hosts.serving.as_mut().expect("just set");
@@ -63,7 +63,8 @@ impl Fleet {
         self.take(placement);
     }
 
-    /// Removes one claim of a run from the ledger, whether the run is a model's or not. Panics if it was not there.
+    /// Removes one claim of a run from the ledger. The run may or may not serve a model. Panics if the claim is not in
+    /// the ledger.
     pub fn release_of(&mut self, run: RunId, claim: &NodeClaim) {
         if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&run), &mut self.hosts.serving) {
             let number = *number;
@@ -78,7 +79,7 @@ impl Fleet {
 }
 
 impl Hosts {
-    /// Whether the view of models is in use.
+    /// Whether the state about models is kept up to date.
     pub fn is_used(&self) -> bool {
         self.serving.is_some()
     }
@@ -97,7 +98,7 @@ impl Hosts {
         }
     }
 
-    /// Checks that the state that is kept current equals the recomputed one.
+    /// Asserts that the maintained state equals the state computed from scratch.
     pub fn assert_adds_up(&self, nodes: &[Node]) {
         let Some(serving) = &self.serving else { return };
         assert!(**serving == serving.rebuilt(), "what is kept of models is not what they hold");
@@ -116,7 +117,8 @@ fn serving_of(nodes: &[Node]) -> Serving {
     serving
 }
 
-/// Updates a node from its status. What others hold is what the ledger shows beyond what the instances hold.
+/// Updates a node of [`Serving`] from the node's status. Everything that the ledger holds beyond the claims of model
+/// instances belongs to other jobs.
 fn sync(serving: &mut Serving, node: usize, status: &NodeStatus) {
     serving.set_state(node, status.state);
     let mut memory: SmallVec<[u64; 8]> = status.gpus.iter().map(|gpu| gpu.memory_taken.get()).collect();
@@ -158,7 +160,7 @@ fn node_of(name: &Arc<str>, shape: &Arc<super::NodeShape>, status: &NodeStatus) 
     }
 }
 
-/// Its own labels, and those by which model schedulers describe a node.
+/// The node's own labels, and the labels that model schedulers derive from a node's properties.
 fn labels_of(shape: &super::NodeShape) -> Arc<Labels> {
     let arch = match shape.arch {
         CpuArch::X86_64 => "amd64",

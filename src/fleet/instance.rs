@@ -1,4 +1,4 @@
-//! Fleets of instances: the fleet itself, and what makes a node an instance of one.
+//! Fleets of instances, and the properties that make a node an instance of a fleet.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::node::NodeShape;
 use dryrack_ids::FleetId;
 use dryrack_units::Bytes;
 
-/// A named group of instances, as declared. Fleets are ordered by declaration.
+/// A named group of instances, as declared. Fleets are numbered in order of declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetSpec {
     pub name: Arc<str>,
     pub kind: FleetKind,
     pub placement: FleetPlacement,
-    /// How its instances are split, unless they say so themselves.
+    /// How instances are split into blocks. An instance may override it.
     pub blocks: Blocks,
-    /// How many instances a cloud fleet has. For machines reached by SSH, the listed machines are counted.
+    /// The number of instances of a cloud fleet. For machines reached by SSH, `None`, because the machines are listed.
     pub nodes: Option<FleetNodes>,
-    /// Set if its instances are made on demand.
+    /// Set if the fleet creates its instances on demand.
     pub cloud: Option<Cloud>,
 }
 
@@ -34,7 +34,7 @@ pub enum FleetKind {
     Cloud,
 }
 
-/// Whether its instances are close to each other.
+/// Whether the instances of a fleet are close to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetPlacement {
@@ -48,30 +48,31 @@ pub enum FleetPlacement {
 pub struct FleetNodes {
     pub min: u32,
     pub target: u32,
-    /// No limit if absent.
+    /// The largest number of instances. `None` means no limit.
     pub max: Option<u32>,
 }
 
-/// What makes a node an instance of a fleet.
+/// The properties that make a node an instance of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instance {
     pub fleet: FleetId,
     pub blocks: Blocks,
-    /// The number of blocks it was split into; `None`: it could not be split, and is never used.
+    /// The number of blocks of this instance. `None` if it could not be split as configured. Such an instance is never
+    /// used.
     pub total_blocks: Option<u32>,
-    /// Zero if unknown; then it is not compared.
+    /// The disk size. Zero if unknown; then it is not compared with requirements.
     pub disk: Bytes,
-    /// The provider: `remote` for machines reached by SSH.
+    /// The provider. `remote` for machines reached by SSH.
     pub backend: Arc<str>,
     pub region: Arc<str>,
     pub spot: bool,
-    /// The offer of its fleet that it is made from, if it is made on demand.
+    /// The index of the offer from which an on-demand instance is created. `None` for other instances.
     pub offer: Option<u32>,
 }
 
 impl NodeShape {
-    /// Turns the machine into an instance, split if possible.
+    /// Turns a machine into an instance. Splits it into blocks if its configuration allows.
     pub fn into_instance(mut self, instance: Instance) -> NodeShape {
         let cpus = self.cpu_capacity().get() / 1000;
         let total_blocks = instance.blocks.split(cpus, self.gpus.len() as u32);

@@ -1,15 +1,15 @@
-//! NVLink islands: groups of GPUs of a node that reach each other without going through its CPUs, such as pairs of
-//! bridged cards, or the two halves of a machine with eight GPUs.
+//! NVLink islands: groups of GPUs of a node that reach each other without going through the CPUs. Examples are pairs of
+//! bridged cards, and the two halves of a machine with eight GPUs.
 //!
-//! They are given by a node label: `nvlink_islands: 4+4` for the first four GPUs by index and the next four. The GPUs
-//! of a node without the label form one island.
+//! A node label gives the islands. `nvlink_islands: 4+4` means the first four GPUs by index and the next four. Without
+//! the label, all GPUs of a node form one island.
 
 use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 use super::node::NodeShape;
 
-/// The name of the label.
+/// The name of the node label.
 pub const ISLANDS_LABEL: &str = "nvlink_islands";
 
 /// The number of GPUs of each island, in order of their indexes.
@@ -23,7 +23,7 @@ pub enum IslandsError {
     OtherSum { said: u32, has: usize },
 }
 
-/// Parses the value of the label.
+/// Parses the value of the node label.
 pub fn read_islands(text: &str, gpus: usize) -> Result<Islands, IslandsError> {
     let size = |part: &str| part.trim().parse::<u16>().ok().filter(|size| *size > 0);
     let sizes: Option<Islands> = text.split('+').map(size).collect();
@@ -33,7 +33,7 @@ pub fn read_islands(text: &str, gpus: usize) -> Result<Islands, IslandsError> {
 }
 
 impl NodeShape {
-    /// The islands of its GPUs; one island if it has no label or one that cannot be read.
+    /// The islands of the node's GPUs. If the label is missing or cannot be read, all GPUs form one island.
     pub fn islands(&self) -> Islands {
         let said = self.labels.get(ISLANDS_LABEL).and_then(|text| read_islands(text, self.gpus.len()).ok());
         said.unwrap_or_else(|| smallvec![self.gpus.len() as u16])

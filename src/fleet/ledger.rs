@@ -1,4 +1,4 @@
-//! The ledger: claims on nodes, and the arithmetic that adds and removes them.
+//! The ledger: claims on nodes, and the arithmetic that adds and removes claims.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::node::{NodeShape, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// What a placement holds of one GPU.
+/// The part of one GPU that a placement holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuClaim {
@@ -18,7 +18,7 @@ pub struct GpuClaim {
     pub memory: Bytes,
 }
 
-/// What a placement holds of one node, for all its tasks there together.
+/// The resources of one node that a placement holds, for all of its tasks there together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeClaim {
@@ -27,19 +27,20 @@ pub struct NodeClaim {
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub gpus: SmallVec<[GpuClaim; 2]>,
-    /// The blocks of an instance that are held, lowest first; `cpu`, `ram` and `gpus` are what these blocks hold.
+    /// The blocks that are held, lowest number first, if the node is an instance. Then `cpu`, `ram` and `gpus` are the
+    /// resources of these blocks.
     #[serde(default)]
     pub blocks: SmallVec<[u16; 4]>,
 }
 
-/// Where one run goes: one claim for each node, in order of node ids. It is shared between messages, the ledger and
-/// the records of the run.
+/// The nodes of one run: one claim for each node, in order of node ids. The claims are shared between messages, the
+/// ledger and the records of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Placement(Arc<[NodeClaim]>);
 
 impl Placement {
-    /// Makes a placement of claims in any order; two claims on one node are a mistake of the caller.
+    /// Builds a placement from claims in any order. The caller must not pass two claims on the same node.
     pub fn new(claims: SmallVec<[NodeClaim; 1]>) -> Placement {
         let mut claims = match claims.into_inner() {
             Ok(one) => return Placement(Arc::new(one)),
@@ -58,7 +59,7 @@ impl Placement {
         self.0.iter().map(|claim| claim.tasks).sum()
     }
 
-    /// The claims on nodes for which `is_wanted` holds, and the others.
+    /// Splits the claims into those on nodes for which `is_wanted` is true, and the rest.
     pub fn split(&self, is_wanted: impl Fn(NodeId) -> bool) -> (Placement, Placement) {
         let (wanted, rest) = self.0.iter().cloned().partition::<Vec<_>, _>(|claim| is_wanted(claim.node));
         (Placement(wanted.into()), Placement(rest.into()))
@@ -73,13 +74,14 @@ impl Placement {
     }
 }
 
-/// Adds a claim. Exceeding capacity is not rejected here, since safety is checked at commit; the ledger only adds up.
+/// Adds a claim. Does not check capacity, because safety is checked at commit. Panics if a block is already held.
 pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
     let held = promise(status, claim);
     assert!(held.is_none(), "block {held:?} is held already: blocks never overlap");
 }
 
-/// Adds a claim on resources that another run may still hold. Returns a block that is already held, if there is one.
+/// Adds a claim on resources that another run may still hold. Returns the number of a block that is already held, if
+/// any.
 pub(super) fn promise(status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
     status.cpu_taken = status.cpu_taken + claim.cpu;
     status.ram_taken = status.ram_taken + claim.ram;
@@ -96,7 +98,7 @@ pub(super) fn promise(status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16>
     held
 }
 
-/// The kind of the tasks that hold GPUs by this claim, if any.
+/// The kind of tasks in this claim (see [`NodeStatus::kinds`]). `None` if the claim holds no GPUs.
 fn kind_of(claim: &NodeClaim) -> Option<u16> {
     let whole = claim.gpus.iter().all(|part| part.share == GpuShare::WHOLE);
     match (claim.gpus.len(), whole) {
@@ -106,7 +108,7 @@ fn kind_of(claim: &NodeClaim) -> Option<u16> {
     }
 }
 
-/// Adds the tasks of a claim to the count of their kind.
+/// Adds the tasks of a claim to the node's count for their kind.
 pub(super) fn count_in(status: &mut NodeStatus, claim: &NodeClaim) {
     let Some(kind) = kind_of(claim) else { return };
     match status.kinds.binary_search_by_key(&kind, |(known, _)| *known) {
@@ -115,7 +117,7 @@ pub(super) fn count_in(status: &mut NodeStatus, claim: &NodeClaim) {
     }
 }
 
-/// Removes them from the count. Panics if they were not counted.
+/// Removes the tasks of a claim from the node's count. Panics if they were not counted.
 pub(super) fn count_out(status: &mut NodeStatus, claim: &NodeClaim) {
     let Some(kind) = kind_of(claim) else { return };
     let at = status.kinds.binary_search_by_key(&kind, |(known, _)| *known);
@@ -127,7 +129,7 @@ pub(super) fn count_out(status: &mut NodeStatus, claim: &NodeClaim) {
     }
 }
 
-/// Removes a claim. Subtraction panics below zero: something was released twice, or was never taken.
+/// Removes a claim. Panics if it was never taken or was already released, because the subtraction would go below zero.
 pub(super) fn release(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
     status.cpu_taken = status.cpu_taken - claim.cpu;
     status.ram_taken = status.ram_taken - claim.ram;

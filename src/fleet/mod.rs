@@ -1,7 +1,7 @@
 //! Floor 2. The resources: nodes, GPUs, their states, and the ledger of what is taken.
 //!
-//! Owns the facts that a scheduler reads. Nodes in equal state form classes, which are updated with every change, so
-//! that a decision looks at classes instead of nodes. Must never decide where anything goes.
+//! Owns the facts that a scheduler reads. Nodes in equal state form classes, and every change updates the classes. So a
+//! decision looks at each class once instead of at each node. Must never decide where anything goes.
 
 #![warn(clippy::unwrap_used)]
 
@@ -48,14 +48,14 @@ use steps::{Step, common_key};
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: Arc<str>,
-    /// Shared by all nodes of equal shape.
+    /// The same `Arc` for all nodes of equal shape.
     pub shape: Arc<NodeShape>,
     pub status: NodeStatus,
-    /// Raised by every change of `status`; a commit compares it.
+    /// Incremented by every change of `status`. A commit compares it to detect changes since the read.
     pub version: u64,
 }
 
-/// The largest amount of each resource on any one node, by which leftover amounts are normalized.
+/// The largest amount of each resource on any one node. Scorers use it to normalize leftover amounts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Largest {
     pub cpu: u64,
@@ -64,12 +64,12 @@ pub struct Largest {
     pub gpu_memory: u64,
 }
 
-/// All nodes. Every change goes through here, so versions and classes are always current.
+/// All nodes. Every change to a node goes through this type, so versions and classes are always up to date.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     nodes: Vec<Node>,
     fleets: Vec<Arc<FleetSpec>>,
-    /// The instances of each fleet.
+    /// The instance counts of each fleet.
     counted: Vec<cloud::Counted>,
     classes: Classes,
     largest: Largest,
@@ -77,7 +77,7 @@ pub struct Fleet {
     version: u64,
     growth: u64,
     keeps_kinds: bool,
-    /// Set if someone asks which nodes have changed.
+    /// Set once a caller has asked to track changes of nodes.
     node_changes: Option<NodeChanges>,
 }
 
@@ -92,13 +92,13 @@ impl Largest {
 }
 
 impl Fleet {
-    /// An empty fleet that also records which kinds of tasks hold each node's GPUs. Nodes that differ in this are not
-    /// in equal state.
+    /// An empty fleet that also counts which kinds of tasks hold each node's GPUs. Two nodes with different counts are
+    /// then in different classes.
     pub fn with_kinds() -> Fleet {
         Fleet { keeps_kinds: true, ..Fleet::default() }
     }
 
-    /// Adds a fleet of instances, still without any; ids are given in order.
+    /// Adds a fleet that has no instances yet. Ids are assigned in order.
     pub fn declare_fleet(&mut self, spec: Arc<FleetSpec>) -> FleetId {
         let id = FleetId::new(self.fleets.len());
         self.counted.push(cloud::Counted::of(spec.cloud.as_ref()));
@@ -106,7 +106,7 @@ impl Fleet {
         id
     }
 
-    /// The fleets of instances, in order of declaration.
+    /// All fleets of instances, in order of declaration.
     pub fn fleets(&self) -> impl Iterator<Item = (FleetId, &Arc<FleetSpec>)> {
         self.fleets.iter().enumerate().map(|(index, spec)| (FleetId::new(index), spec))
     }
@@ -119,7 +119,7 @@ impl Fleet {
         fleet.index() < self.fleets.len()
     }
 
-    /// Adds a node; ids are given in order.
+    /// Adds a node. Ids are assigned in order.
     pub fn declare(&mut self, spec: &NodeSpec, state: NodeState) -> NodeId {
         let id = NodeId::new(self.nodes.len());
         let status = NodeStatus::idle(state, &spec.shape);
@@ -158,48 +158,48 @@ impl Fleet {
         self.nodes.iter().enumerate().map(|(index, node)| (NodeId::new(index), node))
     }
 
-    /// Raised by every change.
+    /// Incremented by every change of the fleet.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Raised by every change that could make something fit that did not fit before: every change except taking.
+    /// Incremented by every change after which a refused demand might fit. Only taking resources does not count.
     pub fn growth(&self) -> u64 {
         self.growth
     }
 
-    /// Makes refused demands be judged again, though nothing was released.
+    /// Causes refused demands to be judged again although nothing was released.
     pub fn ask_again(&mut self) {
         self.growth += 1;
     }
 
-    /// The classes that have members, in an order that no decision may depend on.
+    /// The classes that have members. The order is arbitrary, so no decision may depend on it.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         self.classes.iter()
     }
 
-    /// Nodes by shape alone.
+    /// The nodes grouped by shape.
     pub fn shapes(&self) -> &[ShapeGroup] {
         self.classes.shapes()
     }
 
-    /// The shapes with a class that changed since `read` changes of all shapes were read, each once.
+    /// The shapes with a class that changed after the first `read` changes of all shapes, each once.
     pub fn changed_shapes(&self, read: u64) -> impl Iterator<Item = usize> + '_ {
         self.classes.changed_shapes(read)
     }
 
-    /// The number of changes of all shapes.
+    /// How many changes all shapes have had together.
     pub fn all_class_changes(&self) -> u64 {
         self.classes.all_changes()
     }
 
-    /// The classes of a shape whose members changed since `read` of its changes were read, each once. Some may be
+    /// The classes of a shape that changed after the first `read` changes of the shape, each once. Some of them may be
     /// empty.
     pub fn class_changes(&self, shape: usize, read: u64) -> impl Iterator<Item = ClassId> + '_ {
         self.classes.changes(shape, read)
     }
 
-    /// The number of changes of a shape.
+    /// How many changes the shape has had.
     pub fn class_change_count(&self, shape: usize) -> u64 {
         self.classes.change_count(shape)
     }
@@ -208,7 +208,7 @@ impl Fleet {
         &self.largest
     }
 
-    /// An upper bound for the slots of all past and present classes.
+    /// An upper bound for the slot numbers of all classes, past and present.
     pub fn class_slots(&self) -> usize {
         self.classes.slots()
     }
@@ -227,7 +227,7 @@ impl Fleet {
         self.growth += 1;
     }
 
-    /// Sets a node's reliance, which affects only preferences and never what fits.
+    /// Sets a node's reliance. Reliance affects only preferences, never whether a demand fits.
     pub fn set_reliance(&mut self, node: NodeId, reliance: Reliance) {
         if self.node(node).status.reliance != reliance {
             self.change(node, |_, status| status.reliance = reliance);
@@ -244,7 +244,7 @@ impl Fleet {
         self.growth += 1;
     }
 
-    /// Enters a placement into the ledger, as a whole.
+    /// Enters a whole placement into the ledger.
     pub fn take(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             let keeps_kinds = self.keeps_kinds;
@@ -257,8 +257,8 @@ impl Fleet {
         }
     }
 
-    /// Takes a placement whose resources a stopping run may still hold. For a copy of the fleet, of which nothing is
-    /// released.
+    /// Takes a placement in a copy of the fleet that is used to plan ahead. A stopping run may still hold the same
+    /// resources. Nothing may be released from such a copy.
     pub fn promise(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             self.change(claim.node, |_, status| {
@@ -267,7 +267,7 @@ impl Fleet {
         }
     }
 
-    /// Removes one claim from the ledger. Panics if it was not there.
+    /// Removes one claim from the ledger. Panics if the claim is not in the ledger.
     pub fn release(&mut self, claim: &NodeClaim) {
         let keeps_kinds = self.keeps_kinds;
         self.change_by(claim, |shape, status| {
@@ -285,7 +285,7 @@ impl Fleet {
         self.changed(id, None);
     }
 
-    /// Like `change`, for a change that only takes or releases a claim.
+    /// Like `change`, but for a change that only takes or releases a claim. Such changes can use the cache of steps.
     fn change_by(&mut self, claim: &NodeClaim, apply: impl FnOnce(&NodeShape, &mut NodeStatus)) {
         let node = &mut self.nodes[claim.node.index()];
         let is_all = !self.keeps_kinds && claim.blocks.is_empty();
@@ -324,7 +324,7 @@ impl Fleet {
         }
     }
 
-    /// Removes a claim that it has from a node's status.
+    /// Removes a claim from a node's status, which must include the claim.
     pub fn without_claim(&self, status: &mut NodeStatus, claim: &NodeClaim) {
         ledger::release(&self.node(claim.node).shape, status, claim);
         if self.keeps_kinds {
@@ -332,8 +332,8 @@ impl Fleet {
         }
     }
 
-    /// Checks integrity: the claims of all holders add up to the ledger, and each node is in the class of its state.
-    /// Costs a pass over the fleet; used in tests, in the swarm and at the end of a run.
+    /// Asserts that the claims in `held` add up to the ledger and that each node is in the class of its state. Looks at
+    /// every node, so it is called only in tests, in the swarm and at the end of a run.
     pub fn assert_adds_up<'a>(&self, held: impl Iterator<Item = &'a Placement>) {
         let mut expected: Vec<NodeStatus> =
             self.nodes.iter().map(|node| NodeStatus::idle(node.status.state, &node.shape)).collect();

@@ -1,4 +1,4 @@
-//! A node: its shape, which never changes, and its status, which does.
+//! A node. Its shape never changes, but its status does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub struct NodeSpec {
     pub shape: Arc<NodeShape>,
 }
 
-/// Everything fixed about a node except its name: nodes of one shape differ only in their status.
+/// All fixed properties of a node except its name. Nodes of equal shape differ only in name and status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeShape {
-    /// The catalog's machine, if it is one.
+    /// The name of the machine in the catalog, if the machine is in the catalog.
     pub machine: Option<Arc<str>>,
     pub os: Os,
     pub arch: CpuArch,
     /// The version of the GPU driver.
     pub driver: Option<Arc<str>>,
-    /// The version of the vendor's runtime that the driver supports: CUDA, ROCm, CANN.
+    /// The version of the vendor's runtime (CUDA, ROCm or CANN) that the driver supports.
     #[serde(default)]
     pub runtime: Option<Arc<str>>,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
@@ -38,27 +38,27 @@ pub struct NodeShape {
     pub ram: Bytes,
     pub reserved: Reserved,
     pub gpus: Vec<GpuShape>,
-    /// Price per hour, if the user gave one.
+    /// The price per hour, if the scenario gives one.
     pub price_per_hour: Option<Money>,
-    /// Its power draw, if the user gave one.
+    /// The power draw, if the scenario gives one.
     #[serde(default)]
     pub power: Option<Power>,
     pub rack: Option<Arc<str>>,
     pub switch: Option<Arc<str>>,
-    /// What makes it an instance of a fleet, if it is one.
+    /// Set if the node is an instance of a fleet.
     #[serde(default)]
     pub instance: Option<Arc<Instance>>,
 }
 
-/// The power draw of a machine. Between the two values it is linear in the utilization of its GPUs (for a machine
-/// without GPUs, in the share of its CPU that is taken), as Fan, Weber and Barroso found for whole servers (*Power
-/// Provisioning for a Warehouse-sized Computer*, ISCA 2007).
+/// The power draw of a machine. It is linear between `idle` and `busy` in the utilization of the machine's GPUs. For a
+/// machine without GPUs, it is linear in the share of its CPU that is taken. Fan, Weber and Barroso found this for
+/// whole servers (*Power Provisioning for a Warehouse-sized Computer*, ISCA 2007).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// When nothing runs there.
+    /// The power draw when nothing runs on the machine.
     pub idle: MilliWatts,
-    /// When all of it is used.
+    /// The power draw when the machine is fully used.
     pub busy: MilliWatts,
 }
 
@@ -68,29 +68,29 @@ pub struct Power {
 pub struct Reserved {
     pub cpu: MilliCpu,
     pub ram: Bytes,
-    /// On each GPU.
+    /// The memory reserved on each GPU.
     pub gpu_memory: Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuShape {
-    /// The model's name in the catalog, or the scenario's own.
+    /// The name of the model in the catalog, or a name that only the scenario defines.
     pub model: Arc<str>,
     pub vendor: Option<Vendor>,
     pub memory: Bytes,
     /// Whether the memory is part of the node's RAM.
     pub unified: bool,
-    /// If known.
+    /// The CUDA compute capability, if known.
     #[serde(default)]
     pub compute_capability: Option<ComputeCapability>,
-    /// Such as Hopper or gfx1101, if known.
+    /// The architecture, such as Hopper or gfx1101, if known.
     #[serde(default)]
     pub architecture: Option<Arc<str>>,
 }
 
 impl GpuShape {
-    /// A model of which only the name and the memory are known.
+    /// A GPU of which only the model name and the memory are known.
     pub fn of(model: &str, memory: Bytes) -> GpuShape {
         GpuShape {
             model: Arc::from(model),
@@ -123,30 +123,30 @@ pub enum NodeState {
     Gone,
 }
 
-/// The states that silence can lead to; a heartbeat leads out of them.
+/// The states that a node enters through silence. A heartbeat takes the node out of them.
 pub const SILENT_STATES: [NodeState; 2] = [NodeState::NotReady, NodeState::Unreachable];
 
-/// A GPU's own state. "Busy elsewhere" is not one of them: it is [`Foreign`] use, which has an amount.
+/// The state of a GPU. Use by other programs is not a state, because it has an amount: see [`Foreign`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuState {
     Ready,
-    /// Works, but is preferred last.
+    /// The GPU works but is chosen last.
     Degraded,
-    /// Keeps its current work and gets no new work.
+    /// The GPU keeps its current work and gets no new work.
     Draining,
     Failed,
     Unknown,
 }
 
 impl GpuState {
-    /// Whether new work may be placed on it.
+    /// Whether new work may be placed on the GPU.
     pub fn is_usable(self) -> bool {
         matches!(self, GpuState::Ready | GpuState::Degraded)
     }
 }
 
-/// What others than this scheduler hold of a GPU.
+/// The part of a GPU that programs outside this scheduler use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Foreign {
@@ -162,12 +162,12 @@ impl Foreign {
     }
 }
 
-/// How reliable a ready node is.
+/// How reliable a ready node has been.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reliance {
-    /// Whether a heartbeat is overdue.
+    /// Whether the node's heartbeat is overdue.
     pub overdue: bool,
-    /// How often it has recently ceased to be ready.
+    /// How often the node has recently stopped being ready.
     pub flaps: u32,
 }
 
@@ -175,15 +175,15 @@ pub struct Reliance {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeStatus {
     pub state: NodeState,
-    /// Maintained only if a scheduler asks for it.
+    /// Kept up to date only if a scheduler uses it.
     pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
-    /// The number of tasks of each kind that hold GPUs here. The kind is the number of whole GPUs of each task, or
-    /// [`NodeStatus::PARTS`]. Sorted by kind, and maintained only on request ([`super::Fleet::with_kinds`]).
+    /// The number of tasks of each kind that hold GPUs of this node, sorted by kind. The kind is the number of whole
+    /// GPUs of each task, or [`NodeStatus::PARTS`]. Counted only in a fleet from [`super::Fleet::with_kinds`].
     pub kinds: SmallVec<[(u16, u32); 2]>,
-    /// The blocks of an instance that are held.
+    /// The blocks that are held, if the node is an instance.
     pub blocks: BlockSet,
 }
 
@@ -197,8 +197,7 @@ pub struct GpuStatus {
 }
 
 impl NodeShape {
-    /// A Linux node on x86-64 with nothing else specified: no labels, nothing reserved, no price, in no rack and no
-    /// fleet.
+    /// A Linux node on x86-64 with only these resources: no labels, nothing reserved, no price, no rack and no fleet.
     pub fn of(cpu: MilliCpu, ram: Bytes, gpus: Vec<GpuShape>) -> NodeShape {
         NodeShape {
             machine: None,
@@ -219,14 +218,14 @@ impl NodeShape {
         }
     }
 
-    /// Limits far beyond any machine, and small enough that sums over one node fit their integers.
+    /// Limits far beyond any real machine. They are small enough that a sum over one node cannot overflow.
     const MOST_CPU: MilliCpu = MilliCpu::from_cores(1_000_000_000);
     const MOST_RAM: Bytes = Bytes::from_gib(1 << 30);
     const MOST_GPU_MEMORY: Bytes = Bytes::from_gib(1 << 20);
     const MOST_GPUS: usize = 1024;
     const MOST_POWER: MilliWatts = MilliWatts::new(1_000_000_000);
 
-    /// Rejects an impossible machine, naming what is too large.
+    /// Rejects an impossibly large machine. The error says what is too large.
     pub fn check_size(&self) -> Result<(), &'static str> {
         if self.cpu > NodeShape::MOST_CPU {
             return Err("a node of more than a billion cores");
@@ -249,7 +248,7 @@ impl NodeShape {
         Ok(())
     }
 
-    /// Whether the memory of some GPU is part of RAM.
+    /// Whether any GPU's memory is part of the node's RAM.
     pub fn has_unified_gpus(&self) -> bool {
         self.gpus.iter().any(|gpu| gpu.unified)
     }
@@ -268,7 +267,7 @@ impl NodeShape {
 }
 
 impl NodeStatus {
-    /// The kind of tasks that hold parts of GPUs.
+    /// The kind of a task that holds parts of GPUs.
     pub const PARTS: u16 = 0;
 
     pub fn idle(state: NodeState, shape: &NodeShape) -> NodeStatus {
@@ -290,12 +289,12 @@ impl NodeStatus {
         }
     }
 
-    /// Releases a claim; for a copy of the status. Panics if the claim was not there.
+    /// Releases a claim from a copy of the status. Panics if the status does not include the claim.
     pub fn give_back(&mut self, shape: &NodeShape, claim: &NodeClaim) {
         ledger::release(shape, self, claim);
     }
 
-    /// Whether nothing is taken here.
+    /// Whether no claim takes anything of this node.
     pub fn is_unused(&self) -> bool {
         let is_free = |gpu: &GpuStatus| gpu.taken == GpuShare::ZERO && gpu.memory_taken == Bytes::ZERO;
         let has_none = self.blocks.is_empty() && self.cpu_taken == MilliCpu::ZERO && self.ram_taken == Bytes::ZERO;
@@ -306,7 +305,7 @@ impl NodeStatus {
         shape.cpu_capacity().saturating_sub(self.cpu_taken)
     }
 
-    /// RAM that nobody holds, either as RAM or as the memory of a GPU that shares it.
+    /// The free RAM. If GPUs share the node's RAM, their taken memory is not free either.
     pub fn ram_free(&self, shape: &NodeShape) -> Bytes {
         let left = shape.ram_capacity().saturating_sub(self.ram_taken);
         if !shape.has_unified_gpus() {
@@ -324,14 +323,14 @@ impl NodeStatus {
         GpuShare::WHOLE.saturating_sub(gpu.taken).saturating_sub(gpu.foreign.share)
     }
 
-    /// Memory of one GPU that nobody holds; if it is part of RAM, at most the RAM that is left.
+    /// The free memory of one GPU. If the memory is part of the RAM, at most the free RAM.
     pub fn gpu_memory_free(&self, shape: &NodeShape, index: usize) -> Bytes {
         let gpu = &self.gpus[index];
         let own = shape.gpu_memory_capacity(index).saturating_sub(gpu.memory_taken).saturating_sub(gpu.foreign.memory);
         if shape.gpus[index].unified { own.min(self.ram_free(shape)) } else { own }
     }
 
-    /// Whether nobody holds any part of this GPU.
+    /// Whether no claim and no foreign use holds any part of this GPU.
     pub fn gpu_is_idle(&self, index: usize) -> bool {
         let gpu = &self.gpus[index];
         gpu.holders == 0 && gpu.foreign.is_none()

@@ -1,5 +1,5 @@
-//! Tracks which nodes changed since a reader last asked, each once: a linked list of nodes in the order of their last
-//! changes.
+//! Tracks which nodes changed since a reader last asked, each node once. The nodes form a linked list, ordered by their
+//! latest changes.
 
 use dryrack_ids::NodeId;
 
@@ -14,7 +14,7 @@ pub(super) struct NodeChanges {
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// The number of the node's last change.
+    /// The number of the node's latest change.
     changed: u64,
     before: u32,
     after: u32,
@@ -32,7 +32,7 @@ impl NodeChanges {
         self.count
     }
 
-    /// Records a change of a node, which becomes the newest. New nodes must come in order of ids.
+    /// Records a change of a node and moves the node to the front of the list. New nodes must come in order of ids.
     pub fn note(&mut self, node: NodeId) {
         let index = node.index();
         if index == self.links.len() {
@@ -57,7 +57,7 @@ impl NodeChanges {
         (self.links[index].before, self.links[index].after) = (newest, NONE);
     }
 
-    /// The nodes that changed since `read` changes were read, latest first.
+    /// The nodes that changed after the first `read` changes, latest change first.
     pub fn since(&self, read: u64) -> impl Iterator<Item = NodeId> + '_ {
         let known = |index: u32| (index != NONE).then_some(index);
         let by_change =

@@ -1,5 +1,5 @@
-//! A cache of the class transitions that claims cause. Most claims take and release what others took and released
-//! before, on nodes in the same state.
+//! Caches the changes of class that claims cause. Most claims take or release the same amounts as earlier claims, on
+//! nodes in the same state.
 
 use super::classes::ClassId;
 use super::gpu_keys::key_of;
@@ -7,21 +7,21 @@ use super::ledger::NodeClaim;
 use super::node::NodeStatus;
 use dryrack_units::{Bytes, MilliCpu};
 
-/// What a claim changes on a node whose GPUs are interchangeable: the claimed GPUs go from one state to another, and
-/// this much CPU and RAM is taken afterwards. The rest follows from the class that the node leaves, so the new class
-/// depends on nothing else.
+/// The effect of a claim on a node with interchangeable GPUs: how many GPUs change from which state to which, and how
+/// much CPU and RAM is taken afterwards. All other parts of the new status come from the node's old class. So the old
+/// class and the step together determine the new class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub gpus: u32,
-    /// The key of each of them, from [`key_of`].
+    /// The key of each claimed GPU before and after the claim, from [`key_of`].
     pub before: u64,
     pub after: u64,
     pub cpu: MilliCpu,
     pub ram: Bytes,
 }
 
-/// The key of all claimed GPUs, if they are in the same state; 0 if no GPU is claimed. `None` if one is claimed
-/// twice, or is in a state that no key represents.
+/// The key that all claimed GPUs share. 0 if no GPU is claimed. `None` if the GPUs have different keys, if one of them
+/// is claimed twice, or if its state has no key.
 pub(super) fn common_key(status: &NodeStatus, claim: &NodeClaim) -> Option<u64> {
     let Some((first, others)) = claim.gpus.split_first() else { return Some(0) };
     let key = key_of(&status.gpus[usize::from(first.index)])?;
@@ -35,14 +35,14 @@ pub(super) fn common_key(status: &NodeStatus, claim: &NodeClaim) -> Option<u64> 
     Some(key)
 }
 
-/// Known steps, each in the slot given by its hash. A step that hashes to the same slot replaces it.
+/// Known steps. The hash of a step gives its slot. A new step replaces the step that was in its slot.
 #[derive(Debug, Default)]
 pub(super) struct Steps(Vec<Option<Known>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     step: Step,
-    /// The class that was left and the one that was entered, each with its generation.
+    /// The old and the new class of the node, each with its generation.
     from: (ClassId, u32),
     to: (ClassId, u32),
 }
@@ -50,14 +50,14 @@ struct Known {
 const PLACES: usize = 1024;
 
 impl Clone for Steps {
-    /// A copy starts empty: copies of a fleet are made for a few queries.
+    /// A clone starts with an empty cache, because a copy of a fleet is used only for a few queries.
     fn clone(&self) -> Steps {
         Steps::default()
     }
 }
 
 impl Steps {
-    /// The class that this step led to, with its generation.
+    /// The class that this step leads to, with its generation. `None` if the step is not known.
     #[inline]
     pub fn get(&self, from: (ClassId, u32), step: &Step) -> Option<(ClassId, u32)> {
         let known = self.0.get(place(from.0, step))?.as_ref()?;
@@ -75,7 +75,7 @@ impl Steps {
 fn place(from: ClassId, step: &Step) -> usize {
     let Step { gpus, before, after, cpu, ram } = *step;
     let parts = [from.index() as u64, u64::from(gpus), before, after, cpu.get(), ram.get()];
-    // A multiplier from Steele and Vigna (Computationally easy, spectrally good multipliers, 2021).
+    // The multiplier is from Steele and Vigna (Computationally easy, spectrally good multipliers, 2021).
     let mixed =
         parts.iter().fold(0_u64, |mixed, part| (mixed ^ part).wrapping_mul(0xd134_2543_de82_ef95).rotate_left(29));
     mixed as usize % PLACES
@@ -110,7 +110,7 @@ mod tests {
         fleet
     }
 
-    /// A GPU may be listed twice, and more may be taken than there is: the ledger only adds up.
+    /// A claim may list a GPU twice or take more than there is, because the ledger does not check capacity.
     fn claim(draws: &mut Stream, gpus: usize) -> NodeClaim {
         let share = *draws.pick(&[250, 500, 1000, 1000]);
         let mut indexes: Vec<u16> = (0..draws.between(0, 4)).map(|_| draws.index(gpus) as u16).collect();
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Checks that each node is in the class of its state, and compares with the ledger.
+    /// Checks that each node is in the class of its state, and that the claims add up to the ledger.
     #[test]
     fn a_step_that_is_remembered_leads_where_it_led() {
         for (gpus, islands) in [(3, None), (8, None), (10, None), (4, Some("2+2"))] {

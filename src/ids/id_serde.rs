@@ -1,7 +1,7 @@
-//! The serialized forms of ids: the name in JSON, the number in the compact form.
+//! The serialized forms of ids: the name in JSON, and the number in the compact form.
 //!
-//! The name of an id depends on the log it belongs to, and serde passes no such context to a field. So the names are
-//! lent to the thread while one record is written or read. Outside of that, an id has no JSON form.
+//! The name of an id depends on its log, but serde cannot pass a log to a field. So the names are lent to the thread
+//! while one record is written or read. At all other times, an id has no JSON form.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::{FleetId, GpuId, JobId, NameTable, Names, NodeId};
 use dryrack_nearest::nearest;
 
-/// Why a name does not give an id.
+/// Why a name is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NameError {
     #[error("no {kind} is named `{name}`{}", hint(.nearest))]
@@ -35,7 +35,8 @@ struct Lent {
     fault: Option<NameError>,
 }
 
-/// Runs `work` with `names` lent to the thread. Returns its result and the first name that did not resolve.
+/// Runs `work` while `names` are lent to the thread. Returns the result of `work` and the first name that could not be
+/// resolved.
 pub fn lend<T>(names: &mut Names, work: impl FnOnce() -> T) -> (T, Option<NameError>) {
     let lent = Lent { names: std::mem::take(names), fault: None };
     LENT.with(|place| *place.borrow_mut() = Some(lent));
@@ -91,7 +92,7 @@ named!(NodeId, "node", nodes);
 named!(JobId, "job", jobs);
 named!(FleetId, "fleet", fleets);
 
-/// Serde for the field that declares something: the name must be new, and its id is the next one.
+/// The serialized form of an id in its declaration. When it is read, the name must be new, and it gets the next id.
 pub mod declared {
     use super::{Deserializer, Named, Serializer};
 
@@ -194,7 +195,7 @@ impl Visitor<'_> for GpuVisitor {
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(NodeId, u16), E> {
         let not_a_gpu = || E::custom(format_args!("expected a GPU such as alpha/0, found `{text}`"));
         let (node, index) = text.rsplit_once('/').ok_or_else(not_a_gpu)?;
-        // `parse` accepts `+0` and `00`, but they are never written as an index.
+        // `parse` also accepts `+0` and `00`, which are never written for an index.
         let index: u16 = index.parse().ok().filter(|known: &u16| known.to_string() == index).ok_or_else(not_a_gpu)?;
         NameVisitor(find::<NodeId>, NodeId::KIND).visit_str(node).map(|node| (node, index))
     }

@@ -1,8 +1,9 @@
-//! Floor 1. Typed ids and the tables that give them names.
+//! Floor 1. Typed ids and the tables of their names.
 //!
-//! Owns the small integers that stand for nodes, GPUs and jobs, the containers that keep records by number
-//! ([`Records`]) or items in order ([`OrderedSet`]), and nothing about what the ids stand for. Ids are dense and
-//! given in order of declaration, so they are the last part of every sort key. In JSON an id is written as its name.
+//! Owns the small integers that identify nodes, GPUs and jobs. Owns containers that keep records by number
+//! ([`Records`]) or items in order ([`OrderedSet`]). Knows nothing about the things that the ids identify. Ids are
+//! consecutive numbers in order of declaration, so they are the last part of every sort key. In JSON an id is written
+//! as its name.
 
 #![warn(clippy::unwrap_used)]
 
@@ -43,47 +44,47 @@ macro_rules! id {
 }
 
 id! {
-    /// A node, in order of declaration.
+    /// The number of a node, in order of declaration.
     NodeId
 }
 id! {
-    /// A fleet of instances, in order of declaration.
+    /// The number of a fleet of instances, in order of declaration.
     FleetId
 }
 id! {
-    /// A job, in order of submission.
+    /// The number of a job, in order of submission.
     JobId
 }
 
-/// A GPU, by its node and its index there: `alpha/0`.
+/// A GPU, identified by its node and its index on that node: `alpha/0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuId {
     pub node: NodeId,
     pub index: u16,
 }
 
-/// One attempt at running one replica of a job. An acknowledgement names its attempt, so a late one is never mistaken
-/// for another attempt's.
+/// One attempt to run one replica of a job. An acknowledgement contains the attempt, so a late one is never taken for
+/// that of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunId {
     pub job: JobId,
     pub replica: u32,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
-/// Names, in order of their ids.
+/// The names of one kind of ids, in order of the ids.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     names: Vec<Arc<str>>,
-    /// The index by name, built on the first lookup.
+    /// The ids by name. Built on the first lookup.
     by_name: OnceLock<ByName>,
 }
 
 type ByName = HashMap<Arc<str>, u32, foldhash::fast::FixedState>;
 
-/// The error that a name was given twice.
+/// The error for a name that is already in the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DuplicateName;
 
@@ -92,7 +93,7 @@ fn next_id(names: &[Arc<str>]) -> u32 {
 }
 
 impl NameTable {
-    /// Adds a name; its id is the number of names before it.
+    /// Adds a name and returns its id, which is the number of names before it.
     pub fn add(&mut self, name: Arc<str>) -> Result<usize, DuplicateName> {
         self.by_name();
         let by_name = self.by_name.get_mut().expect("just made");
@@ -106,8 +107,7 @@ impl NameTable {
         }
     }
 
-    /// Adds a name that must be new. Panics on a duplicate: at once if the index exists, otherwise on the first
-    /// lookup.
+    /// Adds a name that must be new. If it is not, panics at once if the lookup table exists, else on the first lookup.
     pub fn add_new(&mut self, name: Arc<str>) -> usize {
         if let Some(by_name) = self.by_name.get_mut() {
             let known = by_name.insert(Arc::clone(&name), next_id(&self.names));
@@ -167,7 +167,8 @@ impl Names {
         self.jobs.get(job.index()).map_or("?", |name| name)
     }
 
-    /// `chat`, `chat[1]`, `chat #2`: the replica is shown unless it is the first, and so is the attempt.
+    /// The name of a run, such as `chat`, `chat[1]` or `chat #2`. The replica is shown unless it is the first, and the
+    /// attempt likewise.
     pub fn run(&self, run: RunId) -> String {
         let mut name = self.replica(run.job, run.replica);
         if run.attempt > 1 {
@@ -176,7 +177,7 @@ impl Names {
         name
     }
 
-    /// `chat`, `chat[1]`
+    /// The name of a replica, such as `chat` or `chat[1]`.
     pub fn replica(&self, job: JobId, replica: u32) -> String {
         match replica {
             0 => self.job(job).to_string(),
@@ -184,14 +185,14 @@ impl Names {
         }
     }
 
-    /// `alpha/0`
+    /// The name of a GPU, such as `alpha/0`.
     pub fn gpu(&self, gpu: GpuId) -> String {
         format!("{}/{}", self.node(gpu.node), gpu.index)
     }
 }
 
 impl fmt::Display for RunId {
-    /// Without names, for assertions: `job 3, replica 0, attempt 1`.
+    /// Formats the numbers, for assertions that have no names: `job 3, replica 0, attempt 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "job {}, replica {}, attempt {}", self.job.0, self.replica, self.attempt)
     }

@@ -1,19 +1,19 @@
-//! An ordered set that is cheap while it is small.
+//! An ordered set that is fast while it is small.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
 
-/// The size in bytes above which a tree is used, because it moves less memory per change.
+/// The size in bytes above which a tree is used. A tree moves less memory for each change.
 const MOST_BYTES: usize = 1024;
 
-/// A set in ascending order with fast access to its first item. A small set is a list, which keeps its allocation; a
-/// large one is a tree. The representation affects only speed.
+/// A set in ascending order with fast access to its first item. A small set is stored as a list, which keeps its
+/// allocation. A large set is stored as a tree. The representation affects only speed.
 #[derive(Clone, Debug)]
 pub struct OrderedSet<T>(Kept<T>);
 
 #[derive(Clone, Debug)]
 enum Kept<T> {
-    /// In descending order, since the first item is usually the one removed.
+    /// In descending order, because usually the first item is removed.
     Listed(Vec<T>),
     Tree(BTreeSet<T>),
 }
@@ -26,11 +26,11 @@ impl<T> Default for OrderedSet<T> {
 
 impl<T: Copy + Ord> OrderedSet<T> {
     const MOST_LISTED: usize = MOST_BYTES / size_of::<T>();
-    /// The size at which a tree becomes a list again. It is half of `MOST_LISTED`, so that a set does not switch back
+    /// The size at which a tree becomes a list again. It is half of `MOST_LISTED`, so that a set does not change back
     /// and forth.
     const LISTED_AGAIN: usize = Self::MOST_LISTED / 2;
 
-    /// Adds an item. Returns whether it is new.
+    /// Adds an item. Returns whether the item is new.
     pub fn insert(&mut self, item: T) -> bool {
         match &mut self.0 {
             Kept::Listed(list) => {
@@ -49,7 +49,7 @@ impl<T: Copy + Ord> OrderedSet<T> {
         }
     }
 
-    /// Removes an item. Returns whether it was there.
+    /// Removes an item. Returns whether the set contained it.
     pub fn remove(&mut self, item: &T) -> bool {
         match &mut self.0 {
             Kept::Listed(list) => {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use dryrack_rng::Stream;
 
-    /// Compares with a set of the standard library, while the set grows into a tree and shrinks back to a list.
+    /// Compares the set with a set of the standard library, while it grows into a tree and shrinks back to a list.
     #[test]
     fn it_says_what_a_tree_says_however_much_is_in_it() {
         let mut draws = Stream::new(1, "ordered set test", 0);

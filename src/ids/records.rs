@@ -1,12 +1,13 @@
-//! Records by number, where finished records take almost no memory.
+//! Keeps records by number. Finished records take almost no memory.
 
 use std::ops::{Index, IndexMut};
 
-/// Records by dense numbers that are never reused: the n-th record pushed is number n forever. A record that nothing
-/// refers to any more is dropped. What remains is four bytes with a note of 31 bits, and the slot is reused.
+/// Records with consecutive numbers that are never reused: the n-th record that is pushed has number n forever. A
+/// record can be dropped once nothing refers to it any more. Then only four bytes with a note of 31 bits are left, and
+/// its slot is reused.
 #[derive(Clone, Debug)]
 pub struct Records<T> {
-    /// By number: the slot in `kept`, or for a dropped record its note with [`DROPPED`] set.
+    /// For each number, the slot in `kept`. For a dropped record, its note with the bit [`DROPPED`] set.
     places: Vec<u32>,
     kept: Vec<Option<T>>,
     free: Vec<u32>,
@@ -26,7 +27,7 @@ impl<T> Records<T> {
         Records { places: Vec::with_capacity(count), kept: Vec::with_capacity(count), free: Vec::new() }
     }
 
-    /// The number of records ever pushed, which is the number of the next one.
+    /// How many records were ever pushed. This is the number of the next record.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -55,7 +56,7 @@ impl<T> Records<T> {
     /// The record with this number, if it was pushed and has not been dropped.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
-        // The place stored for a dropped record is larger than any slot.
+        // For a dropped record, the stored value is larger than any slot, so the lookup returns nothing.
         self.kept.get(*self.places.get(number)? as usize)?.as_ref()
     }
 
@@ -64,7 +65,7 @@ impl<T> Records<T> {
         self.kept.get_mut(*self.places.get(number)? as usize)?.as_mut()
     }
 
-    /// Drops an existing record and keeps `note` in its place.
+    /// Drops a record, which must exist, and keeps `note` in its place.
     pub fn drop_one(&mut self, number: usize, note: u32) -> T {
         assert!(note < DROPPED, "a note of {note} is too long");
         let place = std::mem::replace(&mut self.places[number], note | DROPPED);
@@ -73,22 +74,22 @@ impl<T> Records<T> {
         self.kept[place as usize].take().expect("a place that is in use")
     }
 
-    /// The note left when the record was dropped, if it was.
+    /// The note of a dropped record. `None` if the record was not dropped.
     pub fn note(&self, number: usize) -> Option<u32> {
         self.places.get(number).filter(|place| **place >= DROPPED).map(|place| place & !DROPPED)
     }
 
-    /// The records that are kept, in order of their numbers.
+    /// The records that were not dropped, in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         (0..self.places.len()).filter_map(|number| Some((number, self.get(number)?)))
     }
 
-    /// The records that are kept, in the same order, without their numbers.
+    /// The records that were not dropped, in the same order but without their numbers.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.iter().map(|(_, record)| record)
     }
 
-    /// The numbers of the records that are kept, in order.
+    /// The numbers of the records that were not dropped, in order.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<T> {
         let numbers: Vec<usize> = self.iter().map(|(number, _)| number).collect();
         numbers.into_iter()
@@ -124,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares with an ordered map of the kept records.
+    /// Compares the container with an ordered map of the kept records.
     #[test]
     fn numbers_are_given_once_and_places_again_and_again() {
         let (mut records, mut plain) = (Records::default(), BTreeMap::new());

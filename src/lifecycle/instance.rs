@@ -1,13 +1,14 @@
-//! An instance that a cloud makes. The states of its node say whether it can be used; these states say what it is
-//! doing. An unreachable instance shows in the node's state, and an unhealthy GPU in the GPU's.
+//! The states of an instance that a cloud makes. They say what the instance is doing. The states of its node say
+//! whether it can be used. An unreachable instance shows in the state of its node, and an unhealthy GPU in the state of
+//! the GPU.
 //!
 //! ```text
-//!  terminated ──> pending ──> provisioning ──> idle <──> busy      asked for, accepted, up
+//!  terminated ──> pending ──> provisioning ──> idle <──> busy      requested, accepted, up
 //!      ^             │              │           │  \       │
 //!      │             v              v           v   └──┐   │
 //!      ├─────────────┴──────────────┴── (taken away) ──┼───┘
 //!      │                            v                  v
-//!      └────────────────────── terminating <───────────┘           idle or silent for too long, or not needed any more
+//!      └────────────────────── terminating <───────────┘           idle or silent for too long, or no longer needed
 //! ```
 
 use dryrack_fleet::InstanceState;

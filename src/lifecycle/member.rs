@@ -1,10 +1,10 @@
-//! One node of a multi-node run, or its only node, in a profile that has runs. The states are finer than the phases,
-//! and each maps to one phase.
+//! The states of one node of a run, in a profile with runs. They are finer than the phases, and each state belongs to
+//! one phase.
 //!
 //! ```text
 //!  waiting ──> submitted ──> assigned ──> provisioning ──> pulling ──> running
 //!     └────────────┼─────────────┴──────────────┴─────────────┴──────────┘
-//!    the master    │                  refused, failed, lost, stopped, or its run is over
+//!    the master    │                  refused, failed, lost, stopped, or the run has ended
 //!    has a place   v
 //!             terminating ────> draining ────> ended ──> waiting, submitted   (a new submission)
 //!                  └───────────────────────────^
@@ -15,17 +15,17 @@ use dryrack_event::Phase;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberState {
-    /// A worker whose master has no place yet.
+    /// A worker that waits until its master has a place.
     Waiting,
     Submitted,
-    /// Has a place, but nothing has been asked of its node yet.
+    /// The node of the run has a place, but no command was sent to its host yet.
     Assigned,
     Provisioning,
-    /// Its node was told to prepare.
+    /// The host was told to prepare.
     Pulling,
     Running,
     Terminating,
-    /// Ran; its place is freed once its last report arrives.
+    /// The node has run. Its place is freed once its final report arrives.
     Draining,
     Ended,
 }
@@ -43,8 +43,7 @@ impl MemberState {
         MemberState::Ended,
     ];
 
-    /// The phase that this state belongs to. A node of a run that terminates without ever having had a place is still
-    /// pending.
+    /// The phase of this state. A node that terminates without ever having a place is still pending.
     pub fn phase(self, has_place: bool) -> Phase {
         match self {
             MemberState::Waiting | MemberState::Submitted => Phase::Pending,
@@ -57,17 +56,17 @@ impl MemberState {
         }
     }
 
-    /// Whether it has neither ended nor begun to terminate.
+    /// Whether the node has neither ended nor begun to terminate.
     pub fn is_live(self) -> bool {
         !matches!(self, MemberState::Terminating | MemberState::Draining | MemberState::Ended)
     }
 }
 
-/// Whether a node of a run may go from `from` to `to`. The last state leads to the first one of a new submission.
+/// Whether a node of a run may go from `from` to `to`. From the last state, a new submission leads to the first state.
 pub fn is_member_edge(from: MemberState, to: MemberState) -> bool {
     use MemberState::{Assigned, Draining, Ended, Provisioning, Pulling, Running, Submitted, Terminating, Waiting};
     match from {
-        // When a gang is placed as a whole, its workers are assigned together with their master.
+        // If a gang is placed as a whole, its workers are assigned together with their master.
         Waiting => matches!(to, Submitted | Assigned | Terminating),
         Submitted => matches!(to, Assigned | Terminating),
         Assigned => matches!(to, Provisioning | Terminating),

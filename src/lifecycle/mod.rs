@@ -1,7 +1,7 @@
-//! Floor 4. The transition tables of nodes, instances, attempts and multi-node runs. A transition that is not in a
-//! table cannot be taken.
+//! Floor 4. The transition tables of nodes, instances, attempts and multi-node runs. Only transitions in a table can be
+//! taken.
 //!
-//! Must never have an edge that the table of its file lacks, and must never decide when an edge is taken.
+//! A table must have exactly the edges of the diagram in its file. This room must never decide when an edge is taken.
 
 #![warn(clippy::unwrap_used)]
 

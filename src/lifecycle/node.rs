@@ -1,12 +1,12 @@
-//! The states of a node, as the control plane knows it.
+//! The states of a node that the control plane knows.
 //!
 //! ```text
-//!  joining ──> ready <────> not_ready      it says so, or is silent beyond the grace period
+//!  joining ──> ready <────> not_ready      the node reports it, or is silent beyond the grace period
 //!     │          │ ^ \          │ ^
 //!     │          v │  \         v │
-//!     │     maintenance └──> unreachable   as above; a profile says which of the two silence leads to
+//!     │     maintenance └──> unreachable   likewise; the profile says which of the two states silence leads to
 //!     v
-//!    gone <── (any)                        and back: a node that comes again is ready or joining
+//!    gone <── (any)                        and back: a node that returns is ready or joining
 //! ```
 
 use dryrack_fleet::NodeState;
@@ -15,7 +15,7 @@ use dryrack_fleet::NodeState;
 pub fn is_node_edge(from: NodeState, to: NodeState) -> bool {
     from != to
         && match from {
-            // A node that has joined does not join again.
+            // A node that has joined cannot join again, unless it is gone first.
             NodeState::Ready | NodeState::NotReady | NodeState::Unreachable | NodeState::Maintenance => {
                 to != NodeState::Joining
             }

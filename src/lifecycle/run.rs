@@ -1,4 +1,4 @@
-//! One attempt at running a replica.
+//! The phases of one attempt to run a replica.
 //!
 //! ```text
 //!            ┌──────────────┐
@@ -18,7 +18,7 @@
 
 use dryrack_event::Phase;
 
-/// Whether a run may go from `from` to `to`. Leaving `Ended` is never legal: another attempt is another run.
+/// Whether an attempt may go from `from` to `to`. `Ended` has no successor, because the next attempt is another run.
 pub fn is_run_edge(from: Phase, to: Phase) -> bool {
     match from {
         Phase::Pending => matches!(to, Phase::Analysing | Phase::Scheduled | Phase::Ended),

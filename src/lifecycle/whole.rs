@@ -1,12 +1,12 @@
-//! A run as a whole: all nodes of all its replicas.
+//! The states of a whole run: all nodes of all its replicas.
 //!
 //! ```text
-//!  submitted ──> provisioning ──> running        the furthest that any of its nodes is
+//!  submitted ──> provisioning ──> running        as far as its most advanced node
 //!    ^  │ \            │ ^          │ │
 //!    │  v  \           v └──────────┘ │
-//!   pending \──────────┼──────────────┤          pending: all nodes are stopped, and tried again after a pause
+//!   pending \──────────┼──────────────┤          pending: all nodes are stopped, and are retried after a pause
 //!       │              v              │
-//!       └────────> terminating <──────┘          a node failed, all are done, or it was cancelled
+//!       └────────> terminating <──────┘          a node failed, all nodes are done, or the run was cancelled
 //!                      │
 //!                      v
 //!                    ended
@@ -17,7 +17,7 @@ pub enum WholeState {
     Submitted,
     Provisioning,
     Running,
-    /// Waits for the next submission of all its nodes.
+    /// The run waits for the next submission of all its nodes.
     Pending,
     Terminating,
     Ended,
@@ -33,7 +33,7 @@ impl WholeState {
         WholeState::Ended,
     ];
 
-    /// Whether some of its nodes should run.
+    /// Whether some nodes of the run should be running.
     pub fn is_active(self) -> bool {
         matches!(self, WholeState::Submitted | WholeState::Provisioning | WholeState::Running)
     }

@@ -1,4 +1,4 @@
-//! What a file makes happen by itself, and when: arrivals, cancellations, changes of replicas, questions.
+//! The inputs that a file schedules, with their times: arrivals, cancellations, changes of replicas and evaluations.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use dryrack_units::SimTime;
 
 pub struct Agenda<'a> {
     work: &'a Work,
-    /// How many arrivals have come so far, and so on for the others.
+    /// The number of arrivals that have been issued so far. The other fields count the other kinds of inputs.
     submitted: usize,
     cancelled: usize,
     scaled: usize,
     evaluated: usize,
-    /// Nothing new comes any more.
+    /// Whether no further inputs are issued.
     is_closed: bool,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Agenda<'a> {
         self.is_closed
     }
 
-    /// When the next input comes; `None` if no more do.
+    /// The time of the next input; `None` if there is none.
     pub fn next(&self) -> Option<SimTime> {
         if self.is_closed {
             return None;
@@ -39,7 +39,7 @@ impl<'a> Agenda<'a> {
         [arrival, cancellation, scaling, evaluation].into_iter().flatten().min()
     }
 
-    /// Adds the inputs that are due by `now`, however late.
+    /// Adds all inputs that are due by `now`, including late ones.
     pub fn come(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         if self.is_closed {
             return;
@@ -49,7 +49,8 @@ impl<'a> Agenda<'a> {
             inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
             self.submitted += 1;
         }
-        // A cancellation is heard before an arrival, so for a job of this instant it would come too early.
+        // The control plane hears cancellations before arrivals. So a cancellation of a job that arrives at this
+        // instant would be heard before the job exists; it is held back until the next instant.
         let has_come = |job: &JobId, submitted: usize| job.index() < submitted && !inputs_submit(inputs, *job);
         let mut later = Vec::new();
         while let Some((_, job)) = work.cancellations.get(self.cancelled).filter(|(at, _)| *at <= now) {
@@ -74,7 +75,7 @@ impl<'a> Agenda<'a> {
         inputs.extend(later);
     }
 
-    /// Lets nothing new come, and cancels everything that was submitted.
+    /// Stops issuing new inputs, and cancels every submitted job.
     pub fn interrupt(&mut self, inputs: &mut Vec<Input>) {
         self.is_closed = true;
         inputs.extend((0..self.submitted).map(|job| Input::Cancel { job: JobId::new(job) }));

@@ -1,7 +1,7 @@
-//! Two clocks that are read together: a monotonic one, and the wall clock.
+//! Two clocks that are read together: a monotonic clock and the wall clock.
 //!
-//! Everything is measured on the first. The second only says when that was. It may be set an hour back or forth at
-//! any moment, which shows as a [`Clock::jump`] and changes nothing else.
+//! Every duration is measured on the monotonic clock. The wall clock only gives the date of an event. Somebody may set
+//! the wall clock at any time. This shows as a [`Clock::jump`] and changes nothing else.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,23 +15,23 @@ pub type WallSource = Box<dyn Fn() -> Wall + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wall(pub i64);
 
-/// When something was read.
+/// The time of a reading, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The time since the clock was started; never less than before.
+    /// The time since the clock was started. It never decreases.
     pub since_start: SimDuration,
     pub wall: Wall,
 }
 
 impl Stamp {
-    /// The stamp in whole milliseconds after the start, rounded down: what people and files are told, though the
-    /// machine measures finer.
+    /// The stamp rounded down to whole milliseconds after the start. People and files get this form, although the
+    /// machine measures more finely.
     pub fn in_millis(self) -> Stamp {
         const MILLI: u64 = 1_000_000;
         Stamp { since_start: SimDuration::from_nanos(self.since_start.as_nanos() / MILLI * MILLI), ..self }
     }
 
-    /// The stamp in simulated time, which begins at the start of the clock.
+    /// The stamp as simulated time, in which zero is the start of the clock.
     pub fn at(self) -> SimTime {
         SimTime::from_nanos(self.since_start.as_nanos())
     }
@@ -58,7 +58,7 @@ impl Clock {
         Stamp { since_start: since(self.start), wall: (self.wall)() }
     }
 
-    /// By how much the wall clock was set between two stamps, in nanoseconds; positive if it went ahead.
+    /// How far somebody set the wall clock between two stamps, in nanoseconds; positive if it was set ahead.
     pub fn jump(&self, from: Stamp, to: Stamp) -> i64 {
         let walked = i128::from(to.since_start.as_nanos()) - i128::from(from.since_start.as_nanos());
         let shown = i128::from(to.wall.0) - i128::from(from.wall.0);
@@ -69,7 +69,7 @@ impl Clock {
         self.wall_at_start
     }
 
-    /// Waits until this long after the start; not at all if that has passed.
+    /// Waits until this long after the start. Returns at once if that time has passed.
     pub fn wait_until(&self, since_start: SimDuration) {
         let left = since_start.saturating_sub(since(self.start));
         if !left.is_zero() {
@@ -83,8 +83,8 @@ impl Clock {
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// A deadline this long from now. A time beyond what the machine can represent is replaced by a century, which is
-    /// as good as never.
+    /// A deadline this long from now. A length that the machine cannot represent becomes a century, which amounts to no
+    /// deadline.
     pub fn within(length: Duration) -> Deadline {
         const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
         Deadline(instant() + length.min(CENTURY))
@@ -99,7 +99,7 @@ impl Deadline {
     }
 }
 
-/// The only place that waits for time to pass.
+/// Waits for this long. No other code of this room sleeps.
 pub fn pause(length: Duration) {
     #[expect(clippy::disallowed_methods, reason = "what is real takes real time")]
     std::thread::sleep(length);
@@ -109,7 +109,7 @@ pub fn std_duration(length: SimDuration) -> Duration {
     Duration::from_nanos(length.as_nanos())
 }
 
-/// The length, cut to about half a millennium.
+/// The length as simulated time, limited to the largest value, about 584 years.
 pub fn sim_duration(length: Duration) -> SimDuration {
     SimDuration::from_nanos(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -134,7 +134,7 @@ fn machine_wall() -> Wall {
 }
 
 impl fmt::Display for Wall {
-    /// `2026-11-21T20:13:17.042Z`
+    /// Formats the date as in `2026-11-21T20:13:17.042Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000));
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -145,10 +145,10 @@ impl fmt::Display for Wall {
     }
 }
 
-/// The date of a day counted from the first of 1970, by the Gregorian calendar.
+/// The date of a day in the Gregorian calendar. Days are counted from the first of January 1970.
 fn civil(days: i64) -> (i64, u32, u32) {
     let is_leap = |year: i64| year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
-    // Whole cycles of 400 years first, so that the loops below are short.
+    // Handle whole cycles of 400 years first, to keep the loops below short.
     let (cycles, mut days) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let mut year = 1970 + 400 * cycles;
     while days >= if is_leap(year) { 366 } else { 365 } {

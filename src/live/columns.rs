@@ -1,8 +1,7 @@
-//! The GPUs of a look as columns that stay the same from look to look. A column is identified by its node and by what
-//! tells its GPU from others (the UUID, if there is one), so that the column of a GPU that vanishes does not go to
-//! the next GPU.
+//! The GPUs of a look as columns that stay the same in later looks. A column is identified by its node and by the key
+//! of its GPU, which is the UUID if there is one. So if a GPU vanishes, its column does not pass to another GPU.
 //!
-//! A machine without any GPU has one column for the CPUs of each node, with the node's RAM as the column's memory.
+//! If a machine has no GPU at all, each node has one column for its CPUs. The memory of this column is the node's RAM.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +10,12 @@ use dryrack_units::{Bytes, Permille};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// `gpu0`, or with several nodes `alpha/gpu0`; `cpu` for CPUs.
+    /// Name of the column: `gpu0`, or with several nodes `alpha/gpu0`; `cpu` for CPUs.
     pub name: String,
     pub node: String,
-    /// Who held the GPU when it was first seen.
+    /// The pod or job that held the GPU when it was first seen.
     pub holder: Option<String>,
-    /// What identifies the GPU; `None` for the CPUs of the node.
+    /// The key of the GPU; `None` for the CPUs of the node.
     key: Option<String>,
 }
 
@@ -28,7 +27,7 @@ pub struct Cell {
 }
 
 impl Column {
-    /// The columns for the first look.
+    /// All columns, as defined by the first look.
     pub fn all(look: &Look) -> Vec<Column> {
         let several = look.nodes.len() > 1;
         let mut taken = BTreeSet::new();
@@ -99,14 +98,14 @@ fn cpu_utilization(node: &NodeFound) -> Reading<Permille> {
     Ok(Permille::new(part.min(1000) as u32))
 }
 
-/// GPUs of a look that have no column, because they were not there when the columns were made.
+/// GPUs in the look that have no column, because they did not exist in the first look.
 pub fn strangers(columns: &[Column], look: &Look) -> Vec<String> {
     let all = look.nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu)));
     let new = all.filter(|(node, gpu)| !columns.iter().any(|column| column.is(&node.name, gpu)));
     new.map(|(node, gpu)| format!("GPU {} of {}", gpu.index, node.name)).collect()
 }
 
-/// The cell of a look that failed: every column has the same reason.
+/// The cell of every column for a look that failed: the reason is the same for all of them.
 pub fn nothing(why: &Missing) -> Cell {
     Cell { utilization: Err(why.clone()), memory: Err(why.clone()) }
 }

@@ -1,9 +1,9 @@
-//! Floor 6. Real machines: what they are, how they are used, and the only wall clock of the crate.
+//! Floor 6. Real machines: their hardware, their use, and the only wall clock of the crate.
 //!
-//! This floor owns the clock, the probes of hardware and of the servers that manage it, and the recorder of usage.
-//! Whatever is outside may hang, answer slowly, lie, vanish or fill the disk. Each look at it ends before its
-//! deadline, with readings or with a named reason for each missing one, and leaves no process behind. This floor must
-//! never decide anything: it hands what it finds to its caller, and what follows is up to the control plane.
+//! This floor owns the clock, the recorder of usage, and the probes of hardware and of the servers that manage it. Any
+//! outside system may hang, answer slowly, report false values, vanish or fill the disk. Each look ends before its
+//! deadline with readings, or with a named reason for each missing reading, and leaves no process behind. This floor
+//! must never decide anything: it reports its findings to its caller, and the control plane decides.
 //!
 //! ```text
 //!  procfs, cgroups, NVML ─┐
@@ -46,7 +46,7 @@ pub use shares::{Share, Shares};
 pub use slurm::Cluster;
 pub use work::Work;
 
-/// How many cores this process may use.
+/// The number of cores that this process may use.
 #[cfg(target_os = "linux")]
 pub fn cores() -> std::io::Result<usize> {
     Ok(process::cores::allowed()?.len())

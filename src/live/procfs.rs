@@ -1,7 +1,7 @@
 //! Processes as procfs shows them: their identities, parents and CPU times.
 //!
-//! A number (PID) is given to another process once its owner is gone. A [`ProcessKey`] also holds the start time, in
-//! ticks since the machine started, so that one process is never taken for another.
+//! Linux reuses the number (PID) of a process after the process is gone. A [`ProcessKey`] therefore also contains the
+//! start time, in ticks since the machine started. So a new process is never mistaken for an old one.
 
 use std::fs;
 use std::path::Path;
@@ -17,21 +17,22 @@ pub struct ProcessKey {
     pub started: u64,
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// The content of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
     pub key: ProcessKey,
     pub parent: u32,
     pub group: u32,
-    /// Ended, but not yet reaped by its parent.
+    /// Whether the process has ended but has not been reaped by its parent.
     pub is_zombie: bool,
-    /// CPU time in user and kernel mode, of all its threads.
+    /// CPU time in user mode and kernel mode, of all threads of the process.
     pub cpu: SimDuration,
-    /// CPU time of its children that ended and were reaped, and of theirs.
+    /// CPU time of its ended and reaped children, and of their reaped children.
     pub cpu_of_reaped: SimDuration,
 }
 
-/// Ticks in a second: fixed for programs since Linux 2.6 on every machine that Rust runs on (`USER_HZ`).
+/// Ticks in a second (`USER_HZ`). Linux has reported 100 to programs since 2.6, on every machine for which Rust
+/// compiles.
 const TICKS: u64 = 100;
 
 fn ticks(count: u64) -> SimDuration {
@@ -39,17 +40,17 @@ fn ticks(count: u64) -> SimDuration {
 }
 
 impl ProcessKey {
-    /// The process that has this number at the moment.
+    /// The key of the process that has this number now.
     pub fn of(pid: u32) -> Result<ProcessKey, Missing> {
         stat(pid).map(|stat| stat.key)
     }
 
-    /// Whether this very process is there, and has not ended.
+    /// Whether exactly this process still exists and has not ended.
     pub fn is_alive(self) -> bool {
         self.stat().is_ok_and(|stat| !stat.is_zombie)
     }
 
-    /// The figures of the process; an error if the number has gone to another process.
+    /// The figures of the process; an error if its number now belongs to another process.
     pub fn stat(self) -> Result<ProcessStat, Missing> {
         let stat = stat(self.pid)?;
         if stat.key == self { Ok(stat) } else { Err(Missing::ProcessReused { pid: self.pid }) }
@@ -58,8 +59,8 @@ impl ProcessKey {
 
 #[cfg(target_os = "linux")]
 impl ProcessKey {
-    /// Sends a signal through a handle that stays with its process, so that a later process of the same number is not
-    /// hit. If the process is gone, that is what was wanted.
+    /// Sends a signal through a handle of this process. So a later process with the same number is never hit. A process
+    /// that is already gone is not an error.
     pub fn signal(self, signal: rustix::process::Signal) {
         use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
@@ -70,12 +71,12 @@ impl ProcessKey {
     }
 }
 
-/// The figures of the process that has this number at the moment.
+/// The figures of the process that has this number now.
 pub fn stat(pid: u32) -> Result<ProcessStat, Missing> {
     let path = format!("/proc/{pid}/stat");
-    // The name of a process may be any bytes.
+    // Read bytes, because the name of a process may not be valid text.
     let bytes = fs::read(&path).map_err(|error| match error.kind() {
-        // ESRCH: it ended between opening and reading.
+        // ESRCH means that the process ended between opening and reading the file.
         std::io::ErrorKind::NotFound => Missing::ProcessGone { pid },
         _ if error.raw_os_error() == Some(3) => Missing::ProcessGone { pid },
         _ => Missing::of_file(Path::new(&path), &error),
@@ -84,8 +85,8 @@ pub fn stat(pid: u32) -> Result<ProcessStat, Missing> {
         .ok_or_else(|| Missing::malformed(&path, 1, "the figures of a process", &String::from_utf8_lossy(&bytes)))
 }
 
-/// Parses the fields as `man 5 proc` numbers them. The second is the name in parentheses, which may hold parentheses
-/// and spaces itself.
+/// Parses the fields in the order of `man 5 proc`. The second field is the name in parentheses. The name itself may
+/// contain parentheses and spaces.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     let (pid, rest) = text.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
@@ -102,7 +103,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// All processes, by number. Those that end meanwhile are left out; empty if there is no procfs.
+/// All processes, sorted by number. Processes that end during this call are left out. Empty without procfs.
 pub fn processes() -> Vec<ProcessStat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -111,8 +112,8 @@ pub fn processes() -> Vec<ProcessStat> {
     found
 }
 
-/// The children of a process, their children, and so on, by number; not the process itself. A process whose parent
-/// has ended has another parent by then.
+/// The children of a process, their children and so on, sorted by number; without the process itself. A process whose
+/// parent has ended counts as a child of its new parent.
 pub fn descendants(pid: u32) -> Vec<ProcessKey> {
     let all = processes();
     let mut family = vec![pid];
@@ -129,8 +130,8 @@ pub fn descendants(pid: u32) -> Vec<ProcessKey> {
     found
 }
 
-/// Living processes, but for `but`, that started at that tick or later and have `entry`, `NAME=value`, in their
-/// environment. Processes of other users are left out, because their environment cannot be read.
+/// Living processes that started at tick `since` or later and have `entry` (`NAME=value`) in their environment. Leaves
+/// out the process `but`, and processes of other users, whose environment cannot be read.
 pub fn marked(entry: &str, since: u64, but: u32) -> Vec<ProcessKey> {
     let has = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_hides_no_figure() {
-        // The form is that of `man 5 proc`; the figures are of a `cat` on Linux 6.18, under another name.
+        // The form follows `man 5 proc`. The figures are those of a `cat` on Linux 6.18, with a changed name.
         let text = "32053 (a) R (b) S 31 32051 26654 0 -1 4194304 100 0 0 0 7 5 3 1 20 0 1 0 4774490 3133440 407 1844";
         let stat = parse_stat(text).expect("it is one");
         assert_eq!(stat.key, ProcessKey { pid: 32053, started: 4_774_490 });
@@ -182,7 +183,7 @@ mod tests {
         let pid = shell.id();
         let deadline = super::super::clock::Deadline::within(std::time::Duration::from_secs(10));
         let mut family = Vec::new();
-        // The inner shell and both sleeps, as soon as they have started.
+        // The inner shell and both sleeps; wait until all of them have started.
         while family.len() < 3 && !deadline.has_passed() {
             family = descendants(pid);
         }

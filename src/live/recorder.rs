@@ -1,10 +1,9 @@
-//! A recording of usage in the form that the simulator replays. It is valid at every moment.
+//! A recording of usage in a form that the simulator can replay. The file is valid at any time.
 //!
-//! A row is written with one call once it is complete, so that what a kill leaves is a valid recording. If the disk
-//! has no room for a row, the part that was written is removed. There is a row for each interval, however the probe
-//! fares: what cannot be read is `N/A` there, and the reason is in a second file, `FILE.why.csv`, with a line
-//! whenever the reason of a column changes. The times are those of the monotonic clock; that somebody set the wall
-//! clock is a line of the second file.
+//! A complete row is written with a single call, so the recording stays valid if the process is killed. If a row does
+//! not fit on the disk, its partial text is removed. Each interval has a row even if the probe fails; a value that
+//! cannot be read is `N/A`. A second file, `FILE.why.csv`, gets a line whenever the reason of a column changes. Times
+//! are those of the monotonic clock. If the wall clock is set, the second file gets a line about it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -20,7 +19,7 @@ use super::probe::{Guarded, Look, Missing};
 use super::stop::Stop;
 use dryrack_units::SimDuration;
 
-/// How long to record, how often, and how long one look may take.
+/// The length of the recording, the interval, and the time limit of one look.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub length: SimDuration,
@@ -33,15 +32,15 @@ pub struct Pace {
 pub struct Recorded {
     pub columns: Vec<String>,
     pub rows: u64,
-    /// Cells without a reading, by the name of the reason.
+    /// The number of cells without a reading, by the name of the reason.
     pub missing: BTreeMap<&'static str, u64>,
-    /// Somebody ended it before its time.
+    /// Whether the recording was stopped before its end.
     pub was_stopped: bool,
 }
 
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The first look says what there is to record, but it failed.
+    /// The first look failed. It would have determined the columns.
     #[error("nothing to record: {0}")]
     Nothing(Missing),
     #[error("{path}: it is there already; a recording does not replace another")]
@@ -50,10 +49,10 @@ pub enum RecordError {
     Unwritten { path: PathBuf, source: io::Error, rows: u64 },
 }
 
-/// How far the two clocks may drift apart between two looks before it is reported, in nanoseconds.
+/// A difference between the two clocks over one interval, in nanoseconds. A larger difference is reported.
 const JUMP: i64 = 1_000_000_000;
 
-/// Records until the time is over or somebody wants it to end; `told` hears of every row.
+/// Records until the time is over or a stop is requested. Calls `told` after every row.
 pub fn record(
     probe: &mut Guarded,
     clock: &Clock,
@@ -76,7 +75,7 @@ pub fn record(
         checked = recording.check_clock(clock, checked)?;
         let since = checked.since_start.saturating_sub(began.since_start);
         told(&recording.so_far, since);
-        // Missed intervals are not caught up with: the next row is at the first multiple after now.
+        // Skip missed intervals: the next row is at the first multiple of the interval after now.
         let next = tick.max(since.as_nanos() / pace.every.as_nanos().max(1) + 1);
         let next = pace.every.saturating_mul(next);
         if next > pace.length {
@@ -92,7 +91,7 @@ pub fn record(
     recording.finish()
 }
 
-/// Waits, and returns whether the time came; `false` if somebody wants an end before.
+/// Waits until this time. Returns `false` if a stop was requested before.
 pub fn wait(clock: &Clock, until: SimDuration, stop: &Stop) -> bool {
     const SLICE: SimDuration = SimDuration::from_millis(50);
     loop {
@@ -112,7 +111,7 @@ struct Recording {
     began: Stamp,
     rows: WholeLines,
     why: WholeLines,
-    /// What was reported last: the reason of each column, and the notes on the look as a whole.
+    /// The last reported reason of each column; `notes` has the last reported notes on the whole look.
     told: Vec<Option<Missing>>,
     notes: Vec<String>,
     so_far: Recorded,
@@ -133,7 +132,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes one row, for the moment at which the look was asked for.
+    /// Writes one row, with the time at which the look was requested.
     fn row(&mut self, clock: &Clock, at: Stamp, look: &Result<Look, Missing>) -> Result<(), RecordError> {
         let now = clock.now();
         let cells: Vec<Cell> = match look {
@@ -195,7 +194,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Reports it if somebody has set the wall clock since.
+    /// Adds a line if the wall clock was set since the last check.
     fn check_clock(&mut self, clock: &Clock, since: Stamp) -> Result<Stamp, RecordError> {
         let now = clock.now();
         let jump = clock.jump(since, now);
@@ -229,24 +228,24 @@ fn why_line(began: Stamp, at: Stamp, column: &str, name: &str, said: &str) -> St
     format!("{},{},{column},{name},\"{said}\"", since(began, at).to_decimal_seconds(), at.wall)
 }
 
-/// The file with the reasons.
+/// The path of the file of reasons.
 pub fn why_path(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_os_string();
     name.push(".why.csv");
     PathBuf::from(name)
 }
 
-/// A file that ends with a whole line at every moment.
+/// A file that consists of complete lines at any time.
 pub(super) struct WholeLines {
     path: PathBuf,
     file: File,
-    /// The length of the whole lines, in bytes.
+    /// The total length of the complete lines, in bytes.
     whole: u64,
 }
 
 impl WholeLines {
     fn create(path: &Path) -> Result<WholeLines, RecordError> {
-        // Opened for appending, so that nothing is overwritten if somebody else writes to it, too.
+        // Open the file for appending, so that nothing is overwritten if another process also writes to it.
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let path = path.to_path_buf();
         match file {
@@ -256,7 +255,7 @@ impl WholeLines {
         }
     }
 
-    /// A file that is open for appending, and empty.
+    /// Wraps an empty file that is open for appending.
     #[cfg(test)]
     pub fn of(path: PathBuf, file: File) -> WholeLines {
         WholeLines { path, file, whole: 0 }
@@ -270,7 +269,7 @@ impl WholeLines {
                 Ok(())
             }
             Err(source) => {
-                // A part of the line may be there. Truncating a file needs no room.
+                // The disk may contain a part of the line. Truncating a file needs no free space.
                 let _as_it_is = self.file.set_len(self.whole);
                 Err(RecordError::Unwritten { path: self.path.clone(), source, rows })
             }
@@ -300,7 +299,7 @@ mod tests {
 
     const HOUR: i64 = 3_600_000_000_000;
 
-    /// One GPU at 42 %, on a machine whose clock is set an hour ahead at the third look and two hours back at the
+    /// A probe that finds one GPU at 42 %. It sets the clock an hour ahead at the third look, and two hours back at the
     /// fifth.
     struct Jumping {
         looks: u32,
@@ -353,7 +352,7 @@ mod tests {
         assert!(text.lines().skip(1).all(|line| line.contains(",42,")), "{text}");
         let why = std::fs::read_to_string(why_path(&out)).expect("it is there");
         let set: Vec<&str> = why.lines().filter(|line| line.contains("clock_set")).collect();
-        // An hour ahead, then two back.
+        // The file reports both changes: an hour ahead, then two hours back.
         assert!(set.len() == 2 && set[0].contains("ahead by 1h") && set[1].contains("back by 2h"), "{why}");
         let again = record(&mut probe, &clock, pace, &out, &Stop::default(), &mut |_, _| {});
         assert!(matches!(again, Err(RecordError::Exists { .. })));

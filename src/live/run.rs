@@ -1,4 +1,4 @@
-//! The loop over a real world: the same as over a simulated one, but it waits.
+//! The loop over a real world. It is the same as the loop over a simulated world, except that it waits.
 
 use std::io;
 use std::sync::Arc;
@@ -18,49 +18,49 @@ use dryrack_units::{SimDuration, SimTime};
 pub struct LiveEnd {
     pub at: SimTime,
     pub steps: u64,
-    /// Somebody interrupted it, and what was left was cancelled.
+    /// Whether a person or the system interrupted the run. All remaining jobs were then cancelled.
     pub interrupted: bool,
-    /// It was stopped with more to come: by `until`, or because it took too long after an interruption.
+    /// Whether the run was stopped early, by `until` or because it took too long after an interruption.
     pub cut_short: bool,
-    /// Why it could not continue, if so; its log is complete up to then.
+    /// Why the run could not continue, if something broke. The log is complete up to that point.
     pub broken: Option<String>,
-    /// What its log does not say.
+    /// Remarks that are not in the log.
     pub notes: Vec<String>,
 }
 
-/// After a first interruption, everything has this long to end; what is left is killed.
+/// How long the run may continue after a first interruption. Remaining processes are then killed.
 const PATIENCE: SimDuration = SimDuration::from_secs(30);
 
-/// The place where jobs really run, as the loop sees it.
+/// The place where jobs really run: this machine or a Slurm cluster.
 pub trait RealWorld {
-    /// Observes what has happened until `now`, and adds what the control plane hears of it, in order of classes.
-    /// Fails if nothing can be known of it any more.
+    /// Observes everything that has happened until `now`, and adds it as inputs, in order of classes. Returns an error
+    /// if the state of the jobs can no longer be known.
     fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()>;
 
     fn obey(&mut self, now: SimTime, command: Command);
 
-    /// When to look next, even if no child changes.
+    /// The time of the next look, even if no child process changes before.
     fn next_time(&self) -> Option<SimTime>;
 
-    /// Whether nothing runs, and nothing more happens by itself.
+    /// Whether nothing runs and no further input is scheduled.
     fn is_over(&self) -> bool;
 
-    /// Lets nothing new begin, and cancels everything that was submitted.
+    /// Starts nothing new, and cancels every submitted job.
     fn interrupt(&mut self, inputs: &mut Vec<Input>);
 
     fn kill_all(&mut self);
 
-    /// Ends everything that was started, and returns when it is gone; fails if that takes too long.
+    /// Ends everything that was started, and waits until it is gone. Returns an error if that takes too long.
     fn end_all(&mut self) -> io::Result<()>;
 
-    /// What the log does not say, a sentence each.
+    /// Remarks that are not in the log, one sentence each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Runs the work to its end. Every sink reads every record and keeps it after each step; if one cannot, the run is
-/// ended. However the run ends, no process that it started is left. `gpus` reads the GPUs that are not CPU shares.
+/// Runs the work to its end. Every sink gets every record, and must keep it after each step; if a sink fails, the run
+/// ends. However the run ends, no process that it started stays behind. `gpus` reads the GPUs that are not CPU shares.
 pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     let end = run_in(work, &mut World::new(work, gpus)?, signals, sinks)?;
@@ -70,8 +70,8 @@ pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> i
     }
 }
 
-/// Runs the work on a Slurm cluster, which decides where and when everything runs. [`LiveEnd::broken`] says why it
-/// could not continue, if so.
+/// Runs the work on a Slurm cluster, which decides where and when each job runs. If the run could not continue,
+/// [`LiveEnd::broken`] gives the reason.
 pub fn run_on_slurm(work: &Work, cluster: Cluster, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     run_in(work, &mut OnSlurm::new(work, cluster), signals, sinks)
@@ -92,7 +92,7 @@ fn run_in(
     let mut wait = SimDuration::ZERO;
     loop {
         let heard = signals.wait(wait)?;
-        // The declarations belong to the first instant, as in a rehearsal.
+        // Declarations belong to time zero, as in a rehearsal.
         let now = if end.steps == 0 { SimTime::ZERO } else { clock.now().at() };
         if work.until.is_some_and(|until| now > until) || now > give_up {
             (end.at, end.cut_short) = (now, true);

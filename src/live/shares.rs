@@ -1,21 +1,21 @@
-//! CPU shares that stand in for accelerators, if a machine has none or is not to use them.
+//! CPU shares that stand in for accelerators, for a machine that has none or should not use them.
 
 use std::collections::BTreeMap;
 
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::MilliCpu;
 
-/// One accelerator of a node: this much CPU of these cores.
+/// One stand-in accelerator of a node: an amount of CPU on certain cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Indexes into the cores that dryrack itself may use, lowest first; its processes are pinned to them. Never
-    /// empty.
+    /// Indexes into the list of cores that dryrack itself may use, in ascending order. Processes that hold the share
+    /// are pinned to these cores. Never empty.
     pub cores: Vec<u16>,
-    /// The CPU that counts as 100 % utilization: at most that of the cores, never zero.
+    /// The CPU use that counts as 100 % utilization. It is more than zero and at most all of the cores.
     pub cpu: MilliCpu,
 }
 
-/// The CPU shares of each node whose accelerators they are, one for each GPU that the node declares.
+/// The CPU shares of each node that uses them: one for each GPU that the node declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares(BTreeMap<NodeId, Vec<Share>>);
 
@@ -36,7 +36,7 @@ impl Shares {
         self.0.values().flatten()
     }
 
-    /// The highest core that any share names.
+    /// The highest core index in any share.
     pub fn last_core(&self) -> Option<u16> {
         self.iter().flat_map(|share| share.cores.iter().copied()).max()
     }

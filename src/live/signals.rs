@@ -1,4 +1,4 @@
-//! What interrupts a wait: a child that changed, or a person or system that wants the program to end.
+//! Waiting that ends early when a child process changes, or when a person or the system asks the program to end.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use signal_hook::low_level::{pipe, unregister};
 use super::process::lost_keeper;
 use dryrack_units::SimDuration;
 
-/// The longest single wait, so that a lost notification costs no more than this.
+/// The longest single wait. A lost notification therefore delays the program by no more than this.
 const LONGEST_WAIT: SimDuration = SimDuration::from_millis(500);
 
 pub struct Signals {
@@ -19,11 +19,11 @@ pub struct Signals {
     registered: Vec<signal_hook::SigId>,
 }
 
-/// What has come since the last wait.
+/// The notifications since the last wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     pub child: bool,
-    /// How often SIGINT, SIGTERM or SIGHUP came.
+    /// The number of SIGINT, SIGTERM and SIGHUP signals.
     pub ends: usize,
 }
 
@@ -44,7 +44,7 @@ impl Signals {
         Ok(Signals { children, ends, registered })
     }
 
-    /// Waits for at most this long.
+    /// Waits for at most this long, or until a notification.
     pub fn wait(&mut self, length: SimDuration) -> io::Result<Heard> {
         let nanos = length.min(LONGEST_WAIT).as_nanos();
         let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
@@ -57,7 +57,7 @@ impl Signals {
     }
 }
 
-/// Takes the bytes that are there, and returns how many there were.
+/// Reads all available bytes, and returns their number.
 fn taken(stream: &mut UnixStream) -> io::Result<usize> {
     let (mut bytes, mut count) = ([0; 64], 0);
     loop {

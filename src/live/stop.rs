@@ -1,4 +1,4 @@
-//! Requests to end the program: Control-C and similar signals set a flag, which whoever works checks.
+//! Requests to end the program. Control-C and similar signals set a flag that long work checks.
 
 use std::io;
 use std::sync::Arc;
@@ -6,17 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-/// Set once, by a signal.
+/// A flag that a signal sets once.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Listens to Control-C, the end of the terminal and a polite end by others. A second Control-C ends the program
-    /// at once.
+    /// Sets the flag on SIGINT (Control-C), SIGTERM and SIGHUP. A second such signal ends the program at once.
     pub fn on_signals() -> io::Result<Stop> {
         let stop = Stop::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // The order matters: at the first signal the flag is not set yet.
+            // The order matters: when the first signal arrives, the flag must not be set yet.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.0))?;
             signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
         }
@@ -24,7 +23,7 @@ impl Stop {
         if super::process::lost_keeper() {
             stop.0.store(true, Ordering::Relaxed);
         }
-        // If a file may not grow any more, the write then fails, and the program is not killed.
+        // With a handler, a write beyond the limit on file size fails instead of killing the program.
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(stop)
     }

@@ -1,4 +1,5 @@
-//! A utilization policy over real usage, without acting: when it would have fired, and what covered its window.
+//! Applies a utilization policy to real usage without acting. It reports when the policy would fire, and how well
+//! samples covered its window.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,14 @@ use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy};
 
-/// Which GPUs are judged together, as those of one run would be.
+/// The grouping of GPUs. Each group is judged together, like the GPUs of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
     /// Each GPU by itself.
     Gpu,
     /// All GPUs of a node.
     Node,
-    /// All GPUs that one pod or job held when they were first seen; one that nobody held is judged by itself.
+    /// All GPUs that one pod or job held when they were first seen. A GPU without a holder is judged by itself.
     Holder,
 }
 
@@ -24,7 +25,7 @@ pub enum Together {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fired {
     pub subject: String,
-    /// The columns of the subject, in the order in which the coverage numbers them.
+    /// The columns of the group, in the order in which the coverage numbers them.
     pub columns: Vec<String>,
     pub covered: Coverage,
     pub at: Stamp,
@@ -39,14 +40,14 @@ struct Subject {
 pub struct Watch {
     columns: Vec<Column>,
     subjects: Vec<Subject>,
-    /// Readings that are missing, by the name of the reason.
+    /// The number of missing readings, by the name of the reason.
     pub missing: BTreeMap<&'static str, u64>,
     pub odd: [u64; SampleFault::ALL.len()],
     pub readings: u64,
 }
 
 impl Watch {
-    /// Begins with the first look.
+    /// Begins with the first look, which determines the columns.
     pub fn begin(policy: UtilizationPolicy, together: Together, look: &Look, at: Stamp) -> Watch {
         let columns = Column::all(look);
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
@@ -73,7 +74,8 @@ impl Watch {
         self.subjects.len()
     }
 
-    /// Takes a look that was asked for at `asked` and heard at `now`; returns what would have fired by now.
+    /// Takes a look that was requested at `asked` and received at `now`. Returns the rules that would have fired by
+    /// now.
     pub fn hear(&mut self, look: &Result<Look, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
         let cells: Vec<Cell> = match look {
             Ok(look) => self.columns.iter().map(|column| column.read(look)).collect(),
@@ -87,7 +89,7 @@ impl Watch {
         }
         let mut fired = Vec::new();
         for subject in &mut self.subjects {
-            // A rule may be due between samples.
+            // A rule may become due between two samples.
             let before = subject.monitor.next(now.at()).filter(|due| *due < asked.at());
             let early = before.and_then(|due| subject.monitor.fire(due));
             let utilization: Vec<Option<Permille>> =

@@ -1,4 +1,4 @@
-//! The work of a live run: a scenario's jobs with their commands, under its profile.
+//! The work of a live run: the jobs of a scenario with their commands, and the profile.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use dryrack_ids::{JobId, NodeId};
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
 
-/// A run that has not started. Ids are indexes into these lists, as in a rehearsal.
+/// A run that has not started yet. Ids are indexes into these lists, as in a rehearsal.
 #[derive(Clone, Debug)]
 pub struct Work {
     pub seed: u64,
     pub profile: Arc<Profile>,
-    /// What the control plane is told before anything happens.
+    /// The inputs that the control plane gets before everything else.
     pub declarations: Vec<Input>,
     pub nodes: Vec<NodeSpec>,
-    /// In order of time.
+    /// Sorted by time.
     pub arrivals: Vec<Arrival>,
-    /// In order of time.
+    /// Sorted by time, like `scalings`.
     pub cancellations: Vec<(SimTime, JobId)>,
     pub scalings: Vec<(SimTime, JobId, u32)>,
     pub evaluations: Vec<(SimTime, JobId)>,
-    /// All that is left is ended at this time.
+    /// The time at which all remaining work is ended.
     pub until: Option<SimTime>,
     pub shares: Shares,
-    /// The folder for the output of the tasks; without one, the output is lost.
+    /// The folder for the output of the tasks; `None` discards the output.
     pub outputs: Option<PathBuf>,
 }
 
 impl Work {
-    /// Whether a node has GPUs of this machine.
+    /// Whether a node uses real GPUs of this machine, not CPU shares.
     pub fn has_real_gpus(&self) -> bool {
         let is_real =
             |(index, node): (usize, &NodeSpec)| !node.shape.gpus.is_empty() && !self.shares.has(NodeId::new(index));
         self.nodes.iter().enumerate().any(is_real)
     }
 
-    /// Why the work cannot be run, a sentence each. `cores` is how many this process may use, if it runs on this
-    /// machine.
+    /// Why the work cannot be run, one sentence for each reason. `cores` is the number of cores that this process may
+    /// use, if the work runs on this machine.
     pub fn faults(&self, cores: Option<usize>) -> Vec<String> {
         let mut faults = Vec::new();
         for arrival in &self.arrivals {

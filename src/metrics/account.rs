@@ -1,7 +1,8 @@
-//! The accounts of a run, folded from its records.
+//! The accounts of a run, computed from its records.
 //!
-//! Claims are added at `Placed` and subtracted at `Ended` or `ClaimFreed`: the same sums that the ledger keeps,
-//! computed from the log alone. So one release too many, or a transition from the wrong phase, ends the fold.
+//! Claims are added at `Placed` and subtracted at `Ended` or `ClaimFreed`. These are the same sums that the ledger
+//! keeps, but computed from the log alone. So a claim that is released twice, or a transition from the wrong phase,
+//! causes a panic here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use smallvec::SmallVec;
 use super::blame::{Blame, WaitAccount};
 use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
-use super::load::LoadAccount;
+use super::load::{LoadAccount, Sample};
 use super::node_account::{NodeAccount, Rates};
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
@@ -22,16 +23,16 @@ use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, UtilizationPolicy};
 
-/// Fleets up to this size record what ran where, for a timeline of each GPU.
+/// Only fleets with at most this many nodes record which run was where and when. The timeline of each GPU shows this.
 const STINT_NODES: usize = 12;
-/// The maximum number of entries. Nobody reads a longer timeline.
+/// The largest number of recorded stints. A longer timeline would not be readable.
 const STINTS: usize = 20_000;
 
 #[derive(Default)]
 pub struct RunAccount {
-    /// All jobs; if only figures are wanted, those that are not over.
+    /// All jobs. In accounts for figures only, just the jobs that have not ended.
     pub jobs: Records<JobAccount>,
-    /// The jobs that are over, if only figures are wanted.
+    /// Jobs that have ended, in compact form. Used only in accounts for figures only.
     finished: FinishedReplicas,
     figures_only: bool,
     pub nodes: Vec<NodeAccount>,
@@ -42,42 +43,43 @@ pub struct RunAccount {
     pub safety_broken: u64,
     pub policies_fired: u64,
     pub policies_warned: u64,
-    /// Instances that were requested from clouds.
+    /// The number of instances that were requested from clouds.
     pub instances_made: u64,
-    /// Instances that were up and were taken away.
+    /// The number of instances that a cloud took away while they were up.
     pub instances_taken: u64,
-    /// Attempts that were stopped for another job, or that ended with an instance that its cloud took away.
+    /// The number of attempts that were stopped for another job, or that ended because a cloud took their instance
+    /// away.
     pub preemptions: u64,
-    /// Nothing before this counts in a metric, and neither do jobs submitted before it.
+    /// The end of the warm-up. Metrics ignore everything before this time, and jobs that were submitted before it.
     pub warm_up: SimTime,
     pub usage: UsageAccount,
     pub saved: SavedAccount,
     pub fragments: FragmentAccount,
-    /// Replicas that were refused or fit nowhere, by the leading reason of their last decision.
+    /// The number of replicas that were refused or never fit, by the leading reason of their last decision.
     pub turned_away: BTreeMap<(Outcome, Reason), u64>,
-    /// The behavior of each job, as far as it is known.
+    /// The real behavior of each job, if it is known.
     behaviors: Vec<Arc<JobBehavior>>,
-    /// Jobs that could never be placed.
+    /// Jobs that could never have been placed.
     pub unplaceable: UnplaceableAccount,
-    /// Whether some node states its power draw.
+    /// Whether any node states its power draw.
     states_power: bool,
-    /// The policies of runs that a utilization policy binds.
+    /// The utilization policy of each bound run.
     policies: BTreeMap<RunId, UtilizationPolicy>,
-    /// Instances that were taken away, and of which it is not known yet whether another has replaced them.
+    /// Nodes whose instance a cloud took away and whose runs may not have ended yet.
     taken: BTreeSet<NodeId>,
     is_warm: bool,
-    /// By fleet: whether its instances are created on demand.
+    /// For each fleet, whether it creates its instances on demand.
     clouds: Vec<bool>,
     pub records: u64,
-    /// Records that are events rather than inputs.
+    /// The number of records that are events.
     pub events: u64,
-    /// `JobEnded` records by outcome, counted apart from the jobs' own state.
+    /// The number of `JobEnded` records by outcome. It is counted independently of the states of the jobs.
     pub ended: [u64; Outcome::ALL.len()],
     pub waits: WaitAccount,
-    /// The totals after each instant that changed them.
+    /// The totals after each instant in which they changed.
     pub samples: Vec<Sample>,
     pub stints: Vec<Stint>,
-    /// The part of the GPUs that was taken, by the load requested so far.
+    /// The share of the GPUs that was taken, as a function of the load requested so far.
     pub load: LoadAccount,
     kept: BTreeMap<RunId, (Placement, SimTime)>,
     current: Current,
@@ -88,20 +90,21 @@ pub struct JobAccount {
     pub spec: Arc<JobSpec>,
     pub submitted: SimTime,
     pub replicas: SmallVec<[ReplicaAccount; 1]>,
-    /// Set once it has ended for good.
+    /// Set once the job has ended for good.
     pub outcome: Option<Outcome>,
-    /// Attempts of its replicas that failed or were lost since the end of the warm-up.
+    /// The number of attempts that failed or were lost after the warm-up, over all replicas.
     pub failures: u64,
 }
 
 pub struct ReplicaAccount {
-    /// When it began to be wanted: with its job, or when the job was scaled up.
+    /// The time from which the replica should run: the submission of its job, or the time of the scale-up that added
+    /// it.
     pub wanted: SimTime,
     pub attempt: u32,
     pub phase: Phase,
-    /// When it was first placed, over all attempts.
+    /// When the replica was first placed, in any attempt.
     pub placed: Option<SimTime>,
-    /// When it first ran, over all attempts.
+    /// When the replica first ran, in any attempt.
     pub started: Option<SimTime>,
     /// When the last attempt began to run.
     pub last_started: Option<SimTime>,
@@ -112,25 +115,14 @@ pub struct ReplicaAccount {
     holding: bool,
     placed_last: SimTime,
     pub outcome: Option<Outcome>,
-    /// Why it ended; while it waits, the leading reason.
+    /// Why the replica ended. While the replica waits, the leading reason of its wait.
     pub reason: Option<Reason>,
-    /// The leading one of the lasting reasons, if at its last decision it would have fit nowhere even with every node
-    /// ready and empty.
+    /// Set if the last decision said that the replica would not fit even if every node were ready and empty. Holds the
+    /// leading reason, and prefers reasons that cannot change.
     never: Option<Reason>,
-    /// While it waits, what the wait is blamed on.
+    /// While the replica waits, the cause to which its wait is charged.
     blame: Option<Blame>,
     waiting_since: SimTime,
-}
-
-/// Totals over the fleet after an instant, in thousandths of a GPU or core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    pub at: SimTime,
-    pub waiting: u64,
-    pub gpu_taken: u64,
-    pub cpu_taken: u64,
-    /// GPUs in a usable state, on ready nodes.
-    pub gpu_ready: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,14 +133,14 @@ struct Current {
     gpu_ready: u64,
 }
 
-/// One run on one GPU, or on a node without GPUs.
+/// The stay of one run on one GPU, or on a node without GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stint {
     pub node: NodeId,
     pub gpu: Option<u16>,
     pub job: JobId,
     pub from: SimTime,
-    /// The end of the run; `None` if it was still there.
+    /// When the run left. `None` if it was still there at the end.
     pub to: Option<SimTime>,
 }
 
@@ -163,8 +155,8 @@ impl JobAccount {
 }
 
 impl RunAccount {
-    /// Makes accounts with what is known of the world besides its records: what the GPUs of runs really do, how long
-    /// runs would have been, what is to come, and from when on it counts.
+    /// Empty accounts for this rehearsal. From the rehearsal, they take facts that are not in the records: the real
+    /// behavior of jobs, the expected workload and the end of the warm-up.
     pub fn of(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount {
             jobs: Records::with_capacity(rehearsal.arrivals.len()),
@@ -176,8 +168,8 @@ impl RunAccount {
         }
     }
 
-    /// Makes accounts for figures alone. They keep little of a job that is over, nothing of what its GPUs did and of
-    /// the totals over time, and no names of jobs.
+    /// Empty accounts for figures only. To save memory, they keep only a few facts about a job that has ended. They
+    /// keep no totals over time, no real GPU usage and no names of jobs.
     pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
     }
@@ -186,7 +178,7 @@ impl RunAccount {
         &self.finished
     }
 
-    /// Ends the run. What is still held counts as held until then.
+    /// Closes the accounts at the end of the run. Capacity that is still held counts as held until then.
     pub fn finish(&mut self, end: SimTime) {
         self.settle(self.now.max(end));
         for node in &mut self.nodes {
@@ -226,13 +218,13 @@ impl RunAccount {
         self.unplaceable.name(&self.nodes);
     }
 
-    /// Whether the node is an instance of a fleet whose cloud creates them.
+    /// Whether the node is an instance that its fleet's cloud has created.
     pub fn is_made(&self, node: &NodeAccount) -> bool {
         let fleet = node.spec.shape.instance.as_ref().map(|instance| instance.fleet);
         fleet.is_some_and(|fleet| self.clouds.get(fleet.index()).copied().unwrap_or(false))
     }
 
-    /// Whether some job has not ended for good.
+    /// Whether any job has not ended for good.
     pub fn is_anything_left(&self) -> bool {
         self.ended.iter().sum::<u64>() < self.jobs.len() as u64
     }
@@ -256,7 +248,7 @@ impl RunAccount {
         }
     }
 
-    /// Ends an instant. The next one is `at`.
+    /// Closes the current instant. The next instant is `at`.
     fn settle(&mut self, at: SimTime) {
         self.sample();
         self.load.settle(self.current.gpu_taken);
@@ -268,7 +260,7 @@ impl RunAccount {
         self.now = at;
     }
 
-    /// Ends the warm-up. Nothing before it counts.
+    /// Ends the warm-up: resets everything that was counted before.
     fn begin(&mut self) {
         self.is_warm = true;
         let at = self.warm_up;
@@ -292,7 +284,7 @@ impl RunAccount {
         }
     }
 
-    /// The replicas whose jobs were submitted after the warm-up.
+    /// The replicas of jobs that were submitted after the warm-up.
     pub fn counted(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
         self.replicas().filter(|(_, job, _)| self.counts(job))
     }
@@ -306,7 +298,7 @@ impl RunAccount {
         job.submitted >= self.warm_up
     }
 
-    /// Adds what a run did with the GPUs that it held, up to now.
+    /// Adds the GPU usage of a run from `since` up to now, on the nodes of `placement`.
     fn spend(&mut self, run: RunId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
         let behavior =
             self.behaviors.get(run.job.index()).filter(|behavior| behavior.usage.is_some()).map(|behavior| &**behavior);
@@ -318,7 +310,8 @@ impl RunAccount {
         let started = replica.last_started.filter(|started| *started >= since);
         let ran = started.map(|started| (started, ended.unwrap_or(self.now)));
         let mut gpus_before = 0;
-        // Only a part may be given back, but GPUs are counted through the whole placement.
+        // `placement` may be only a part of the run's placement. But the run's GPUs are numbered through the whole
+        // placement.
         let whole = replica.placement.as_ref().unwrap_or(placement);
         for claim in whole.claims() {
             if placement.touches(claim.node) && from < self.now {
@@ -330,9 +323,10 @@ impl RunAccount {
         }
     }
 
-    /// Adds a run that a utilization policy has ended.
+    /// Adds the GPU time that was saved because a utilization policy ended this run.
     fn save(&mut self, run: RunId) {
-        // The records do not say how far a run that resumed from a checkpoint has come.
+        // If the run resumed from a checkpoint, its remaining time is unknown, because records do not say how much work
+        // was done before.
         let behavior =
             self.behaviors.get(run.job.index()).filter(|behavior| run.attempt == 1 || behavior.checkpoint.is_none());
         let (Some(behavior), Some(policy)) = (behavior, self.policies.get(&run)) else {
@@ -425,7 +419,7 @@ impl RunAccount {
         });
     }
 
-    /// Drops most of a job that is over and holds nothing, if only figures are wanted.
+    /// Moves a job to the compact form if it has ended and holds nothing. Does so only in accounts for figures only.
     fn job_may_be_over(&mut self, job: JobId) {
         let account = &self.jobs[job.index()];
         let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
@@ -444,15 +438,18 @@ impl RunAccount {
     fn hold(&mut self, run: RunId, refusal: Refusal, reasons: &Histogram) {
         self.charge_wait(run);
         let led = reasons.iter().next().map(|(reason, _)| reason);
-        // If only room lacks, the wait ends on a node that could ever serve, however many others could not.
+        // If the job could be placed later, blame a reason that can change. The nodes that can never serve the job do
+        // not matter then, even if there are more of them.
         let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
         let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
         let replica = self.replica(run);
         (replica.reason, replica.blame) = (led, blame);
-        // Prefers a reason that lasts for ever to the state of a node or a pick.
+        // Prefer a reason that cannot change to a reason about a node's state or a hand pick.
         let lasting = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_of_state_or_pick());
-        replica.never = lasting.or(led).filter(|_| refusal == Refusal::Never);
+        let never = lasting.or(led).filter(|_| refusal == Refusal::Never);
+        // If the job waits for another job in vain, the fleet lacks nothing.
+        replica.never = never.filter(|reason| *reason != Reason::DependencyNeverSatisfied);
     }
 
     fn place(&mut self, run: RunId, placement: &Placement) {
@@ -529,7 +526,7 @@ impl RunAccount {
 }
 
 impl ReplicaAccount {
-    /// The leading reason, if the replica could never be placed. A cancelled one was given up before that showed.
+    /// The leading reason why the replica could never be placed, if this is so. Cancelled replicas do not count.
     pub fn unplaceable(&self) -> Option<Reason> {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
     }
@@ -623,6 +620,7 @@ impl Sink for RunAccount {
             | Input::Cancel { .. }
             | Input::Scale { .. }
             | Input::Decided { .. }
+            | Input::Outside(_)
             | Input::Evaluate { .. }
             | Input::Wakeup => {}
         }
@@ -635,11 +633,13 @@ impl Sink for RunAccount {
             Event::NodeChanged { node, to, .. } => self.on_node(*node, |account| account.set_state(at, *to)),
             Event::InstanceChanged { node, from, to, .. } => {
                 self.instances_made += u64::from(*to == InstanceState::Pending);
-                match from.is_up() && *to == InstanceState::Terminated {
-                    true => self.taken.insert(*node),
-                    false => self.taken.remove(node),
+                let is_taken = from.is_up() && *to == InstanceState::Terminated;
+                if is_taken {
+                    self.taken.insert(*node)
+                } else {
+                    self.taken.remove(node)
                 };
-                self.instances_taken += u64::from(from.is_up() && *to == InstanceState::Terminated);
+                self.instances_taken += u64::from(is_taken);
             }
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
                 self.on_node(*node, |account| account.set_gpu_state(at, *index, *to));
@@ -689,8 +689,7 @@ impl Sink for RunAccount {
             Event::SafetyBroken { .. } => self.safety_broken += 1,
             Event::JobEnded { job, outcome, .. } => {
                 let account = &mut self.jobs[job.index()];
-                assert!(account.outcome.is_none(), "{} ended twice", account.spec.name);
-                account.outcome = Some(*outcome);
+                assert!(account.outcome.replace(*outcome).is_none(), "{} ended twice", account.spec.name);
                 self.ended[*outcome as usize] += 1;
                 self.job_may_be_over(*job);
             }

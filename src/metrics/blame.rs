@@ -1,9 +1,9 @@
-//! What a wait is blamed on: the resource of which more would have ended it.
+//! Finds the cause of a wait: the resources that were short. With more of them, the wait would have ended.
 //!
-//! A hold gives for each node the first resource that was short there. Where CPU or RAM leads the reasons of a hold,
-//! other resources may have been short on the same nodes, and more CPU alone would have changed nothing. So the nodes
-//! are evaluated again as they stood: the wait is blamed on the smallest set of resources that, if unlimited, would
-//! have made room.
+//! A hold names for each node only the first resource that was short. If CPU or RAM leads the reasons of a hold, other
+//! resources may have been short on the same nodes. Then more CPU alone would not have helped. So the nodes are
+//! evaluated again in their state at that time. The wait is blamed on the smallest set of resources that would have
+//! made room if they were unlimited.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,19 +14,19 @@ use dryrack_event::Reason;
 use dryrack_units::SimDuration;
 use dryrack_workload::{Demand, GpuTake, JobSpec, TaskDemand};
 
-/// The total wait of all replicas in nanoseconds, by what it is blamed on.
+/// The total wait of all replicas in nanoseconds, by cause.
 #[derive(Default)]
 pub struct WaitAccount {
     waited: BTreeMap<Blame, u128>,
-    /// Before any reason was given.
+    /// The time before a decision gave a reason.
     pub unexplained: u128,
     /// The number of changes to nodes so far.
     changes: u64,
-    /// The last hold that was analysed: many holds of one instant have equal demands.
+    /// The last hold that was analysed. It is kept because many holds of the same instant have equal demands.
     last: Option<Looked>,
 }
 
-/// What a demand's wait was blamed on, after `changes` changes to the nodes.
+/// The cause that was found for a demand's wait after `changes` changes of nodes.
 struct Looked {
     of: Arc<JobSpec>,
     led: Reason,
@@ -35,7 +35,7 @@ struct Looked {
 }
 
 impl WaitAccount {
-    /// The waits by blame, longest first.
+    /// The total wait for each cause, longest wait first.
     pub fn by_blame(&self) -> Vec<(Blame, u128)> {
         let known = self.waited.iter().filter(|(_, waited)| **waited > 0);
         let mut waits: Vec<(Blame, u128)> = known.map(|(blame, waited)| (*blame, *waited)).collect();
@@ -51,7 +51,7 @@ impl WaitAccount {
         }
     }
 
-    /// Notes that a node changed.
+    /// Records that a node has changed, so earlier results are out of date.
     pub(super) fn touch(&mut self) {
         self.changes += 1;
     }
@@ -62,7 +62,8 @@ impl WaitAccount {
         self.unexplained = 0;
     }
 
-    /// What the wait of a job is blamed on, given the leading reason of its hold and the nodes as they are.
+    /// The cause of a job's wait. `led` is the leading reason of its hold, and `nodes` are in their state at the time
+    /// of the hold.
     pub(super) fn blame(&mut self, of: &Arc<JobSpec>, led: Reason, nodes: &[NodeAccount]) -> Blame {
         if !is_ambiguous(&of.demand, led) {
             return Blame::One(led);
@@ -77,19 +78,19 @@ impl WaitAccount {
     }
 }
 
-/// One reason, or several things that were short at once.
+/// The cause of a wait: one reason, or several resources that were short at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Blame {
     One(Reason),
     Together(Shortages),
 }
 
-/// The resources of a node that are treated as unlimited.
+/// A set of resources that were short, or that are treated as unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shortages {
     pub cpu: bool,
     pub ram: bool,
-    /// How GPUs were short, which depends on how they are demanded.
+    /// The reason for a shortage of GPUs. It depends on how the demand takes GPUs.
     pub gpus: Option<Reason>,
 }
 
@@ -102,12 +103,12 @@ impl Shortages {
 }
 
 impl Blame {
-    /// `insufficient_cpu`, `insufficient_cpu+insufficient_gpus`
+    /// The name, such as `insufficient_cpu` or `insufficient_cpu+insufficient_gpus`.
     pub fn name(self) -> String {
         self.joined("+", Reason::name)
     }
 
-    /// For a sentence such as "3 nodes: …".
+    /// The sentence after a count, as in "3 nodes: …".
     pub fn text(self) -> String {
         self.joined(", and ", Reason::text)
     }
@@ -126,8 +127,9 @@ impl fmt::Display for Blame {
     }
 }
 
-/// Whether more than the leading reason may have been short. That is so for CPU and RAM, which are checked before the
-/// rest, and for a gang, whose nodes may each have been short of something else.
+/// Whether other resources may have been short besides the leading reason. This is possible if CPU or RAM leads,
+/// because they are checked first. It is also possible for a gang, because its nodes may be short of different
+/// resources.
 fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
     let Some(task) = demand.task() else { return false };
     let has_gpus = task.gpus.as_ref().is_some_and(|gpus| gpus.count > 0);
@@ -144,7 +146,7 @@ fn is_ambiguous(demand: &Demand, led: Reason) -> bool {
         }
 }
 
-/// What a wait with an ambiguous leading reason is blamed on. Looks at each node.
+/// The cause of a wait if the leading reason is ambiguous. Evaluates every node.
 fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
     let gpus = demand.gpus().filter(|gpus| gpus.count > 0).map(|gpus| match gpus.take {
         GpuTake::Whole => Reason::InsufficientGpus,
@@ -175,7 +177,7 @@ fn blame(demand: &Demand, led: Reason, nodes: &[NodeAccount]) -> Blame {
     }
 }
 
-/// Whether all tasks would have room if these resources were unlimited.
+/// Whether the nodes would have room for all tasks if the resources in `endless` were unlimited.
 fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool {
     let Some(task) = demand.task() else { return false };
     let mut left = u64::from(demand.tasks);
@@ -189,7 +191,7 @@ fn would_fit(demand: &Demand, endless: Shortages, nodes: &[NodeAccount]) -> bool
     false
 }
 
-/// The number of tasks that a node would have room for, up to `most`.
+/// The number of tasks for which the node would have room, up to `most`.
 fn room(task: &TaskDemand, endless: Shortages, node: &NodeAccount, most: u64) -> u64 {
     let shape = &node.spec.shape;
     let is_of_kind = task.os.is_none_or(|os| os == shape.os)
@@ -273,8 +275,8 @@ mod tests {
         nodes.iter().enumerate().map(account).collect()
     }
 
-    /// The scheduler's own answer on a fleet with a thousand times the CPU or RAM, or with all GPUs free, and
-    /// otherwise the same claims.
+    /// The decision of the real scheduler on a fleet with the same claims. Where `endless` says so, the nodes have a
+    /// thousand times the CPU or RAM, or all of their GPUs are free.
     fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[Drawn], endless: Shortages) -> Decision {
         let mut fleet = Fleet::default();
         for (index, node) in nodes.iter().enumerate() {
@@ -290,7 +292,7 @@ mod tests {
 
     #[test]
     fn more_of_what_is_blamed_would_have_ended_the_wait_and_of_less_would_not() {
-        let profile = dryrack_scenario::load_profile("first-fit", std::path::Path::new("")).expect("one of ours");
+        let profile = dryrack_profile::load_profile("first-fit", std::path::Path::new("")).expect("one of ours");
         let options = &profile.scheduler;
         let (mut single, mut together, mut none) = (0, 0, 0);
         for seed in 0..20_000 {

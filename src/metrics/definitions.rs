@@ -1,8 +1,8 @@
-//! Metrics: their names, meanings and values.
+//! The metrics: their names, meanings and values.
 //!
-//! Quantiles use the nearest rank: the smallest value such that at least a fraction p of all values do not exceed it
-//! (definition 1 of Hyndman and Fan, Sample Quantiles in Statistical Packages, The American Statistician 50(4),
-//! 1996). So each quantile is a value that occurred.
+//! Quantiles use the nearest rank. The p-quantile is the smallest value such that at least a fraction p of all values
+//! are not larger (definition 1 of Hyndman and Fan, Sample Quantiles in Statistical Packages, The American Statistician
+//! 50(4), 1996). So each quantile is a value that really occurred.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,26 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::account::RunAccount;
 use super::finished::Row;
+use super::own::own_values;
 use super::series::Function;
 use dryrack_engine::{Accounts, Standing};
 use dryrack_event::Outcome;
 use dryrack_units::{Money, SimDuration, SimTime};
 
-/// A metric's name, which ends with its unit if it has one, and its meaning.
+/// The definition of a metric. The name ends with the unit if the metric has one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
     pub name: &'static str,
-    /// The unit: `count`, `s`, `h`, `kWh`, `part` of 1, `ratio`, or `price`, which is in the currency of the file.
+    /// The unit: `count`, `s`, `h`, `kWh`, `part` (of 1), `ratio`, or `price` (in the currency of the scenario).
     pub counts_in: &'static str,
     pub meaning: &'static str,
-    /// The source of the definition; empty where it is obvious or dryrack's own.
+    /// The source of the definition. Empty if the definition is obvious or dryrack's own.
     pub source: &'static str,
 }
 
 macro_rules! metrics {
     ($($name:literal, $counts_in:literal: $meaning:literal, $source:literal;)*) => {
-        /// All metrics, in the order in which they are written.
+        /// All built-in metrics, in the order of output.
         pub const METRICS: &[Definition] = &[$(
             Definition { name: $name, counts_in: $counts_in, meaning: $meaning, source: $source },
         )*];
@@ -84,7 +85,7 @@ metrics! {
     "policy_lost_hours", "h": "the same at all other levels: work that was cut off", "";
 }
 
-/// Runs shorter than this count as this long in a slowdown (Feitelson 2001 uses the same 10 s).
+/// In slowdowns, a shorter run counts as this long (Feitelson 2001 uses the same 10 s).
 pub(super) const SLOWDOWN_BOUND: SimDuration = SimDuration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,16 +94,16 @@ pub enum Value {
     Time(SimDuration),
     Ratio(f64),
     Money(Money),
-    /// No data for it: for example no replica was placed, no GPU was ready, or no node has a price.
+    /// There is no data for the metric. For example, no replica was placed, no GPU was ready, or no node has a price.
     Undefined,
 }
 
-/// The metrics of one run, in the order of [`METRICS`].
+/// The metrics of one run: first the metrics of [`METRICS`] in their order, then the registered metrics by name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Metrics(Vec<Value>);
+pub struct Metrics(Vec<(&'static Definition, Value)>);
 
 impl Metrics {
-    /// Computes the metrics of finished accounts. Asserts that every job is accounted for once.
+    /// Computes the metrics of finished accounts. Panics if a job is not counted exactly once.
     pub fn of(accounts: &RunAccount) -> Metrics {
         let (standings, survived) = count_standings(accounts);
         let mut rows = Rows::of(accounts);
@@ -126,9 +127,9 @@ impl Metrics {
         ];
         let rest =
             [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_mishaps(accounts, survived)].concat();
-        let metrics = Metrics([values.as_slice(), &rest].concat());
-        assert_eq!(metrics.0.len(), METRICS.len(), "a value for each metric");
-        metrics
+        let values = [values.as_slice(), &rest].concat();
+        assert_eq!(values.len(), METRICS.len(), "a value for each metric");
+        Metrics(METRICS.iter().zip(values).chain(own_values(accounts)).collect())
     }
 
     pub fn get(&self, name: &str) -> Option<Value> {
@@ -143,12 +144,12 @@ impl Metrics {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'static Definition, Value)> + '_ {
-        METRICS.iter().zip(self.0.iter().copied())
+        self.0.iter().copied()
     }
 }
 
-/// The counts of jobs submitted, ended by each outcome, running and waiting; submitted is the sum of the others. Also
-/// the number of failures that jobs survived.
+/// The numbers of jobs: submitted, ended by each outcome, running, and waiting. The first is the sum of the others.
+/// Also returns the number of failures after which the job still completed.
 fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
     let (mut all, mut counted) = (Accounts::default(), Accounts::default());
     let mut survived = 0;
@@ -173,21 +174,21 @@ fn count_standings(accounts: &RunAccount) -> ([Value; 10], Value) {
     (counts.map(Value::Count), Value::Count(survived))
 }
 
-/// The values that metrics need from the replicas, collected in one pass.
+/// The values of all replicas that metrics use, collected in one pass.
 #[derive(Default)]
 struct Rows<'a> {
     count: u128,
-    /// Nanoseconds from being wanted to the first placement, of placed replicas.
+    /// The time until the first placement of each placed replica, in nanoseconds.
     waits: Vec<u64>,
-    /// Nanoseconds from being wanted to the end, of completed replicas.
+    /// The time until the end of each completed replica, in nanoseconds.
     turnarounds: Vec<u64>,
-    /// Bounded slowdowns of completed replicas.
+    /// The bounded slowdown of each completed replica.
     slowdowns: Vec<f64>,
     users: Users<'a>,
     first_submitted: Option<SimTime>,
     last_started: Option<SimTime>,
     last_ended: Option<SimTime>,
-    /// Nanoseconds times thousandths of a core, of completed replicas.
+    /// The work of completed replicas, in nanoseconds times thousandths of a core.
     work: u128,
 }
 
@@ -222,7 +223,7 @@ impl<'a> Rows<'a> {
             .map(|function| of_times(function, &self.waits))
     }
 
-    /// The mean bounded slowdown, summed in the order of the replicas.
+    /// The mean bounded slowdown. Sums are in the order of the replicas, so that the result is always the same.
     fn slowdown(&self) -> Value {
         let sum: f64 = self.slowdowns.iter().fold(0.0, |sum, slowdown| sum + slowdown);
         if self.slowdowns.is_empty() { Value::Undefined } else { Value::Ratio(sum / self.slowdowns.len() as f64) }
@@ -258,11 +259,11 @@ fn of_times(function: Function, nanos: &[u64]) -> Value {
     Value::Time(SimDuration::from_nanos(u64::try_from(nanos).expect("no more than the longest")))
 }
 
-/// Sums of slowdowns by user, each in the order of the replicas.
+/// The sum and the number of slowdowns for each user. Sums are in the order of the replicas.
 #[derive(Default)]
 struct Users<'a> {
     sums: Vec<(&'a str, f64, u64)>,
-    /// Positions in `sums` by the address of a name, which is usually the same for all jobs of a user.
+    /// Positions in `sums` by the address of a user's name. Usually all jobs of a user share one address.
     places: HashMap<*const u8, usize, FixedState>,
 }
 
@@ -279,9 +280,9 @@ impl<'a> Users<'a> {
         *count += 1;
     }
 
-    /// (Σx)² / (n Σx²) over the users' means; jobs without a stated user do not count.
+    /// Jain's fairness index (Σx)² / (n Σx²) over the users' mean slowdowns. Ignores jobs without a user.
     fn fairness(&mut self) -> Value {
-        // Doubles are summed in the order of the names.
+        // Sum in the order of user names, so that the result is always the same.
         self.sums.sort_unstable_by_key(|(user, ..)| *user);
         let means = || self.sums.iter().map(|(_, sum, count)| sum / *count as f64);
         let (sum, squares) = (means().sum::<f64>(), means().map(|mean| mean * mean).sum::<f64>());
@@ -290,7 +291,7 @@ impl<'a> Users<'a> {
     }
 }
 
-/// The nearest-rank quantile of ascending values: rank ⌈p·n⌉, counted from 1. There must be at least one value.
+/// The nearest-rank quantile of values in ascending order: rank ⌈p·n⌉, counted from 1. Panics if there are no values.
 pub fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending[rank - 1]
@@ -299,8 +300,8 @@ pub fn quantile(ascending: &[SimDuration], percent: usize) -> SimDuration {
 /// The percentiles of waits that are kept for each run.
 pub const WAIT_PERCENTS: [u8; 14] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100];
 
-/// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. Replicas that were never placed sort after all
-/// others; a percentile that falls on one of them is `None`.
+/// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. Replicas that were never placed count as the longest
+/// waits. If a percentile falls on such a replica, its value is `None`.
 pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
     let mut waits: Vec<SimDuration> = Vec::new();
     let wait = |replica: Row<'_>| replica.placed.map_or(SimDuration::MAX, |at| at.since(replica.wanted));
@@ -313,7 +314,7 @@ pub fn wait_quantiles(accounts: &RunAccount) -> Vec<Option<f64>> {
     if waits.is_empty() { vec![None; WAIT_PERCENTS.len()] } else { WAIT_PERCENTS.iter().map(at).collect() }
 }
 
-/// Hours, use and idle time of GPUs, energy, and fragmentation.
+/// The metrics of GPUs: hours, utilization, idle time, energy and fragmentation.
 fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
     let taken: u128 = accounts.nodes.iter().map(|node| node.gpu_taken).sum();
     let has_gpus = accounts.nodes.iter().any(|node| node.gpu_count() > 0);
@@ -330,7 +331,7 @@ fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
     ]
 }
 
-/// Preemptions, survived failures, and what policies did.
+/// The metrics of preemptions, survived failures and utilization policies.
 fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
     let saved = &accounts.saved;
     let hours = |time: u128| match saved.ended == saved.unknown {
@@ -340,7 +341,7 @@ fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
     [Value::Count(accounts.preemptions), survived, Value::Count(saved.ended), hours(saved.idle), hours(saved.busy)]
 }
 
-/// Undefined where no fleet makes instances.
+/// The hours of cloud instances. Undefined if no fleet creates instances.
 fn instance_hours(accounts: &RunAccount) -> Value {
     let mut of_clouds = accounts.nodes.iter().filter(|node| accounts.is_made(node)).peekable();
     match of_clouds.peek() {
@@ -349,7 +350,7 @@ fn instance_hours(accounts: &RunAccount) -> Value {
     }
 }
 
-/// The cost in millionths, rounded down for each node; at most what a `Money` holds.
+/// The cost in millionths. Each node's cost is rounded down, and the sum is limited to the largest `Money`.
 fn cost(accounts: &RunAccount) -> Value {
     let of = |node: &super::NodeAccount| {
         let price = node.spec.shape.price_per_hour?;
@@ -360,18 +361,18 @@ fn cost(accounts: &RunAccount) -> Value {
     if costs.is_empty() { Value::Undefined } else { Value::Money(Money::new(sum)) }
 }
 
-/// The energy of all nodes that state their power.
+/// The energy of all nodes that state their power draw.
 fn energy(accounts: &RunAccount) -> Value {
     let of = |node: &super::NodeAccount| {
         let power = node.spec.shape.power?;
         let (idle, more) = (u128::from(power.idle.get()), u128::from((power.busy - power.idle).get()));
         let capacity = u128::from(node.spec.shape.cpu_capacity().get()).max(1);
-        // The power that GPUs drew above idle is accounted for by run.
+        // For nodes with GPUs, the energy above idle is counted with the runs that use the GPUs.
         let taken = if node.gpu_count() == 0 { node.cpu_taken_total } else { 0 };
         Some(node.there_ns * idle + taken * more / capacity)
     };
     let drawn: Vec<u128> = accounts.nodes.iter().filter_map(of).collect();
-    // Thousandths of a GPU, times thousandths of it used.
+    // `drawn` has two factors of a thousand: thousandths of a GPU, and thousandths of its use.
     let whole = drawn.iter().sum::<u128>() + accounts.usage.drawn / 1_000_000;
     if drawn.is_empty() { Value::Undefined } else { ratio(whole, MILLIWATTS_PER_KILOWATT * NANOS_PER_HOUR) }
 }
@@ -380,7 +381,7 @@ const MILLIWATTS_PER_KILOWATT: u128 = 1_000_000;
 const NANOS_PER_HOUR: u128 = 3_600_000_000_000;
 
 fn ratio(part: u128, whole: u128) -> Value {
-    // This is the only division of the integrals. Both are far below 2^127, and a double keeps 15 digits of each.
+    // The integrals are divided only here. Both are far below 2^127, and a double keeps 15 digits of each.
     if whole == 0 { Value::Undefined } else { Value::Ratio(part as f64 / whole as f64) }
 }
 
@@ -412,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_quantile_is_the_value_of_its_nearest_rank() {
-        // The example of the nearest-rank method: 15, 20, 35, 40, 50.
+        // A common example of the nearest-rank method: 15, 20, 35, 40, 50.
         let values = [15, 20, 35, 40, 50].map(SimDuration::from_secs);
         for (percent, seconds) in [(5, 15), (30, 20), (40, 20), (50, 35), (100, 50)] {
             assert_eq!(quantile(&values, percent), SimDuration::from_secs(seconds), "p{percent}");

@@ -1,4 +1,4 @@
-//! The facts about a replica that metrics use, and a compact form of jobs that are over.
+//! The facts about a replica that metrics use, and a compact form of the jobs that have ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,29 +10,30 @@ use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// One replica, whether its job is over or not.
+/// One replica. Its job may have ended or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     pub job: JobId,
     pub replica: u32,
     pub user: Option<&'a Arc<str>>,
     pub queue: Option<&'a Arc<str>>,
-    /// Thousandths of a core that all its tasks demand.
+    /// The CPU that all tasks of the replica demand, in thousandths of a core.
     pub cpu: u128,
     pub submitted: SimTime,
-    /// When the replica was first wanted: at the submission of its job, or when the job was scaled up.
+    /// The time from which the replica should run: the submission of its job, or the time of the scale-up that added
+    /// it.
     pub wanted: SimTime,
     pub attempt: u32,
-    /// The first placement, over all attempts.
+    /// When the replica was first placed, in any attempt.
     pub placed: Option<SimTime>,
-    /// The first start, over all attempts.
+    /// When the replica first ran, in any attempt.
     pub started: Option<SimTime>,
-    /// The start of the last attempt.
+    /// When the last attempt started.
     pub last_started: Option<SimTime>,
-    /// The end of the last attempt.
+    /// When the last attempt ended.
     pub ended: Option<SimTime>,
     pub outcome: Option<Outcome>,
-    /// Whether it could not be placed even if every node were ready and empty.
+    /// Whether the replica could not be placed even if every node were ready and empty.
     pub is_unplaceable: bool,
 }
 
@@ -41,11 +42,11 @@ pub struct Row<'a> {
 pub struct JobFigures {
     pub submitted: SimTime,
     pub standing: Standing,
-    /// Attempts of its replicas that failed or were lost after the warm-up.
+    /// The number of attempts that failed or were lost after the warm-up, over all replicas.
     pub failures: u64,
 }
 
-/// Jobs that are over, in 72 bytes for each replica.
+/// Jobs that have ended, in 72 bytes for each replica.
 #[derive(Default)]
 pub struct FinishedReplicas {
     rows: Vec<FinishedReplica>,
@@ -53,7 +54,7 @@ pub struct FinishedReplicas {
     numbers: HashMap<Kind, u32, foldhash::fast::FixedState>,
 }
 
-/// A replica in compact form. A time that does not exist is stored as `SimTime::MAX`.
+/// A replica in compact form. A missing time is stored as `SimTime::MAX`.
 struct FinishedReplica {
     job: JobId,
     replica: u32,
@@ -105,7 +106,7 @@ impl<'a> Row<'a> {
 }
 
 impl FinishedReplicas {
-    /// Adds a job that is over. A job without replicas leaves no row.
+    /// Adds a job that has ended. A job without replicas adds no row.
     pub(super) fn add(&mut self, id: JobId, job: &JobAccount, of_job: Outcome) {
         let kind = Kind { user: job.spec.user.clone(), queue: job.spec.queue.clone(), cpu: cpu_of(&job.spec) };
         let known = self.numbers.get(&kind).copied();
@@ -136,7 +137,7 @@ impl FinishedReplicas {
         }
     }
 
-    /// Sorts the rows by id, because floats are summed in that order.
+    /// Sorts the rows by id, because metrics sum floats in that order.
     pub(super) fn sort(&mut self) {
         self.rows.sort_unstable_by_key(|row| (row.job, row.replica));
     }
@@ -174,8 +175,8 @@ impl FinishedReplicas {
 }
 
 impl RunAccount {
-    /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must
-    /// be finished.
+    /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must be
+    /// finished first.
     pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
         let warm_up = self.warm_up;
         let mut tell = |row: Row<'a>| {

@@ -1,4 +1,4 @@
-//! How much of the free GPU time the expected workload could not use.
+//! Measures how much free GPU time the expected workload could not use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,38 +14,38 @@ use dryrack_scheduler::{FragmentMemo, Free, Target, TaskShape, fragment};
 use dryrack_units::SimTime;
 use dryrack_workload::TaskDemand;
 
-/// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2). For a node
-/// it is the free GPU time that the target workload cannot use, averaged over its task shapes; for the cluster it is
-/// the sum over the nodes. Each node's value is rounded to a millionth of a GPU, so that the sum does not depend on
-/// the order of addition.
+/// Fragmentation as Weng and others define it (*Beware of Fragmentation*, USENIX ATC 2023, section 4.2). The
+/// fragmentation of a node is the free GPU time that the target workload cannot use, averaged over the workload's task
+/// shapes. The fragmentation of the cluster is the sum over its nodes. Each node's value is rounded to a millionth of a
+/// GPU, so the sum does not depend on the order of the nodes.
 #[derive(Clone, Debug, Default)]
 pub struct FragmentAccount {
     target: Target,
     memo: FragmentMemo,
-    /// Known levels of nodes whose GPUs are each wholly free or wholly taken: by the number of the node shape, then
-    /// by how many of the target's amounts of CPU are free and how many GPUs are free. `None` for a shape with GPUs
-    /// of several types.
+    /// Known levels of nodes on which each GPU is either wholly free or wholly taken. The first index is the number of
+    /// the node's shape. The second index combines the free CPU, as the number of the target's CPU amounts that fit,
+    /// and the number of free GPUs. `None` for a shape with several types of GPUs.
     of_whole: Vec<Option<Vec<Option<Level>>>>,
-    /// Each distinct node shape, with its number in the memo.
+    /// The different node shapes, each with its number.
     shapes: HashMap<Arc<NodeShape>, usize, FixedState>,
     nodes: Vec<NodeLevel>,
     now: Level,
     since: SimTime,
-    /// Nanoseconds times millionths of a GPU.
+    /// GPU time in nanoseconds times millionths of a GPU.
     pub free_time: u128,
     pub useless_time: u128,
-    /// Nodes that changed in this instant; some appear more than once.
+    /// Nodes that changed in this instant. A node may appear several times.
     touched: Vec<NodeId>,
 }
 
-/// Free and useless GPU capacity, in millionths of a GPU.
+/// Free GPU capacity, and the part of it that is useless. Both are in millionths of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     pub free: u64,
     pub useless: u64,
 }
 
-/// The last level of a node, and the number of its shape once it is known.
+/// The current level of a node, and the number of its shape once it is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeLevel {
     shape: Option<usize>,
@@ -53,8 +53,9 @@ struct NodeLevel {
 }
 
 impl FragmentAccount {
-    /// Measures against the target of the profile, or else against all tasks of the run. Measures nothing where there
-    /// are no GPUs, or where every job is a model or has `resources`, which the measure does not cover.
+    /// An account that measures against the profile's target workload, or against all tasks of the run if the profile
+    /// has none. Measures nothing if there are no GPUs. The measure does not cover models and jobs with `resources`, so
+    /// it also measures nothing if there are no other jobs.
     pub fn of(rehearsal: &Rehearsal) -> FragmentAccount {
         let known = &rehearsal.profile.scheduler.target;
         if rehearsal.nodes.iter().all(|node| node.spec.shape.gpus.is_empty()) {
@@ -64,7 +65,7 @@ impl FragmentAccount {
             return FragmentAccount::against(known.clone());
         }
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
-        // Many jobs share one demand: each demand is examined once, and its tasks are counted.
+        // Many jobs share one demand. So count the jobs of each demand first, and look at each demand once.
         let mut counts: Vec<(&TaskDemand, u64)> = Vec::new();
         let mut places: HashMap<usize, usize, FixedState> = HashMap::default();
         for demand in demands.filter(|demand| demand.tasks > 0) {
@@ -97,7 +98,7 @@ impl FragmentAccount {
         }
     }
 
-    /// Closes an instant: updates the nodes that changed in it.
+    /// Closes an instant: updates the levels of the nodes that changed in it.
     pub(super) fn settle(&mut self, nodes: &[NodeAccount]) {
         let mut touched = std::mem::take(&mut self.touched);
         for id in touched.drain(..) {
@@ -129,7 +130,7 @@ impl FragmentAccount {
         number
     }
 
-    /// The level of a node whose shape has this number.
+    /// The level of this node. `number` is the number of its shape.
     fn level_of(&mut self, number: usize, node: &NodeAccount) -> Level {
         let (memo, target) = (&mut self.memo, &self.target);
         let of_shape = self.of_whole[number].as_mut().zip(node.whole_gpus_free());
@@ -143,7 +144,7 @@ impl FragmentAccount {
         *of_shape[state].get_or_insert_with(|| level(target, (number, &node.spec.shape), &node.free(), memo))
     }
 
-    /// Adds the current level for the time since the last instant.
+    /// Adds the current level for the time since the last change.
     pub(super) fn pass(&mut self, at: SimTime) {
         let length = u128::from(at.since(self.since).as_nanos());
         self.since = at;
@@ -151,13 +152,13 @@ impl FragmentAccount {
         self.useless_time += length * u128::from(self.now.useless);
     }
 
-    /// Discards everything before.
+    /// Resets the totals, because the warm-up has ended.
     pub(super) fn forget(&mut self) {
         (self.free_time, self.useless_time) = (0, 0);
     }
 }
 
-/// Computes the level of a node whose shape has this number.
+/// Computes the level of a node with this shape and this free capacity.
 fn level(target: &Target, (number, shape): (usize, &NodeShape), free: &Free, memo: &mut FragmentMemo) -> Level {
     let all: u64 = free.gpus.iter().map(|left| u64::from(*left)).sum();
     if all == 0 {
@@ -169,7 +170,7 @@ fn level(target: &Target, (number, shape): (usize, &NodeShape), free: &Free, mem
 }
 
 impl RunAccount {
-    /// The useless GPU time and the free GPU time; `None` where nothing was measured.
+    /// The useless GPU time and the free GPU time. `None` if nothing was measured.
     pub(super) fn fragmentation(&self) -> Option<(u128, u128)> {
         let account = &self.fragments;
         account.is_measured().then_some((account.useless_time, account.free_time))

@@ -1,25 +1,39 @@
-//! GPU allocation as a function of the load requested so far, independent of time.
+//! GPU allocation as a function of the requested load. It does not depend on time.
 
 use std::collections::BTreeMap;
 
+use dryrack_units::SimTime;
 use dryrack_workload::{Demand, GpuTake};
 
-/// For each instant in which jobs arrived: the load, which is what these and all earlier jobs demand as a part of all
-/// GPUs, in whole percents rounded half to even; and the GPUs taken after the instant as a part of all GPUs, in
-/// hundredths of a percent rounded half up. This is the GPU allocation of Weng and others (USENIX ATC 2023), whose
-/// table gives its mean at a load of 130 %.
+/// The totals of the fleet after an instant, in thousandths of a GPU or core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    pub at: SimTime,
+    pub waiting: u64,
+    pub gpu_taken: u64,
+    pub cpu_taken: u64,
+    /// The GPUs in a usable state on ready nodes.
+    pub gpu_ready: u64,
+}
+
+/// The mean GPU allocation at each load, measured in each instant in which jobs arrived.
 ///
-/// A demand for GPU memory is no part of a GPU's time and does not count.
+/// The load is the GPU demand of all jobs that have arrived so far, divided by all GPUs. It is in whole percents,
+/// rounded half to even. The allocation is the GPU capacity taken after the instant, divided by all GPUs. It is in
+/// hundredths of a percent, rounded half up. This is the GPU allocation of Weng and others (USENIX ATC 2023), whose
+/// table shows its mean at a load of 130 %.
+///
+/// A demand for GPU memory alone does not count in the load, because it takes no share of a GPU's time.
 #[derive(Clone, Debug, Default)]
 pub struct LoadAccount {
-    /// Thousandths of a GPU.
+    /// The capacity of all GPUs, in thousandths of a GPU.
     capacity: u64,
     asked: u64,
     has_asked: bool,
-    /// By percent of load: the sum of the hundredths, and the number of values.
+    /// For each percent of load, the sum of the allocations and their number.
     sums: BTreeMap<u32, (u64, u64)>,
-    /// The load of the last instant, with its sum and count, which are not in `sums` yet: the next instant usually
-    /// has the same load.
+    /// The load of the last instant, with its sum and number. They are added to `sums` later, because the next instant
+    /// usually has the same load.
     last: (u32, u64, u64),
 }
 
@@ -39,7 +53,7 @@ impl LoadAccount {
         self.asked += each * u64::from(gpus.count) * u64::from(demand.tasks) * u64::from(replicas);
     }
 
-    /// Closes an instant, at the end of which `taken` thousandths of a GPU were taken.
+    /// Closes an instant. `taken` is the GPU capacity taken at its end, in thousandths of a GPU.
     pub(super) fn settle(&mut self, taken: u64) {
         if !std::mem::take(&mut self.has_asked) || self.capacity == 0 {
             return;
@@ -57,8 +71,8 @@ impl LoadAccount {
         self.last.2 += 1;
     }
 
-    /// The mean allocation at this load, rounded half up to hundredths of a percent; `None` if the load never had
-    /// this value.
+    /// The mean allocation at this load, rounded half up to hundredths of a percent. `None` if the load never had this
+    /// value.
     pub fn allocated_at(&self, percent: u32) -> Option<f64> {
         let (before, times) = self.sums.get(&percent).copied().unwrap_or_default();
         let (last, more, last_times) = self.last;
@@ -86,7 +100,7 @@ mod tests {
     fn a_load_that_comes_again_has_the_mean_of_all_its_instants() {
         let mut load = LoadAccount::default();
         load.add_gpus(100);
-        // One GPU of a hundred is asked for in each of the first two instants; then capacity doubles.
+        // Each of the first two instants requests one of 100 GPUs. Then the number of GPUs doubles.
         let mut instant = |gpus: u64, more: usize, taken: u64| {
             load.asked += 1000 * gpus;
             load.has_asked = true;
@@ -98,7 +112,7 @@ mod tests {
         instant(0, 100, 4000);
         instant(0, 0, 8000);
         let means = [0, 1, 2, 3].map(|percent| load.allocated_at(percent));
-        // At 1 %: 1 % of 100 GPUs, then 2 % and 4 % of 200. At 2 %: 3 % of 100.
+        // At a load of 1 %: 1 % of 100 GPUs, then 2 % and 4 % of 200. At a load of 2 %: 3 % of 100.
         assert_eq!(means, [None, Some(0.0233), Some(0.03), None]);
     }
 

@@ -1,7 +1,7 @@
-//! Floor 7. The numbers of a run: folds of its records, its metrics and the series of its replicas.
+//! Floor 7. The numbers of a run: sums over its records, its metrics, and the series of its replicas.
 //!
-//! Owns the folds from records to numbers. Sums are integers throughout and only the last division is a float, so a
-//! number is the same on every machine. Must never simulate, and never write a file.
+//! Owns all computations of numbers from records. Sums are integers, and only the last division is a float, so a number
+//! is the same on every machine. Must never simulate and never write a file.
 
 #![warn(clippy::unwrap_used)]
 
@@ -12,18 +12,20 @@ mod finished;
 mod fragment_account;
 mod load;
 mod node_account;
+mod own;
 mod run_metrics;
 mod series;
 mod unplaceable;
 mod usage_account;
 
-pub use account::{JobAccount, ReplicaAccount, RunAccount, Sample, Stint};
+pub use account::{JobAccount, ReplicaAccount, RunAccount, Stint};
 pub use blame::{Blame, Shortages, WaitAccount};
 pub use definitions::{Definition, METRICS, Metrics, Value, WAIT_PERCENTS, quantile, wait_quantiles};
 pub use finished::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
-pub use load::LoadAccount;
+pub use load::{LoadAccount, Sample};
 pub use node_account::NodeAccount;
+pub use own::{MetricFunction, definition_of, definitions, register_metric};
 pub use run_metrics::RunMetrics;
 pub use series::{Function, Series, Unit};
 pub use unplaceable::UnplaceableAccount;

@@ -7,13 +7,13 @@ use dryrack_scheduler::{Free, is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 use dryrack_workload::{GpuDemand, GpuTake};
 
-/// The account of one node. Integrals are whole numbers of nanoseconds times thousandths (of a GPU, of a core).
+/// The account of one node. Integrals are in nanoseconds times thousandths of a GPU or of a core.
 #[derive(Clone, Debug)]
 pub struct NodeAccount {
     pub spec: Arc<NodeSpec>,
     pub state: NodeState,
     gpus: Vec<GpuAccount>,
-    /// The number of usable GPUs that are not taken at all, and of usable GPUs that are taken in part.
+    /// The number of usable GPUs that are wholly free, and the number of usable GPUs that are taken in part.
     whole: u32,
     partial: u32,
     cpu_taken: MilliCpu,
@@ -21,18 +21,18 @@ pub struct NodeAccount {
     now: Rates,
     since: SimTime,
     pub ready_ns: u128,
-    /// Time in nanoseconds for which the node was not gone.
+    /// How long the node was not gone, in nanoseconds.
     pub there_ns: u128,
-    /// Capacity while the node was ready; only GPUs in a usable state count.
+    /// The capacity while the node was ready. Only GPUs in a usable state count.
     pub gpu_ready: u128,
     pub cpu_ready: u128,
-    /// The taken part of that capacity.
+    /// The part of that capacity that was taken.
     pub gpu_taken_ready: u128,
     pub cpu_taken_ready: u128,
-    /// Taken capacity, whether the node was ready or not.
+    /// The taken capacity, including the time when the node was not ready.
     pub gpu_taken: u128,
     pub cpu_taken_total: u128,
-    /// Runs that were placed here.
+    /// The number of runs that were placed on the node.
     pub placed: u64,
 }
 
@@ -42,11 +42,11 @@ struct GpuAccount {
     share: GpuShare,
     memory: Bytes,
     holders: u32,
-    /// The taken part in thousandths, as computed by `NodeAccount::gpu_part`.
+    /// The taken part of the GPU in thousandths, as computed by `NodeAccount::gpu_part`.
     part: u64,
 }
 
-/// The current totals, constant from one change to the next, in thousandths.
+/// The current totals in thousandths. They are constant from one change of the node to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rates {
     pub gpu_ready: u64,
@@ -118,14 +118,14 @@ impl NodeAccount {
         }
     }
 
-    /// Resets the integrals.
+    /// Resets the integrals, because the warm-up has ended.
     pub(super) fn forget(&mut self) {
         (self.ready_ns, self.there_ns, self.placed) = (0, 0, 0);
         (self.gpu_ready, self.cpu_ready, self.gpu_taken_ready, self.cpu_taken_ready) = (0, 0, 0, 0);
         (self.gpu_taken, self.cpu_taken_total) = (0, 0);
     }
 
-    /// The free capacity of the node; a GPU that is not usable has none.
+    /// The free capacity of the node. A GPU that is not usable has no free capacity.
     pub(super) fn free(&self) -> Free {
         let whole = u32::from(u16::try_from(GpuShare::WHOLE.get()).expect("a thousand"));
         let left = |index: usize| match self.is_ready() && self.gpus[index].state.is_usable() {
@@ -162,7 +162,8 @@ impl NodeAccount {
         self.now.cpu_taken = self.cpu_taken.get();
     }
 
-    /// Panics below zero: the log then releases what was never taken.
+    /// Removes a claim. Panics if a total would fall below zero, because then the log releases something that was never
+    /// taken.
     pub(super) fn release(&mut self, at: SimTime, claim: &NodeClaim) {
         self.settle(at);
         self.cpu_taken = self.cpu_taken - claim.cpu;
@@ -177,7 +178,7 @@ impl NodeAccount {
         self.now.cpu_taken = self.cpu_taken.get();
     }
 
-    /// Recomputes the totals over its GPUs from scratch.
+    /// Recomputes the totals over the node's GPUs from scratch.
     fn count(&mut self) {
         self.now = Rates { cpu_taken: self.cpu_taken.get(), ..Rates::default() };
         (self.whole, self.partial) = (0, 0);
@@ -194,7 +195,7 @@ impl NodeAccount {
         }
     }
 
-    /// Updates the totals after the taken part of this GPU changed.
+    /// Updates the totals after the taken part of one GPU has changed.
     fn count_again(&mut self, index: usize) {
         let after = self.gpu_part(index);
         let (is_ready, gpu) = (self.is_ready(), &mut self.gpus[index]);
@@ -209,7 +210,7 @@ impl NodeAccount {
         }
     }
 
-    /// The number of free GPUs; `None` where some are free in part.
+    /// The number of wholly free GPUs. `None` if a GPU is free only in part.
     pub(super) fn whole_gpus_free(&self) -> Option<u32> {
         match self.is_ready() {
             true => (self.partial == 0).then_some(self.whole),
@@ -225,9 +226,11 @@ impl NodeAccount {
         self.spec.shape.ram_capacity().saturating_sub(self.ram_taken)
     }
 
-    /// The number of tasks, up to `most`, that its GPUs have room for; with `empty`, as if nobody held any of them.
-    /// This is the largest number of tasks for which the GPUs together offer as many places on different GPUs as the
-    /// tasks demand.
+    /// The number of tasks for which the node's GPUs have room, up to `most`. If `empty` is true, computed as if no GPU
+    /// were taken.
+    ///
+    /// Each task needs several different GPUs. So this is the largest number n such that the GPUs together have enough
+    /// places for n tasks if each GPU offers at most n of its places.
     pub(super) fn gpu_room(&self, asked: &GpuDemand, empty: bool, most: u64) -> u64 {
         let shape = &self.spec.shape;
         let places = |index: usize| {
@@ -261,8 +264,8 @@ impl NodeAccount {
         low
     }
 
-    /// The taken part of a GPU in thousandths: the larger of share and memory, since neither is of much use without
-    /// the other. At most the whole GPU, however much was booked.
+    /// The taken part of a GPU in thousandths, at most the whole GPU. It is the larger of the taken share and the taken
+    /// memory, because the rest of one is of little use without the other.
     fn gpu_part(&self, index: usize) -> u64 {
         let gpu = &self.gpus[index];
         if gpu.share >= GpuShare::WHOLE {
@@ -274,7 +277,7 @@ impl NodeAccount {
         by_memory.max(u64::from(gpu.share.get())).min(WHOLE)
     }
 
-    /// Whether nobody holds any part of the node.
+    /// Whether no claim takes anything of the node.
     pub fn is_idle(&self) -> bool {
         let idle = |gpu: &GpuAccount| gpu.holders == 0;
         self.cpu_taken == MilliCpu::ZERO && self.ram_taken == Bytes::ZERO && self.gpus.iter().all(idle)

@@ -1,4 +1,4 @@
-//! The finished accounts of a run, and its metrics, computed once on first use.
+//! The finished accounts of a run with its metrics, which are computed on first use.
 
 use std::cell::OnceCell;
 
@@ -11,7 +11,7 @@ pub struct RunMetrics {
 }
 
 impl RunMetrics {
-    /// The metrics of finished accounts.
+    /// Wraps finished accounts.
     pub fn of(accounts: RunAccount) -> RunMetrics {
         RunMetrics { accounts, metrics: OnceCell::new() }
     }

@@ -1,4 +1,4 @@
-//! Series: one value for each replica of a run, and the functions that aggregate them.
+//! Series: one value for each replica of a run, and functions that aggregate these values.
 
 use super::account::RunAccount;
 use super::definitions::{Definition, SLOWDOWN_BOUND, Value};
@@ -6,7 +6,7 @@ use super::finished::Row;
 use dryrack_event::Outcome;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The unit of a number.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Count,
@@ -16,7 +16,7 @@ pub enum Unit {
     Number,
 }
 
-/// The value that is taken from each replica.
+/// A value that is computed for each replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
     QueueWait,
@@ -34,12 +34,12 @@ pub enum Function {
     Min,
     Max,
     Sum,
-    /// By nearest rank, in thousandths: 950 is p95, 999 is p99.9.
+    /// The quantile by nearest rank, in thousandths. For example, 950 is p95, and 999 is p99.9.
     Quantile(u16),
 }
 
 impl Series {
-    /// All series, with their names and their meanings for one replica.
+    /// All series, each with its name and its meaning for one replica.
     pub const ALL: [(Series, &'static str, &'static str); 6] = [
         (Series::QueueWait, "queue_wait", "from the job's submission to the replica's first placement"),
         (Series::StartWait, "start_wait", "from the job's submission to the replica's first start"),
@@ -65,7 +65,7 @@ impl Series {
         }
     }
 
-    /// What replicas without a value did not do, as a phrase.
+    /// A phrase that says why replicas have no value, such as "were never placed".
     pub fn lack(self) -> &'static str {
         match self {
             Series::QueueWait => "were never placed",
@@ -91,8 +91,8 @@ impl Series {
         }
     }
 
-    /// The length so far of a wait that goes on at the end of the run. `None` for other series, and for a replica
-    /// that has its value, has ended, or could never be placed.
+    /// How long the replica has waited so far, if it still waits at `now`. `None` if this series is not a wait, if the
+    /// wait is over, if the replica has ended, or if it can never be placed.
     pub fn waited_so_far(self, replica: &Row<'_>, now: SimTime) -> Option<SimDuration> {
         let goes_on = match self {
             Series::QueueWait => replica.placed.is_none(),
@@ -103,7 +103,7 @@ impl Series {
         (goes_on && is_there).then(|| now.since(replica.submitted))
     }
 
-    /// The values of the replicas that `wanted` accepts, and the number of accepted replicas without a value.
+    /// The values of the replicas for which `wanted` returns true, and the number of such replicas without a value.
     pub fn values(self, accounts: &RunAccount, mut wanted: impl FnMut(&Row<'_>) -> bool) -> (Vec<Value>, usize) {
         let (mut values, mut without) = (Vec::new(), 0);
         accounts.each_row(|replica| {
@@ -119,7 +119,7 @@ impl Series {
 }
 
 impl Function {
-    /// Aggregates values of one kind; undefined if there are none.
+    /// Aggregates values that all have the same unit. The result is undefined if there are no values.
     pub fn of(self, values: &[Value]) -> Value {
         match values.first() {
             None | Some(Value::Undefined) => Value::Undefined,
@@ -143,7 +143,7 @@ impl Function {
                         other => panic!("{other:?} among counts"),
                     })
                     .collect();
-                // The mean of counts need not be a whole number.
+                // The mean of counts may be a fraction.
                 if self == Function::Mean {
                     let sum: u64 = counts.iter().sum();
                     return Value::Ratio(sum as f64 / counts.len() as f64);
@@ -172,7 +172,7 @@ impl Function {
 
     pub(super) fn of_ratios(self, values: impl Iterator<Item = f64>) -> f64 {
         let mut values: Vec<f64> = values.collect();
-        // Doubles are summed in ascending order.
+        // Sum in ascending order, so that the result does not depend on the order of the values.
         let sum = |values: &mut [f64]| {
             values.sort_unstable_by(f64::total_cmp);
             values.iter().sum::<f64>()
@@ -188,7 +188,7 @@ impl Function {
         }
     }
 
-    /// `p95`, `mean`.
+    /// The name, such as `p95` or `mean`.
     pub fn name(self) -> String {
         match self {
             Function::Mean => "mean".to_string(),
@@ -200,7 +200,7 @@ impl Function {
         }
     }
 
-    /// The unit of the result, given the unit of the values.
+    /// The unit of the result for values with the unit `of`.
     pub fn unit(self, of: Unit) -> Unit {
         match (self, of) {
             (Function::Mean, Unit::Count) => Unit::Number,
@@ -209,7 +209,7 @@ impl Function {
     }
 }
 
-/// The index, from 0, of the nearest rank ⌈p·n⌉.
+/// The index of the nearest rank ⌈p·n⌉, counted from 0.
 fn rank(count: usize, permille: u16) -> usize {
     (count * usize::from(permille)).div_ceil(1000).max(1) - 1
 }
@@ -226,7 +226,8 @@ impl Definition {
         }
     }
 
-    /// The name in an expression, where the other side has the unit: `makespan` for `makespan_seconds`.
+    /// The name in an expectation, which has no unit: `makespan` for `makespan_seconds`. The unit is part of the
+    /// compared value.
     pub fn short_name(&self) -> &'static str {
         self.name.strip_suffix("_seconds").unwrap_or(self.name)
     }
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn many_values_become_one() {
-        // The example of the nearest-rank method, out of order: 15, 20, 35, 40, 50.
+        // A common example of the nearest-rank method, out of order: 15, 20, 35, 40, 50.
         let values = times(&[40, 15, 50, 20, 35]);
         let rows = [
             (Function::Mean, 32),

@@ -1,4 +1,4 @@
-//! Jobs that could never be placed: their number, and what the fleet lacks for them.
+//! Jobs that could never be placed: how many there are, and what the fleet lacks for them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,14 +16,14 @@ use dryrack_workload::Demand;
 #[derive(Default)]
 pub struct UnplaceableAccount {
     pub jobs: u64,
-    /// The demand, the leading reason and the number of jobs, in order of appearance.
+    /// The different pairs of demand and leading reason, in order of appearance, each with its number of jobs.
     kinds: Vec<(Demand, Reason, u64)>,
     numbers: HashMap<(Demand, Reason), usize, foldhash::fast::FixedState>,
-    /// What is lacking and for how many jobs, most jobs first.
+    /// What the fleet lacks, and for how many jobs. The lack with the most jobs comes first.
     lacks: Vec<(String, u64)>,
 }
 
-/// The number of different lacks that one line names.
+/// The largest number of lacks that one line names.
 const NAMED: usize = 3;
 
 impl UnplaceableAccount {
@@ -32,7 +32,7 @@ impl UnplaceableAccount {
         self.add_demand(&job.spec.demand, reason);
     }
 
-    /// Adds a job with this demand.
+    /// Counts a job with this demand. `reason` is the leading reason of its refusal.
     pub fn add_demand(&mut self, demand: &Demand, reason: Reason) {
         self.jobs += 1;
         let key = (demand.clone(), reason);
@@ -43,12 +43,12 @@ impl UnplaceableAccount {
         self.kinds[number].2 += 1;
     }
 
-    /// Finds what all nodes that ever existed lack.
+    /// Finds out what the nodes lack. Includes all nodes that ever existed.
     pub(super) fn name(&mut self, nodes: &[NodeAccount]) {
         self.name_among(nodes.iter().map(|node| &*node.spec.shape));
     }
 
-    /// Finds what these nodes lack.
+    /// Finds out what nodes of these shapes lack.
     pub fn name_among<'a>(&mut self, shapes: impl Iterator<Item = &'a NodeShape>) {
         if self.jobs == 0 {
             return;
@@ -63,13 +63,14 @@ impl UnplaceableAccount {
         self.lacks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     }
 
-    /// The number of jobs, in total and for each lack.
+    /// The number of jobs in total and for each lack, as JSON.
     pub fn json(&self) -> Json {
         let lack = |(lack, jobs): &(String, u64)| json!({"because": lack, "jobs": jobs});
         json!({"jobs": self.jobs, "lacks": self.lacks.iter().map(lack).collect::<Vec<_>>()})
     }
 
-    /// `201 of 298 jobs can never run: no node has GPU `a100` (did you mean `a100-80g`?)`; `None` if all can.
+    /// A line such as "201 of 298 jobs can never run: no node has GPU `a100` (did you mean `a100-80g`?)". `None` if all
+    /// jobs can run.
     pub fn sentence(&self, jobs: u64) -> Option<String> {
         if self.jobs == 0 {
             return None;

@@ -1,57 +1,61 @@
-//! What runs did with the GPUs that they held, and what a policy saved by ending runs.
+//! The real use of the GPUs that runs held, and the GPU time that a policy saved by ending runs.
 
 use dryrack_event::{Outcome, Reason};
 use dryrack_fleet::{NodeClaim, NodeShape};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
-/// GPU time in nanoseconds times thousandths of a GPU, of runs whose GPU usage is stated. If a shared GPU is at 50%
-/// utilization, each run on it uses its part at 50%.
+/// GPU time in nanoseconds times thousandths of a GPU, for runs whose GPU usage is stated. If several runs share a GPU
+/// at 50% utilization, each of them is counted as using its own part at 50%.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageAccount {
-    /// GPU time held with known usage.
+    /// The GPU time that was held with known usage.
     pub known: u128,
-    /// The really used part of that, times thousandths once more.
+    /// The used part of the known GPU time, multiplied by thousandths of utilization.
     pub used: u128,
-    /// The part of that at zero utilization, including the time before the run started and while it stopped.
+    /// The part of the known GPU time at zero utilization. Includes the time before a run starts and after it has
+    /// ended.
     pub idle: u128,
-    /// The price of the idle time: for each node its price per hour in millionths, divided by its number of GPUs.
+    /// The price of the idle time. For each node, this is its price per hour in millionths divided by its number of
+    /// GPUs.
     idle_price: u128,
     has_price: bool,
-    /// The energy that nodes with stated power drew for GPUs in use, above their idle power: milliwatts times
-    /// nanoseconds, times thousandths of a GPU, times thousandths of it used. GPUs with unknown usage count as fully
-    /// used.
+    /// The energy that GPUs drew above the idle power of their nodes, for nodes with a stated power draw. The unit is
+    /// milliwatts times nanoseconds times thousandths of a GPU times thousandths of utilization. A GPU with unknown
+    /// usage counts as fully used.
     pub drawn: u128,
 }
 
-/// The GPU time that runs ended by a utilization policy would have held until they ended by themselves.
+/// The GPU time that was saved because a utilization policy ended runs. It is the time for which these runs would have
+/// held their GPUs until they ended by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedAccount {
-    /// Runs that were ended.
+    /// The number of runs that were ended.
     pub ended: u64,
-    /// The number of those that would have run forever, or whose GPU usage is not stated.
+    /// The number of these runs for which the saved time is unknown: they had no end of their own, or no stated GPU
+    /// usage.
     pub unknown: u64,
-    /// The GPU time of the others at levels that the policy counts as idle, in nanoseconds times thousandths of a
-    /// GPU.
+    /// The saved GPU time at levels that the policy counts as idle, in nanoseconds times thousandths of a GPU.
     pub idle: u128,
-    /// Their GPU time at all other levels.
+    /// The saved GPU time at all other levels.
     pub busy: u128,
 }
 
-/// A claim and the time for which it was held.
+/// A claim on one node, and the time for which it was held.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<'a> {
     pub claim: &'a NodeClaim,
     pub shape: &'a NodeShape,
-    /// The number of the placement's GPUs on earlier nodes.
+    /// How many of the placement's GPUs are on earlier nodes.
     pub gpus_before: usize,
     pub from: SimTime,
     pub to: SimTime,
-    /// When the run started and when it ended.
+    /// When the run started and when it ended. `None` if it did not start.
     pub ran: Option<(SimTime, SimTime)>,
 }
 
-/// The thousandths that a claim takes of each of its GPUs: the larger of share and memory, as for an allocation.
+/// How many thousandths of each of its GPUs a claim takes: the larger of its share and its memory, as in the metric of
+/// allocation.
 pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u64> {
     claim.gpus.iter().map(|part| {
         let capacity = u128::from(shape.gpu_memory_capacity(usize::from(part.index)).get()).max(1);
@@ -61,7 +65,7 @@ pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u
 }
 
 impl UsageAccount {
-    /// Adds a claim of a run with this behavior; if its GPU usage is not stated, adds only the energy.
+    /// Adds a claim of a run with this behavior. If the run's GPU usage is not stated, adds only the energy.
     pub(super) fn add(&mut self, behavior: Option<&JobBehavior>, held: &Held<'_>) {
         let length = u128::from(held.to.since(held.from).as_nanos());
         let Some(usage) = behavior.and_then(|behavior| behavior.usage.as_ref()) else {
@@ -70,7 +74,7 @@ impl UsageAccount {
         };
         for (index, part) in gpu_parts(held.claim, held.shape).enumerate() {
             let part = u128::from(part);
-            // GPUs held before the run started or after it ended are known to be idle.
+            // A GPU that is held before the run starts or after the run has ended is known to be idle.
             let (mut idle, mut known, mut busy) = (length, length, 0);
             if let Some((from, to)) = held.ran_within() {
                 let (started, _) = held.ran.expect("it ran");
@@ -98,14 +102,14 @@ impl UsageAccount {
         }
     }
 
-    /// The idle price in millionths times nanoseconds times thousandths, if any node had a price.
+    /// The price of the idle time in millionths times nanoseconds times thousandths. `None` if no node has a price.
     pub(super) fn idle_price(&self) -> Option<u128> {
         self.has_price.then_some(self.idle_price)
     }
 }
 
 impl Held<'_> {
-    /// The part of the time in which the run ran.
+    /// The part of the held time in which the run was running.
     fn ran_within(&self) -> Option<(SimTime, SimTime)> {
         let (from, to) = self.ran?;
         let (from, to) = (from.max(self.from), to.min(self.to));
@@ -114,7 +118,7 @@ impl Held<'_> {
 }
 
 impl SavedAccount {
-    /// Adds a run that held these parts of GPUs and was ended at `after` from its start.
+    /// Adds a run that was ended `after` its start. `parts` are the thousandths of each GPU that it held.
     pub(super) fn add(
         &mut self,
         behavior: &JobBehavior,
@@ -140,7 +144,7 @@ impl SavedAccount {
     }
 }
 
-/// Whether an attempt ended because something broke, and not because it was preempted.
+/// Whether an attempt ended because something failed. A preemption is not a failure.
 pub(super) fn is_failure(outcome: Outcome, because: Reason) -> bool {
     matches!(outcome, Outcome::Failed | Outcome::Lost) && because != Reason::Preempted
 }

@@ -1,4 +1,4 @@
-//! A hash of the inputs of a plan, so that a plan resumes only from runs of the same input.
+//! A hash of a plan's inputs. A plan may resume only from runs with the same inputs.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde::Serialize;
 use dryrack_engine::Rehearsal;
 use dryrack_workload::{JobBehavior, Usage};
 
-/// Hashes the plan's text, and then the scenario with each value of each factor as loaded, including its profile and
-/// the jobs of its trace, which are separate files.
+/// Hashes the plan's text and then the loaded scenario for each value of each factor. The loaded scenario includes the
+/// profile and the jobs of the trace, which are separate files.
 #[derive(Default)]
 pub struct InputHash {
     hasher: blake3::Hasher,
-    /// The last recording that was hashed; jobs share recordings.
+    /// The recording that was hashed last. Jobs share recordings, so this avoids hashing one many times.
     recording: Option<Arc<Usage>>,
 }
 
@@ -47,13 +47,13 @@ impl InputHash {
         self.recording.as_ref().is_some_and(|known| Arc::ptr_eq(known, usage))
     }
 
-    /// Hashes a value as written in files, which leaves out unset options. So adding an option later does not change
-    /// the hash.
+    /// Hashes a value in its written form, which leaves out unset options. So the hash stays the same if dryrack later
+    /// gains an option.
     fn written(&mut self, value: &impl Serialize) {
         self.text(&serde_json::to_string(value).expect("profiles and jobs are written in logs too"));
     }
 
-    /// Hashes a value by its debug form, which has all of its fields in order.
+    /// Hashes the debug form of a value, which contains all of its fields in order.
     fn form(&mut self, value: &impl fmt::Debug) {
         write!(self, "{value:?}").expect("a hash takes everything");
         self.hasher.update(&[0]);

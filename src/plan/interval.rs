@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean. `None` for a single run, and if all runs give the
-    /// same value, because equal values do not show how much others would vary.
+    /// Half the width of the 95 % confidence interval of the mean. `None` for a single run. Also `None` if all runs
+    /// give the same value, because equal values do not show how much further runs would vary.
     pub half_width: Option<f64>,
     pub runs: usize,
 }
@@ -19,8 +19,8 @@ const T_975: [f64; 30] = [
 /// The same quantile of the normal distribution.
 const Z_975: f64 = 1.959_963_984_540_054;
 
-/// Computes the mean and its interval by Student's t; `None` without values. Values are summed in the given order and
-/// the square root is the only function used, so the bytes are the same everywhere.
+/// Computes the mean and its confidence interval by Student's t; `None` without values. Values are summed in the given
+/// order, and the only function used is the square root. So the result has the same bytes everywhere.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let runs = values.len();
     if runs == 0 {
@@ -36,7 +36,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width: Some(half_width), runs })
 }
 
-/// The quantile of Student's t. Beyond the table, uses the first two terms of the expansion about the normal
+/// The quantile of Student's t. Beyond the table it uses the first two terms of the expansion about the normal
 /// quantile, which is accurate to 1e-4 there: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
 fn student_t(freedom: usize) -> f64 {
     match T_975.get(freedom - 1) {
@@ -49,15 +49,15 @@ fn student_t(freedom: usize) -> f64 {
     }
 }
 
-/// A lower bound on the share of all runs that keep a constraint, given that `kept` of `runs` did: the one-sided 95 %
-/// limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
-/// Biometrika 26(4), 1934. Accurate to 1e-9.
+/// A lower bound on the share of all runs that satisfy a constraint, if `kept` of `runs` observed runs did. It is the
+/// one-sided 95 % limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+/// Binomial, Biometrika 26(4), 1934. Accurate to 1e-9.
 pub fn share_at_least(kept: usize, runs: usize) -> f64 {
     assert!(kept <= runs, "{kept} of {runs}");
     if kept == 0 {
         return 0.0;
     }
-    // The probability that at least `kept` runs keep it, if this share of all runs does.
+    // The probability that at least `kept` runs satisfy the constraint, if `part` of all runs do.
     let chance = |part: f64| {
         let mut term = libm::pow(part, runs as f64);
         let mut sum = term;
@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn of_a_few_that_all_keep_little_is_known_of_the_rest() {
-        // All of n: the nth root of 0.05. 1 of 2: 1 - (1-p)² = 0.05. 8 of 10: 45 p⁸(1-p)² + 10 p⁹(1-p) + p¹⁰ = 0.05.
+        // If all n runs hold: the nth root of 0.05. For 1 of 2: 1 - (1-p)² = 0.05. For 8 of 10: 45 p⁸(1-p)² + 10
+        // p⁹(1-p) + p¹⁰ = 0.05.
         let rows = [(8, 8, 0.6877), (4, 4, 0.4729), (100, 100, 0.9705), (8, 10, 0.4931), (0, 5, 0.0), (1, 2, 0.0253)];
         for (kept, runs, least) in rows {
             let found = share_at_least(kept, runs);
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_the_textbook() {
-        // 5, 7, 9: mean 7, s = 2, t(2) = 4.303, half width 4.303 * 2 / sqrt 3 = 4.969 (by hand).
+        // For 5, 7, 9: mean 7, s = 2, t(2) = 4.303, half width 4.303 * 2 / sqrt 3 = 4.969 (calculated by hand).
         let found = estimate(&[5.0, 7.0, 9.0]).expect("of three");
         assert_eq!((found.mean, found.runs), (7.0, 3));
         assert!((found.half_width.expect("of three") - 4.969).abs() < 1e-3, "{found:?}");
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn beyond_the_table_the_quantile_is_that_of_longer_tables() {
-        // NIST, the same table: 40, 60, 100 degrees of freedom.
+        // From the same table of NIST: 40, 60 and 100 degrees of freedom.
         for (freedom, quantile) in [(40, 2.021), (60, 2.000), (100, 1.984)] {
             assert!((student_t(freedom) - quantile).abs() < 5e-4, "{freedom}: {}", student_t(freedom));
         }

@@ -1,8 +1,8 @@
-//! The journal of finished runs, written line by line: a killed process loses only the runs in progress.
+//! The journal of finished runs, written line by line. If the process is killed, only the runs in progress are lost.
 //!
-//! The first line identifies the plan; each other line is one run. Only the last line can be incomplete, if the
-//! process ended while writing it; it is cut off. Lines are in the order in which runs end, so the journal of a
-//! finished plan is rewritten in the order of the alternatives.
+//! The first line identifies the plan. Every other line is one run. If the process was killed while it wrote a line,
+//! the last line is incomplete and is cut off. Lines are in the order in which runs end. The journal of a finished plan
+//! is therefore rewritten in the order of the alternatives.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -19,7 +19,7 @@ use dryrack_scenario::PlanFile;
 /// Runs by alternative and seed.
 pub type Runs = BTreeMap<(usize, u64), PlanRun>;
 
-/// The identity of a journal's plan: the same bytes under the same version.
+/// The first line of a journal. A journal belongs to a plan only if this line has the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanHeader {
@@ -50,7 +50,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or creates the journal and returns the runs it holds. Fails if another process has it open.
+    /// Opens or creates the journal, and returns the runs in it. Fails if another process has it open.
     pub fn open(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<(Journal, Runs), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -60,7 +60,7 @@ impl Journal {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        // The text after the last line break is incomplete.
+        // A text after the last line break is an incomplete line.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], (header, plan))? };
         file.set_len(whole as u64).map_err(failed)?;
@@ -71,20 +71,21 @@ impl Journal {
         Ok((Journal { path: path.to_path_buf(), file: Mutex::new(file) }, held))
     }
 
-    /// Appends a run, which survives the end of the process.
+    /// Appends a run. It is kept even if the process is then killed.
     pub fn add(&self, run: &PlanRun) -> Result<(), JournalError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line(run)).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
 
-    /// The complete journal in the order of the alternatives: the same bytes in whatever order they were run.
+    /// The complete journal in the order of the alternatives. Its bytes do not depend on the order in which the runs
+    /// ended.
     pub fn sorted(header: &PlanHeader, runs: &Runs) -> Vec<u8> {
         let mut bytes = line(header);
         runs.values().for_each(|run| bytes.extend(line(run)));
         bytes
     }
 
-    /// The runs of another journal of the same plan, to be merged.
+    /// The runs in the journal of another part of the same plan, for merging.
     pub fn read_only(path: &Path, header: &PlanHeader, plan: &PlanFile) -> Result<Runs, JournalError> {
         let bytes = std::fs::read(path).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -120,7 +121,7 @@ fn read(path: &Path, bytes: &[u8], (header, plan): (&PlanHeader, &PlanFile)) -> 
     Ok(held)
 }
 
-/// Why a run cannot belong to a plan, whatever its journal says.
+/// Why a run of a journal cannot belong to this plan; `None` if it can.
 fn misfit(run: &PlanRun, plan: &PlanFile) -> Option<String> {
     let (alternatives, constraints) = (plan.cells(), plan.asked.len());
     if run.cell >= alternatives {

@@ -1,11 +1,11 @@
-//! Floor 10. Plans: many alternatives of one scenario are run, compared, and searched for the cheapest that is good
-//! enough.
+//! Floor 10. Plans: runs many alternatives of one scenario, compares them, and searches for the cheapest alternative
+//! that meets the constraints.
 //!
-//! Owns which runs a plan makes and what is concluded from them. An *alternative* is a value of each factor; a *run*
-//! is an alternative with a seed. Every alternative runs with the same seeds, so all of them get the same random
-//! draws and only the factors make a difference (common random numbers).
+//! This room decides which runs a plan makes and draws the conclusions from them. An *alternative* is a value of each
+//! factor. A *run* is an alternative with a seed. Every alternative uses the same seeds, so all of them get the same
+//! random draws and only the factors make a difference (common random numbers).
 //!
-//! | module | does |
+//! | module | purpose |
 //! | --- | --- |
 //! | `plan_run` | runs one alternative with one seed |
 //! | `journal` | records finished runs, so that a killed plan can resume |
@@ -14,9 +14,9 @@
 //! | `paired` | compares two alternatives job by job, with a confidence interval of the difference |
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives and gives the answer |
-//! | `page` | collects what a report shows |
+//! | `page` | collects the contents of a report |
 //!
-//! Must never draw random numbers, and never present an alternative that was not run as if it had been.
+//! It must never draw random numbers, and never present an alternative without runs as if it had been run.
 
 #![warn(clippy::unwrap_used)]
 

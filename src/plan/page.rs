@@ -64,12 +64,13 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
     report.html()
 }
 
-/// The file name without the folder, which may differ where the parts of a plan are merged.
+/// The file name without its folder. The folder may differ when the parts of a plan are merged.
 fn file_name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The cost to show if the plan has no objective: the price if all alternatives have one, else the number of GPUs.
+/// The cost to show for a plan without an objective: the price if all alternatives have one, or else the number of
+/// GPUs.
 fn cost_of(comparison: &Comparison) -> Objective {
     match comparison.has_prices() {
         true => Objective::PricePerHour,
@@ -77,7 +78,7 @@ fn cost_of(comparison: &Comparison) -> Objective {
     }
 }
 
-/// The mean over the seeds for each percentile.
+/// For each percentile, the mean wait over the seeds.
 fn waits(runs: &Runs, cell: usize) -> Vec<Option<f64>> {
     let all: Vec<&[Option<f64>]> =
         runs.range((cell, 0)..=(cell, u64::MAX)).map(|(_, run)| run.waits.as_slice()).collect();

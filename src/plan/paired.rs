@@ -1,10 +1,11 @@
-//! Compares two alternatives job by job: which jobs wait longer, which less, with a confidence interval of the
+//! Compares two alternatives job by job: which jobs wait longer, which wait less, and a confidence interval of the
 //! difference.
 //!
-//! Each job of one is paired with the job of the same name and seed of the other, so that their common random draws
-//! cancel out. Jobs of one run depend on each other, because they wait for the same machines, so single jobs are not
-//! observations. The mean difference of each seed is one observation, seeds are independent, and the interval is
-//! Student's t over them (paired replications: Law, Simulation Modeling and Analysis, 5th edition, section 10.2.1).
+//! Each job of one alternative is paired with the job of the same name and seed in the other alternative, so that the
+//! random draws that both share cancel out. Jobs of one run are not independent observations, because they wait for the
+//! same machines. Seeds are independent, so the mean difference with each seed is one observation. The interval is
+//! Student's t over these observations (paired replications: Law, Simulation Modeling and Analysis, 5th edition,
+//! section 10.2.1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use dryrack_units::{SimDuration, SimTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
     pub submitted: SimTime,
-    /// The longest wait of its replicas, from when a replica was wanted until it was first placed. A replica that was
-    /// never placed waits until it ends, or until the run ends.
+    /// The longest wait of the job's replicas, from when a replica was wanted until it was first placed. A replica that
+    /// was never placed waits until it ends, or until the run ends.
     pub wait: SimDuration,
     /// Whether all of its replicas were placed.
     pub placed: bool,
 }
 
-/// A job that both alternatives have.
+/// A job that exists in both alternatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairedJob {
     pub seed: u64,
@@ -33,12 +34,12 @@ pub struct PairedJob {
     pub second: Waited,
 }
 
-/// The paired jobs of one seed.
+/// The paired jobs with one seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairedSeed {
-    /// The jobs of both, in the order of the first.
+    /// The jobs of both alternatives, in the order of the first.
     pub jobs: Vec<PairedJob>,
-    /// The number of jobs that only one of the two has.
+    /// The number of jobs that exist only in the first alternative. The next field counts those only in the second.
     pub only_first: usize,
     pub only_second: usize,
 }
@@ -46,20 +47,20 @@ pub struct PairedSeed {
 /// The difference over all seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The numbers of jobs placed by both that wait longer, less, or as long with the second.
+    /// Among the jobs that both placed: how many wait longer, less, or equally long with the second alternative.
     pub longer: usize,
     pub less: usize,
     pub same: usize,
-    /// The numbers of jobs placed by only one of them, or by neither.
+    /// How many jobs only the first placed, only the second placed, or neither placed.
     pub placed_by_first: usize,
     pub placed_by_second: usize,
     pub placed_by_neither: usize,
     pub only_first: usize,
     pub only_second: usize,
-    /// The wait with the second minus the wait with the first, in seconds, over jobs placed by both; one observation
-    /// for each seed that has any.
+    /// The wait with the second minus the wait with the first, in seconds, over jobs that both placed. Each seed with
+    /// such jobs is one observation.
     pub mean: Option<Estimate>,
-    /// The numbers of seeds in which the mean rises and falls.
+    /// The number of seeds in which the mean wait rises, and in which it falls.
     pub seeds_longer: usize,
     pub seeds_less: usize,
 }
@@ -77,7 +78,7 @@ fn waits(run: &RunAccount) -> impl Iterator<Item = (&Arc<str>, Waited)> {
     })
 }
 
-/// Pairs the jobs of two runs with one seed. Leaves out jobs whose wait in the first run ended before `from`.
+/// Pairs the jobs of two runs with the same seed. Leaves out jobs whose wait in the first run ended before `from`.
 pub fn pair(seed: u64, first: &RunAccount, second: &RunAccount, from: SimTime) -> PairedSeed {
     let mut others: BTreeMap<&str, Waited> = waits(second).map(|(name, waited)| (&**name, waited)).collect();
     let mut paired = PairedSeed::default();
@@ -96,7 +97,7 @@ pub fn pair(seed: u64, first: &RunAccount, second: &RunAccount, from: SimTime) -
 }
 
 impl PairedJob {
-    /// The second wait minus the first, in seconds.
+    /// The wait in the second run minus the wait in the first, in seconds.
     pub fn seconds(&self) -> f64 {
         self.second.wait.as_secs_f64() - self.first.wait.as_secs_f64()
     }
@@ -110,7 +111,7 @@ impl PairedJob {
     }
 }
 
-/// Aggregates the seeds.
+/// Combines the seeds into one difference.
 pub fn difference(seeds: &[PairedSeed]) -> Difference {
     let jobs = || seeds.iter().flat_map(|seed| &seed.jobs);
     let count = |is_so: fn(&PairedJob) -> bool| jobs().filter(|job| is_so(job)).count();
@@ -136,10 +137,10 @@ pub fn difference(seeds: &[PairedSeed]) -> Difference {
     }
 }
 
-/// The jobs whose wait changed most; on a tie, the one with the earlier seed first, then in the order of its jobs.
+/// The jobs whose wait changed most. Ties are ordered by seed, then in the order of the jobs.
 pub fn most_changed(seeds: &[PairedSeed], most: usize) -> Vec<&PairedJob> {
     let mut jobs: Vec<&PairedJob> = seeds.iter().flat_map(|seed| &seed.jobs).filter(|job| job.change() > 0).collect();
-    // The sort is stable, so ties stay in order.
+    // The sort is stable, so ties keep their order.
     jobs.sort_by_key(|job| std::cmp::Reverse(job.change()));
     jobs.truncate(most);
     jobs

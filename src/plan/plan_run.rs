@@ -11,41 +11,42 @@ use dryrack_metrics::WAIT_PERCENTS;
 use dryrack_metrics::wait_quantiles;
 use dryrack_rehearse::rehearse;
 use dryrack_rng::draws;
-use dryrack_scenario::{Diagnostics, Objective, Options, PlanFile};
+use dryrack_scenario::{Objective, Options, PlanFile};
 use dryrack_scheduler::Caching;
 use dryrack_units::Money;
+use dryrack_yaml::Diagnostics;
 
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRun {
-    /// The number of the alternative; the last factor varies the fastest.
+    /// The number of the alternative. The last factor varies fastest.
     pub cell: usize,
     pub seed: u64,
     /// The digest of the event log.
     pub digest: String,
-    /// Whether any random number was drawn; if not, every seed gives this run. Journals without this field count as
-    /// random.
+    /// Whether the run drew any random number. If it drew none, every seed gives the same run. A journal without this
+    /// field counts as random.
     #[serde(default = "yes")]
     pub is_random: bool,
     pub fleet: FleetSize,
     /// The results of the constraints, in the order of the plan.
     pub constraints: Vec<Kept>,
-    /// The metrics by name, as `dryrack run --out` writes them.
+    /// The metrics by name, as in `metrics.json` of `dryrack run --out`.
     pub metrics: Map<String, Value>,
-    /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]; `None` where the percentile falls on a replica
-    /// that was never placed.
+    /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. `None` if the percentile falls on a replica that
+    /// was never placed.
     pub waits: Vec<Option<f64>>,
 }
 
-/// The size of a fleet before anything runs on it. Instances that a cloud makes on demand are not counted: only a run
-/// shows how many there are.
+/// The size of a fleet before the run. Instances that a cloud creates on demand are left out, because only a run shows
+/// their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetSize {
     pub gpus: u64,
     pub nodes: u64,
-    /// The price of all nodes, in millionths; `None` if one of them has no price.
+    /// The price of all nodes together, in millionths; `None` if any of them has no price.
     pub price_per_hour_millionths: Option<u64>,
 }
 
@@ -59,12 +60,12 @@ pub struct Kept {
 }
 
 impl FleetSize {
-    /// The price per hour as text; `None` if it is not known.
+    /// The price per hour as text; `None` if it is unknown.
     pub fn price(self) -> Option<String> {
         self.price_per_hour_millionths.map(|price| Money::new(price).to_string())
     }
 
-    /// The value of an objective; `None` if it is not known before a run.
+    /// The value of an objective; `None` if only a run can measure it.
     pub fn of(self, objective: Objective) -> Option<u64> {
         match objective {
             Objective::Gpus => Some(self.gpus),
@@ -75,7 +76,7 @@ impl FleetSize {
     }
 }
 
-/// The size of an alternative's fleet, which needs no run.
+/// The size of an alternative's fleet, which is known without a run.
 pub fn fleet_size(plan: &PlanFile, cell: usize, base: &Options) -> Result<FleetSize, Diagnostics> {
     let loaded = plan.load(cell, plan.seeds.first().copied(), base)?;
     Ok(size_of(&loaded.rehearsal))
@@ -94,7 +95,7 @@ fn yes() -> bool {
     true
 }
 
-/// Runs one alternative with one seed. `progress` names the step if an invariant breaks.
+/// Runs one alternative with one seed. If an invariant breaks, `progress` tells at which step.
 pub fn run_alternative(
     plan: &PlanFile,
     (cell, seed): (usize, u64),
@@ -106,7 +107,7 @@ pub fn run_alternative(
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
     let judged: Vec<(&Expectation, &Verdict)> = entries.iter().zip(&rehearsed.verdicts).collect();
-    // A constraint on several jobs holds if it holds for each of them.
+    // A constraint about several jobs holds if it holds for each of them.
     let kept = judged.chunk_by(|one, other| one.0.place == other.0.place).map(|parts| {
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
         Kept { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }

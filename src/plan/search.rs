@@ -1,24 +1,26 @@
-//! Finds the cheapest alternative that keeps the constraints, with few runs.
+//! Finds the cheapest alternative that satisfies the constraints, with few runs.
 //!
-//! A factor is *presumed* to be monotone if more of it costs more, that is, if its values are ascending numbers and
-//! the objective rises with each. If an alternative fails, those that differ from it only in having less of such
-//! factors are presumed to fail as well. The next alternative to run is the one that settles most others whatever its
-//! result: if it holds, all that cost as much or more; if it fails, all that have less.
+//! A factor is *presumed* to be monotone if its values are ascending numbers and the objective rises with each value:
+//! more of it costs more. If an alternative fails, every alternative that only has less of such factors is presumed to
+//! fail as well. Any result settles other alternatives. If an alternative holds, all alternatives that cost as much or
+//! more are settled. If it fails, all alternatives that have less are settled. The next run is the alternative whose
+//! worse result settles the most others.
 //!
-//! When no cheaper alternative is open, a part of the presumed ones is run as a test: the one nearest to the answer
-//! first, then others spread over the rest. If one holds although it was presumed to fail, a factor in which the two
-//! differ is not monotone: these factors are no longer presumed monotone, and the search continues.
+//! When no cheaper alternative is open, some of the alternatives presumed to fail are run as a test. The first is the
+//! one nearest to the answer, and the others are spread over the rest. If one of them holds, at least one of the
+//! factors in which it differs from the failed alternative is not monotone. None of these factors is presumed monotone
+//! any longer, and the search continues.
 
 use dryrack_scenario::PlanFile;
 
-/// The standing of an alternative.
+/// The state of an alternative in the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It was run and keeps every constraint.
+    /// The alternative was run and satisfies every constraint.
     Holds,
-    /// It was run and breaks a constraint.
+    /// The alternative was run and violates a constraint.
     Fails,
-    /// It was not run, but this alternative, which has more, fails.
+    /// The alternative was not run, but the alternative with this number, which has more, was run and fails.
     Presumed(usize),
     Unknown,
 }
@@ -26,10 +28,10 @@ enum Standing {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The cheapest alternative that was run and holds; on a tie, the first.
+    /// The cheapest alternative that was run and holds. On a tie, the first one.
     pub best: Option<usize>,
-    /// The numbers of cheaper alternatives (of all, if there is no best) that were run and fail, are presumed to
-    /// fail, and are unknown.
+    /// Counts of the alternatives cheaper than the best, or of all if there is no best: those that were run and fail,
+    /// those presumed to fail, and those unknown.
     pub cheaper_failing: usize,
     pub cheaper_presumed: usize,
     pub cheaper_unknown: usize,
@@ -37,9 +39,9 @@ pub struct Found {
     pub run: usize,
     /// The number of alternatives that were presumed to fail and were run as a test.
     pub tested: usize,
-    /// Factors of which more is presumed never to be worse, by their indexes in the plan.
+    /// Factors that are presumed monotone, by their indexes in the plan.
     pub monotone: Vec<usize>,
-    /// Factors for which this was presumed and refuted.
+    /// Factors that were presumed monotone until a run refuted this.
     pub refuted: Vec<usize>,
 }
 
@@ -52,11 +54,11 @@ pub struct Search {
     tested: usize,
 }
 
-/// The largest number of open alternatives that are weighed for the next run.
+/// The largest number of open alternatives that are considered for the next run.
 const WEIGHED: usize = 256;
-/// One in this many of the alternatives presumed to fail is run as a test, rounded up.
+/// One in this many of the alternatives that are presumed to fail is run as a test. The number is rounded up.
 const TESTED_ONE_IN: usize = 10;
-/// The largest number of tests; there are at least `TESTED_LEAST` if there are as many alternatives to test.
+/// The largest and the smallest number of tests. There are fewer only if fewer alternatives are presumed to fail.
 const TESTED_MOST: usize = 20;
 const TESTED_LEAST: usize = 3;
 
@@ -90,8 +92,8 @@ impl Search {
         if presumed.is_empty() || self.tested >= wanted {
             return None;
         }
-        // The most expensive first, which is nearest to the answer, then spread: 0, 1/2, 1/4, 3/4, 1/8 ... of the way
-        // down.
+        // Test the most expensive alternative first, because it is nearest to the answer. Spread the others at 0, 1/2,
+        // 1/4, 3/4, 1/8 ... of the way down.
         let spread = (u64::from((self.tested as u32).reverse_bits()) * presumed.len() as u64) >> 32;
         Some(presumed[presumed.len() - 1 - spread as usize])
     }
@@ -111,7 +113,8 @@ impl Search {
         self.presume();
     }
 
-    /// The number of alternatives that need no run: run already, presumed to fail, or no cheaper than one that holds.
+    /// The number of alternatives that need no further run: those already run, those presumed to fail, and those that
+    /// cost at least as much as one that holds.
     pub fn settled(&self) -> usize {
         self.standing.len() - self.cheaper(|standing| standing == Standing::Unknown).len()
     }
@@ -136,7 +139,7 @@ impl Search {
         holds.min_by_key(|cell| (self.objective[*cell], *cell))
     }
 
-    /// The alternatives with a wanted standing that are cheaper than the best, the cheapest first.
+    /// The alternatives in a wanted state that are cheaper than the best, the cheapest first.
     fn cheaper(&self, wanted: impl Fn(Standing) -> bool) -> Vec<usize> {
         let bound = self.best().map_or(u64::MAX, |best| self.objective[best]);
         let is_wanted = |cell: &usize| wanted(self.standing[*cell]) && self.objective[*cell] < bound;
@@ -145,8 +148,7 @@ impl Search {
         cells
     }
 
-    /// The open alternative whose less useful result still settles the most others. `open` is sorted, the cheapest
-    /// first.
+    /// The open alternative whose worse possible result settles the most others. `open` is sorted, the cheapest first.
     fn most_telling(&self, open: &[usize]) -> usize {
         let step = open.len().div_ceil(WEIGHED);
         let weigh = |position: usize| {
@@ -157,18 +159,18 @@ impl Search {
             (if_it_holds.min(if_it_fails), if_it_holds + if_it_fails)
         };
         let positions = (0..open.len()).step_by(step);
-        // On a tie, the cheapest.
+        // On a tie, choose the cheapest.
         let best = positions.max_by_key(|position| (weigh(*position), std::cmp::Reverse(*position)));
         open[best.expect("something is open")]
     }
 
-    /// Whether `one` differs from `other` only in having less of monotone factors.
+    /// Whether `one` differs from `other` only by having less of some monotone factors.
     fn has_less(&self, one: usize, other: usize) -> bool {
         let pairs = || self.places[one].iter().zip(&self.places[other]).zip(&self.monotone);
         one != other && pairs().all(|((one, other), monotone)| one == other || (*monotone && one < other))
     }
 
-    /// A pair of which the first holds although it has less than the second, which fails.
+    /// A pair that refutes the presumption: the first holds although it has less than the second, which fails.
     fn contradiction(&self, cell: usize) -> Option<(usize, usize)> {
         let mut others = 0..self.standing.len();
         match self.standing[cell] {
@@ -199,7 +201,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use dryrack_scenario::{Factor, Method, Objective, Span};
+    use dryrack_scenario::{Factor, Method, Objective};
+    use dryrack_yaml::Span;
 
     fn plan(sizes: &[usize]) -> PlanFile {
         let factor = |(index, size): (usize, &usize)| Factor {
@@ -225,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Searches with `holds` as the oracle. Returns the result, and the cheapest found by trying all.
+    /// Searches with `holds` as the oracle. Returns the result, and the cheapest alternative found by trying all.
     fn search(
         sizes: &[usize],
         cost: impl Fn(&[usize]) -> u64,
@@ -258,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_frontier_of_two_machines_is_found_with_a_quarter_of_the_runs() {
-        // One machine costs 5 and gives 3, the other costs 7 and gives 4.
+        // One machine costs 5 and provides 3 units; the other costs 7 and provides 4.
         let cost = |places: &[usize]| 5 * places[0] as u64 + 7 * places[1] as u64 + 1;
         for need in [10, 40, 90, 140] {
             let (found, cheapest) = search(&[25, 20], cost, |places| 3 * places[0] + 4 * places[1] >= need);
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn more_that_is_worse_is_noticed_and_presumed_no_longer() {
-        // It holds at 15, fails at 16 and 17, and holds from 18 on.
+        // The constraint holds at 15, fails at 16 and 17, and holds from 18 on.
         let cost = |places: &[usize]| places[0] as u64;
         let holds = |places: &[usize]| places[0] == 15 || places[0] >= 18;
         let (found, cheapest) = search(&[40], cost, holds);

@@ -10,7 +10,7 @@ use super::journal::Runs;
 use super::plan_run::{FleetSize, PlanRun};
 use super::search::Found;
 use dryrack_expect::Share;
-use dryrack_metrics::METRICS;
+use dryrack_metrics::definitions;
 use dryrack_scenario::{Objective, PlanFile};
 use dryrack_units::counted;
 
@@ -29,15 +29,15 @@ pub struct Row {
     pub runs: usize,
     /// The number of seeds with which each constraint held.
     pub held: Vec<usize>,
-    /// The number of seeds with which all of them held.
+    /// The number of seeds with which all constraints held.
     pub kept: usize,
-    /// Whether seeds may make a difference, because some run drew a random number.
+    /// Whether seeds can make a difference, because some run drew a random number.
     pub is_random: bool,
-    /// Whether it keeps every constraint; `None` while that depends on seeds that were not run.
+    /// Whether the alternative satisfies every constraint; `None` while this depends on seeds that were not run.
     pub keeps: Option<bool>,
-    /// A constraint that did not hold, with its first such seed and what happened then.
+    /// A violated constraint: the first seed with which it failed, its name, and what happened.
     pub broken: Option<(u64, String, String)>,
-    /// The run-wide metrics by name; metrics that are undefined with some seed are left out.
+    /// The run-wide metrics by name. A metric that is undefined with some seed is left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
 }
 
@@ -56,7 +56,7 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         let kept = run.constraints.iter().find(|kept| !kept.held)?;
         Some((run.seed, kept.name.clone(), kept.happened.clone()))
     });
-    let metrics = METRICS.iter().filter_map(|definition| {
+    let metrics = definitions().into_iter().filter_map(|definition| {
         let values: Option<Vec<f64>> = runs.iter().map(|run| run.metrics.get(definition.name)?.as_f64()).collect();
         Some((definition.name, estimate(&values?)?))
     });
@@ -74,11 +74,11 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     }
 }
 
-/// Whether every constraint holds with the required share of all `seeds`; `None` if the `run` seeds do not decide
-/// that yet.
+/// Whether every constraint holds in its required share of all `seeds`. `None` if the results of `run` seeds do not
+/// decide this yet.
 pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -> Option<bool> {
     let left = seeds - run;
-    // The remaining seeds may all fail, or all hold.
+    // In the worst case all remaining seeds fail; in the best case all of them hold.
     let certain = |(share, held): (&Share, &usize)| (share.holds(*held, seeds), share.holds(held + left, seeds));
     let all: Vec<(bool, bool)> = asked.iter().zip(held).map(certain).collect();
     if all.iter().any(|(least, most)| !least && !most) {
@@ -91,7 +91,7 @@ pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -
 }
 
 impl Row {
-    /// The broken constraint and its seed, and how many jobs can never run if that is the reason.
+    /// The violated constraint and its seed. If jobs can never run, also their number.
     pub fn broken_text(&self) -> Option<String> {
         let (seed, name, happened) = self.broken.as_ref()?;
         let never = happened.split_once(" can never run").map(|(jobs, _)| format!(": {jobs} can never run"));
@@ -112,7 +112,7 @@ impl Row {
         self.metrics.get(objective.name())
     }
 
-    /// `24 GPUs`, `58.80 an hour`, `912.4 ± 3.1 kWh`
+    /// An amount with its unit, such as `24 GPUs`, `58.80 an hour` or `912.4 ± 3.1 kWh`.
     fn amount(&self, objective: Objective) -> String {
         let measured = |unit: &str, digits: usize| {
             self.measured(objective).map_or(String::new(), |found| {
@@ -131,15 +131,15 @@ impl Row {
 }
 
 impl Comparison {
-    /// The cheapest alternative that keeps every constraint; on a tie, the first.
+    /// The cheapest alternative that satisfies every constraint. On a tie, the first one.
     pub fn best(&self, objective: Objective) -> Option<&Row> {
         let keeping = self.rows.iter().filter(|row| row.keeps == Some(true));
         let known = keeping.filter_map(|row| Some((row, row.of(objective)?)));
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(row, _)| row)
     }
 
-    /// The rows for a reader: those that keep every constraint first, then those for which that is unknown, then the
-    /// others. Within each group the cheapest comes first if there is an objective; ties stay in order.
+    /// The rows in the order for a reader: those that satisfy every constraint, then those for which this is unknown,
+    /// then the others. With an objective, each group is sorted by cost. Ties stay in order.
     pub fn ranked(&self, objective: Option<Objective>) -> Vec<&Row> {
         let place = |row: &Row| match row.keeps {
             Some(true) => 0,
@@ -166,7 +166,7 @@ impl Comparison {
         let mut header: Vec<String> = plan.factors.iter().map(|factor| factor.name.to_string()).collect();
         header.extend(["gpus", "nodes", "price_per_hour", "runs", "keeps"].map(str::to_string));
         header.extend((1..=plan.asked.len()).map(|number| format!("constraint_{number}_held")));
-        for definition in METRICS {
+        for definition in definitions() {
             header.extend([definition.name.to_string(), format!("{}_half_width", definition.name)]);
         }
         writer.write_record(&header).expect("written into memory");
@@ -176,7 +176,7 @@ impl Comparison {
             cells.push(row.fleet.price().unwrap_or_default());
             cells.extend([row.runs.to_string(), row.keeps.map_or(String::new(), |keeps| keeps.to_string())]);
             cells.extend(row.held.iter().map(usize::to_string));
-            for definition in METRICS {
+            for definition in definitions() {
                 let found = row.metrics.get(definition.name);
                 cells.push(found.map_or(String::new(), |found| found.mean.to_string()));
                 let half_width = found.and_then(|found| found.half_width);
@@ -211,7 +211,7 @@ fn of(found: &Estimate) -> Value {
     json!(Written { mean: found.mean, half_width: found.half_width })
 }
 
-/// The answer in a sentence or two, followed by how it was found. `found` is the result of a search.
+/// The answer in a sentence or two, followed by the way in which it was found. `found` is the result of a search.
 pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -> String {
     let rows = comparison.rows.len();
     let Some(objective) = plan.minimize else {
@@ -242,7 +242,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -
     text
 }
 
-/// What the seeds that were run show about all seeds; empty for a single run.
+/// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
 fn how_sure(row: &Row) -> String {
     if row.runs < 2 {
         return String::new();
@@ -258,7 +258,7 @@ fn how_sure(row: &Row) -> String {
     format!("{with}, and so with at least {least}% of all seeds (95% confidence, Clopper and Pearson)")
 }
 
-/// The answer if no alternative is known to keep the constraints, which does not mean that none does.
+/// The answer if no alternative is known to satisfy the constraints. Alternatives that were not run might still do so.
 fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
     let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
     let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
@@ -283,7 +283,7 @@ fn all_of(constraints: usize) -> String {
     }
 }
 
-/// Which part of the answer was run, which was presumed, and how that was tested.
+/// Which part of the answer was run, which was presumed, and how the presumption was tested.
 fn how(plan: &PlanFile, found: &Found) -> String {
     let names = |factors: &[usize]| {
         factors.iter().map(|factor| format!("`{}`", plan.factors[*factor].name)).collect::<Vec<_>>().join(" and ")

@@ -1,4 +1,4 @@
-//! How many replicas a service should have.
+//! The number of replicas that a service should have.
 
 use dryrack_units::SimDuration;
 use dryrack_workload::Scaling;
@@ -6,18 +6,19 @@ use dryrack_workload::Scaling;
 /// The result of evaluating a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaled {
-    /// This many replicas from this time on; often the same as before.
+    /// The service should have this many replicas from now on. Often the number is the same as before.
     To(u32),
-    /// A change is due, but not until this long after the last change.
+    /// A change is wanted, but is allowed only this long after the last change.
     NotBefore(SimDuration),
 }
 
-/// Returns the smallest number of replicas, within the bounds, that keeps each at or below its target. It increases
-/// only once `scale_up_delay` has passed since the last change, and decreases only once `scale_down_delay` has. Going
-/// from zero to some has no delay. A service whose requests were never counted does not change.
+/// Returns the number of replicas that the service should have. It is the smallest number within the limits that keeps
+/// each replica at or below its target. The number increases only if `scale_up_delay` has passed since the last change,
+/// and decreases only if `scale_down_delay` has passed. An increase from zero has no delay. The number does not change
+/// before requests were counted for the first time.
 ///
-/// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. dstack divides requests by target in doubles;
-/// here the division is exact.
+/// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. dstack divides in floating point. Here the
+/// division is exact.
 pub fn autoscale(scaling: &Scaling, current: u32, requests: Option<u64>, since: Option<SimDuration>) -> Scaled {
     let Some(requests) = requests else { return Scaled::To(current) };
     let wanted = wanted(scaling, requests);
@@ -33,9 +34,9 @@ pub fn autoscale(scaling: &Scaling, current: u32, requests: Option<u64>, since: 
     }
 }
 
-/// Requests in the window divided by the target of one replica for the window, rounded up.
+/// The requests in the window divided by the target of one replica for the whole window, rounded up.
 fn wanted(scaling: &Scaling, requests: u64) -> u32 {
-    // Both in units of 10^-12 requests: thousandths times nanoseconds.
+    // Both numbers are in units of 10^-12 requests: thousandths multiplied by nanoseconds.
     let requests = u128::from(requests) * 1_000_000_000_000;
     let of_one = u128::from(scaling.target.get()) * u128::from(scaling.window.as_nanos());
     let wanted = requests.div_ceil(of_one.max(1));

@@ -1,19 +1,19 @@
-//! Instances of a fleet: when an idle one is given back, and when missing ones are requested.
+//! Instances of a fleet: when an idle instance is given back, and when missing instances are requested.
 
 use dryrack_fleet::{FleetNodes, IdleDuration};
 use dryrack_units::SimDuration;
 use dryrack_workload::IdleLimit;
 
-/// What an instance was made for.
+/// Whether an instance was made for a run or for its fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeFor {
     Run,
     Fleet,
 }
 
-/// How long an instance may be idle; `None`: forever.
+/// The longest time for which an instance may be idle; `None` means forever.
 ///
-/// Source of the default lengths: dstack 0.22.5, defaults of runs and of fleets.
+/// Source of the default times: dstack 0.22.5, defaults of runs and of fleets.
 pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration> {
     match (rule, made_for) {
         (IdleDuration::Off, _) => None,
@@ -23,8 +23,9 @@ pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration
     }
 }
 
-/// The idle duration of an instance made for a run, from what its fleet and the run say: the shorter of the two,
-/// where [`IdleDuration::Off`] is the longest. The fleet's usual duration gives way to whatever the run says.
+/// The idle duration of an instance that was made for a run, from the settings of its fleet and of the run. It is the
+/// shorter of the two, and [`IdleDuration::Off`] counts as longest. If the fleet has its usual duration, the run's
+/// setting applies.
 ///
 /// Source: dstack 0.22.5, how the profiles of fleets and runs are combined.
 pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDuration {
@@ -37,29 +38,29 @@ pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDurat
     }
 }
 
-/// Whether a fleet with this many instances, including those being created, may give one back.
+/// Whether a fleet with this many instances may give one back. Instances that are still being created count.
 pub fn may_give_back(nodes: Option<FleetNodes>, instances: u32) -> bool {
     instances > nodes.map_or(0, |nodes| nodes.min)
 }
 
-/// The pauses between two checks of a fleet that lacks instances; the last repeats.
+/// Pauses between two checks of a fleet that lacks instances. The last pause repeats.
 ///
 /// Source: dstack 0.22.5, delays of the consolidation of fleets.
 const PAUSES_MINUTES: [u64; 5] = [1, 2, 5, 10, 30];
 
-/// After this many consecutive checks that find instances missing, a fleet is left alone.
+/// After this many consecutive checks with missing instances, the fleet is not checked any more.
 ///
 /// Source: dstack 0.22.5, attempts of the consolidation of fleets.
 const MOST_ATTEMPTS: u32 = 15;
 
-/// Keeps a fleet at its minimum.
+/// Keeps a fleet at its minimum by repeated checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consolidation {
     attempts: u32,
 }
 
 impl Consolidation {
-    /// How long after the last check the next one is due.
+    /// Time from the last check to the next one.
     pub fn pause(self) -> SimDuration {
         let index = (self.attempts as usize).min(PAUSES_MINUTES.len() - 1);
         SimDuration::from_secs(60 * PAUSES_MINUTES[index])
@@ -71,7 +72,7 @@ impl Consolidation {
         self.attempts < MOST_ATTEMPTS
     }
 
-    /// Records that a check found nothing missing.
+    /// Records that a check found no instance missing.
     pub fn found_whole(&mut self) {
         self.attempts = 0;
     }

@@ -1,8 +1,9 @@
-//! Floor 3. Policies: small state machines that decide from facts and timers what should follow.
+//! Floor 3. Policies: small state machines that decide from facts and timers what happens next.
 //!
-//! Owns when a failed attempt is retried, when GPUs have been idle for too long, how many replicas a service has, how
-//! many resources the runs of a project may hold, and when a fleet gives instances back or asks for more. Must never
-//! read a clock or act by itself: the caller, simulated or live, tells it what was observed and when.
+//! Policies decide when a failed attempt is retried, when GPUs have been idle for too long, how many replicas a service
+//! has, how many resources the runs of a project may hold, and when a fleet gives instances back or requests more. A
+//! policy must never read a clock or act by itself. The caller, simulated or live, tells the policy what was observed
+//! and when.
 
 #![warn(clippy::unwrap_used)]
 
@@ -16,4 +17,7 @@ pub use autoscaler::{Scaled, autoscale};
 pub use instances::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
 pub use quota::{Holding, Quota, Quotas};
 pub use retry::{Next, RetryState};
-pub use utilization::{GpuTime, Judged, MOST_SAMPLES, Sample, UtilizationMonitor, judge_recording, ring_samples};
+pub use utilization::{
+    GpuTime, Judged, MOST_SAMPLES, RuleFunction, Sample, UtilizationMonitor, Window, judge_recording,
+    policy_rule_named, register_policy_rule, ring_samples,
+};

@@ -1,7 +1,8 @@
-//! Quotas of projects: how much of a fleet all runs of one project together may hold.
+//! Quotas of projects: the resources that all runs of one project together may hold.
 //!
-//! A place is chosen first and then checked against what its project may still take. A run that would exceed the
-//! quota is not placed. It waits in its turn until resources are released, and blocks no other run meanwhile.
+//! A placement is found first, and then compared with the remaining quota of the run's project. A run that would exceed
+//! the quota is not placed. It keeps its position in the queue until resources are released, and does not block other
+//! runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +12,14 @@ use dryrack_fleet::{Node, NodeClaim};
 use dryrack_units::{GpuShare, Money, text_form};
 use dryrack_workload::{Demand, GpuTake};
 
-/// What one project may hold at a time; an absent field means no limit.
+/// What one project may hold at a time. An absent field means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// GPUs; a shared GPU counts by the share that is taken.
+    /// Number of GPUs. A shared GPU counts with the share that is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// The price of the parts of hosts that are taken.
+    /// Price per hour of the parts of hosts that are taken.
     #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<Money>,
 }
@@ -28,14 +29,14 @@ pub struct Quota {
 pub struct Holding {
     /// Thousandths of GPUs.
     gpus: u64,
-    /// In millionths, as [`Money`].
+    /// Price in millionths, as in [`Money`].
     price_per_hour: u64,
 }
 
 impl Holding {
-    /// What a claim takes of its node. The price is the node's price times a fraction, rounded down to a millionth:
-    /// for an instance divided into blocks the fraction of its blocks, for another node that of its GPUs, and for a
-    /// node without GPUs that of its CPUs.
+    /// The resources that a claim takes of its node. The price is the node's price multiplied by the claimed fraction,
+    /// rounded down to a millionth. For an instance with blocks, this is the fraction of its blocks. For other nodes,
+    /// it is the fraction of the GPUs, or of the CPUs if the node has no GPUs.
     pub fn of(node: &Node, claim: &NodeClaim) -> Holding {
         let gpus: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
         let shape = &node.shape;
@@ -51,8 +52,8 @@ impl Holding {
         Holding { gpus, price_per_hour: u64::try_from(price).expect("a part is not more than the whole") }
     }
 
-    /// The least that a demand takes wherever it goes: of GPUs, those that are asked for as a whole or by a share. The
-    /// price depends on the place.
+    /// The least that a demand takes on any node: the GPUs that it asks for, whole or by share. The price depends on
+    /// the node, so it is not included.
     pub fn least_of(demand: &Demand) -> Holding {
         let Some(task) = demand.task() else { return Holding::default() };
         let gpus = task.gpus.as_ref().map_or(0, |gpus| {
@@ -66,7 +67,7 @@ impl Holding {
         Holding { gpus: gpus * u64::from(demand.tasks), price_per_hour: 0 }
     }
 
-    /// So many times this much; `None` if that is more than any fleet has.
+    /// This holding multiplied by `count`; `None` if the result is more than any fleet has.
     fn times(self, count: u64) -> Option<Holding> {
         let (gpus, price_per_hour) = (self.gpus.checked_mul(count)?, self.price_per_hour.checked_mul(count)?);
         Some(Holding { gpus, price_per_hour })
@@ -76,7 +77,7 @@ impl Holding {
         self.checked_and(other).expect("a fleet costs less than 18 trillion an hour")
     }
 
-    /// The sum; `None` if that is more than any fleet has.
+    /// The sum; `None` if it is more than any fleet has.
     fn checked_and(self, other: Holding) -> Option<Holding> {
         let gpus = self.gpus.checked_add(other.gpus)?;
         Some(Holding { gpus, price_per_hour: self.price_per_hour.checked_add(other.price_per_hour)? })
@@ -100,7 +101,7 @@ impl Quota {
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
     projects: BTreeMap<String, (Quota, Holding)>,
-    /// Projects that have given something back since this was last asked.
+    /// Projects that have given something back since the last `take_freed`.
     freed: BTreeSet<String>,
 }
 
@@ -110,13 +111,13 @@ impl Quotas {
         Quotas { projects: quotas.iter().map(unused).collect(), freed: BTreeSet::new() }
     }
 
-    /// Whether a project may take this much more. A project without a quota may take anything.
+    /// Whether the quota of a project allows this much more. Without a quota, everything is allowed.
     pub fn admits(&self, project: Option<&str>, more: Holding) -> bool {
         let known = project.and_then(|project| self.projects.get(project));
         known.is_none_or(|(quota, held)| held.checked_and(more).is_some_and(|sum| quota.admits(sum)))
     }
 
-    /// Whether holdings are counted for this project.
+    /// Whether this project has a quota, so that its holdings are counted.
     pub fn counts(&self, project: Option<&str>) -> bool {
         project.is_some_and(|project| self.projects.contains_key(project))
     }
@@ -134,7 +135,7 @@ impl Quotas {
         }
     }
 
-    /// How many times a project may take this much more, up to `most`.
+    /// How many times the quota of a project allows this amount in addition, up to `most`.
     pub fn admits_times(&self, project: Option<&str>, each: Holding, most: u64) -> u64 {
         let (mut admitted, mut beyond) = (0, most + 1);
         while beyond - admitted > 1 {
@@ -147,7 +148,7 @@ impl Quotas {
         admitted
     }
 
-    /// Takes the names of the projects that have given something back since the last call.
+    /// Returns the projects that have given something back since the last call.
     pub fn take_freed(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.freed)
     }

@@ -1,9 +1,9 @@
-//! Retries after failures: a growing pause, and a limit.
+//! Retries after failures: a growing pause between attempts, and a limit on their number.
 
 use dryrack_units::SimDuration;
 use dryrack_workload::{Backoff, RetryPolicy};
 
-/// The number of failures of a replica since it last ran well.
+/// The number of consecutive failures of a replica. A long run without failure resets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryState {
     failures: u32,
@@ -16,9 +16,8 @@ pub enum Next {
 }
 
 impl RetryState {
-    /// Records that an attempt failed after it had run for `ran`. An attempt that ran for as long as the longest
-    /// pause counts as having run well, so the failures before it are forgotten, as Kubernetes does after ten minutes
-    /// of running.
+    /// Records that an attempt failed after it had run for `ran`. If it ran at least as long as the longest pause, the
+    /// earlier failures are forgotten. Kubernetes does the same after ten minutes of running.
     pub fn failed(&mut self, policy: &RetryPolicy, ran: SimDuration) -> Next {
         if ran >= policy.backoff.max && !ran.is_zero() {
             self.failures = 0;
@@ -31,8 +30,8 @@ impl RetryState {
     }
 }
 
-/// The pause after the n-th consecutive failure, with n counted from 1: first * factor^(n-1), at most max; each step
-/// is rounded down to a nanosecond.
+/// The pause after the n-th consecutive failure: first * factor^(n-1), at most max, where n begins at 1. Each
+/// multiplication is rounded down to a nanosecond.
 fn pause(backoff: &Backoff, failures: u32) -> SimDuration {
     let max = u128::from(backoff.max.as_nanos());
     let mut pause = u128::from(backoff.first.as_nanos()).min(max);
@@ -41,7 +40,7 @@ fn pause(backoff: &Backoff, failures: u32) -> SimDuration {
             break;
         }
         pause = (pause * u128::from(backoff.factor.get()) / 1000).min(max);
-        // A factor of one never reaches the maximum.
+        // With a factor of one the pause never changes, so the loop can stop.
         if backoff.factor.get() <= 1000 {
             break;
         }

@@ -1,13 +1,13 @@
-//! Floor 9. Runs a rehearsal and in the same pass judges its expectations, folds its accounts and computes its
+//! Floor 9. Runs a rehearsal. In the same pass it judges the expectations, computes the accounts and computes the
 //! digest.
 //!
-//! Owns until when the records of a run are valid, by the same rule for every run. Must never read a clock, and never
+//! This room decides at which time a run ends, with the same rule for every run. It must never read a clock, and never
 //! decide what a run simulates.
 
 #![warn(clippy::unwrap_used)]
 
-use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_streamed};
-use dryrack_event::{Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
+use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_decided, run_streamed};
+use dryrack_event::{Decider, Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
 use dryrack_metrics::{RunAccount, RunMetrics};
@@ -17,16 +17,16 @@ use dryrack_workload::Arrival;
 
 pub struct Rehearsed {
     pub end: RunEnd,
-    /// The end of the run: the time of the last record, or the time at which the scenario stops the run if anything
-    /// is left by then.
+    /// The end of the run: the time of the last record, or the time at which the scenario stops the run if anything is
+    /// left by then.
     pub until: SimTime,
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,
-    /// Metrics of accounts that were finished at `until`.
+    /// Metrics of the accounts, which were closed at `until`.
     pub run_metrics: RunMetrics,
 }
 
-/// Runs the rehearsal. `progress` names the step if an invariant breaks; the sinks in `more` receive every record.
+/// Runs the rehearsal. If an invariant breaks, `progress` tells at which step. The sinks in `more` get every record.
 pub fn rehearse(
     rehearsal: &Rehearsal,
     expectations: Vec<Expectation>,
@@ -34,10 +34,31 @@ pub fn rehearse(
     caching: Caching,
     more: Vec<&mut dyn Sink>,
 ) -> Rehearsed {
-    rehearse_with((rehearsal, None), expectations, RunAccount::of(rehearsal), progress, caching, more)
+    rehearse_with((rehearsal, Source::Listed), expectations, RunAccount::of(rehearsal), progress, caching, more)
 }
 
-/// Runs the rehearsal with jobs that are generated one by one during the run, for metrics only: see
+/// Runs the rehearsal while a scheduler in another process decides. If that scheduler fails for good, the run ends and
+/// is judged up to that time.
+pub fn rehearse_decided(
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    more: Vec<&mut dyn Sink>,
+    decider: &mut dyn Decider,
+) -> Rehearsed {
+    let (source, accounts) = (Source::Decided(decider), RunAccount::of(rehearsal));
+    rehearse_with((rehearsal, source), expectations, accounts, progress, Caching::On, more)
+}
+
+/// The source of jobs and of decisions.
+enum Source<'s> {
+    /// The rehearsal lists the jobs, and its profile decides.
+    Listed,
+    Streamed(&'s mut dyn Iterator<Item = Arrival>),
+    Decided(&'s mut dyn Decider),
+}
+
+/// Runs the rehearsal with jobs that are created one by one during the run. The accounts support metrics only: see
 /// [`RunAccount::figures_only`].
 pub fn rehearse_streamed(
     rehearsal: &Rehearsal,
@@ -47,11 +68,11 @@ pub fn rehearse_streamed(
     caching: Caching,
 ) -> Rehearsed {
     let accounts = RunAccount::figures_only(rehearsal);
-    rehearse_with((rehearsal, Some(arrivals)), expectations, accounts, progress, caching, Vec::new())
+    rehearse_with((rehearsal, Source::Streamed(arrivals)), expectations, accounts, progress, caching, Vec::new())
 }
 
 fn rehearse_with(
-    (rehearsal, arrivals): (&Rehearsal, Option<&mut dyn Iterator<Item = Arrival>>),
+    (rehearsal, source): (&Rehearsal, Source<'_>),
     expectations: Vec<Expectation>,
     mut accounts: RunAccount,
     progress: &Progress,
@@ -66,14 +87,16 @@ fn rehearse_with(
         for sink in &mut more {
             sinks.push(&mut **sink);
         }
-        match arrivals {
-            None => run(rehearsal, options, &mut sinks),
-            Some(arrivals) => run_streamed(rehearsal, arrivals, options, &mut sinks),
+        match source {
+            Source::Listed => run(rehearsal, options, &mut sinks),
+            Source::Streamed(arrivals) => run_streamed(rehearsal, arrivals, options, &mut sinks),
+            Source::Decided(decider) => run_decided(rehearsal, options, &mut sinks, decider),
         }
     };
     let (until, horizon) = match (end.cut_short, rehearsal.until) {
+        (true, _) if end.failed => (end.at, Horizon::Until(end.at)),
         (true, Some(until)) => (until, Horizon::Until(until)),
-        // A replica that still runs or waits does so until then, though no record says so.
+        // A replica that still runs or waits continues until `until`, although no record says so.
         (false, Some(until)) if accounts.is_anything_left() => (until, Horizon::Everything),
         (false, _) | (true, None) => (end.at, Horizon::Everything),
     };
@@ -83,10 +106,10 @@ fn rehearse_with(
     Rehearsed { end, until, digest: digester.finish(), verdicts, run_metrics }
 }
 
-/// The names of all fleets, nodes and jobs, whether or not the run reaches them.
+/// The names of all fleets, nodes and jobs, including those that the run never reaches.
 pub fn names(rehearsal: &Rehearsal) -> Names {
     let mut names = Names::default();
-    // In a loaded scenario each name is unique.
+    // Adding cannot fail, because names in a loaded scenario are unique.
     for fleet in &rehearsal.fleets {
         names.fleets.add_new(fleet.name.clone());
     }

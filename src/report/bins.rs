@@ -1,23 +1,23 @@
-//! A run divided into equal pieces of time.
+//! A run divided into intervals of equal length.
 
 use super::spans::Spans;
 use dryrack_engine::Rehearsal;
 use dryrack_metrics::{RunAccount, Sample};
 use dryrack_units::{SimDuration, SimTime};
 
-/// The number of pieces in a plot; one covers two or three pixels.
+/// The number of intervals in a plot. Each covers two or three pixels.
 pub const BINS: usize = 200;
 
-/// The mean values of each piece; GPUs and cores in thousandths, rounded down.
+/// The mean values in each interval. GPUs and cores are in thousandths, rounded down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bins {
-    /// The starts of the pieces, and the end of the last.
+    /// The starts of the intervals, followed by the end of the last one.
     pub edges: Vec<SimTime>,
     pub waiting: Vec<u64>,
     pub waiting_max: Vec<u64>,
     pub gpu_ready: Vec<u64>,
     pub gpu_taken: Vec<u64>,
-    /// The really used GPUs, if the usage of every run on a GPU is stated.
+    /// The GPUs in real use. `None` unless the usage of every run on a GPU is stated.
     pub gpu_used: Option<Vec<u64>>,
     pub cpu_taken: Vec<u64>,
     pub end: SimTime,
@@ -40,13 +40,13 @@ impl Bins {
     }
 }
 
-/// The edges of `count` equal pieces.
+/// The edges of `count` equal intervals from zero to `end`.
 pub fn edges(end: SimTime, count: usize) -> Vec<SimTime> {
     let place = |index: usize| u128::from(end.as_nanos()) * index as u128 / count as u128;
     (0..=count).map(|index| SimTime::ZERO.saturating_add(SimDuration::from_nanos(place(index) as u64))).collect()
 }
 
-/// Calls `tell` with each piece that a time overlaps, and the overlap.
+/// Calls `tell` with each interval that overlaps the time from `from` to `to`, and with the overlap.
 pub fn overlaps(edges: &[SimTime], from: SimTime, to: SimTime, mut tell: impl FnMut(usize, SimTime, SimTime)) {
     let first = edges.partition_point(|edge| *edge <= from).saturating_sub(1);
     for (index, piece) in edges.windows(2).enumerate().skip(first) {
@@ -78,7 +78,7 @@ fn maxima(samples: &[Sample], edges: &[SimTime], of: fn(&Sample) -> u64) -> Vec<
     most
 }
 
-/// Calls `tell` with each sample and the time for which it holds.
+/// Calls `tell` with each sample and the time for which it is valid.
 fn each<'a>(samples: &'a [Sample], edges: &[SimTime], mut tell: impl FnMut(&'a Sample, SimTime, SimTime)) {
     let end = edges.last().copied().unwrap_or(SimTime::ZERO);
     for (index, sample) in samples.iter().enumerate() {
@@ -116,8 +116,8 @@ fn used(accounts: &RunAccount, spans: &Spans, rehearsal: &Rehearsal, edges: &[Si
     any.then(|| per_piece(&sums, edges))
 }
 
-/// The taken part of each node in each of `count` pieces, in thousandths: of its GPUs, or of its cores if it has
-/// none. `None` for a piece most of which it was not ready.
+/// How full each node is in each of `count` intervals, in thousandths: of its GPUs, or of its cores if it has no GPUs.
+/// `None` if the node was not ready for most of the interval.
 pub fn heat(accounts: &RunAccount, spans: &Spans, count: usize) -> Vec<Vec<Option<u64>>> {
     let edges = edges(accounts.now, count);
     let mut taken = vec![vec![0u128; count]; accounts.nodes.len()];
@@ -159,7 +159,7 @@ mod tests {
     fn a_mean_is_over_the_time_of_its_piece() {
         let sample =
             |at, waiting| Sample { at: SimTime::from_secs(at), waiting, gpu_taken: 0, cpu_taken: 0, gpu_ready: 0 };
-        // Of 20 seconds in two pieces: 1 for five, then 3 for five and for five more, then 0.
+        // 20 seconds in two intervals: the value is 1 for 5 s, then 3 for 10 s, then 0 for 5 s.
         let samples = [sample(0, 1), sample(5, 3), sample(15, 0)];
         let edges = edges(SimTime::from_secs(20), 2);
         assert_eq!(means(&samples, &edges, |sample| sample.waiting * 10), [20, 15]);

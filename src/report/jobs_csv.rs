@@ -33,7 +33,7 @@ const COLUMNS: [&str; 13] = [
     "placed",
 ];
 
-/// Writes `jobs.csv`. `recorded_wait` gives the wait of the n-th job in the trace.
+/// Writes `jobs.csv`. `recorded_wait` returns the wait in the trace of the n-th job.
 pub fn write_jobs_csv(
     out: impl Write,
     accounts: &RunAccount,
@@ -77,7 +77,7 @@ fn seconds(at: Option<SimTime>) -> String {
     at.map_or(String::new(), |at| at.since(SimTime::ZERO).to_decimal_seconds())
 }
 
-/// The fields of a row that a plot of waits needs.
+/// The fields of a row that the plot of waits needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRow {
     pub queue: String,

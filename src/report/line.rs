@@ -1,18 +1,20 @@
-//! A record as a human-readable line in fixed columns.
+//! A record as a line of text in fixed columns.
+
+use std::sync::Arc;
 
 use super::policy_line::policy_detail;
-use dryrack_event::{Event, Histogram, Input, Reason, Record, Refusal, Said};
+use dryrack_event::{Event, Histogram, Input, Outside, Reason, Record, Refusal, Said};
 use dryrack_expect::{gpu_state_name, node_state_name};
 use dryrack_fleet::Placement;
 use dryrack_ids::{JobId, Names, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// The records to show; all conditions that are given must hold.
+/// The records to show. A record must meet all given conditions.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub job: Option<JobId>,
     pub node: Option<NodeId>,
-    /// A reason's name.
+    /// The reason that a record must give.
     pub reason: Option<dryrack_event::Reason>,
     pub since: Option<SimTime>,
 }
@@ -27,8 +29,8 @@ struct Parts {
     reasons: Histogram,
 }
 
-/// `       20s  chat         placed      on alpha/0`; `None` for a record that is no transition or that the filter
-/// excludes.
+/// A line such as `       20s  chat         placed      on alpha/0`; `None` if the record is no transition or the
+/// filter excludes it.
 pub fn record_line(record: &Record, names: &Names, filter: &Filter) -> Option<String> {
     if filter.since.is_some_and(|since| record.at < since) {
         return None;
@@ -93,7 +95,8 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
             Some(Parts { job: Some(run.job), ..plain(names.run(*run), "outside", detail.to_string()) })
         }
-        // Reports are not shown; the events that follow from them are.
+        Input::Outside(said) => Some(outside_parts(said, names)),
+        // Node reports are not shown. The events that follow from them are.
         Input::NodeReported { .. }
         | Input::HeartbeatBack { .. }
         | Input::HeartbeatMissed { .. }
@@ -102,6 +105,41 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         | Input::UsageSample { .. }
         | Input::Evaluate { .. }
         | Input::Wakeup => None,
+    }
+}
+
+fn outside_parts(said: &Outside, names: &Names) -> Parts {
+    let of = |subject: String, detail: String| Parts { job: said.job(), ..plain(subject, "outside", detail) };
+    let with = |what: String, text: &Option<Arc<str>>| match text {
+        Some(text) => format!("{what}: {text}"),
+        None => what,
+    };
+    let scheduler = || "scheduler".to_string();
+    match said {
+        Outside::Joined { name, version, stands_in } => {
+            let names: Vec<&str> = stands_in.iter().map(|part| &*part.name).collect();
+            let with = if names.is_empty() { String::new() } else { format!("; stands in for {}", names.join(", ")) };
+            of(scheduler(), format!("{name} {version} decides{with}"))
+        }
+        Outside::Waits { run, reasons, text } => of(names.run(*run), with(format!("waits, {reasons}"), text)),
+        Outside::Preempts { run, by, text } => {
+            let by = by.map_or(String::new(), |by| format!(" for {}", names.run(by)));
+            of(names.run(*run), with(format!("is preempted{by}"), text))
+        }
+        Outside::Cancels { run, because, text } => of(names.run(*run), with(format!("is stopped, {because}"), text)),
+        Outside::CancelsJob { job, text } => of(names.job(*job).to_string(), with("is cancelled".to_string(), text)),
+        Outside::Answers { name, refusal, reasons, text } => {
+            let fits = if refusal.is_none() { "fits".to_string() } else { format!("does not fit, {reasons}") };
+            of(name.to_string(), with(fits, text))
+        }
+        Outside::Mistaken { fault, run, text } => {
+            let subject = run.map_or_else(scheduler, |run| names.run(run));
+            of(subject, format!("{}: {text}", fault.name()))
+        }
+        Outside::Failed { fault, text, restarted } => {
+            let then = if *restarted { "; it is started afresh" } else { "; the run ends" };
+            of(scheduler(), format!("{}: {text}{then}", fault.name()))
+        }
     }
 }
 
@@ -212,7 +250,7 @@ fn safety_name(what: dryrack_event::Safety) -> &'static str {
     }
 }
 
-/// `alpha/0, alpha/1`, or `alpha` if no GPU is taken.
+/// The placement, such as `alpha/0, alpha/1`; only `alpha` if no GPU is taken.
 fn place(placement: &Placement, names: &Names) -> String {
     const SHOWN: usize = 8;
     let mut parts = Vec::new();

@@ -1,7 +1,7 @@
 //! The event log as a file: a header, a line for each record, and a footer with the digest of all records.
 //!
-//! A log is self-contained and is checked as a whole: a log that is cut off or was changed is rejected with the name
-//! and the line.
+//! A log needs no other file, and is checked as a whole. If it is cut off or was changed, the error names the file and
+//! the line.
 
 use std::io::{self, BufRead, Write};
 
@@ -21,8 +21,8 @@ pub struct Footer {
     pub digest: String,
     pub records: u64,
     pub end_ns: SimTime,
-    /// BLAKE3 of every byte before the footer's line, and of `end_ns` as eight bytes, lowest first. So it also covers
-    /// the header.
+    /// The BLAKE3 hash of every byte before the footer's line, and of `end_ns` as eight bytes in little-endian order.
+    /// So it covers the header too.
     pub sum: String,
 }
 
@@ -46,7 +46,7 @@ struct FooterLine {
     footer: Footer,
 }
 
-/// Why a file is not a complete log. Lines are counted from 1.
+/// Why a file is not a complete log. Line numbers start at 1.
 #[derive(Debug, Error)]
 pub enum LogError {
     #[error("cannot be read: {0}")]
@@ -77,7 +77,8 @@ pub enum LogError {
     Sum,
 }
 
-/// Writes records as they arrive. [`LogWriter::finish`] returns the first write error; nothing is written after it.
+/// Writes records as they arrive. After a failed write it writes nothing more, and [`LogWriter::finish`] returns that
+/// error.
 pub struct LogWriter<W> {
     out: W,
     names: Names,
@@ -146,11 +147,11 @@ impl<W: Write> Sink for LogWriter<W> {
     }
 }
 
-/// One line between header and footer.
+/// One line between the header and the footer.
 pub struct LogLine {
     pub number: u64,
     pub text: String,
-    /// The record, or the error of a line that is not a record.
+    /// The record, or the error if the line is not a record.
     pub record: Result<Record, CodecError>,
 }
 
@@ -169,7 +170,7 @@ pub struct LogReader<R> {
 impl<R: BufRead> LogReader<R> {
     pub fn new(mut input: R) -> Result<LogReader<R>, LogError> {
         let first = read_line(&mut input, 1)?.ok_or(LogError::Empty)?;
-        // A log of another format cannot be read any further.
+        // A log of another format version cannot be read further.
         if let Ok(HeaderIn { header: FormatOf { format } }) = serde_json::from_str(&first.0)
             && !(1..=FORMAT_VERSION).contains(&format)
         {
@@ -188,7 +189,7 @@ impl<R: BufRead> LogReader<R> {
         &self.header
     }
 
-    /// The next line, or `None` after the footer, which must be there.
+    /// The next line; `None` after the footer. A missing footer is an error.
     pub fn next_line(&mut self) -> Result<Option<LogLine>, LogError> {
         if self.footer.is_some() {
             return Ok(None);
@@ -220,7 +221,8 @@ impl<R: BufRead> LogReader<R> {
         Ok(Some(LogLine { number, text, record }))
     }
 
-    /// Returns the footer after the last line, if its count, digest and sum agree with what was read.
+    /// Returns the footer after the last line. It is an error if the footer's count, digest or sum differ from the
+    /// lines.
     pub fn finish(mut self) -> Result<Footer, LogError> {
         let footer = self.footer.expect("read to the end first");
         if self.broken {
@@ -241,7 +243,7 @@ impl<R: BufRead> LogReader<R> {
     }
 }
 
-/// A line without its line break, and whether it had one.
+/// A line without its line break, and whether it had a line break.
 fn read_line(input: &mut impl BufRead, line: u64) -> Result<Option<(String, bool)>, LogError> {
     let mut bytes = Vec::new();
     if input.read_until(b'\n', &mut bytes)? == 0 {
@@ -313,6 +315,7 @@ mod tests {
             let lines = whole.lines().enumerate().filter(|(index, _)| index + 1 != number);
             lines.map(|(_, line)| format!("{line}\n")).collect::<String>()
         };
+        let other_format = whole.replacen(&format!("\"format\":{FORMAT_VERSION}"), "\"format\":9", 1);
         let rows = [
             ("an empty file", String::new(), "is empty"),
             ("no log at all", "hello\n".to_string(), "line 1: not the header of a log"),
@@ -324,10 +327,10 @@ mod tests {
             ("more after the end", format!("{whole}{{}}\n"), "line 5: something follows the footer"),
             (
                 "a header of another format",
-                whole.replacen("\"format\":2", "\"format\":9", 1).replacen("\"seed\"", "\"seeds\"", 1),
+                other_format.replacen("\"seed\"", "\"seeds\"", 1),
                 "line 1: a log of format 9",
             ),
-            ("another format", whole.replacen("\"format\":2", "\"format\":9", 1), "line 1: a log of format 9"),
+            ("another format", other_format, "line 1: a log of format 9"),
         ];
         for (sentence, text, wanted) in rows {
             let error = read(&text).expect_err(sentence);

@@ -1,7 +1,7 @@
 //! Floor 9. The output of a run: summaries, tables, timelines, plots, pages and the log file.
 //!
-//! Owns every file that a run leaves. Must never simulate, and never leave a partly written file: each is written
-//! under a temporary name and renamed.
+//! This room owns the content of every file that a run leaves. It must never simulate. A file must never be left half
+//! written: each is written under a temporary name and renamed.
 
 #![warn(clippy::unwrap_used)]
 

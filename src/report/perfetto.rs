@@ -1,12 +1,13 @@
 //! A run as a trace that <https://ui.perfetto.dev> opens.
 //!
-//! The format is the JSON object form of the Trace Event Format (Duca and Sinclair, *Trace Event Format*, Google,
-//! 2016; Perfetto's page *Visualizing external trace formats*). A node is a process, each of its GPUs is a thread,
-//! and each attempt on a GPU is a complete event (`X`) with its description. The queue and the allocation are
-//! counters (`C`). Events of a thread must nest, so jobs that share a GPU are on separate threads beside it. Times
-//! are whole microseconds, rounded down: a reader that converts a decimal fraction to nanoseconds may truncate it,
-//! and then an event would begin inside the previous one. Thread numbers are unique across processes and differ from
-//! process numbers, as in a kernel; 0 is the number of an idle thread.
+//! The format is the JSON object form of the Trace Event Format (Duca and Sinclair, *Trace Event Format*, Google, 2016;
+//! Perfetto's page *Visualizing external trace formats*). A node is a process, each of its GPUs is a thread, and each
+//! attempt on a GPU is a complete event (`X`) with its description. The queue and the allocation are counters (`C`).
+//! Events of one thread must nest, so jobs that share a GPU are on separate threads.
+//!
+//! Times are whole microseconds, rounded down. With decimal fractions, a reader might truncate when it converts to
+//! nanoseconds, and an event could then begin inside the previous one. Thread numbers are unique across processes and
+//! differ from process numbers, as in a kernel. The number 0 is not used, because it stands for an idle thread.
 
 use std::io::{self, Write};
 
@@ -16,9 +17,9 @@ use super::spans::{Spans, run_name};
 use dryrack_metrics::RunAccount;
 use dryrack_units::SimTime;
 
-/// The process of the counters.
+/// The process number of the counters.
 const CLUSTER: usize = 1;
-/// The process of the first node.
+/// The process number of the first node.
 const FIRST: usize = 2;
 
 /// Writes the trace of finished accounts.

@@ -21,13 +21,13 @@ pub const PALETTE: [RGBColor; 6] = [
 pub const GRID: RGBColor = RGBColor(226, 226, 226);
 pub const INK: RGBColor = RGBColor(60, 60, 60);
 
-/// The position of a wait along an axis of waits: log10(1 + t / 1 s), so that a wait of zero has a position too.
+/// The position of a wait on an axis of waits: log10(1 + t / 1 s). Adding 1 gives a wait of zero a position too.
 pub fn wait_place(seconds: f64) -> f64 {
     libm::log10(1.0 + seconds)
 }
 
-/// Draws a line of two pixels with dashes and gaps of these lengths, measured along the line in whole pixels. The
-/// line is solid if the gap is zero.
+/// Draws a line of two pixels with dashes and gaps of these lengths, measured along the line in whole pixels. If the
+/// gap is zero, the line is solid.
 pub fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32, i32)) -> Drawn {
     let style = ink.stroke_width(2);
     if off == 0 {
@@ -55,7 +55,7 @@ pub fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32
     Ok(())
 }
 
-/// Removes points inside a straight segment that is parallel to an axis.
+/// Removes points in the middle of a straight horizontal or vertical line.
 fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut kept: Vec<(i32, i32)> = Vec::new();
     for point in points {

@@ -1,10 +1,10 @@
-//! Utilization policies in the lines of a log.
+//! The text of log lines about utilization policies.
 
 use dryrack_event::Event;
 use dryrack_units::{Permille, SimDuration};
 use dryrack_workload::{AtMinimum, Coverage, IdleGpus, PolicyMode, PolicySource};
 
-/// The detail of an event about a policy; `None` for any other event.
+/// The keyword and detail of an event about a policy; `None` for any other event.
 pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {
     match event {
         Event::PolicyBound { source, values, .. } => {
@@ -36,7 +36,7 @@ pub(super) fn policy_detail(event: &Event) -> Option<(&'static str, String)> {
     }
 }
 
-/// `below 30%`, or `at 30% or below` if the minimum itself counts as idle.
+/// The condition in words: `below 30%`, or `at 30% or below` if the minimum itself counts as idle.
 pub fn idle_text(minimum: Permille, at_minimum: AtMinimum) -> String {
     match at_minimum {
         AtMinimum::Busy => format!("below {minimum}"),
@@ -45,20 +45,20 @@ pub fn idle_text(minimum: Permille, at_minimum: AtMinimum) -> String {
     }
 }
 
-/// The text of an event, which does not say whether the minimum itself counts as idle. With a minimum of 0% it must,
-/// since nothing is below that.
+/// The condition in the text of an event. The event does not state whether the minimum itself counts as idle. With a
+/// minimum of 0% it must count, because nothing is below 0%.
 fn fired_text(minimum: Permille) -> String {
     idle_text(minimum, if minimum == Permille::ZERO { AtMinimum::Idle } else { AtMinimum::Busy })
 }
 
-/// `GPU 1 below 30% for 10m: 61 samples from 5m to 15m`
+/// Text such as `GPU 1 below 30% for 10m: 61 samples from 5m to 15m`.
 pub fn covered_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let gpus: Vec<String> = covered.gpus.iter().map(u16::to_string).collect();
     let noun = if gpus.len() == 1 { "GPU" } else { "GPUs" };
     format!("{noun} {} {}", gpus.join(", "), covered_alone_text(idle, window, covered))
 }
 
-/// The same for a GPU that needs no number: `below 30% for 10m: 61 samples from 5m to 15m`
+/// The same text for a single GPU without its number: `below 30% for 10m: 61 samples from 5m to 15m`.
 pub fn covered_alone_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let Coverage { first, last, samples, .. } = covered;
     format!("{idle} for {window}: {samples} samples from {first} to {last}")

@@ -1,4 +1,4 @@
-//! What ran where, from when to when, and why it waited before: the contents of a timeline.
+//! The contents of a timeline: where and when each attempt ran, and why it waited before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use dryrack_units::{Score, SimDuration, SimTime};
 /// Collects spans from the records of a run.
 #[derive(Default)]
 pub struct Spans {
-    /// The spans in the order of their placement.
+    /// The spans, in the order of their placement.
     pub spans: Vec<Span>,
-    /// For each node, the times in which it was not ready; the last may have no end.
+    /// For each node, the periods in which it was not ready. The last one may have no end.
     pub down: Vec<Vec<(SimTime, Option<SimTime>)>>,
     shapes: Vec<Arc<NodeShape>>,
-    /// Spans that hold a claim, or a part of one.
+    /// Spans that still hold a claim, or a part of it.
     open: BTreeMap<RunId, usize>,
     waiting: BTreeMap<RunId, (SimTime, Option<Histogram>)>,
 }
@@ -30,22 +30,23 @@ pub struct Spans {
 pub struct Span {
     pub run: RunId,
     pub placement: Placement,
-    /// When it was first wanted.
+    /// When the attempt began to wait.
     pub wanted: SimTime,
     /// The last stated reasons for its wait.
     pub held: Option<Histogram>,
     pub placed: SimTime,
     pub score: Score,
     pub started: Option<SimTime>,
-    /// When its claim was released, except on the nodes of `kept`; `None` if it was still held at the end of the run.
+    /// When its claim was released on all nodes except those in `kept`. `None` if it was still held at the end of the
+    /// run.
     pub freed: Option<SimTime>,
-    /// Nodes that kept their part of the claim longer, and when they released it.
+    /// Nodes that kept their part of the claim longer, each with the time of its release.
     pub kept: SmallVec<[(NodeId, Option<SimTime>); 1]>,
     pub ended: Option<(Outcome, Reason)>,
 }
 
 impl Span {
-    /// When its claim on a node was released.
+    /// When its claim on this node was released.
     pub fn freed_on(&self, node: NodeId) -> Option<SimTime> {
         match self.kept.iter().find(|(kept, _)| *kept == node) {
             Some((_, freed)) => *freed,
@@ -53,7 +54,7 @@ impl Span {
         }
     }
 
-    /// Its history in a sentence or two for a reader.
+    /// The history of the attempt in a sentence or two.
     pub fn describe(&self, accounts: &RunAccount) -> String {
         let since = |at: SimTime| about(at.since(SimTime::ZERO));
         let job = &accounts.jobs[self.run.job.index()];
@@ -93,7 +94,7 @@ impl Span {
         text
     }
 
-    /// `alpha/0 alpha/1`, or only the name of a node on which it holds no GPU.
+    /// The placement, such as `alpha/0 alpha/1`. A node on which the attempt holds no GPU appears by its name only.
     pub fn places(&self, accounts: &RunAccount) -> String {
         let names = &accounts.names;
         let of = |claim: &dryrack_fleet::NodeClaim| match claim.gpus.is_empty() {
@@ -108,7 +109,8 @@ impl Span {
     }
 }
 
-/// `chat`, or `chat[2]` for a job with several replicas; with the attempt if it is not the first.
+/// The name of a run: `chat`, or `chat[2]` for a job with several replicas. The attempt is added unless it is the
+/// first.
 pub(super) fn run_name(run: RunId, accounts: &RunAccount) -> String {
     let job = &accounts.jobs[run.job.index()];
     let mut name = accounts.names.job(run.job).to_string();
@@ -121,21 +123,21 @@ pub(super) fn run_name(run: RunId, accounts: &RunAccount) -> String {
     name
 }
 
-/// A lane of one GPU, or of one node for runs without a GPU, with what was on it.
+/// A lane of the timeline. It shows one GPU, or one node for runs without a GPU.
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub node: NodeId,
     pub gpu: Option<u16>,
-    /// The bars in order of time.
+    /// The bars, sorted by time.
     pub bars: Vec<Bar>,
-    /// The largest number of simultaneous bars.
+    /// The largest number of bars at the same time.
     pub rows: usize,
 }
 
-/// A span on a lane; bars that overlap are in different rows.
+/// A span on a lane. Overlapping bars are in different rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// Its index in [`Spans::spans`].
+    /// The index of the span in [`Spans::spans`].
     pub span: usize,
     pub row: usize,
     pub from: SimTime,
@@ -143,8 +145,8 @@ pub struct Bar {
 }
 
 impl Spans {
-    /// The lanes in order: every GPU of every node, and each node that has no GPU or runs something without one.
-    /// Spans that are still open last to the end.
+    /// The lanes in order: every GPU of every node, and every node that has no GPU or runs an attempt without a GPU.
+    /// Open spans extend to the end.
     pub fn lanes(&self, end: SimTime) -> Vec<Lane> {
         let mut bars: BTreeMap<(NodeId, Option<u16>), Vec<Bar>> = BTreeMap::new();
         for (index, shape) in self.shapes.iter().enumerate() {
@@ -189,7 +191,7 @@ impl Spans {
     }
 }
 
-/// Puts each bar into the first row that is free at its start.
+/// Puts each bar into the first row that is free when the bar starts.
 fn lane(node: NodeId, gpu: Option<u16>, mut bars: Vec<Bar>) -> Lane {
     bars.sort_by_key(|bar| (bar.from, bar.span));
     let mut ends: Vec<SimTime> = Vec::new();
@@ -283,7 +285,8 @@ mod tests {
         let bar = |span, from, to| Bar { span, row: 0, from: SimTime::from_secs(from), to: SimTime::from_secs(to) };
         let found = lane(NodeId::new(0), Some(0), vec![bar(0, 0, 10), bar(1, 5, 8), bar(2, 8, 12), bar(3, 12, 13)]);
         let rows: Vec<usize> = found.bars.iter().map(|bar| bar.row).collect();
-        // The second begins within the first, the third when the second ends; both rows are free for the fourth.
+        // The second bar begins during the first, and the third when the second ends. Both rows are free for the
+        // fourth.
         assert_eq!((rows, found.rows), (vec![0, 1, 1, 0], 2));
     }
 }

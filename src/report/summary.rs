@@ -15,14 +15,14 @@ pub struct Heading<'a> {
     pub profile: &'a str,
     pub seed: u64,
     pub digest: &'a str,
-    /// The trace it uses in the first line, then notes on oddities in it.
+    /// The first line names the trace and its use. Notes on irregularities in the trace follow.
     pub trace: Vec<String>,
 }
 
-/// The number of reasons for waiting that are named.
+/// The number of reasons for waiting that are listed.
 const NAMED_REASONS: usize = 3;
 
-/// The number of still waiting replicas that are listed one by one.
+/// The number of waiting replicas that are listed.
 const STILL_WAITING: usize = 5;
 
 /// The summary as lines ready to print, with colours as ANSI codes.
@@ -55,14 +55,14 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     text
 }
 
-/// The sentence about jobs that can never run, which comes before all figures so that nobody misses it.
+/// The sentence about jobs that can never run. It comes before all figures, so that a reader cannot miss it.
 fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
     let bad = AnsiColor::Red.on_default().bold();
     let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));
     sentence.map_or(String::new(), |sentence| format!("{bad}{sentence}{bad:#}\n\n"))
 }
 
-/// `jobs      3 = 1 completed + 1 running + 1 waiting`
+/// A line such as `jobs      3 = 1 completed + 1 running + 1 waiting`.
 fn ran(metrics: &Metrics) -> String {
     let mut parts = Vec::new();
     for outcome in Outcome::ALL {
@@ -122,7 +122,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
             time("queue_wait_max_seconds"),
         ));
     }
-    // Where instances are made, a replica is placed long before it starts.
+    // If instances are created on demand, a replica is placed long before it starts, so show when replicas started.
     if metrics.get("instance_hours") != Some(Value::Undefined) {
         text.push_str(&started(accounts));
     }
@@ -132,7 +132,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     text + &still_waiting(accounts)
 }
 
-/// `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`, as shares of all waiting.
+/// A line such as `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`: shares of the total wait.
 fn because(waits: &[(Blame, u128)], total: u128) -> String {
     let percent = |waited: u128| (waited * 100 + total / 2) / total.max(1);
     let named: Vec<&(Blame, u128)> =
@@ -149,7 +149,7 @@ fn because(waits: &[(Blame, u128)], total: u128) -> String {
     format!("because    {}\n", shares.join(", "))
 }
 
-/// `started    4m2s on average after submission, half …`
+/// A line such as `started    4m2s on average after submission, half …`.
 fn started(accounts: &RunAccount) -> String {
     let (values, without) = Series::StartWait.values(accounts, |row| row.submitted >= accounts.warm_up);
     let time = |function: Function| match function.of(&values) {
@@ -181,7 +181,7 @@ fn still_waiting(accounts: &RunAccount) -> String {
         let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
         let since = about(accounts.now.since(replica.wanted));
         let name = replica_name(*run, &job.spec.name);
-        // A replica that was placed before has not waited all the time.
+        // A replica that was placed before has not waited the whole time.
         let waits = match replica.placed {
             None => format!("still waits after {since}"),
             Some(_) => format!("waits again, {since} after it was first wanted"),
@@ -222,7 +222,8 @@ fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     )
 }
 
-/// `instances  3 made, 1 taken away, 5.25 hours of them` and `cost       39.10`, each if it is defined.
+/// Lines such as `instances  3 made, 1 taken away, 5.25 hours of them` and `cost       39.10`, each only if it is
+/// defined.
 fn made(metrics: &Metrics) -> String {
     let mut text = String::new();
     if let Some(Value::Ratio(hours)) = metrics.get("instance_hours") {

@@ -1,9 +1,10 @@
-//! What a policy would save and which jobs it would end wrongly, over minima and windows.
+//! A plot of policies with different minimums and windows: the idle time that each would save, and the jobs that it
+//! would end wrongly.
 //!
-//! A point is one policy. Its x value is the part of the idle GPU time that the policy would have saved; its y value
-//! is the number of jobs that it would have ended although they worked again later. A curve is one window, from the
-//! lowest minimum to the highest, with labels at its ends. Good policies are at the bottom right. Plots are drawn in
-//! whole pixels without measuring a font, so the file is the same on every machine.
+//! A point is one policy. Its x value is the part of the idle GPU time that the policy would have saved. Its y value is
+//! the number of jobs that it would have ended although they worked again later. A curve is one window, from the lowest
+//! minimum to the highest, with labels at its ends. Good policies are at the bottom right. Plots are drawn in whole
+//! pixels without measuring a font, so the file is the same on every machine.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -16,11 +17,11 @@ use dryrack_units::{Permille, SimDuration};
 pub struct SweepPoint {
     pub minimum: Permille,
     pub window: SimDuration,
-    /// The idle GPU time of all jobs under this minimum.
+    /// The GPU time of all jobs that counts as idle under this minimum.
     pub idle: SimDuration,
-    /// The part of it that would have been saved.
+    /// The part of the idle time that the policy would have saved.
     pub saved: SimDuration,
-    /// Busy GPU time that would have been lost.
+    /// The busy GPU time that the policy would have cut off.
     pub lost: SimDuration,
     pub ended: u32,
     pub false_ends: u32,
@@ -28,20 +29,20 @@ pub struct SweepPoint {
 
 pub struct SweepPlot {
     pub title: String,
-    /// The number of jobs, the same for all policies.
+    /// The number of jobs. It is the same for all policies.
     pub jobs: u32,
-    /// The points in the order of windows, then of minima.
+    /// The points, sorted by window and then by minimum.
     pub points: Vec<SweepPoint>,
     pub caption: String,
 }
 
 const SIZE: (i32, i32) = (900, 620);
-/// Left, top, right and bottom of the axes.
+/// The left, top, right and bottom edges of the axes, in pixels.
 const FRAME: (i32, i32, i32, i32) = (90, 90, 700, 500);
 const TICKS: i32 = 5;
 
 impl SweepPoint {
-    /// The saved part in thousandths of the idle time; 0 if nothing was idle.
+    /// The saved part in thousandths of the idle time; 0 if there was no idle time.
     fn saved_part(&self) -> i32 {
         let part = u128::from(self.saved.as_nanos()) * 1000 / u128::from(self.idle.as_nanos().max(1));
         part as i32
@@ -61,7 +62,7 @@ impl SweepPlot {
         svg
     }
 
-    /// The highest value of the y axis: a multiple of the ticks.
+    /// The highest value of the y axis, which is a multiple of the number of ticks.
     fn top(&self) -> i32 {
         let most = self.points.iter().map(|point| point.false_ends).max().unwrap_or(0) as i32;
         (most.max(1) + TICKS - 1) / TICKS * TICKS
@@ -125,7 +126,7 @@ impl SweepPlot {
     }
 }
 
-/// A rectangle of whole pixels that something covers.
+/// A rectangle of whole pixels that is already occupied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cover {
     left: i32,
@@ -145,17 +146,17 @@ impl Cover {
     }
 }
 
-/// Labels beside points, placed so that they overlap nothing.
+/// Labels beside points, placed without overlaps.
 struct Labels {
     taken: Vec<Cover>,
 }
 
 impl Labels {
     const SIZE: i32 = 14;
-    /// Offsets from the point to the nearest corner of its label: above before below, left before right.
+    /// Offsets from the point to the nearest corner of its label, in the order in which they are tried.
     const PLACES: [(i32, i32); 8] = [(-6, -4), (6, -4), (-6, 4), (6, 4), (-12, -14), (12, -14), (-12, 14), (12, 14)];
 
-    /// Writes a label beside the point, or not at all if there is no room.
+    /// Writes a label beside the point if there is room for it.
     fn write(&mut self, area: &Area, text: &str, point: (i32, i32)) -> Drawn {
         let Some(place) = self.room(text, point) else { return Ok(()) };
         self.taken.push(place);
@@ -163,7 +164,8 @@ impl Labels {
     }
 
     fn room(&self, text: &str, (x, y): (i32, i32)) -> Option<Cover> {
-        // A digit is about half as wide as it is high, and a percent sign about as wide as it is high.
+        // An estimate of the width of the label: a digit is about half as wide as high, and a percent sign about as
+        // wide as high.
         let width = (text.chars().count() as i32 + 1) * Labels::SIZE * 3 / 5;
         let beside = |(right, down): &(i32, i32)| {
             let left = if *right < 0 { x + right - width } else { x + right };
@@ -217,7 +219,7 @@ mod tests {
         for text in ["A sweep", "1h", "2h", "5%", "30%", "idle GPU time saved", "(of 20)", "made up"] {
             assert!(svg.contains(text), "{text} is written on the plot");
         }
-        // 80% of 610 pixels from 90 on; 7 of 10 of 410 pixels up from 500.
+        // x is 80% of 610 pixels from 90 on; y is 7/10 of 410 pixels up from 500.
         assert_eq!(plot.place(&plot.points[1]), (578, 213));
     }
 }

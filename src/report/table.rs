@@ -1,7 +1,7 @@
-//! Columns of text.
+//! Text in columns.
 
-/// Formats rows under a header. Each column is as wide as its widest cell; a column in which every cell begins with a
-/// digit is right-aligned.
+/// Formats rows under a header. Each column is as wide as its widest cell. If every cell of a column begins with a
+/// digit, the column is right-aligned.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let columns = header.len();
     let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();

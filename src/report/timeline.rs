@@ -1,4 +1,4 @@
-//! A run as a strip of text: what ran where for a small fleet; allocation and queue length for a large one.
+//! A run as a strip of text. A small fleet shows where each job ran; a large one shows allocation and queue length.
 
 use anstyle::{AnsiColor, Color, Style};
 
@@ -6,7 +6,7 @@ use dryrack_ids::JobId;
 use dryrack_metrics::{RunAccount, Sample, Stint};
 use dryrack_units::{SimDuration, SimTime};
 
-/// The number of columns of time.
+/// The number of columns. The whole run is divided evenly among them.
 const WIDTH: usize = 60;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Colours that can be distinguished with red-green colour blindness.
@@ -18,7 +18,7 @@ const INKS: [AnsiColor; 6] = [
     AnsiColor::BrightBlue,
     AnsiColor::BrightYellow,
 ];
-/// The largest number of rows of a Gantt chart; further rows are only counted.
+/// The largest number of rows of a Gantt chart. Further rows are only counted.
 const ROWS: usize = 32;
 
 /// The timeline as lines ready to print, with colours as ANSI codes; empty for a run of zero length.
@@ -81,7 +81,7 @@ fn gantt(accounts: &RunAccount, end: SimTime) -> String {
     text
 }
 
-/// A strip of jobs, each with its name once where there is room.
+/// A strip of jobs. Each job has its name once, if there is room.
 fn strip<'a>(accounts: &RunAccount, stints: impl Iterator<Item = &'a Stint>, end: SimTime) -> String {
     let mut cells: Vec<Option<JobId>> = vec![None; WIDTH];
     for stint in stints {
@@ -114,7 +114,8 @@ fn block(name: &str, job: JobId, length: usize) -> String {
     format!("{ink}{label}{}{ink:#}", "━".repeat(fill))
 }
 
-/// Time-weighted means over each column, of GPUs (or of cores if there are no GPUs) and of the queue.
+/// Time-weighted means in each column: of the GPUs in use (or of the cores if there are no GPUs) and of the queue
+/// length.
 fn sparks(accounts: &RunAccount, end: SimTime) -> String {
     let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
@@ -155,7 +156,7 @@ fn spark_line(name: &str, label: usize, values: &[u64], full: u64, note: &str) -
     format!("{name:<label$}  {bars}  {note}\n")
 }
 
-/// The mean of a step function over each column.
+/// The mean of a step function in each column.
 fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u64> {
     let width_ns = u128::from(end.as_nanos()).div_ceil(WIDTH as u128).max(1);
     let mut sums = [0u128; WIDTH];
@@ -169,11 +170,11 @@ fn means(samples: &[Sample], end: SimTime, of: impl Fn(&Sample) -> u64) -> Vec<u
             from = next;
         }
     }
-    // Rounded up, so that a column in which anything was taken is not shown as empty.
+    // Round up, so that a column in which anything was in use is never shown as empty.
     sums.iter().map(|sum| sum.div_ceil(width_ns) as u64).collect()
 }
 
-/// A readable length of time with about two significant figures: `4.2s`, `12m`, `3h20m`, `17d`.
+/// A length of time with about two significant figures: `4.2s`, `12m`, `3h20m`, `17d`.
 pub fn about(length: SimDuration) -> String {
     let seconds = length.as_nanos() / 1_000_000_000;
     match seconds {

@@ -1,12 +1,10 @@
-//! Distributions of waiting times: a panel for each queue, a curve for each run.
+//! A plot of the distributions of waiting times: a panel for each queue, a curve for each run.
 //!
-//! Each curve is the complement of the empirical distribution function: the part of all jobs that waited longer than
-//! a given time. Both axes are logarithmic, because schedulers differ mainly in the few long waits. The time axis is
-//! log(1 + t / 1 s), so that a wait of zero has a position: a curve begins there at the part of jobs that waited at
-//! all. A part below one in ten thousand is drawn at the bottom. Jobs that were never placed count as waiting longer
-//! than all others, so a curve with such jobs does not fall to zero.
-//!
-//! Plots are drawn in whole pixels without measuring a font, so the file is the same on every machine.
+//! Each curve shows the part of all jobs that waited longer than a given time (the complement of the empirical
+//! distribution function). Both axes are logarithmic, because schedulers differ mainly in the few long waits. The time
+//! axis is log(1 + t / 1 s), so that a wait of zero has a position. A curve begins there at the part of jobs that
+//! waited at all. A part below one in ten thousand is drawn at the bottom. Jobs that were never placed count as waiting
+//! longer than all others, so a curve with such jobs does not fall to zero.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -21,9 +19,9 @@ use dryrack_units::SimDuration;
 pub struct Curve {
     pub name: String,
     pub waits: Vec<SimDuration>,
-    /// Jobs that were never placed.
+    /// The number of jobs that were never placed.
     pub never: usize,
-    /// Whether a trace recorded these waits, rather than a simulated run; then the curve is dashed and black.
+    /// Whether these waits come from a trace instead of a simulated run. Such a curve is dashed and black.
     pub recorded: bool,
 }
 
@@ -37,34 +35,33 @@ pub struct Panel {
 pub struct WaitsPlot {
     pub title: String,
     pub panels: Vec<Panel>,
-    /// Lines below the plot: what the reader must know about the data.
+    /// Lines below the plot with facts that the reader must know about the data.
     pub captions: Vec<String>,
 }
 
 const COLUMNS: usize = 3;
 const PANEL_WIDTH: i32 = 274;
-/// The height without the table below each panel.
+/// The height of a panel in pixels, without the table below it.
 const PANEL_HEIGHT: i32 = 410;
 const TABLE_LINE: i32 = 19;
 const LEFT: i32 = 78;
-/// The left margin of the captions.
+/// The left margin of the captions, in pixels.
 const MARGIN: i32 = 24;
 const HEAD: i32 = 84;
-/// The padding around the axes of a panel: above, right, below.
+/// The padding above, to the right of and below the axes of a panel, in pixels.
 const PAD: (i32, i32, i32) = (34, 22, 78);
 const CAPTION_LINE: i32 = 20;
 /// The pixels of a dash and of the gap after it.
 const DASH: (i32, i32) = (7, 4);
 
-/// The number of decades on the axis: the smallest part of all jobs that differs from zero is ten to minus this
-/// power.
+/// The number of decades on the vertical axis. The smallest visible part of all jobs is ten to minus this power.
 const DECADES: i32 = 4;
 const PARTS: [(f64, &str); 5] = [(1.0, "100%"), (0.1, "10%"), (0.01, "1%"), (0.001, "0.1%"), (0.0001, "0.01%")];
 
-/// Seconds at which the axis is marked.
+/// Times in seconds at which the axis is marked, each with its label.
 const TICKS: [(u64, &str); 10] = [
     (0, "0"),
-    // Too near to zero for a label.
+    // This mark is too near to zero for a label.
     (1, ""),
     (10, "10s"),
     (60, "1m"),
@@ -127,7 +124,7 @@ impl WaitsPlot {
         Ok(())
     }
 
-    /// The legend: names in a row at steps of equal width, so that no font is measured.
+    /// The legend. The names are in a row at equal distances, which needs no measuring of a font.
     fn legend(&self, area: &Area, width: i32) -> Drawn {
         let Some(panel) = self.panels.iter().max_by_key(|panel| panel.curves.len()) else { return Ok(()) };
         let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as i32;
@@ -153,7 +150,7 @@ struct Frame {
     right: i32,
     top: i32,
     bottom: i32,
-    /// The position of the longest wait of all panels, which share one axis.
+    /// The position of the longest wait in any panel. All panels share one axis.
     end: f64,
 }
 
@@ -210,7 +207,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Draws the part of jobs that waited longer, computed once for each pixel.
+    /// Draws the part of jobs that waited longer, computed once for each pixel column.
     fn curve(&self, area: &Area, curve: &Curve, ink: RGBColor) -> Drawn {
         let all = curve.waits.len() + curve.never;
         if all == 0 {
@@ -221,14 +218,13 @@ impl Frame {
         let beyond = |count: usize| self.y((all - count) as f64 / all as f64);
         let mut points: Vec<(i32, i32)> = Vec::new();
         for x in self.left..=self.right {
-            // A pixel shows the function at the left edge of its column, so that the first pixel counts only waits of
-            // zero.
+            // A pixel shows the function at the left edge of its column. So the first pixel counts only waits of zero.
             let place = f64::from(x - self.left) / f64::from(self.right - self.left) * self.end;
             let y = beyond(places.partition_point(|known| *known <= place));
             if let Some(last) = points.last().copied()
                 && last.1 != y
             {
-                // A step, not a slope.
+                // Draw a step instead of a slope.
                 points.push((x, last.1));
             }
             points.push((x, y));
@@ -237,7 +233,7 @@ impl Frame {
             }
         }
         if let Some(last) = points.last_mut() {
-            // The longest wait may lie within the last pixel.
+            // The longest wait may be inside the last pixel, so set the final value.
             last.1 = beyond(curve.waits.len());
         }
         stroke(area, &points, ink, curve.dash())?;
@@ -245,7 +241,7 @@ impl Frame {
         Ok(())
     }
 
-    /// A small table below: median and 95% of each curve.
+    /// A small table below the panel: the median and the 95% quantile of each curve.
     fn medians(&self, area: &Area, panel: &Panel) -> Drawn {
         let top = self.bottom + 56;
         let columns = [self.left + 150, self.left + 230];
@@ -274,7 +270,7 @@ impl Curve {
     }
 }
 
-/// The quantile over all jobs; jobs that were never placed sort after all others.
+/// The quantile over all jobs. Jobs that were never placed count as longer than all others.
 fn of_all(curve: &Curve, percent: usize) -> String {
     let mut waits = curve.waits.clone();
     waits.resize(waits.len() + curve.never, SimDuration::MAX);
@@ -285,7 +281,7 @@ fn of_all(curve: &Curve, percent: usize) -> String {
     }
 }
 
-/// `51,987`
+/// Formats a count with separators, such as `51,987`.
 fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Floor 1. Random numbers: one stream for each (seed, purpose, entity).
+//! Floor 1. Random numbers: one stream for each seed, purpose and entity.
 //!
 //! Owns every random draw of the crate. Each stream is a separate ChaCha8 generator, so adding a node or enabling a
-//! fault changes no other stream's draws. Distributions are inverse transforms that call `libm` by name, because the
-//! low bits of `rand_distr` and `f64::ln` change with features that other crates enable. Must never be seeded from
-//! the machine.
+//! fault changes no other stream's draws. Distributions are inverse transforms that call `libm` by name. `rand_distr`
+//! and `f64::ln` are not used, because other crates can enable features that change their low bits. Must never be
+//! seeded from the machine.
 
 #![warn(clippy::unwrap_used)]
 
@@ -18,17 +18,18 @@ thread_local! {
     static DRAWS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of draws that this thread has made. A run that draws nothing is the same with any seed.
+/// The number of draws that this thread has made. A run without draws is the same with any seed.
 pub fn draws() -> u64 {
     DRAWS.get()
 }
 
-/// The random numbers of one purpose for one entity.
+/// The random numbers for one purpose and one entity.
 #[derive(Clone, Debug)]
 pub struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream of `purpose` (a constant of the code) for `entity` (an id) in the run with this seed.
+    /// The stream of `purpose` (a constant in the code) for `entity` (an id or a number from [`entity`]) in a run with
+    /// this seed.
     pub fn new(seed: u64, purpose: &'static str, entity: u64) -> Stream {
         let mut hasher = blake3::Hasher::new_derive_key("dryrack 2026 random streams");
         hasher.update(&seed.to_le_bytes());
@@ -42,7 +43,7 @@ impl Stream {
         self.0.next_u64()
     }
 
-    /// A whole number in the closed interval `low..=high`, without bias.
+    /// A whole number from `low` to `high`, both included, without bias.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "empty interval {low}..={high}");
         let span = high - low;
@@ -50,7 +51,7 @@ impl Stream {
             return self.bits();
         }
         let count = span + 1;
-        // Values in the last, incomplete group of `count` are drawn again.
+        // Values in the last, incomplete group of `count` values are drawn again.
         let unbiased = u64::MAX - (u64::MAX % count + 1) % count;
         loop {
             let bits = self.bits();
@@ -60,7 +61,7 @@ impl Stream {
         }
     }
 
-    /// An index below `len`, which must not be 0.
+    /// An index below `len`. Panics if `len` is 0.
     pub fn index(&mut self, len: usize) -> usize {
         assert!(len > 0, "an index into nothing");
         self.between(0, len as u64 - 1) as usize
@@ -70,44 +71,45 @@ impl Stream {
         &items[self.index(items.len())]
     }
 
-    /// True with a probability of `permille` in a thousand.
+    /// True with a probability of `permille` thousandths.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.between(0, 999) < permille
     }
 
-    /// A number in `0.0..1.0` with 53 bits.
+    /// A number in `0.0..1.0` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponentially distributed with this mean: -ln(1 - U) times the mean (inverse transform; Devroye, *Non-Uniform
+    /// A number from an exponential distribution: -ln(1 - U) times the mean (inverse transform; Devroye, *Non-Uniform
     /// Random Variate Generation*, 1986, II.2.1).
     pub fn exponential(&mut self, mean: SimDuration) -> SimDuration {
         scaled(mean, -libm::log(1.0 - self.unit()))
     }
 
-    /// Weibull distributed: (-ln(1 - U))^(1/shape) times the scale (inverse transform; Devroye 1986, II.2.1). A
-    /// `shape` below 1 models early failures, 1 is the exponential distribution, and above 1 models wear.
+    /// A number from a Weibull distribution: (-ln(1 - U))^(1/shape) times the scale (inverse transform; Devroye 1986,
+    /// II.2.1). A `shape` below 1 models early failures, 1 is the exponential distribution, and above 1 models wear.
     pub fn weibull(&mut self, shape: f64, scale: SimDuration) -> SimDuration {
         scaled(scale, libm::pow(-libm::log(1.0 - self.unit()), 1.0 / shape))
     }
 
-    /// Lognormal: e^(sigma Z) times the median, where Z is standard normal.
+    /// A number from a lognormal distribution: e^(sigma Z) times the median, where Z is standard normal.
     pub fn lognormal(&mut self, median: SimDuration, sigma: f64) -> SimDuration {
         let power = sigma * self.normal();
         scaled(median, libm::exp(power))
     }
 
-    /// Standard normal: sqrt(-2 ln U) cos(2 pi V) (Box and Muller, *A Note on the Generation of Random Normal
-    /// Deviates*, Annals of Mathematical Statistics 29, 1958). The sine, which would be a second result, is not used:
-    /// each call makes two draws.
+    /// A number from the standard normal distribution: sqrt(-2 ln U) cos(2 pi V) (Box and Muller, *A Note on the
+    /// Generation of Random Normal Deviates*, Annals of Mathematical Statistics 29, 1958). The method gives a second
+    /// number, with the sine, which is not used. So each call makes exactly two draws.
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
-    /// Gamma distributed, from the cube of a normal with a squeeze (Marsaglia and Tsang, *A Simple Method for
-    /// Generating Gamma Variables*, ACM Transactions on Mathematical Software 26, 2000). The shape must be 1 or more.
+    /// A number from a gamma distribution, by the cube of a normal with a squeeze (Marsaglia and Tsang, *A Simple
+    /// Method for Generating Gamma Variables*, ACM Transactions on Mathematical Software 26, 2000). Panics if the shape
+    /// is below 1.
     pub fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
         assert!(shape >= 1.0, "a gamma distribution of shape {shape}");
         let third = shape - 1.0 / 3.0;
@@ -123,20 +125,21 @@ impl Stream {
         }
     }
 
-    /// A duration in the closed interval.
+    /// A duration from `low` to `high`, both included.
     pub fn duration(&mut self, low: SimDuration, high: SimDuration) -> SimDuration {
         SimDuration::from_nanos(self.between(low.as_nanos(), high.as_nanos()))
     }
 }
 
-/// `factor` times the length, in whole nanoseconds, saturating at the largest duration.
+/// The length times `factor`, in whole nanoseconds and at most the largest duration.
 fn scaled(length: SimDuration, factor: f64) -> SimDuration {
     assert!(factor >= 0.0, "a length is not negative, and a number: {factor}");
     // The conversion to `u64` saturates.
     SimDuration::from_nanos((factor * length.as_nanos() as f64) as u64)
 }
 
-/// The number of an entity that is identified by name. Adding another entity changes none of its draws.
+/// A number for an entity that is identified by names. It does not depend on other entities, so adding one changes no
+/// draws.
 pub fn entity(parts: &[&str]) -> u64 {
     let mut hasher = blake3::Hasher::new_derive_key("dryrack 2026 entities of random streams");
     for part in parts {
@@ -147,11 +150,11 @@ pub fn entity(parts: &[&str]) -> u64 {
     u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("eight bytes"))
 }
 
-/// The distribution of how long something takes.
+/// The distribution of a length of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lengths {
     Fixed(SimDuration),
-    /// Between the two, both included.
+    /// A uniformly distributed length between these two, both included.
     Uniform(SimDuration, SimDuration),
     Exponential {
         mean: SimDuration,
@@ -191,8 +194,8 @@ mod tests {
         assert_ne!(draw(7, "faults", 3), draw(7, "retry", 3));
     }
 
-    /// The mean of a gamma distribution is shape times scale, and the variance is the mean times scale. Each must lie
-    /// within four standard errors; that of the variance uses the fourth moment 3 + 6 / shape.
+    /// The mean of a gamma distribution is shape times scale, and the variance is the mean times scale. Both must be
+    /// found within four standard errors. The standard error of the variance uses the fourth moment 3 + 6 / shape.
     #[test]
     fn gamma_has_its_analytic_mean_and_variance() {
         for (shape, scale) in [(1.0, 2.0), (4.2, 0.94), (312.0, 0.03)] {
@@ -221,7 +224,7 @@ mod tests {
 
     const DRAWS: usize = 100_000;
 
-    /// In seconds, sorted.
+    /// The draws in seconds, sorted.
     fn draws(lengths: Lengths) -> Vec<f64> {
         let mut stream = Stream::new(1, "test", 0);
         let mut drawn: Vec<f64> = (0..DRAWS).map(|_| lengths.draw(&mut stream).as_secs_f64()).collect();
@@ -229,16 +232,17 @@ mod tests {
         drawn
     }
 
-    /// The mean lies within three standard errors, sd / sqrt(n), of the analytic one. For each quantile q, the share
-    /// of draws below it lies within three standard errors, sqrt(q (1 - q) / n), of q.
+    /// The mean must be within three standard errors, sd / sqrt(n), of the analytic mean. For each quantile q, the
+    /// share of draws below it must be within three standard errors, sqrt(q (1 - q) / n), of q.
     #[test]
     fn distributions_have_their_analytic_means_and_quantiles() {
         let secs = SimDuration::from_secs;
         let ln2 = std::f64::consts::LN_2;
-        // Name, distribution, mean, standard deviation, and the 10 %, 50 % and 90 % quantiles, in seconds.
+        // Each row has the name, the distribution, the mean, the standard deviation, and the 10 %, 50 % and 90 %
+        // quantiles, in seconds.
         let rows = [
             ("uniform", Lengths::Uniform(secs(10), secs(70)), 40.0, 60.0 / 12f64.sqrt(), [16.0, 40.0, 64.0]),
-            // -ln(0.9), ln 2 and ln 10 times the mean.
+            // The quantiles are -ln(0.9), ln 2 and ln 10 times the mean.
             (
                 "exponential",
                 Lengths::Exponential { mean: secs(100) },
@@ -246,7 +250,8 @@ mod tests {
                 100.0,
                 [10.5360516, 100.0 * ln2, 230.2585093],
             ),
-            // Shape 1/2: scale Gamma(3) = 2 scale; variance Gamma(5) - Gamma(3)^2 = 20; quantiles (-ln(1 - q))^2.
+            // Shape 1/2: the mean is scale Gamma(3) = 2 scale; the variance is Gamma(5) - Gamma(3)^2 = 20; the
+            // quantiles are (-ln(1 - q))^2.
             (
                 "weibull",
                 Lengths::Weibull { shape: 0.5, scale: secs(100) },
@@ -254,7 +259,8 @@ mod tests {
                 100.0 * 20f64.sqrt(),
                 [1.1100838, 100.0 * ln2 * ln2, 530.1898110],
             ),
-            // Mean e^(sigma^2/2), variance (e^(sigma^2) - 1) e^(sigma^2), quantiles e^(-+1.2815516 sigma).
+            // The mean is e^(sigma^2/2), the variance is (e^(sigma^2) - 1) e^(sigma^2), and the quantiles are
+            // e^(-+1.2815516 sigma).
             (
                 "lognormal",
                 Lengths::Lognormal { median: secs(100), sigma: 0.5 },
@@ -284,7 +290,7 @@ mod tests {
         let variance = drawn.iter().map(|draw| draw * draw).sum::<f64>() / DRAWS as f64;
         let root = (DRAWS as f64).sqrt();
         assert!(mean.abs() < 3.0 / root, "{mean}");
-        // The square has mean 1 and variance 2.
+        // The square of a standard normal has mean 1 and variance 2.
         assert!((variance - 1.0).abs() < 3.0 * 2f64.sqrt() / root, "{variance}");
     }
 

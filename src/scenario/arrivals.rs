@@ -1,16 +1,14 @@
-//! Arrival times of synthetic jobs: converts a job's `arrivals:` to instants.
+//! Arrival times of synthetic jobs: converts a job's `arrivals:` to a pattern of instants.
 
-use super::diagnostic::Report;
-use super::fields::{Fields, Value, value};
 use super::lengths::{Rate, positive};
-use super::tree::{Entry, Node, Tree};
 use dryrack_units::{Money, Permille, SimDuration, UnitError};
 use dryrack_workload::{Arrivals, Batch, Spell};
+use dryrack_yaml::{Entry, Fields, Node, Report, Tree, Value, value};
 
 const KINDS: [&str; 5] = ["every", "poisson", "bursty", "daily", "hourly"];
-/// The most jobs that may arrive together: nobody means more.
+/// The largest number of jobs that may arrive together. A larger number is surely a mistake.
 const MAX_BATCH: u32 = 100_000;
-/// Millionths that make a weight of one.
+/// The number of millionths in a weight of one.
 const WEIGHT: u64 = 1_000_000;
 /// The largest weight, in millionths. The bound keeps the sum of a week's weights from overflowing.
 const MAX_WEIGHT: u64 = 1_000_000 * WEIGHT;
@@ -78,7 +76,7 @@ fn batch(tree: &Tree, report: &mut Report) -> Option<Batch> {
     }
 }
 
-/// A weight in millionths, stored the way money is.
+/// A weight in millionths, parsed like an amount of money.
 struct Weight(u64);
 
 impl Value for Weight {
@@ -92,7 +90,7 @@ impl Value for Weight {
     }
 }
 
-/// Reads the weights of the hours of a day or a week.
+/// Reads a list of weights: 24 for the hours of a day, or 168 for those of a week.
 fn weights(tree: &Tree, report: &mut Report) -> Option<Vec<u64>> {
     let Node::List(items) = &tree.node else {
         let message = format!("expected a list of weights, found {}", tree.kind());

@@ -1,11 +1,10 @@
-//! Changes that users make to running jobs: converts `changes:` to the engine's list, in order of time.
+//! Changes that users make to running jobs: converts `changes:` to a list for the engine, in order of time.
 
-use super::diagnostic::Report;
-use super::fields::Fields;
 use super::world::World;
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
+use dryrack_yaml::{Fields, Report};
 
 /// Reads `changes:`, such as `{at: 10m, job: web, replicas: 2}`.
 pub(super) fn read(

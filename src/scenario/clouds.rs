@@ -1,9 +1,8 @@
-//! Cloud fleets: converts the `offers:`, `capacity:` and `idle_duration:` of a fleet to places for instances.
+//! Cloud fleets: converts the `offers:`, `capacity:` and `idle_duration:` of a fleet. Each instance that may ever exist
+//! gets a node in advance, called its place.
 
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, name, text, value};
 use super::instances::{self, Common, HOST_FIELDS};
 use super::lengths::{lengths, positive};
 use super::machines;
@@ -18,15 +17,16 @@ use dryrack_scheduler::Unfit;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::IdleLimit;
+use dryrack_yaml::{Fields, Node, Report, Span, name, text, value};
 
 /// Fields of an offer in addition to those of a host.
 const OFFER_FIELDS: [&str; 7] =
     ["name", "available", "provisioning", "termination", "interrupted", "refused", "failed"];
 
-/// The most places for instances that one offer may have.
+/// The largest number of places for instances that one offer may have.
 const MAX_PLACES: u32 = 10_000;
 
-/// What the control plane is told about a fleet whose instances are created on demand.
+/// Reads the settings that the control plane knows about a fleet with instances created on demand.
 pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut Report) -> Option<Cloud> {
     if !fields.has("offers") {
         for key in ["capacity", "idle_duration"].into_iter().filter(|key| fields.has(key)) {
@@ -57,7 +57,8 @@ fn idle_duration(fields: &Fields<'_>, report: &mut Report) -> IdleDuration {
     }
 }
 
-/// Enters the places of all instances that the fleet could ever have, and how its cloud handles requests.
+/// Adds a place (a node that does not exist yet) for each instance that the fleet could ever have. Also adds the model
+/// of how its cloud handles requests.
 pub(super) fn places(
     fields: &Fields<'_>,
     fleet: &str,
@@ -118,7 +119,8 @@ pub(super) fn places(
     changes(fields, common, &names, world, report);
 }
 
-/// The setting of an offer that could keep a run going for ever: where it is, and a description of it.
+/// The setting of an offer that could keep a run going for ever: its place in the file, and a description of the
+/// problem.
 fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'static str)> {
     let is_quick = matches!(model.provisioning, Lengths::Fixed(length) if length <= LONGEST_PROVISIONING);
     match (model.interrupted, min > 0 && !is_quick) {
@@ -138,7 +140,7 @@ pub(super) fn refuse_endless(world: &World, until: Option<SimTime>, report: &mut
     }
 }
 
-/// The most instances of the offer that may ever exist at a time.
+/// The largest number of instances of the offer that may exist at one time.
 fn most_places(
     fields: &Fields<'_>,
     common: &Common<'_>,
@@ -170,8 +172,8 @@ fn most_places(
 fn model(fields: &Fields<'_>, common: &Common<'_>, report: &mut Report) -> OfferModel {
     let provisioning = fields.get("provisioning").and_then(|tree| lengths(tree, report));
     let interrupted = fields.get("interrupted").and_then(|tree| match &tree.node {
-        super::tree::Node::Scalar { .. } => positive(tree, report).map(Lengths::Fixed),
-        super::tree::Node::Map(_) | super::tree::Node::List(_) => lengths(tree, report),
+        Node::Scalar { .. } => positive(tree, report).map(Lengths::Fixed),
+        Node::Map(_) | Node::List(_) => lengths(tree, report),
     });
     let is_spot = fields.value("spot", report).unwrap_or(common.spot);
     if interrupted.is_some() && !is_spot {

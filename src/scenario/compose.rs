@@ -1,21 +1,24 @@
-//! Turns the tree of one file into the tree of one run: files are included, parameters filled in, fleets inserted,
-//! and a cell of the matrix is chosen.
+//! Turns the tree of one file into the tree of one run: includes files, fills in parameters, inserts fleets, and
+//! chooses a cell of the matrix.
 //!
-//! The order is part of the format. Files are included first, so that an override can name what they bring in. Then
-//! `--set params.…` and `--set matrix.…` apply, and then the matrix and the parameters. Fleets come after them, so
-//! that a parameter can name a fleet. The other overrides come last, and parameters are not filled in there.
+//! The order of these steps is part of the format:
+//!
+//! 1. Files are included first, so that an override can name a key of an included file.
+//! 2. The overrides `--set params.…` and `--set matrix.…` apply.
+//! 3. A cell of the matrix is chosen, and parameters are filled in.
+//! 4. Fleets are inserted. They come after parameters, so that a parameter can name a fleet.
+//! 5. All other overrides apply. Parameters are not filled in within them.
 
 use std::path::Path;
 
-use super::diagnostic::{Report, SourceId, Span};
 use super::fleets;
 use super::include::{Included, include, listed};
 use super::load::Options;
 use super::params::{self, Axis, OWN_AXES, Params};
 use super::seeds;
 use super::set::{Override, apply, given};
-use super::tree::{Entry, Node, Tree};
 use dryrack_expect::ShareAt;
+use dryrack_yaml::{Entry, Node, Report, SourceId, Span, Tree};
 
 /// Keys that are removed when a file is composed.
 const COMPOSED: [&str; 4] = ["include", "params", "fleets", "matrix"];
@@ -26,7 +29,7 @@ pub(super) struct Composed {
     /// Whether the tree differs from the text of the file.
     pub is_changed: bool,
     pub shares: Vec<ShareAt>,
-    /// Where dstack's files were named.
+    /// The place of the `dstack:` key, if the file has one.
     pub dstack: Option<Span>,
 }
 
@@ -39,15 +42,15 @@ pub(super) struct Assembled {
     pub is_complete: bool,
 }
 
-/// One cell of a matrix, or the whole of a file without a matrix.
+/// One cell of a matrix; for a file without a matrix, the whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Name such as `profile=spread, gpus=2`; empty without a matrix.
     pub name: String,
     /// Overrides that select this cell, as [`Options::set`] takes them.
     pub set: Vec<String>,
-    /// Whether what the file reproduces under other profiles is reproduced in this cell. Of cells that differ only in
-    /// the profile, only the first does it.
+    /// Whether the file's `reproduces` entries run in this cell. Each of them names its own profile. So if cells differ
+    /// only in the profile, the entries run only in the first of them.
     pub reproduces: bool,
 }
 
@@ -58,14 +61,14 @@ impl Cell {
     }
 }
 
-/// The runs that a file describes, before any of them is run.
+/// The runs that a file describes, known before any of them starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// Title as written, with parameters not filled in.
     pub title: String,
     pub tags: Vec<String>,
     pub cells: Vec<Cell>,
-    /// Seeds of the file; empty where the file does not name several.
+    /// The seeds of the file; empty if the file has no list of seeds.
     pub seeds: Vec<u64>,
 }
 
@@ -111,8 +114,8 @@ fn names_within(tree: &Tree) -> Vec<(&'static str, Vec<String>)> {
     vec![names("params"), names("matrix")]
 }
 
-/// Refuses an override of a parameter that the file does not have, which is a slip. An override of an axis must use
-/// one of the axis' values.
+/// Refuses an override of a parameter that the file does not have, because it is surely a typing error. An override of
+/// an axis must use one of the values of the axis.
 fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<String>)], report: &mut Report) {
     let Node::Map(entries) = &mut tree.node else { return };
     let (path, value) = argument.split_once('=').unwrap_or((argument, ""));
@@ -140,7 +143,8 @@ fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<Strin
     }
 }
 
-/// Keeps a value that was chosen from an axis at its place in the file, so that its faults are shown there.
+/// Replaces a value that `--set` chose from an axis with the equal value in the file, so that an error in it points
+/// into the file.
 fn keep_places(tree: &mut Tree, before: Option<&Tree>) {
     let Node::Map(entries) = &mut tree.node else { return };
     let matrix = entries.iter_mut().find(|entry| entry.key == "matrix").map(|entry| &mut entry.value.node);
@@ -180,7 +184,7 @@ impl Assembled {
         Outline { title: title.to_string(), tags, cells: cells.collect(), seeds }
     }
 
-    /// The tree of the only cell that is left, with the late overrides applied.
+    /// The tree of the one cell that is selected, with the late overrides applied.
     pub fn compose(mut self, own: SourceId, options: &Options, report: &mut Report) -> Composed {
         self.refuse_several(report);
         let (params, matrix, fleets) = self.take_parts();

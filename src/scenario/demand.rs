@@ -1,17 +1,15 @@
-//! Demands of jobs: converts `gpus:`, `cpus:`, `on:` and similar fields to a demand.
+//! Demands of jobs: converts `gpus:`, `cpus:`, `on:` and similar fields.
 
 use std::sync::Arc;
 
 use super::deployment;
-use super::diagnostic::Report;
-use super::fields::{Fields, tell_unit, text, value};
 use super::machines::{ARCH_WORDS, OS_WORDS};
 use super::requirements;
-use super::tree::{Node, Tree};
 use super::world::World;
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
+use dryrack_yaml::{Fields, Node, Report, Tree, tell_unit, text, value};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
@@ -110,7 +108,7 @@ fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Dema
     deployment::check_pick(fields, pick.as_ref(), report);
     let demand = match deployment::read(fields, pick.as_ref(), world, report) {
         Some(deployment) => Demand::of(deployment),
-        // The report says what is wrong with the model.
+        // The report already says what is wrong with the model, so return any demand.
         None => Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO)),
     };
     Demand { pick, ..demand }
@@ -212,7 +210,7 @@ fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pic
     Some(Pick::Nodes(nodes))
 }
 
-/// Refuses an empty list: it would match nothing, and the author meant something by it.
+/// Refuses an empty list, which would match nothing and is surely a mistake.
 fn refuse_nothing(fields: &Fields<'_>, key: &str, message: &str, example: &str, report: &mut Report) -> bool {
     let Some(tree) = fields.get(key) else { return false };
     let is_empty = matches!(&tree.node, Node::List(items) if items.is_empty());
@@ -270,7 +268,7 @@ fn gpu_demand(
         (Gpus::Count(count), Some(memory)) => (*count, GpuTake::Memory(memory)),
         (Gpus::Count(count), None) => (*count, GpuTake::Whole),
         (Gpus::Picked(_), memory) => {
-            // A task takes what is picked on its node; the count is the largest over the nodes.
+            // A task takes the GPUs that are picked on its node. The number of GPUs is the largest over the nodes.
             let on = |node| pick.and_then(|pick| pick.gpus_on(node)).map_or(0, |picked| picked.len());
             let most = pick.map_or(0, |pick| pick.nodes().into_iter().map(on).max().unwrap_or(0));
             (u32::try_from(most).unwrap_or(u32::MAX).max(1), memory.map_or(GpuTake::Whole, GpuTake::Memory))

@@ -1,21 +1,19 @@
-//! Model deployments: jobs with a `model:`, which is either in the catalog or described by its figures.
+//! Model deployments: jobs with a `model:`. The model is in the catalog, or the file describes it by its figures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::diagnostic::Report;
-use super::fields::{Fields, list, text};
-use super::tree::{Node, Tree};
 use super::world::World;
 use dryrack_catalog::{self as catalog, Category, Server};
 use dryrack_units::Bytes;
 use dryrack_workload::{Backend, Deployment, GgufEstimate, ModelFacts, Pick, Strategy};
+use dryrack_yaml::{Fields, Node, Report, Tree, list, text};
 
 /// Fields of a job that serves a model.
 pub(super) const FIELDS: [&str; 8] =
     ["model", "backend", "placement", "distributed", "selector", "gpus_per_replica", "parameters", "environment"];
 
-/// Fields that a job without a model states itself. For a model they follow from the model.
+/// Fields that only a job without a model states. With a model, these values follow from the model.
 const FOLLOW_FROM_MODEL: [&str; 11] =
     ["tasks", "gang", "gpu", "gpu_memory", "min_gpu_memory", "cpus", "ram", "labels", "os", "arch", "duration"];
 
@@ -32,7 +30,7 @@ pub(super) const CATEGORIES: [(&str, Category); 4] = [
 const MODEL_FIELDS: [&str; 9] =
     ["name", "category", "architecture", "weights", "heads", "vision_heads", "vocabulary", "quantization", "gguf"];
 
-/// Reads the deployment that a job with `model` describes; `None` where it cannot be understood.
+/// Reads the deployment of a job with `model`; `None` if the entry has errors.
 pub(super) fn read(
     fields: &Fields<'_>,
     pick: Option<&Pick>,
@@ -54,7 +52,7 @@ pub(super) fn read(
         model,
         backend,
         strategy: fields.word("placement", "a way to lay replicas", &STRATEGIES, report).unwrap_or_default(),
-        // Picking GPUs of several nodes implies a distributable model.
+        // If the user picks GPUs of several nodes, the model must be allowed to span nodes.
         distributable: fields
             .value("distributed", report)
             .unwrap_or_else(|| pick.is_some_and(|pick| pick.is_of_gpus() && pick.nodes().len() > 1)),
@@ -140,7 +138,8 @@ fn model(tree: &Tree, world: &mut World, report: &mut Report) -> Option<(ModelFa
         weights: weights?,
     };
     world.models.insert(facts.name.to_string());
-    // Without a name there is nothing to run. An estimate with a fault is not the same as no estimate.
+    // A model without a name cannot run. Also stop if the estimate has an error, which must not count as a missing
+    // estimate.
     typed?;
     let gguf = match gguf {
         None => None,
@@ -267,7 +266,7 @@ fn backend(
     }
 }
 
-/// Reads parameters, each as it would be typed: `--tensor-parallel-size=4`.
+/// Reads backend parameters in their command-line form, such as `--tensor-parallel-size=4`.
 fn parameters(fields: &Fields<'_>, report: &mut Report) -> Vec<Arc<str>> {
     let Some(tree) = fields.get("parameters") else { return Vec::new() };
     let Node::List(items) = &tree.node else {
@@ -298,7 +297,7 @@ fn environment(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<Arc<str>, A
     found
 }
 
-/// Checks that whatever nodes have cached are models, of the catalog or described in the file.
+/// Checks that every name in a node's `cached:` is a model of the catalog or of the file.
 pub(super) fn check_cached(world: &World, report: &mut Report) {
     for (typed, span) in &world.cached {
         if catalog::model(typed).is_none() && !world.models.contains(typed) {

@@ -1,18 +1,14 @@
 //! dstack's own files: `dstack: [train.dstack.yml, {file: fleet.dstack.yml, machine: a100-80g-x8}]`.
 //!
-//! The contents of these files are inserted into `jobs:` and `fleets:` of the scenario, where they are read like
-//! everything else there. Each part remembers its place in its own file. What the files cannot state (when a run
-//! arrives, how long it takes, what a host has) is written beside the file's path.
+//! The contents of these files are inserted into `jobs:` and `fleets:` of the scenario, and are then read like any
+//! other entry. Each part remembers its place in its own file. Some facts are not in these files: when a run arrives,
+//! how long it takes, and the hardware of a host. The scenario states them beside the path of the file.
 
 use std::path::Path;
 
-use super::diagnostic::{Report, Span};
 use super::dstack_fleets;
-use super::fields::{Fields, text};
-use super::parse::parse;
-use super::source::read_text;
-use super::tree::{Entry, Node, Tree};
 use dryrack_units::SimDuration;
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, parse, read_text, text};
 
 /// Fields that may be written beside a file's path.
 const FIELDS: [&str; 18] = [
@@ -35,7 +31,7 @@ const FIELDS: [&str; 18] = [
     "requests",
     "project",
 ];
-/// The fields among these that describe a run.
+/// The fields of [`FIELDS`] that describe a run.
 const OF_RUN: [&str; 11] = [
     "at",
     "duration",
@@ -50,8 +46,8 @@ const OF_RUN: [&str; 11] = [
     "project",
 ];
 
-/// Fields that both a run's configuration and a profile may have, and the names of the same fields of a scenario's
-/// job.
+/// Fields that both a run's configuration and a dstack profile may have, each with the name of the same field of a
+/// scenario's job.
 const PROFILE: [(&str, &str); 13] = [
     ("max_price", "max_price"),
     ("spot_policy", "spot_policy"),
@@ -67,12 +63,12 @@ const PROFILE: [(&str, &str); 13] = [
     ("stop_criteria", "stop_criteria"),
     ("idle_duration", "idle_duration"),
 ];
-/// Fields of both that are not simulated although they change where or when a run is placed.
+/// Fields of a run's configuration and of a profile that affect where or when a run is placed, but are not simulated.
 const PROFILE_MEANINGLESS: [&str; 6] =
     ["instance_types", "reservation", "availability_zones", "schedule", "instances", "backend_options"];
-/// Fields of a profile that are only for people.
+/// Fields of a profile that only inform people.
 const PROFILE_INSIDE: [&str; 1] = ["tags"];
-/// Fields that only a run's configuration has.
+/// Fields that only a run's configuration has, each with the name in a scenario's job.
 const RUN: [(&str, &str); 5] = [
     ("resources", "resources"),
     ("nodes", "nodes"),
@@ -80,10 +76,10 @@ const RUN: [(&str, &str); 5] = [
     ("replicas", "replicas"),
     ("scaling", "scaling"),
 ];
-/// Fields that are not simulated although they may change where a run is placed or when it ends.
+/// Fields that may affect where a run is placed or when it ends, but are not simulated.
 const RUN_MEANINGLESS: [&str; 6] = ["volumes", "privileged", "docker", "inactivity_duration", "probes", "router"];
-/// Fields that concern what happens inside a run and how it is reached. They change neither where nor when it runs,
-/// so they are accepted silently.
+/// Fields about the inside of a run or about access to it. They do not affect where or when it runs, so they are
+/// accepted without a warning.
 const RUN_INSIDE: [&str; 32] = [
     "dstack",
     "image",
@@ -118,11 +114,11 @@ const RUN_INSIDE: [&str; 32] = [
     "cors",
     "description",
 ];
-/// Fields that change what runs where, and are not read.
+/// Fields that change which jobs run where. They are refused, because they are not read.
 const NOT_REHEARSED: [&str; 1] = ["groups"];
 const RUN_TYPES: [&str; 3] = ["task", "service", "dev-environment"];
 
-/// A configuration file that was read.
+/// A configuration file after reading.
 pub(super) struct Read {
     pub file: Tree,
     /// The file name up to its first dot.
@@ -131,7 +127,7 @@ pub(super) struct Read {
     pub beside: Option<Tree>,
 }
 
-/// Profiles that were read: name, whether it is the default, and contents. The default one comes first.
+/// The profiles of the files: name, whether it is the default, and contents. The default profile comes first.
 struct Profiles(Vec<(String, bool, Tree)>);
 
 /// Inserts the contents of the files in `dstack:` into the tree, and removes `dstack:`. Returns the place of
@@ -166,7 +162,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     for read in &files {
         lower(read, &profiles, &mut jobs, &mut fleets, report);
     }
-    // A fleet whose file has a fault still counts as a fleet.
+    // A fleet whose file has an error still counts as a fleet.
     if report.has_errors() && fleets.is_empty() {
         for job in &jobs {
             let Node::Map(entries) = &job.node else { continue };
@@ -178,7 +174,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     Some(named.key_span)
 }
 
-/// The stem of a path: `train` for `runs/train.dstack.yml`, and nothing for `.dstack.yml`.
+/// The name of the file up to its first dot: `train` for `runs/train.dstack.yml`; empty for `.dstack.yml`.
 fn stem(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.split('.').next().unwrap_or("").to_string()
@@ -207,7 +203,7 @@ fn append(entries: &mut Vec<Entry>, key: &str, key_span: Span, more: Node) {
     match (&mut known.value.node, more) {
         (Node::List(known), Node::List(more)) => known.extend(more),
         (Node::Map(known), Node::Map(more)) => known.extend(more),
-        // A value of the wrong type is reported where it is read.
+        // The later reader of this value reports its wrong type.
         _ => {}
     }
 }
@@ -235,7 +231,7 @@ impl Profiles {
         }
     }
 
-    /// The named profile, or else the default one, if there is one.
+    /// The profile that the run names, or else the default profile, if there is one.
     fn choose(&self, named: Option<&Tree>, report: &mut Report) -> Option<&Tree> {
         let Some(named) = named else {
             return self.0.iter().find(|(_, is_default, _)| *is_default).map(|(.., tree)| tree);
@@ -314,7 +310,7 @@ fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
     Some(Tree { span: file.span, node: Node::Map(entries) })
 }
 
-/// Refuses fields that a run of this type does not have, or has only in another form.
+/// Refuses fields that this type of run does not have, or has only in another form.
 fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
     let kind = fields.get("type").and_then(Tree::scalar).unwrap_or("");
     for (key, of) in [("nodes", "task"), ("replicas", "service"), ("scaling", "service")] {
@@ -338,7 +334,7 @@ fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// Warns unless the window is one over which a gateway counts requests.
+/// Warns unless dstack's gateway counts requests over a window of this length.
 fn check_window(window: &Tree, report: &mut Report) {
     let counted = [30, 60, 300].map(SimDuration::from_secs);
     let typed = window.scalar().and_then(|typed| typed.parse::<SimDuration>().ok());
@@ -348,8 +344,8 @@ fn check_window(window: &Tree, report: &mut Report) {
     }
 }
 
-/// The name of a run: the one beside the path, or else the one in the file, or else one from the file's name. dstack
-/// itself would make up a name.
+/// The name of a run: the name beside the path, or else the name in the file, or else the stem of the file's name.
+/// (dstack itself would generate a random name.)
 pub(super) fn name(fields: &Fields<'_>, read: &Read, report: &mut Report) -> Option<Entry> {
     let beside = read.beside.as_ref().and_then(|beside| beside.get("name"));
     let value = match beside.or_else(|| fields.get("name").filter(|name| !name.is_nothing())) {
@@ -360,14 +356,14 @@ pub(super) fn name(fields: &Fields<'_>, read: &Read, report: &mut Report) -> Opt
     Some(Entry { key: "name".to_string(), key_span: value.span, value })
 }
 
-/// One field of `tree` under another name; `None` if it is missing or empty.
+/// The field `theirs` of `tree` under the name `ours`; `None` if it is missing or empty.
 pub(super) fn taken(tree: &Tree, theirs: &str, ours: &str) -> Option<Entry> {
     let Node::Map(entries) = &tree.node else { return None };
     let entry = entries.iter().find(|entry| entry.key == theirs && !entry.value.is_nothing())?;
     Some(Entry { key: ours.to_string(), key_span: entry.key_span, value: entry.value.clone() })
 }
 
-/// Marks a policy that comes from a profile as such.
+/// Marks a utilization policy as one that comes from a profile.
 fn of_profile(mut entry: Entry) -> Entry {
     let span = entry.key_span;
     if let ("utilization_policy", Node::Map(fields)) = (entry.key.as_str(), &mut entry.value.node) {
@@ -377,7 +373,7 @@ fn of_profile(mut entry: Entry) -> Entry {
     entry
 }
 
-/// Converts a field to the form that a job of the scenario has; `None` where dstack's value means that there is none.
+/// Converts a field from dstack's form to that of a scenario's job; `None` if dstack's value switches the feature off.
 fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     if matches!(entry.key.as_str(), "time_limit" | "stop_duration" | "idle_duration") {
         in_seconds(&mut entry.value);
@@ -453,13 +449,12 @@ pub(super) fn in_seconds(tree: &mut Tree) {
     }
 }
 
-/// Words as dstack writes them: with hyphens, where a scenario has underscores.
+/// Words in dstack's spelling, with hyphens. A scenario uses underscores.
 const STARTUP_ORDERS: [&str; 3] = ["any", "master-first", "workers-first"];
 const STOP_CRITERIA: [&str; 2] = ["all-done", "master-done"];
 const EVENTS: [&str; 3] = ["no-capacity", "interruption", "error"];
 
-/// Converts a word such as `master-first` to `master_first`. A word that dstack does not have is reported, with the
-/// words that it has.
+/// Converts a word such as `master-first` to `master_first`. Reports any other word, with a list of the accepted words.
 fn in_our_word(tree: &mut Tree, what: &str, words: &[&str], report: &mut Report) {
     let span = tree.span;
     let Node::Scalar { text, .. } = &mut tree.node else { return };

@@ -1,17 +1,16 @@
 //! dstack's files of fleets: hosts reached by SSH, and fleets of clouds.
 //!
-//! A file states how many nodes a fleet has and where they may be, but never what they have. That is written beside
-//! its path: as the `machine` of all of them, or as `offers`, of which only those that the file allows are kept.
+//! A file states how many nodes a fleet has and where they may be, but never their hardware. The scenario states the
+//! hardware beside the path: either `machine` for all nodes, or a list of `offers`. Only the offers that the file
+//! allows are kept.
 
-use super::diagnostic::{Report, Span};
 use super::dstack_files::{Read, in_seconds, name, taken, warn_of_meaningless};
-use super::fields::{Fields, text, value};
-use super::tree::{Entry, Node, Tree};
 use dryrack_units::Money;
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 
-/// Fields of a fleet's configuration, and the names of the same fields of a scenario's fleet.
+/// Fields of a fleet's configuration, each with the name of the same field of a scenario's fleet.
 const FLEET: [(&str, &str); 3] = [("placement", "placement"), ("blocks", "blocks"), ("nodes", "nodes")];
-/// Fields that concern the instances that its clouds create.
+/// Fields about the instances that a cloud creates.
 const OF_CLOUDS: [&str; 5] = ["backends", "regions", "spot_policy", "max_price", "idle_duration"];
 const MEANINGLESS: [&str; 12] = [
     "env",
@@ -91,7 +90,7 @@ fn ssh_hosts(ssh: &Tree, report: &mut Report) -> Option<Vec<Tree>> {
     Some(hosts)
 }
 
-/// The instances that a fleet's file allows.
+/// The conditions on instances in a fleet's file.
 struct Allowed<'f> {
     backends: Vec<&'f str>,
     regions: Vec<&'f str>,
@@ -109,7 +108,7 @@ fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut R
     let words = |key: &str, report: &mut Report| -> Vec<&str> {
         fields.items(key, "a name", report).into_iter().map(|(word, _)| word).collect()
     };
-    // On-demand instances only are the default, as in dstack 0.22.5.
+    // As in dstack 0.22.5, the default allows only on-demand instances.
     let spot = fields.word("spot_policy", "a spot policy", &SPOT_POLICIES, report).unwrap_or(Some(false));
     let max_price = fields.value::<Money>("max_price", report);
     let allowed = Allowed { backends: words("backends", report), regions: words("regions", report), spot, max_price };
@@ -155,7 +154,7 @@ fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut R
     Some(entries)
 }
 
-/// Keeps the offers that the fleet's file allows, and reports each of the others.
+/// Keeps the offers that the fleet's file allows, and reports each of the other offers.
 fn kept(offers: Entry, allowed: &Allowed<'_>, common: &[Entry], named: &str, report: &mut Report) -> Option<Entry> {
     let Node::List(items) = &offers.value.node else { return Some(offers) };
     let of_all = |key: &str| common.iter().find(|entry| entry.key == key).map(|entry| entry.value.clone());

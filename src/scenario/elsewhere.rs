@@ -1,7 +1,7 @@
-//! Names that other systems use for a scenario's keys, for people who write their first scenario.
+//! Names that Slurm and Kubernetes use for the keys of a scenario, to help people with their first scenario.
 
-/// The key that a word of Slurm or of Kubernetes corresponds to, and what to write; `None` for a word of neither.
-/// `what` is the map in which the word was written as a key.
+/// The scenario's key for a word of Slurm or Kubernetes, with text about how to write it; `None` for any other word.
+/// `what` names the kind of map in which the word was used as a key.
 pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static str)> {
     let words: &[(&str, &[&str], &str)] = match what {
         "a job" => &JOB,
@@ -13,10 +13,15 @@ pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static
     Some((found.0, found.2))
 }
 
-/// The scenario's key, the other systems' words without hyphens and capitals, and what to write.
+/// The scenario's key, the words of other systems in lower case without hyphens, and the text to show.
 type Words = (&'static str, &'static [&'static str], &'static str);
 
-const JOB: [Words; 13] = [
+const JOB: [Words; 14] = [
+    (
+        "after",
+        &["dependency", "dependencies", "dependson", "depends", "needs", "afterok", "afterany", "afternotok"],
+        "write `after: {ok: NAME}`; or `any`, `notok` or `start` in place of `ok`",
+    ),
     (
         "labels",
         &["partition"],

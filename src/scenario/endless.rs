@@ -1,18 +1,18 @@
-//! Refuses runs that would never end, or would take far too long: they are bad input.
+//! Refuses runs that would never end, or would take far too long. Such a file is an input error.
 
 use super::clouds;
-use super::diagnostic::{Report, Span};
 use super::world::World;
 use dryrack_control::Profile;
 use dryrack_ids::JobId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, Restart};
+use dryrack_yaml::{Report, Span};
 
-/// The most attempts of one job. This many take seconds; more are a slip.
+/// The largest number of attempts of one job. Simulating this many takes seconds; a larger number is surely a mistake.
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
-/// Refuses every job that would be tried again for ever, or more often than anyone means. `cancellations` may be in
-/// any order.
+/// Refuses every job that would be retried for ever, or more than [`MAX_ATTEMPTS`] times. `cancellations` may be in any
+/// order.
 pub(super) fn refuse(
     arrivals: &[Arrival],
     world: &World,
@@ -64,7 +64,7 @@ pub(super) fn refuse(
     }
 }
 
-/// The most nodes of one run: each change on one of them is seen by all the others.
+/// The largest number of nodes of one run. Every change on one node is visible to all others, so the work grows fast.
 const MAX_NODES_OF_RUN: u32 = 10_000;
 
 /// Refuses runs with more nodes than can be processed in reasonable time.
@@ -89,14 +89,14 @@ fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
         && profile.policies.utilization.bind(&spec.utilization).is_some()
 }
 
-/// A job that is tried over and over.
+/// A job that is attempted again and again.
 struct Again {
     how: &'static str,
-    /// Whether it ends by itself and is meant to continue.
+    /// Whether each attempt ends by itself and is restarted, rather than failing.
     restarts: bool,
-    /// Time from one attempt to the next, once the pauses have reached their maximum.
+    /// The time from one attempt to the next, once the pauses between attempts have reached their maximum.
     cycle: SimDuration,
-    /// Number of attempts, if something other than time limits them.
+    /// The number of attempts, if some limit other than time applies.
     most: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     let grown = if policy.backoff.factor > Permille::new(1000) { max } else { first };
     let is_certain = |chance: Permille| chance >= Permille::new(1000);
     let unlimited = policy.limit.is_none();
-    // Exceeding a deadline is a failure too.
+    // Exceeding a deadline counts as a failure too.
     let (analysing, preparing) = (profile.deadlines.analysing, profile.deadlines.preparing);
     let random_faults = behavior.random_faults.as_deref().copied().unwrap_or_default();
     let analyses = random_faults.analyses;
@@ -140,12 +140,12 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     };
     let starts = (behavior.failing_starts > 0).then_some(starts);
     let Some(length) = behavior.run else { return starts };
-    // A service must keep its number of replicas, and a replica that has ended does not count.
+    // A service must keep its number of replicas, so it replaces a replica that has ended.
     if spec.scaling.is_some() {
         let cycle = behavior.prepare.saturating_add(length);
         return Some(Again { how: "is begun again", restarts: true, cycle, most: None });
     }
-    // A job that reaches its time limit has expired, and is not tried again.
+    // A job that reaches its time limit has expired, and is not retried.
     if spec.time_limit.is_some_and(|limit| length > limit) {
         return starts;
     }
@@ -154,8 +154,8 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
         Restart::OnFailure => behavior.ending == Ending::Failed,
         Restart::Always => true,
     };
-    // A run at least as long as the longest pause resets the count of failures, so the next pause is the first one
-    // again.
+    // A run that lasts at least as long as the longest pause resets the failure count. The next pause is then the first
+    // one again.
     let is_forgiven = length >= max && !length.is_zero();
     match goes_on && (unlimited || is_forgiven) {
         true => {

@@ -1,10 +1,9 @@
-//! A warning for a profile that decides by estimates in a scenario where no job has one.
+//! Warns if a profile decides by run-time estimates and no job of the scenario has one.
 
-use super::diagnostic::Report;
-use super::fields::Fields;
 use dryrack_control::Profile;
 use dryrack_scheduler::Backfill;
 use dryrack_workload::Arrival;
+use dryrack_yaml::{Fields, Report};
 
 /// Warns that no job has an estimate, and says how the profile decides without one.
 pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arrival], report: &mut Report) {

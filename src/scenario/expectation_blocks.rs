@@ -1,14 +1,12 @@
-//! `blocks` of an expectation: how many blocks of a node a job holds.
+//! `blocks` of an expectation: how many blocks of a node the job holds.
 
-use super::diagnostic::Report;
 use super::expectations::comparison;
-use super::fields::Fields;
-use super::tree::Tree;
 use super::world::World;
 use dryrack_expect::{BlockCount, Comparison};
 use dryrack_ids::NodeId;
+use dryrack_yaml::{Fields, Report, Tree};
 
-/// Reads `blocks`, which is about the node that `on` names.
+/// Reads `blocks`, which counts blocks of the node that `on` names.
 pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, report: &mut Report) -> Option<BlockCount> {
     let tree = fields.get("blocks")?;
     if !fields.has("on") {

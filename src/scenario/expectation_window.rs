@@ -1,17 +1,15 @@
-//! The time window of an expectation. It may be stated in at most one way.
+//! The time window of an expectation. An expectation may state it in only one way.
 
-use super::diagnostic::Report;
 use super::expectations::{Setting, reason, state_of, subjects};
-use super::fields::{Fields, text, value};
-use super::tree::{Node, Tree};
 use dryrack_expect::{Landmark, State, Subject, Window};
 use dryrack_units::{SimDuration, SimTime};
+use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
 /// All keys that state a time.
 pub(super) const TIMES: [&str; 8] = ["at", "by", "until", "before", "after", "within", "from", "for"];
 const LANDMARK_FIELDS: [&str; 6] = ["job", "node", "gpu", "is", "on", "because"];
 
-/// Reads the window. `state` is the expected state; `before: b` refers to the same state of b.
+/// Reads the window. In `before: b`, the instant is when job `b` enters the same `state`.
 pub(super) fn read(
     fields: &Fields<'_>,
     setting: &Setting<'_>,
@@ -42,17 +40,19 @@ pub(super) fn read(
     simple.into_iter().chain(rest).flatten().next().unwrap_or(Window::Unstated)
 }
 
-/// Names and patterns of the jobs that an expectation is about, or whose states its window refers to.
+/// Names and patterns of all jobs that the expectation mentions, either as its subjects or in its window.
 pub(super) fn jobs_named<'t>(fields: &Fields<'t>) -> Vec<&'t str> {
-    let own = ["job", "evaluate", "before", "after"].into_iter().filter_map(|key| fields.get(key));
+    let own = ["job", "evaluate", "preempted_by", "before", "after"].into_iter().filter_map(|key| fields.get(key));
+    // A metric may have `of` without `node`. It checks the jobs in `of` itself.
+    let own = own.chain(fields.get("of").filter(|_| fields.has("node")));
     own.filter_map(|tree| tree.scalar().or_else(|| tree.get("job")?.scalar())).collect()
 }
 
-/// What `for` means in an expectation.
+/// The meaning of `for` in an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForKey {
     Length,
-    /// As in `for: cancelled`.
+    /// The jobs to count, as in `for: cancelled`.
     Jobs,
 }
 
@@ -97,7 +97,11 @@ fn instant(
         }
         return None;
     };
-    let state = state.filter(|state| !matches!(state, State::Node(_) | State::Instance(_) | State::Gpu(_)));
+    let is_of_jobs = |state: &State| match state {
+        State::Phase(_) | State::Placed | State::Outcome(_) => true,
+        State::Node(_) | State::Instance(_) | State::Gpu(_) | State::Holding(_) => false,
+    };
+    let state = state.filter(is_of_jobs);
     if state.is_none() {
         let help = format!("write `{key}: {{job: {typed}, is: running}}`");
         report.error_with_help(tree.span, format!("it is not said what `{typed}` is then"), help);

@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
 use super::expectation_blocks;
 use super::expectation_window::{self, ForKey, TIMES};
-use super::fields::{Fields, is_pattern, text, value, word};
 use super::load::Varying;
 use super::metric_text;
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::plan_file;
-use super::profiles;
-use super::tree::{Node, Tree};
 use super::world::World;
-use dryrack_event::{Outcome, Phase, Reason};
+use dryrack_event::{Outcome, OwnReason, Phase, Reason};
 use dryrack_expect::{
     Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject,
     Unplaced, What, Whose,
@@ -24,50 +20,54 @@ use dryrack_fleet::InstanceState;
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
+use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, text, value, word};
 
 const SUBJECTS: [&str; 3] = ["job", "node", "gpu"];
 const MODES: [&str; 3] = ["is", "never", "always"];
 
-/// The forms of an expectation. Each is recognized by a key of its own.
+/// The forms of an expectation. Each has a key that identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     State,
     Count,
     Reason,
+    Preemption,
     Evaluation,
     Metric,
 }
 
 impl Form {
-    const ALL: [Form; 5] = [Form::State, Form::Count, Form::Reason, Form::Evaluation, Form::Metric];
+    const ALL: [Form; 6] = [Form::State, Form::Count, Form::Reason, Form::Preemption, Form::Evaluation, Form::Metric];
 
     fn of(tree: &Tree) -> Form {
-        let mut keyed = [Form::Count, Form::Reason, Form::Evaluation, Form::Metric].into_iter();
+        let mut keyed = Form::ALL.into_iter().skip(1);
         match &tree.node {
             Node::Scalar { .. } => Form::Metric,
             _ => keyed.find(|form| tree.get(form.keys()[1]).is_some()).unwrap_or(Form::State),
         }
     }
 
-    /// Name of the form, for "unknown key … of".
+    /// Name of the form in messages about unknown keys.
     fn called(self) -> &'static str {
         match self {
             Form::State => "an expectation",
             Form::Count => "an expectation on a count",
             Form::Reason => "an expectation on a reason",
+            Form::Preemption => "an expectation on a preemption",
             Form::Evaluation => "an evaluation",
             Form::Metric => "an expectation on a metric",
         }
     }
 
-    /// All keys except those that state a time. The second is the one by which the form is recognized.
+    /// All keys of the form except those that state a time. The second key identifies the form.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Form::State => {
-                &["name", "job", "node", "gpu", "is", "never", "always", "on", "blocks", "because", "replicas"]
+                &["name", "job", "node", "gpu", "is", "never", "always", "on", "blocks", "because", "replicas", "of"]
             }
             Form::Count => &["name", "count", "job", "node", "gpu", "is", "because"],
             Form::Reason => &["name", "reason", "job", "node", "gpu", "is", "never"],
+            Form::Preemption => &["name", "preempted_by", "job", "is"],
             Form::Evaluation => &["name", "evaluate", "is", "because", "at"],
             Form::Metric => &["name", "metric", "of"],
         }
@@ -75,14 +75,14 @@ impl Form {
 
     fn fields(self) -> Vec<&'static str> {
         let times: &[&str] = match self {
-            Form::State | Form::Count | Form::Reason => &TIMES,
+            Form::State | Form::Count | Form::Reason | Form::Preemption => &TIMES,
             Form::Evaluation | Form::Metric => &[],
         };
         self.keys().iter().chain(times).copied().collect()
     }
 }
 
-/// Every word of the grammar. The reference has an example of each.
+/// Every word of the grammar. The reference documentation has an example of each.
 pub fn expectation_words() -> Vec<&'static str> {
     let mut words: Vec<&str> = Form::ALL.iter().flat_map(|form| form.fields()).collect();
     words.extend(["given", "cancelled", "profile", "fails", "and"]);
@@ -94,7 +94,7 @@ pub fn expectation_words() -> Vec<&'static str> {
     words
 }
 
-/// Names given to expectations, with the names of the expectations that each was lowered to.
+/// The names of expectations in the file, each with the names of the expectations that were made from it.
 type Given = BTreeMap<String, Vec<Arc<str>>>;
 
 /// The context in which expectations are read.
@@ -107,7 +107,7 @@ pub(super) struct Setting<'w> {
     pub folder: &'w Path,
     /// The file's setting for jobs that can never run.
     pub unplaced: Unplaced,
-    /// Whether a plan varies the scenario. A plan has constraints of its own.
+    /// Whether a plan varies the scenario. A plan has its own constraints.
     pub is_varied: bool,
 }
 
@@ -155,7 +155,7 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
     let profile = fields.require("profile", "gpustack-0.5-dev", report);
     let profile = profile.and_then(|tree| Some((text(tree, "the name of a profile", report)?, tree.span)));
     if let Some((typed, span)) = profile {
-        profiles::profile(typed, span, setting.folder, report);
+        dryrack_profile::profile(typed, span, setting.folder, report);
     }
     let mut fails: Vec<Arc<str>> = Vec::new();
     for (typed, span) in fields.items("fails", "the name of an expectation", report) {
@@ -207,7 +207,7 @@ fn entry(
         return;
     }
     if let Node::Scalar { .. } = &tree.node {
-        // The default name of a bare metric is its own text.
+        // A metric without a name gets its text as its name.
         let what = metric_text::read(tree, setting, None, report).map(|check| (What::Metric(check), None));
         let name = tree.scalar().unwrap_or(default_name);
         return give(name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
@@ -220,6 +220,7 @@ fn entry(
         Form::State => states(&fields, &subjects, setting, report),
         Form::Count => count(&fields, &subjects, setting, report),
         Form::Reason => given_reason(&fields, &subjects, setting, report),
+        Form::Preemption => preemption(&fields, &subjects, setting, report),
         Form::Evaluation => evaluation(&fields, setting, report),
         Form::Metric => metric(&fields, setting, report),
     };
@@ -238,7 +239,7 @@ fn entry(
     give(name, name_span, span, what, setting, given, expectations, report);
 }
 
-/// Detects a metric that was read as a map, because it has a colon in braces and is not quoted.
+/// Detects an unquoted metric that YAML read as a map because of a colon in its braces.
 fn broken_apart(tree: &Tree, report: &mut Report) -> bool {
     let Node::Map(entries) = &tree.node else { return false };
     let odd =
@@ -251,7 +252,8 @@ fn broken_apart(tree: &Tree, report: &mut Report) -> bool {
     odd.is_some()
 }
 
-/// Enters what one entry was lowered to, under its name. If there are several, each name includes the subject.
+/// Adds the expectations that were made from one entry, under its name. If there are several, each name also includes
+/// the subject.
 #[expect(clippy::too_many_arguments, reason = "all of an entry, and where it goes")]
 fn give(
     name: &str,
@@ -319,10 +321,16 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repo
     let on = fields.get("on").and_then(|tree| world.node(text(tree, "the name of a node", report)?, tree.span, report));
     let blocks = expectation_blocks::read(fields, on, world, report);
     let because = fields.get("because").and_then(|tree| reason(tree, report));
-    let replicas = fields.count("replicas", 1, report);
+    let is_holding =
+        fields.has("node") && MODES.iter().any(|key| fields.get(key).and_then(Tree::scalar) == Some(HOLDING));
+    let replicas = if is_holding { None } else { fields.count("replicas", 1, report) };
+    let of = held_jobs(fields, is_holding, world, report);
     if !fields.has("job") {
-        for key in ["on", "blocks", "because", "replicas"].iter().filter(|key| fields.has(key)) {
-            report.error_with_help(fields.key_span(key), format!("`{key}` is said of jobs alone"), "leave it out");
+        let keys = ["on", "blocks", "because", "replicas"].iter().filter(|key| !is_holding || **key != "replicas");
+        for key in keys.filter(|key| fields.has(key)) {
+            let is_of_nodes_too = *key == "replicas" && fields.has("node");
+            let help = if is_of_nodes_too { "write `is: holding`, or leave it out" } else { "leave it out" };
+            report.error_with_help(fields.key_span(key), format!("`{key}` is said of jobs alone"), help);
         }
     }
     too_many_replicas(fields, subjects, replicas, world, report);
@@ -341,21 +349,40 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repo
     };
     let state = state_of(fields, tree, report);
     let window = expectation_window::read(fields, setting, state, ForKey::Length, report);
+    let count = fields.get("replicas").filter(|_| is_holding).map(|tree| comparison(tree, report));
+    let state = match (state, count) {
+        (Some(State::Holding(_)), Some(count)) => count.map(State::Holding),
+        (state, _) => state,
+    };
     let Some(state) = state else { return Vec::new() };
     let holds = match state {
         State::Placed => true,
         State::Phase(phase) => phase.holds_claim(),
-        State::Outcome(_) | State::Node(_) | State::Instance(_) | State::Gpu(_) => false,
+        State::Outcome(_) | State::Node(_) | State::Instance(_) | State::Gpu(_) | State::Holding(_) => false,
     };
     if fields.has("on") && fields.has("job") && !holds {
         let message = format!("a job that is {} is on no node", tree.scalar().unwrap_or("so"));
         report.error_with_help(fields.key_span("on"), message, "leave `on` out, or write a state such as `placed`");
     }
     let lower = |subject: &Subject| {
-        let what = What::State { subject: *subject, state, mode, on, blocks, because, replicas, window };
+        let of = of.clone();
+        let what = What::State { subject: *subject, state, mode, on, blocks, because, replicas, of, window };
         (what, Some(*subject))
     };
     subjects.iter().map(lower).collect()
+}
+
+/// The word for the state of a node on which replicas are placed.
+pub(super) const HOLDING: &str = "holding";
+
+/// Reads `of: chat-*`, which limits a node's state `holding` to these jobs.
+fn held_jobs(fields: &Fields<'_>, is_holding: bool, world: &World, report: &mut Report) -> Option<Arc<[JobId]>> {
+    let (typed, tree) = (fields.text("of", "the name of a job", report)?, fields.get("of")?);
+    if !is_holding {
+        let help = "write `node: alpha, is: holding`, or leave `of` out";
+        report.error_with_help(fields.key_span("of"), "`of` names the jobs whose replicas a node is holding", help);
+    }
+    Some(world.jobs(typed, tree.span, report).into())
 }
 
 fn too_many_replicas(
@@ -383,7 +410,8 @@ pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) ->
     if fields.has("node") {
         let nodes = NODE_STATES.into_iter().map(|(name, state)| (name, State::Node(state)));
         let instances = InstanceState::ALL.into_iter().map(|state| (state.name(), State::Instance(state)));
-        let words: Vec<(&'static str, State)> = nodes.chain(instances).collect();
+        let holding = [(HOLDING, State::Holding(Comparison::AtLeast(1)))];
+        let words: Vec<(&'static str, State)> = nodes.chain(instances).chain(holding).collect();
         return word(tree, "a state of a node", &words, report);
     }
     if fields.has("gpu") {
@@ -397,8 +425,16 @@ pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) ->
 }
 
 pub(super) fn reason(tree: &Tree, report: &mut Report) -> Option<Reason> {
-    let words: Vec<(&'static str, Reason)> = Reason::ALL.iter().map(|reason| (reason.name(), *reason)).collect();
-    word(tree, "a reason", &words, report)
+    let typed = text(tree, "a reason", report)?;
+    let known = Reason::ALL.iter().find(|reason| reason.name() == typed).copied();
+    let own = || OwnReason::new(typed).ok().filter(|_| report.is_declared(typed)).map(Reason::Own);
+    let found = known.or_else(own);
+    if found.is_none() {
+        let declared: Vec<String> = report.declared().map(str::to_string).collect();
+        let names = Reason::ALL.iter().map(|reason| reason.name()).chain(declared.iter().map(String::as_str));
+        report.unknown(tree.span, format!("`{typed}` is not a reason"), typed, names);
+    }
+    found
 }
 
 fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
@@ -415,11 +451,32 @@ fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repor
     else {
         return Vec::new();
     };
-    let what = |subject| What::Count { event: Some(event), subject, because, whose, is, window };
+    let what = |subject| {
+        let preempted_by = None;
+        What::Count { event: Some(event), subject, because, whose, preempted_by, is, window }
+    };
     of_each(fields, subjects, what)
 }
 
-/// Refuses a count that no event of this name can match: it would always be 0.
+/// Reads `{job: small, preempted_by: urgent, is: 1}`. Without a number, at least one preemption is expected.
+fn preemption(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+    let by: Option<Arc<[JobId]>> =
+        match (fields.text("preempted_by", "the name of a job", report), fields.get("preempted_by")) {
+            (Some(typed), Some(tree)) => Some(setting.world.jobs(typed, tree.span, report).into()),
+            _ => None,
+        };
+    let is = fields.get("is").map_or(Some(Comparison::AtLeast(1)), |tree| comparison(tree, report));
+    let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
+    let (Some(by), Some(is)) = (by, is) else { return Vec::new() };
+    let event = Some(EventName::Preempted);
+    let what = |subject| {
+        let preempted_by = Some(Arc::clone(&by));
+        What::Count { event, subject, because: None, whose: Whose::Any, preempted_by, is, window }
+    };
+    of_each(fields, subjects, what)
+}
+
+/// Refuses a count of events that can never happen for these subjects or with this reason: it would always be 0.
 fn refuse_never_counted(
     fields: &Fields<'_>,
     event: EventName,
@@ -451,7 +508,7 @@ fn refuse_never_counted(
     }
 }
 
-/// Returns one `What` for each subject, or a single one if no subject is named.
+/// Returns one `What` for each subject, or one `What` without a subject if the entry names none.
 fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subject>) -> What) -> Lowered {
     match SUBJECTS.iter().any(|key| fields.has(key)) {
         false => vec![(what(None), None)],
@@ -459,7 +516,7 @@ fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subje
     }
 }
 
-/// Reads `for: cancelled`, as opposed to a length of time.
+/// Reads `for: cancelled`, which names jobs. A length of time is read elsewhere.
 fn whose(fields: &Fields<'_>, report: &mut Report) -> (Whose, ForKey) {
     let typed = fields.get("for").and_then(Tree::scalar);
     match typed {
@@ -474,7 +531,7 @@ fn whose(fields: &Fields<'_>, report: &mut Report) -> (Whose, ForKey) {
     }
 }
 
-/// Reads `{reason: node_lost, never: given}`: a count of every event that gives the reason.
+/// Reads `{reason: node_lost, never: given}`, which counts all events that give this reason.
 fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
     let because = fields.get("reason").and_then(|tree| reason(tree, report));
     let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
@@ -500,7 +557,10 @@ fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>
         }
     };
     let (Some(because), Some(is)) = (because, is) else { return Vec::new() };
-    let what = |subject| What::Count { event: None, subject, because: Some(because), whose: Whose::Any, is, window };
+    let what = |subject| {
+        let (whose, preempted_by) = (Whose::Any, None);
+        What::Count { event: None, subject, because: Some(because), whose, preempted_by, is, window }
+    };
     of_each(fields, subjects, what)
 }
 
@@ -543,7 +603,7 @@ fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lo
     vec![(What::Metric(check), None)]
 }
 
-/// Jobs that must be evaluated without being placed, with the times, for the rehearsal.
+/// The evaluations without placement that expectations need: jobs and times, for the rehearsal.
 pub(super) fn evaluations<'e>(
     expectations: impl Iterator<Item = &'e Expectation>,
     reproductions: &'e [Reproduction],

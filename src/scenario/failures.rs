@@ -1,16 +1,14 @@
-//! Random or repeated failures: converts `failures:` to faults, and to faults of jobs.
+//! Random or repeated failures: converts `failures:` to faults of nodes and GPUs, and to random faults of jobs.
 //!
 //! The first key of an entry states what fails: `nodes`, `gpus` or `racks` (with `time_to_failure` and `repair`),
-//! `flapping` (with `every` and `down`), or for jobs `starts`, `analyses` or `acks`. `active: false` turns it off.
+//! `flapping` (with `every` and `down`), or for jobs `starts`, `analyses` or `acks`. `active: false` disables the
+//! entry.
 
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
 use super::faults::NODE_TURNS;
-use super::fields::{Fields, list, matches, value};
 use super::lengths::{lengths, positive};
 use super::nodes::GPU_STATES;
-use super::tree::{Node, Tree};
 use super::world::World;
 use dryrack_engine::{Becomes, FailureModel, Fault, NodeTurn, Outage, Subject, Target, as_faults};
 use dryrack_fleet::GpuState;
@@ -18,8 +16,9 @@ use dryrack_ids::{JobId, NodeId};
 use dryrack_rng::Lengths;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Acks, Analyses, Arrival, Starts};
+use dryrack_yaml::{Fields, Node, Report, Span, Tree, list, matches_pattern, value};
 
-/// What may fail, with the other keys of its entry.
+/// The first key of an entry, with the other keys that the entry may have.
 const KINDS: [(&str, &[&str]); 7] = [
     ("nodes", &["time_to_failure", "repair", "becomes", "from", "until"]),
     ("gpus", &["time_to_failure", "repair", "becomes", "from", "until"]),
@@ -30,7 +29,7 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("acks", &["lost", "late", "repeated", "late_by"]),
 ];
 
-/// The most failures of one scenario. More could not be simulated in reasonable time.
+/// The largest number of failures of one scenario. More could not be simulated in reasonable time.
 const MAX_FAILURES: usize = 1_000_000;
 
 /// The context in which the failures of a file are read.
@@ -125,7 +124,7 @@ fn draw(
         return report.error_with_help(fields.place(), "it would fail for ever, and the run would never end", help);
     };
     let Some((up, down)) = lengths else { return };
-    // A failure model is identified by the typed text, and by a number that distinguishes equal texts.
+    // The text of an entry identifies its random stream. A number distinguishes entries with equal text.
     let called = format!("{kind} {}", typed.iter().map(|(typed, _)| *typed).collect::<Vec<_>>().join(" "));
     let alike = names.iter().filter(|name| **name == called).count();
     names.push(called.clone());
@@ -162,7 +161,7 @@ fn flapping(fields: &Fields<'_>, report: &mut Report) -> Option<(Lengths, Length
     Some((Lengths::Fixed(every - down), Lengths::Fixed(down)))
 }
 
-/// The subjects, each of which fails as a unit.
+/// The parts that fail as one unit: a node, a GPU or a rack.
 fn subjects(kind: &str, typed: &str, span: Span, world: &World, report: &mut Report) -> Vec<Subject> {
     let name = |node: NodeId| world.nodes[node.index()].spec.name.to_string();
     match kind {
@@ -189,7 +188,7 @@ fn racks(typed: &str, span: Span, world: &World, report: &mut Report) -> Vec<Sub
         if !known.contains(&rack) {
             known.push(rack);
         }
-        if !matches(typed, rack) {
+        if !matches_pattern(typed, rack) {
             continue;
         }
         let target = Target::Node(NodeId::new(index));
@@ -256,7 +255,7 @@ fn random_faults(
     }
 }
 
-/// Reads the delay of slow actions or late acknowledgements.
+/// Reads the delay of slow actions or of late acknowledgements.
 fn delay(fields: &Fields<'_>, kind: &str, report: &mut Report) -> SimDuration {
     let (key, users): (&str, &[&str]) = match kind {
         "acks" => ("late_by", &["late", "repeated"]),

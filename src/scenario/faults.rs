@@ -1,14 +1,12 @@
-//! Faults and repairs: converts `faults:` to the engine's list, in order of time.
+//! Faults and repairs: converts `faults:` to a list for the engine, in order of time.
 
-use super::diagnostic::{Report, Span};
-use super::fields::Fields;
 use super::nodes::{GPU_STATES, foreign};
-use super::tree::Tree;
 use super::world::World;
 use dryrack_engine::{Fault, NodeTurn};
 use dryrack_fleet::{Foreign, GpuState};
 use dryrack_ids::GpuId;
 use dryrack_units::{Bytes, SimTime};
+use dryrack_yaml::{Fields, Report, Span, Tree};
 
 pub(super) const NODE_TURNS: [(&str, NodeTurn); 6] = [
     ("ready", NodeTurn::Ready),

@@ -1,15 +1,13 @@
 //! Named fleets: `fleets: {lab: [nodes…]}`, with `{fleet: lab}` in place of nodes.
 
-use super::diagnostic::Report;
-use super::fields::{Fields, text};
-use super::tree::{Entry, Node, Tree};
+use dryrack_yaml::{Entry, Fields, Node, Report, Tree, text};
 
-/// The most entries that `nodes:` may expand to, with those of fleets.
+/// The largest number of entries in `nodes:` after fleets are expanded.
 const MAX_ENTRIES: usize = 100_000;
 
 pub(super) const FLEET_FIELDS: [&str; 1] = ["fleet"];
 
-/// Takes the fleets that are lists of nodes out of `fleets:`. Fleets of instances stay.
+/// Removes the fleets that are lists of nodes from `fleets:`, and returns them. Fleets of instances stay.
 pub(super) fn take_lists(entries: &mut Vec<Entry>) -> Option<Tree> {
     let at = entries.iter().position(|entry| entry.key == "fleets")?;
     let mut whole = entries.remove(at);
@@ -24,13 +22,13 @@ pub(super) fn take_lists(entries: &mut Vec<Entry>) -> Option<Tree> {
     Some(lists_tree)
 }
 
-/// Whether the entry is what [`take_lists`] leaves.
+/// Whether the entry is a `fleets:` of the kind that [`take_lists`] leaves, with fleets of instances.
 pub(super) fn are_of_instances(entry: &Entry) -> bool {
     let is_fleet = |fleet: &Entry| matches!(fleet.value.node, Node::Map(_));
     entry.key == "fleets" && matches!(&entry.value.node, Node::Map(fleets) if fleets.iter().all(is_fleet))
 }
 
-/// Replaces the names of fleets with their nodes. Returns whether there were any.
+/// Replaces the names of fleets with their nodes. Returns whether any name was replaced.
 pub(super) fn expand(nodes: &mut Tree, fleets: Option<&Tree>, report: &mut Report) -> bool {
     let known = known(fleets, report);
     let Node::List(items) = &mut nodes.node else { return false };
@@ -58,7 +56,7 @@ fn known<'t>(fleets: Option<&'t Tree>, report: &mut Report) -> &'t [Entry] {
     entries
 }
 
-/// Inserts items, with fleets expanded. `open` has the fleets that are being expanded, outermost first.
+/// Appends the items to `out`, with fleets expanded. `open` lists the fleets being expanded, outermost first.
 fn put<'t>(items: &'t [Tree], known: &'t [Entry], open: &mut Vec<&'t str>, out: &mut Vec<Tree>, report: &mut Report) {
     for item in items {
         if item.get("fleet").is_none() {

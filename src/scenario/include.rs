@@ -1,28 +1,25 @@
 //! Includes other files: `include: [fleet.part.yaml]`.
 //!
 //! The contents of included files come before those of the file itself, in the order in which the files are named.
-//! Lists are concatenated and maps are merged. Two machines or fleets of the same name are an error, but a parameter
-//! of the file itself overrides an included one. A file that is reached in several ways is included once.
+//! Lists are concatenated and maps are merged. Two machines or fleets with the same name are an error. But a parameter
+//! of the file itself overrides a parameter of an included file. A file that is included in several ways is read only
+//! once.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, list, text};
-use super::parse::parse;
-use super::source::read_text;
-use super::tree::{Entry, Node, Tree};
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, list, parse, read_text, text};
 
-/// Keys that an included file may have.
+/// Top-level keys that an included file may have.
 pub(super) const INCLUDED_FIELDS: [&str; 9] =
     ["include", "params", "fleets", "machines", "nodes", "jobs", "changes", "faults", "failures"];
-/// The keys among these that hold lists.
+/// The keys of [`INCLUDED_FIELDS`] that hold lists.
 const LISTS: [&str; 5] = ["nodes", "jobs", "changes", "faults", "failures"];
 
-/// The most files of one scenario, including itself.
+/// The largest number of files of one scenario, including the scenario itself.
 const MAX_FILES: usize = 64;
 
-/// The files that are being read, outermost first, and all files that were read.
+/// The state of reading included files.
 struct Ways {
     open: Vec<(PathBuf, String)>,
     read: BTreeSet<PathBuf>,
@@ -35,7 +32,7 @@ struct Ways {
 pub(super) enum Included {
     Nothing,
     All,
-    /// One of the files could not be read, so missing names may not be slips.
+    /// An included file could not be read. So a name that is missing may have been defined there.
     Lacking,
 }
 
@@ -54,7 +51,7 @@ pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, repor
     }
 }
 
-/// The canonical path, which is the same for every way to name a file.
+/// The canonical path, which identifies a file whatever path was written.
 fn identity(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
@@ -80,7 +77,7 @@ fn bring(tree: &mut Tree, folder: &Path, ways: &mut Ways, report: &mut Report) -
     true
 }
 
-/// The entries of one file, with those that it includes itself.
+/// The entries of one file, including the entries of the files that it includes.
 fn file(typed: &str, span: Span, folder: &Path, ways: &mut Ways, report: &mut Report) -> Option<Vec<Entry>> {
     let path = folder.join(typed);
     let own = identity(&path);
@@ -116,7 +113,7 @@ fn file(typed: &str, span: Span, folder: &Path, ways: &mut Ways, report: &mut Re
     Some(entries.into_iter().filter(|entry| INCLUDED_FIELDS.contains(&entry.key.as_str())).map(listed).collect())
 }
 
-/// Whether this is `nodes: {fleet: lab}`, which counts as a list of one.
+/// Whether the entry is `nodes: {fleet: lab}`, which counts as a list with one item.
 fn is_fleet(key: &str, tree: Option<&Tree>) -> bool {
     key == "nodes" && tree.is_some_and(|tree| tree.get("fleet").is_some())
 }
@@ -142,12 +139,12 @@ fn add(brought: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
             let kept = std::mem::take(entries);
             *entries = joined(&entry.key, kept, more, report);
         }
-        // One of them has the wrong type, which has been reported at its place.
+        // One of the two values has the wrong type, which has been reported already.
         (_, _) => {}
     }
 }
 
-/// Adds an entry of the included files below the file's own entries.
+/// Adds an entry of an included file to the file's own entries, which take precedence.
 fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
     let Some(at) = own.iter().position(|known| known.key == entry.key) else {
         own.push(entry);
@@ -158,7 +155,7 @@ fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
         let listed_own = listed(Entry { value: known.value.clone(), key: known.key.clone(), key_span: known.key_span });
         known.value = listed_own.value;
     }
-    // An empty `nodes:` beside an included file that has nodes.
+    // The file's own `nodes:` is empty, so the included nodes apply.
     if known.value.is_nothing() {
         known.value = entry.value;
         return;
@@ -177,7 +174,7 @@ fn lay_under(own: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
     }
 }
 
-/// Merges two maps. For parameters the later value applies; for everything else a name may be given only once.
+/// Merges two maps. For parameters the later value wins; any other name may be defined only once.
 fn joined(what: &str, mut first: Vec<Entry>, later: Vec<Entry>, report: &mut Report) -> Vec<Entry> {
     for entry in later {
         match first.iter_mut().find(|known| known.key == entry.key) {

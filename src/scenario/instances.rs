@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use super::clouds;
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, name, text, value};
 use super::machines;
 use super::nodes::{self, Base};
 use super::splits;
-use super::tree::{Entry, Node, Tree};
 use super::world::World;
 use dryrack_catalog::{self as catalog, KnownGpus};
 use dryrack_control::Profile;
@@ -18,6 +15,7 @@ use dryrack_fleet::{
 use dryrack_ids::FleetId;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Bytes, Money};
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, name, text, value};
 
 const FIELDS: [&str; 14] = [
     "kind",
@@ -42,10 +40,10 @@ pub(super) const HOST_FIELDS: [&str; 5] = ["blocks", "backend", "region", "disk"
 const PLACEMENTS: [(&str, FleetPlacement); 2] = [("any", FleetPlacement::Any), ("cluster", FleetPlacement::Cluster)];
 const KINDS: [(&str, FleetKind); 2] = [("ssh", FleetKind::Ssh), ("cloud", FleetKind::Cloud)];
 
-/// The most fleets of one scenario.
+/// The largest number of fleets of one scenario.
 const MAX_FLEETS: usize = 10_000;
 
-/// Defaults for hosts that do not state these themselves.
+/// The values of a fleet that apply to hosts without a value of their own.
 pub(super) struct Common<'t> {
     pub fleet: FleetId,
     pub blocks: Blocks,
@@ -184,8 +182,8 @@ fn host(tree: &Tree, common: &Common<'_>, base: &Base, world: &mut World, profil
     nodes::declare(&fields, (name_tree, name), shape, base, world, report);
 }
 
-/// Reads an instance. Its own fields take precedence over those of its fleet. `offer` is the index of its offer in a
-/// cloud.
+/// Reads an instance. Its own fields take precedence over those of its fleet. In a cloud, `offer` is the index of the
+/// instance's offer.
 pub(super) fn instance(
     fields: &Fields<'_>,
     common: &Common<'_>,
@@ -233,14 +231,15 @@ pub(super) fn instance(
     shape
 }
 
-/// A number of GPUs of a type that is not in the catalog but that dstack knows by name.
+/// GPUs of a type that dstack knows by name but the catalog does not have.
 fn gpus_by_name(fields: &Fields<'_>, known: KnownGpus) -> Option<GpuShape> {
     let typed = fields.get("gpu")?.scalar()?;
     if catalog::gpu(typed).is_some() {
         return None;
     }
     let gpu = catalog::dstack_gpu(typed)?;
-    // If there are several memory sizes, the largest is used; another size needs a group of its own.
+    // If dstack knows several memory sizes, the largest is used. For another size, a separate group of nodes must state
+    // it.
     let reported = Bytes::from_gib(*gpu.memory_gib.last()?);
     let memory = catalog::dstack_gpu_memory(known, gpu.name, reported);
     let compute_capability = gpu.compute_capability;
@@ -261,7 +260,7 @@ fn with_gpus(shape: NodeShape, fields: &Fields<'_>, gpu: GpuShape, report: &mut 
     }
 }
 
-/// Sets GPU memory to what dstack takes it to be: an H100 of 81,559 MiB has 80 GB.
+/// Replaces GPU memory by the size that dstack assumes: an H100 that reports 81,559 MiB counts as 80 GB.
 fn corrected(mut shape: NodeShape, known: KnownGpus) -> NodeShape {
     for gpu in &mut shape.gpus {
         if let Some(entry) = catalog::dstack_gpu(&gpu.model) {

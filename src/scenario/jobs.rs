@@ -1,20 +1,18 @@
-//! Jobs: converts `jobs:` to arrivals in order of time; arrivals at the same time are in the order of the file.
+//! Jobs: converts `jobs:` to arrivals in order of time. Arrivals at the same time stay in the order of the file.
 
 use std::sync::Arc;
 
 use super::arrivals::{ArrivalPattern, arrivals};
 use super::demand;
+use super::dependencies::{self, NamedDependency};
 use super::deployment;
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, name, text, value};
+use super::elsewhere::elsewhere;
 use super::lengths::{lengths, positive};
 use super::live;
-use super::parse::parse;
 use super::policies;
 use super::requirements;
 use super::services;
 use super::terms;
-use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{Chance, World};
 use dryrack_control::Profile;
@@ -25,6 +23,7 @@ use dryrack_workload::{
     Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements,
     Restart, RetryPolicy, Unselectable,
 };
+use dryrack_yaml::{Fields, Node, Report, Span, Tree, name, parse, text, value};
 
 const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on_failure", Restart::OnFailure), ("always", Restart::Always)];
@@ -35,9 +34,10 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job in addition to those of its demand.
-const FIELDS: [&str; 34] = [
+const FIELDS: [&str; 35] = [
     "name",
     "at",
+    "after",
     "count",
     "every",
     "arrivals",
@@ -72,13 +72,13 @@ const FIELDS: [&str; 34] = [
     "utilization_policy",
 ];
 
-/// Fields of a retry policy: by number, or by event.
+/// Fields of a retry policy. It is either about a number of attempts or about events.
 pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];
 
-/// The most jobs of one scenario, and of one whose jobs are not all created before the run.
+/// The largest number of jobs of a scenario: if all jobs are created before the run, and if they are streamed.
 const MAX_JOBS: usize = 1_000_000;
 const MAX_STREAMED: usize = 1_000_000_000;
-/// The most replicas of one job, and tasks of one gang.
+/// The largest number of replicas of a job, and of tasks of a gang.
 const MAX_REPLICAS: u32 = 100_000;
 
 /// The context in which jobs are read.
@@ -86,10 +86,10 @@ pub(super) struct Setting<'s> {
     pub profile: &'s Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
-    /// How samples are taken for jobs that do not state it themselves.
+    /// How GPUs are sampled for jobs without settings of their own.
     pub sampled: &'s Sampled,
     pub places: &'s Places<'s>,
-    /// Whether jobs are created while the run is going on.
+    /// Whether jobs are created during the run.
     pub streamed: bool,
 }
 
@@ -99,28 +99,30 @@ impl Setting<'_> {
     }
 }
 
-/// A job, and what else is known of it before all jobs are put in order.
+/// A job before all jobs are sorted, with the data that sorting and checks need.
 pub(super) struct Draft {
     pub arrival: Arrival,
     pub cancel_at: Option<SimTime>,
-    /// The place of its name.
+    /// The place of the job's name in the file.
     pub span: Span,
 }
 
-/// The jobs of one entry. They differ only in their names, their times and, where these are drawn, their lengths.
+/// The jobs of one entry. They differ only in their names, their times and, if lengths are drawn, in their lengths.
 #[derive(Clone, Debug)]
 pub(super) struct JobTemplate {
     name: Arc<str>,
-    /// Number of digits in the number after the name; without it there is a single job.
+    /// The number of digits in the number after the name; `None` for a single job without a number.
     width: Option<usize>,
     /// Submission times, in order.
     times: Vec<SimTime>,
-    /// The specification, without the name.
+    /// The specification that all jobs share; each job adds its name.
     spec: JobSpec,
     behavior: Arc<JobBehavior>,
     run: Option<Lengths>,
     seed: u64,
     pub cancel_at: Option<SimTime>,
+    /// The dependencies of these jobs, as named in the file.
+    pub after: Vec<NamedDependency>,
     pub span: Span,
 }
 
@@ -129,14 +131,19 @@ impl JobTemplate {
         self.times.len()
     }
 
-    fn name_of(&self, index: usize) -> Arc<str> {
+    /// The name of the entry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn name_of(&self, index: usize) -> Arc<str> {
         match self.width {
             Some(width) => Arc::from(format!("{}-{index:0width$}", self.name)),
             None => Arc::clone(&self.name),
         }
     }
 
-    /// Whether the entry states what its GPUs do.
+    /// Whether the entry states the usage of its GPUs.
     pub fn is_used(&self) -> bool {
         self.behavior.usage.is_some()
     }
@@ -145,7 +152,7 @@ impl JobTemplate {
         self.times[index]
     }
 
-    /// Whether the two entries may have jobs of the same name.
+    /// Whether the two entries may contain jobs with the same name.
     pub fn may_share_a_name_with(&self, other: &JobTemplate) -> bool {
         let numbered = |of: &JobTemplate, name: &str| {
             let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix('-'));
@@ -156,7 +163,7 @@ impl JobTemplate {
 
     pub fn arrival(&self, index: usize) -> Arrival {
         let name = self.name_of(index);
-        // Each job has its own draws, so that an additional job does not change those of others.
+        // Each job draws its length from its own random stream, so an additional job does not change the other jobs.
         let behavior = match self.run {
             None | Some(Lengths::Fixed(_)) => Arc::clone(&self.behavior),
             Some(lengths) => {
@@ -195,13 +202,13 @@ pub(super) fn drafts(entries: &[JobTemplate]) -> impl Iterator<Item = Draft> {
     entries.iter().flat_map(JobTemplate::drafts)
 }
 
-/// Reads a job that is given by its demand alone, as typed on the command line.
+/// Reads the job of `dryrack fit`, which has a demand and nothing else.
 pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Option<(Demand, u32)> {
     let source = report.add_source("command line", typed);
     let tree = parse(typed, source, report)?;
     let mut known = demand::FIELDS.to_vec();
     known.extend(deployment::FIELDS);
-    let fields = Fields::read(&tree, "a job", &known, report)?;
+    let fields = Fields::read_with(&tree, "a job", &known, elsewhere, report)?;
     let demand = demand::read(&fields, world, report);
     let replicas = fields.count("replicas", 1, report).unwrap_or(1);
     if replicas > MAX_REPLICAS {
@@ -211,7 +218,7 @@ pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Opti
     Some((demand, replicas))
 }
 
-/// Puts all jobs in order, assigns their ids and enters them into the world.
+/// Sorts the jobs, assigns their ids and adds them to the world.
 pub(super) fn arrange(
     mut drafts: Vec<Draft>,
     world: &mut World,
@@ -233,7 +240,7 @@ pub(super) fn arrange(
                 world.job_spans.push(draft.span);
                 arrivals.push(draft.arrival);
             }
-            // Report this once for all copies of one entry.
+            // The copies of one entry get this message only once.
             Err(_) if told == Some(draft.span) => {}
             Err(_) => {
                 told = Some(draft.span);
@@ -258,7 +265,7 @@ fn entry(
     known.extend(deployment::FIELDS);
     known.extend(requirements::FIELDS);
     known.extend(live::JOB_FIELDS);
-    let fields = Fields::read(tree, "a job", &known, report)?;
+    let fields = Fields::read_with(tree, "a job", &known, elsewhere, report)?;
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
     let sampled = match fields.get("sampling") {
@@ -290,7 +297,7 @@ fn entry(
     };
     let (width, times) = pattern;
     let (name_tree, typed) = name?;
-    // A job that has not been created yet cannot be asked about.
+    // A streamed job does not exist yet, so expectations cannot name its group.
     if width.is_some() && !setting.streamed {
         world.groups.insert(typed.to_string());
     }
@@ -307,6 +314,7 @@ fn entry(
         run,
         seed: setting.seed,
         cancel_at,
+        after: dependencies::read(&fields, report),
         span: name_tree.span,
     };
     if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
@@ -319,10 +327,10 @@ fn entry(
     Some(copies)
 }
 
-/// Number of digits in the numbers after the names, and the arrival times.
+/// The number of digits in the numbers after the names, and the arrival times.
 type Times = (Option<usize>, Vec<SimTime>);
 
-/// Warns of a policy without samples, and of use of GPUs that a job does not have.
+/// Warns about a policy that gets no samples, and about usage of GPUs that the job does not have.
 fn warn_of_policies(
     fields: &Fields<'_>,
     spec: &JobSpec,
@@ -349,7 +357,7 @@ fn warn_of_policies(
     }
 }
 
-/// Reads one job, or `count` copies at intervals of `every`.
+/// Reads the arrival of one job, or of `count` copies at intervals of `every`.
 fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut Report) -> Times {
     let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
@@ -362,7 +370,7 @@ fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut 
         report.error_with_help(fields.key_span("until"), "`until` ends the arrivals of many jobs", help);
     }
     let Some(tree) = fields.get("count") else { return (None, vec![at]) };
-    // If the number is wrong, a single copy represents the others in later checks.
+    // If the number is invalid, one copy represents the whole entry in later checks.
     let mut count = fields.count("count", 1, report).unwrap_or(1);
     if count as usize > most {
         let message = format!("more than {} jobs", setting.most());
@@ -382,12 +390,12 @@ fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut 
     (Some(digits(count as usize)), times)
 }
 
-/// The number of digits of the last of `count` numbers from 0.
+/// The number of digits in the largest of `count` numbers that start at 0.
 fn digits(count: usize) -> usize {
     count.saturating_sub(1).to_string().len()
 }
 
-/// Jobs that arrive at random or on a schedule, named `load-0000` and so on.
+/// Reads jobs that arrive at random or on a schedule. They are named `load-0000` and so on.
 fn generated(
     fields: &Fields<'_>,
     tree: &Tree,
@@ -413,7 +421,7 @@ fn generated(
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
     let enough = wanted.min(most + 1);
     let instants = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), enough);
-    // Batch sizes have a stream of their own, so that they do not change when the arrival times do.
+    // Batch sizes have their own random stream, so a change in arrival times does not change them.
     let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
         report.error_with_help(tree.span, format!("more than {} jobs", setting.most()), "write an earlier `until`");
@@ -425,7 +433,7 @@ fn generated(
     (Some(digits(times.len()).max(4)), times)
 }
 
-/// Reads the specification, without the name.
+/// Reads the specification of the jobs without their names.
 fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
     let (replicas, scaling) = services::replicas(fields, report);
     let most = scaling.map_or(replicas, |scaling| scaling.max);
@@ -445,7 +453,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         let help = "write a duration such as 1h, or leave `time_limit` out";
         report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
     }
-    // A model is served until it is cancelled.
+    // A job with a model runs until it is cancelled.
     let default = if demand.model().is_some() { Restart::Always } else { Restart::Never };
     let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or(default);
     JobSpec {
@@ -465,13 +473,14 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         checkpoints: fields.has("checkpoint"),
         terms: Arc::new(terms::read(fields, report)),
         utilization: Arc::default(),
+        after: Arc::default(),
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),
     }
 }
 
-/// Reads the project. If any project has a quota, it must be one with a quota.
+/// Reads the project. If the profile gives quotas to projects, the job's project must be one of them.
 fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Option<Arc<str>> {
     let typed = fields.text("project", "the name of a project", report)?;
     let (quotas, span) = (&profile.policies.quotas, fields.get("project").map_or(fields.place(), |tree| tree.span));
@@ -485,7 +494,7 @@ fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Optio
     Some(Arc::from(typed))
 }
 
-/// Reads the behavior, with the length `run` if it is fixed.
+/// Reads the behavior of the jobs. `run` is used only if it is a fixed length.
 fn behavior(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> JobBehavior {
     let run = run.map(|lengths| match lengths {
         Lengths::Fixed(length) => length,
@@ -535,7 +544,7 @@ fn checkpoint(tree: &Tree, report: &mut Report) -> Option<Checkpoint> {
     Some(Checkpoint { every, restart: fields.value("restart", report).unwrap_or_default() })
 }
 
-/// Reads `{limit: 3, first: 10s, factor: 200%, max: 5m}`; the defaults are those of the profile.
+/// Reads `{limit: 3, first: 10s, factor: 200%, max: 5m}`. Missing fields come from the profile.
 fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) -> Option<RetryPolicy> {
     let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, report)?;
     if terms::is_of_events(&fields) {
@@ -574,7 +583,7 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
     Some(RetryPolicy { limit, backoff: Backoff { first, factor, max } })
 }
 
-/// For a run of several nodes: how long its master takes, if that differs from its workers.
+/// Reads how long the master of a run of several nodes takes, if this differs from its workers.
 fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     let length = fields.get("master_duration").and_then(|tree| positive(tree, report))?;
     if !fields.has("nodes") {
@@ -584,7 +593,7 @@ fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     Some(length)
 }
 
-/// How long stopping takes. A job that has not stopped by itself after `stop_duration` is killed.
+/// How long stopping takes. It is at most `stop_duration`, after which the job is killed.
 fn stop(fields: &Fields<'_>, report: &mut Report) -> SimDuration {
     let length: SimDuration = fields.value("stop", report).unwrap_or_default();
     match fields.get("stop_duration") {

@@ -1,11 +1,9 @@
-//! Lengths that may be random: `30m`, `{exponential: 30m}`, `{lognormal: {median: 30m, sigma: 1.2}}`; and rates:
-//! `10/h`.
+//! Lengths that may be random, such as `30m`, `{exponential: 30m}` or `{lognormal: {median: 30m, sigma: 1.2}}`; and
+//! rates such as `10/h`.
 
-use super::diagnostic::Report;
-use super::fields::{Fields, Value, value};
-use super::tree::{Entry, Node, Tree};
 use dryrack_rng::Lengths;
 use dryrack_units::{Money, SimDuration, UnitError};
+use dryrack_yaml::{Entry, Fields, Node, Report, Tree, Value, value};
 
 const SHAPES: [&str; 4] = ["exponential", "weibull", "lognormal", "uniform"];
 
@@ -104,8 +102,8 @@ fn decimal(tree: &Tree, (least, most): (f64, f64), report: &mut Report) -> Optio
     Some(number)
 }
 
-/// A number of events per unit of time, stored as the mean time between two. A rate of zero is stored as the longest
-/// time.
+/// A number of events per unit of time, stored as the mean time between two events. A rate of zero is stored as the
+/// longest possible time.
 #[derive(Clone, Copy)]
 pub(super) struct Rate(pub SimDuration);
 

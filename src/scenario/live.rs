@@ -1,22 +1,21 @@
-//! Settings of a scenario for a run on a real machine: the commands of its jobs, and the stand-ins for its
+//! Settings of a scenario for a run on a real machine: the commands of its jobs, and the CPU shares that stand in for
 //! accelerators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::diagnostic::Report;
-use super::fields::{Fields, text, value};
-use super::tree::{Entry, Node, Tree};
 use super::world::World;
 use dryrack_ids::NodeId;
 use dryrack_live::{Share, Shares};
 use dryrack_units::{MilliCpu, Permille, SimDuration};
 use dryrack_workload::{DEFAULT_GRACE, Launch};
+use dryrack_yaml::{Entry, Fields, Node, Report, Tree, text, value};
 
-/// Fields of a job that state what really runs.
+/// Fields of a job that state the real process to run.
 pub(super) const JOB_FIELDS: [&str; 2] = ["command", "env"];
 
-/// Reads `command: [python3, train.py]`, or a line for `/bin/sh -c`; `None` for a job that is only rehearsed.
+/// Reads `command: [python3, train.py]`, or one line for `/bin/sh -c`; `None` for a job without a command, which can
+/// only be rehearsed.
 pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Launch>> {
     let Some(tree) = fields.get("command") else {
         if fields.has("env") {
@@ -47,7 +46,7 @@ pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Lau
     Some(Arc::new(Launch { arguments, environment: fields.labels("env", report), grace: grace(fields, report), place }))
 }
 
-/// Reads `stop_duration`, or its default for a command. Faults in it are reported elsewhere.
+/// Reads `stop_duration`, or its default for a job with a command. Errors in it are reported elsewhere.
 fn grace(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     match fields.get("stop_duration") {
         None => Some(DEFAULT_GRACE),
@@ -133,7 +132,7 @@ fn share(tree: &Tree, report: &mut Report) -> Option<Share> {
     Some(Share { cores: numbers, cpu })
 }
 
-/// The greatest ratio, over the core sets of the shares, of the CPU promised within a set to its number of cores.
+/// For each set of cores, the ratio of the promised CPU to the number of cores. Returns the largest ratio.
 fn oversubscription(shares: &Shares) -> Option<Permille> {
     let sets: BTreeMap<Vec<u16>, u64> = shares.iter().fold(BTreeMap::new(), |mut sets, share| {
         *sets.entry(share.cores.clone()).or_default() += share.cpu.get();

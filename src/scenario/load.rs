@@ -1,36 +1,33 @@
-//! Loads a scenario file: reads, overrides, checks and lowers it, and reports all faults at once.
+//! Loads a scenario file: reads it, applies overrides, checks it and lowers it. Reports all errors at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compose::{Composed, Outline, assemble};
-use super::diagnostic::{Diagnostics, Report, SourceId, Span};
-use super::emit::emit;
 use super::expectations::{self, Setting};
-use super::fields::{Fields, text};
-use super::parse::parse;
-use super::profiles::{self, Against, Changes};
-use super::source::read_text;
 use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
-use super::tree::{Node, Tree};
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{
-    changes, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live, nodes, splits,
+    changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
+    nodes, outside, splits,
 };
-use dryrack_control::Profile;
+use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
 use dryrack_event::Reason;
 use dryrack_expect::{Expectation, Reproduction, ShareAt, Unplaced};
 use dryrack_ids::JobId;
 use dryrack_live::Shares;
+use dryrack_outside::{Command, Setup};
+use dryrack_profile::{Against, Changes, profile_with};
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::Roots;
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, Demand};
+use dryrack_yaml::{Diagnostics, Fields, Node, Report, SourceId, Span, Tree, emit, parse, read_text, text};
 
-/// Overrides from the command line. Each text is checked like the file, and diagnostics show it as it was typed.
+/// Settings from the command line. Each text is checked like the file, and diagnostics show it as the user typed it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Overrides of the form `PATH=VALUE`, in the order given.
@@ -39,26 +36,41 @@ pub struct Options {
     /// A profile's name, or its path relative to the working directory.
     pub profile: Option<String>,
     pub until: Option<String>,
-    /// An option of the profile, such as `scheduler.filters.ready.unless`. It takes its value from the nearest base
-    /// that is not historic.
+    /// An option of the profile to reset, such as `scheduler.filters.ready.unless`. Its value comes from the nearest
+    /// base that is not historic.
     pub as_in_base: Option<String>,
-    /// The complete profile that a log holds. It replaces the profile that the text names and
-    /// changes.
+    /// The complete profile in a log. It replaces the profile that the scenario text names.
     pub recorded: Option<Arc<Profile>>,
-    /// A model to evaluate without running it, written as in the file: `{model: qwen3-32b, replicas: 2}`.
+    /// A model to evaluate without running it, in the form of a job: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
-    /// The plan of which this is an alternative, and the places of what it sets.
+    /// The plan of which this scenario is an alternative, and the places of the values that it sets.
     pub plan: Option<Varying>,
     /// The folders in which the files of traces are looked for.
     pub roots: Roots,
-    /// Whether jobs are created while the run goes on instead of before it: see [`Loaded::streamed`].
+    /// Whether jobs are created during the run instead of before it: see [`Loaded::streamed`].
     pub streamed: bool,
+    /// Whether schedulers in other processes may decide: see [`Loaded::outside`].
+    pub outside: Outside,
 }
 
-/// A plan, so that diagnostics of its alternatives can point into its text.
+/// The treatment of a scheduler in another process that the file names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Outside {
+    /// An error, because this command cannot start such a scheduler.
+    #[default]
+    Refused,
+    /// The scheduler decides, unless the command line names a profile in its place.
+    Allowed,
+    /// This command starts the scheduler, whether or not the file names one.
+    Command(Command),
+    /// The same, and placements that break safety are carried out: what the program really decides is the finding.
+    Reproducing(Command),
+}
+
+/// A plan, which lets diagnostics of its alternatives point into its text.
 #[derive(Clone, Debug)]
 pub struct Varying {
-    /// The file's path as it was typed, and the file's text.
+    /// The file's path as the user typed it, and the file's text.
     pub name: Arc<str>,
     pub text: Arc<str>,
     /// The places of the path and the value of each entry of [`Options::set`].
@@ -70,33 +82,38 @@ pub struct Varying {
 pub struct Loaded {
     pub rehearsal: Rehearsal,
     pub expectations: Vec<Expectation>,
-    /// The constraints of [`Options::plan`].
+    /// The constraints of the plan in [`Options::plan`].
     pub constraints: Vec<Expectation>,
-    /// To check one, the file is loaded again with the reproduction's profile in [`Options::profile`].
+    /// Reports that the scenario reproduces. To check one, load the file again with the reproduction's profile in
+    /// [`Options::profile`].
     pub reproductions: Vec<Reproduction>,
     /// The demand of each replica that [`Options::asked`] asks for, and the number of replicas.
     pub asked: Option<(Demand, u32)>,
-    /// The issue that the scenario reproduces: `gpustack#1548`.
+    /// The issue that the scenario reproduces, such as `gpustack#1548`.
     pub report: Option<String>,
     pub tags: Vec<String>,
     pub trace: Option<TraceUse>,
-    /// The jobs, if they are created during the run; the rehearsal then has none.
+    /// The jobs, if they are created during the run. The rehearsal then has no arrivals.
     pub streamed: Option<Streamed>,
-    /// The CPU shares that stand in for accelerators in a live run, for the nodes that have them.
+    /// The scheduler in another process that decides, if there is one. The profile of the rehearsal then leaves
+    /// decisions to it.
+    pub outside: Option<Setup>,
+    /// The CPU shares that stand in for accelerators in a live run, for the nodes that have such shares.
     pub shares_of_cpu: Shares,
-    /// For each expectation that states it, the share of the seeds for which it must hold.
+    /// The share of the seeds in which an expectation must hold, for each expectation that states one.
     pub shares: Vec<ShareAt>,
-    /// Findings that are not errors.
+    /// Findings that do not prevent a run.
     pub warnings: Diagnostics,
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 27] = [
+pub(super) const FIELDS: [&str; 28] = [
     "scenario",
     "report",
     "seed",
     "seeds",
     "profile",
+    "outside",
     "policies",
     "sampling",
     "until",
@@ -121,14 +138,22 @@ pub(super) const FIELDS: [&str; 27] = [
     "reproduces",
 ];
 
-/// The profile of a file that does not name one.
-pub const DEFAULT_PROFILE: &str = "first-fit";
-/// The same for a file that is loaded to ask about a model.
+/// The profile for a file that names none.
+pub(super) const DEFAULT_PROFILE: &str = "first-fit";
+/// The profile for a file that names none, when it is loaded to ask about a model.
 const PROFILE_OF_MODELS: &str = "gpustack";
 
-/// Reads and checks a scenario file. The error holds every fault; a file with a fault is never run.
+/// An empty report. In unit tests it also records which keys are known for each kind of map.
+fn new_report() -> Report {
+    #[cfg(test)]
+    return Report::heard_by(super::tests::note);
+    #[cfg(not(test))]
+    Report::default()
+}
+
+/// Reads and checks a scenario file. The error contains every fault. A file with a fault is never run.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
-    let mut report = Report::default();
+    let mut report = new_report();
     let read = read_text(path, None, &mut report);
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let loaded = read.and_then(|(source, text)| {
@@ -137,9 +162,9 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
     finish(loaded, report)
 }
 
-/// The cells, seeds and tags of a file. Only the parts of the file that determine these are checked.
+/// The cells, seeds and tags of a file. Checks only the parts of the file that determine them.
 pub fn outline(path: &Path, options: &Options) -> Result<Outline, Diagnostics> {
-    let mut report = Report::default();
+    let mut report = new_report();
     let outline = read_text(path, None, &mut report).and_then(|(source, text)| {
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let place = Place { source, text: &text, path: Some(path), folder: &folder };
@@ -152,20 +177,19 @@ pub fn outline(path: &Path, options: &Options) -> Result<Outline, Diagnostics> {
     }
 }
 
-/// Reads and checks a scenario given as text. Paths in it are relative to `folder`; `name` is the file's name in
-/// diagnostics.
+/// Reads and checks a scenario given as text. Paths in it are relative to `folder`. Diagnostics call the file `name`.
 pub fn load_text(name: &str, text: &str, folder: &Path, options: &Options) -> Result<Loaded, Diagnostics> {
-    let mut report = Report::default();
+    let mut report = new_report();
     let source = report.add_source(name, text);
     let loaded = lower(&Place { source, text, path: None, folder }, options, &mut report);
     finish(loaded, report)
 }
 
-/// All errors and warnings that [`load`] finds in the cells of the file; empty for a file without any.
+/// All errors and warnings that [`load`] finds in any cell of the file; empty if there is none.
 pub fn check(path: &Path, options: &Options) -> Diagnostics {
     let cells = match outline(path, options) {
         Ok(outline) => outline.cells.into_iter().map(|cell| cell.set).collect(),
-        // The file is loaded anyway, which reports these faults along with all others.
+        // Load the file anyway. This reports the errors of the outline together with all others.
         Err(_) => vec![Vec::new()],
     };
     let mut all = Diagnostics::default();
@@ -195,23 +219,23 @@ struct Head {
     report: Option<String>,
     seed: u64,
     profile: Option<Arc<Profile>>,
-    /// The profile to check the rest of the file with if the named profile cannot be read.
+    /// The profile with which the rest of the file is checked if its own profile cannot be read.
     stand_in: Option<&'static str>,
     until: Option<SimTime>,
     warm_up: Option<SimTime>,
     tags: Vec<String>,
 }
 
-/// A text, and its origin.
+/// The text of a file and where it comes from.
 struct Place<'p> {
     source: SourceId,
     text: &'p str,
-    /// The path of the file. A text without a path cannot be found to include itself.
+    /// The path of the file, which shows whether the file includes itself. `None` for a text without a file.
     path: Option<&'p Path>,
     folder: &'p Path,
 }
 
-/// Whether the file is empty. If so, this is reported.
+/// Whether the file is empty, which is then reported.
 fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     let is_blank = place.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
     if is_blank {
@@ -221,7 +245,7 @@ fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     is_blank
 }
 
-/// Whether the keys show a file of another kind, all of whose keys would be unknown here. If so, this is reported.
+/// Whether the keys show a file of another kind, which is then reported. All of its keys would be unknown here.
 fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> bool {
     let has = |key: &str| tree.get(key).is_some();
     let found = match (has("scenario") || has("nodes"), has("base") || has("scheduler"), has("type") || has("profiles"))
@@ -237,30 +261,30 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
 }
 
 fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
-    // A plan can set the `count` of an entry to 0, so a group without copies is deliberate.
+    // A plan can set the `count` of an entry to 0, so an entry without copies may be intended.
     if world.nodes.is_empty() && world.groups.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
         report.error_with_help(file.place(), "there are no nodes", help);
     }
 }
 
-/// Reads the profile that stands in for a missing one. The file is not run, and faults found under the stand-in are not
-/// faults of the file, so messages about it are suppressed.
+/// Reads a profile to use when the file's own profile cannot be read. The file will not run. Errors that appear only
+/// under this profile are not errors of the file, so messages about it are suppressed.
 fn stand_in(head: &Head, place: &Place<'_>, report: &mut Report) -> Option<Arc<Profile>> {
     let name = head.stand_in.unwrap_or(DEFAULT_PROFILE);
-    let profile = profiles::profile(name, place.source.start(), place.folder, report)?;
+    let profile = dryrack_profile::profile(name, place.source.start(), place.folder, report)?;
     report.hush_about(format!("the profile `{name}`"));
     Some(Arc::new(profile))
 }
 
-/// Suppresses the warning that a host cannot be split if the file expects that.
+/// Suppresses the warning that a host cannot be split if an expectation of the file mentions it.
 fn hush_about_hosts(file: &Fields<'_>, report: &mut Report) {
     if file.get("expect").is_some_and(|expect| mentions(expect, Reason::CannotSplit.name())) {
         report.hush_about(splits::NEVER_USED);
     }
 }
 
-/// Whether a value in the tree is this word.
+/// Whether any value in the tree equals this word.
 fn mentions(tree: &Tree, word: &str) -> bool {
     match &tree.node {
         Node::Scalar { text, .. } => text == word,
@@ -269,7 +293,8 @@ fn mentions(tree: &Tree, word: &str) -> bool {
     }
 }
 
-/// Warns that the profile does not follow the rules of runs, which are most of what dstack's files state.
+/// Warns if the file uses dstack's files and the profile does not follow dstack's rules of runs, which most fields of
+/// these files need.
 fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
     if let Some(span) = dstack.filter(|_| profile.flow.polled().is_none()) {
         let message =
@@ -285,7 +310,7 @@ fn without_jobs(file: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// The tree of the one run that this text describes, if it is a scenario.
+/// The tree of the one run that this text describes; `None` if the text is not a scenario.
 fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Composed> {
     let Place { source, text, path, folder } = *place;
     if is_empty(place, report) {
@@ -315,7 +340,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     hush_about_hosts(&file, report);
     instances::read(&file, &base, &mut world, &profile, report);
     let shares_of_cpu = live::shares(&file, &world, report);
-    // Must be before the jobs of the file, which may pick nodes of the trace.
+    // This must precede the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
     let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
@@ -335,20 +360,19 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     }
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
-        false => (None, jobs::arrange(jobs::drafts(&entries).chain(traced.0).collect(), &mut world, report)),
+        false => (None, arranged_jobs(&entries, traced.0, &mut world, report)),
     };
-    let profile = with_target(profile, target, &arrivals);
+    let outside = decider(&file, folder, options, report);
+    let profile = decided(with_target(profile, target, &arrivals), outside.as_ref());
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
     estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
-    // Must be after the failures, which determine what never starts.
+    // This must follow the failures, which determine which jobs never start.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
-    let (until, is_varied, unplaced) = (head.until, options.plan.is_some(), unplaced(&file, report));
+    let (is_varied, unplaced) = (options.plan.is_some(), unplaced(&file, report));
     let setting = Setting { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
-    let judged = expectations.iter().chain(constraints.iter().flatten());
-    let evaluations = expectations::evaluations(judged, &reproductions);
     let rehearsal = Rehearsal {
         title: head.title,
         source: effective,
@@ -361,7 +385,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         cancellations,
         scalings,
         faults,
-        evaluations,
+        evaluations: expectations::evaluations(expectations.iter().chain(constraints.iter().flatten()), &reproductions),
         until: head.until,
         branch: None,
         warm_up: head.warm_up,
@@ -376,6 +400,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         tags: head.tags,
         trace,
         streamed,
+        outside,
         shares_of_cpu,
         shares,
         warnings: Diagnostics::default(),
@@ -398,8 +423,20 @@ fn traced(
 /// Arrivals and cancellations.
 type Jobs = (Vec<Arrival>, Vec<(SimTime, JobId)>);
 
-/// Prepares jobs to be created during the run. Also returns one job of each kind, which represents all of
-/// its kind in checks.
+/// The jobs of the file and of its trace, sorted by submission, with their dependencies.
+fn arranged_jobs(
+    entries: &[jobs::JobTemplate],
+    traced: Vec<jobs::Draft>,
+    world: &mut World,
+    report: &mut Report,
+) -> Jobs {
+    let mut jobs = jobs::arrange(jobs::drafts(entries).chain(traced).collect(), world, report);
+    dependencies::resolve(entries, &mut jobs.0, world, report);
+    jobs
+}
+
+/// Prepares jobs that are created during the run. Also returns one job of each entry, which represents the entry in
+/// checks.
 fn streamed_jobs(
     entries: Vec<jobs::JobTemplate>,
     list: Option<trace_source::TaskList>,
@@ -411,7 +448,7 @@ fn streamed_jobs(
     (Some(streamed), (firsts, Vec::new()))
 }
 
-/// The faults of the file and the drawn ones, in order of time.
+/// The faults that the file states and the randomly drawn faults, in order of time.
 fn all_faults(
     file: &Fields<'_>,
     setting: &failures::Setting<'_>,
@@ -424,7 +461,7 @@ fn all_faults(
     faults
 }
 
-/// Adds the expected workload to a profile that needs one and does not state it: that of the trace, or else the
+/// Adds the expected workload to a profile that needs one and states none. It comes from the trace, or else from the
 /// arrivals.
 fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arrival]) -> Arc<Profile> {
     if !profile.scheduler.needs_target() || !profile.scheduler.target.is_empty() {
@@ -432,13 +469,42 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
     }
     let tasks = |arrival: &Arrival| {
         let demand = &arrival.spec.demand;
-        // A model and a job with `resources` count as tasks that need nothing.
+        // A model or a job with `resources` counts as tasks without needs.
         let shape = demand.task().map_or_else(TaskShape::default, TaskShape::of);
         std::iter::repeat_n(shape, (demand.tasks * arrival.spec.replicas) as usize)
     };
     let mut profile = (*profile).clone();
     profile.scheduler.target = traced.unwrap_or_else(|| Target::of(arrivals.iter().flat_map(tasks)));
     Arc::new(profile)
+}
+
+/// The scheduler in another process that decides, if there is one.
+fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Option<Setup> {
+    let typed = match &options.outside {
+        Outside::Command(command) | Outside::Reproducing(command) => Some(command),
+        Outside::Refused | Outside::Allowed => None,
+    };
+    let mut setup = outside::read(file, folder, typed, report);
+    if let (Some(setup), Outside::Reproducing(_)) = (&mut setup, &options.outside) {
+        setup.allows_unsafe = true;
+    }
+    // A log already holds its decisions. A profile named on the command line decides instead of the file's scheduler.
+    if options.recorded.is_some() || (typed.is_none() && options.profile.is_some()) {
+        return None;
+    }
+    if options.outside == Outside::Refused && file.has("outside") {
+        let message = "this command starts no scheduler in another process";
+        let help = "use `dryrack run` or `dryrack test`, or name a profile that decides in its place with `--profile`";
+        report.error_with_help(file.key_span("outside"), message, help);
+    }
+    setup
+}
+
+/// The profile with its decisions left to the scheduler in another process, if there is one.
+fn decided(profile: Arc<Profile>, outside: Option<&Setup>) -> Arc<Profile> {
+    let Some(setup) = outside else { return profile };
+    let when_unsafe = if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused };
+    Arc::new(profile.decided_by(Program { when_unsafe }))
 }
 
 fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Head {
@@ -449,23 +515,28 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
     let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
     let profile = match (&options.recorded, file.get("profile")) {
         (Some(profile), _) => Some(Profile::clone(profile)),
-        (None, None) => profiles::profile_with(default, file.place(), folder, changes, report),
+        (None, None) => profile_with(default, file.place(), folder, changes, report),
         (None, Some(tree)) => {
-            // A path from the command line is relative to the working directory, and one from a plan to the plan.
+            // A profile's path on the command line is relative to the working directory. In a plan, it is relative to
+            // the plan.
             let plan = options.plan.as_ref().filter(|plan| *report.place(tree.span).0 == *plan.name);
             let folder = match plan.and_then(|plan| Path::new(&*plan.name).parent()) {
                 Some(beside) => beside,
-                None if report.is_typed(tree.span) => Path::new(""),
+                None if report.is_typed(tree.span) => {
+                    // Expectations may name reasons that only the file's own profile declares.
+                    report.declare_any();
+                    Path::new("")
+                }
                 None => folder,
             };
             text(tree, "the name of a profile", report)
-                .and_then(|name| profiles::profile_with(name, tree.span, folder, changes, report))
+                .and_then(|name| profile_with(name, tree.span, folder, changes, report))
         }
     };
     let named = file.get("profile").and_then(Tree::scalar).filter(|_| profile.is_none());
     let tags = file.items("tags", "a tag", report);
     Head {
-        stand_in: named.and_then(profiles::stand_in),
+        stand_in: named.and_then(dryrack_profile::stand_in),
         title: title.unwrap_or("").to_string(),
         report: file.text("report", "a report such as gpustack#1548", report).map(str::to_string),
         seed: file.value("seed", report).unwrap_or(1),
@@ -481,7 +552,7 @@ fn unplaced(file: &Fields<'_>, report: &mut Report) -> Unplaced {
     file.word("unplaced", "what jobs without a place mean", &choices, report).unwrap_or_default()
 }
 
-/// Reads `warm_up`, which must end before the run does: otherwise nothing would be measured.
+/// Reads `warm_up`, which must end before the run ends. Otherwise no time would be left to measure.
 fn warm_up(file: &Fields<'_>, report: &mut Report) -> Option<SimTime> {
     let mut quiet = Report::default();
     let (warm_up, until) = (file.value("warm_up", report)?, file.value::<SimTime>("until", &mut quiet));

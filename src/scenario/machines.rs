@@ -1,14 +1,12 @@
-//! Machines: those of the catalog and of the scenario, and the fields of a node that override them.
+//! Machines: those of the catalog and of the scenario, and the fields of a node that override a machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::diagnostic::Report;
-use super::fields::{Fields, text, value};
-use super::tree::{Node, Tree};
 use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, read_islands};
 use dryrack_units::{Bytes, MilliCpu, MilliWatts, Money};
+use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
 pub(super) const OS_WORDS: [(&str, Os); 3] = [("linux", Os::Linux), ("darwin", Os::Darwin), ("windows", Os::Windows)];
 pub(super) const ARCH_WORDS: [(&str, CpuArch); 2] = [("x86_64", CpuArch::X86_64), ("aarch64", CpuArch::Aarch64)];
@@ -21,7 +19,7 @@ pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
     ("tenstorrent", Vendor::Tenstorrent),
 ];
 
-/// The fields that a machine of the file and a node have in common.
+/// The fields that a machine in the file and a node share.
 pub(super) const FIELDS: [&str; 16] = [
     "machine",
     "cpus",
@@ -41,13 +39,13 @@ pub(super) const FIELDS: [&str; 16] = [
     "islands",
 ];
 
-/// The most GPUs of one machine. Indices have sixteen bits, and no machine has this many.
+/// The largest number of GPUs of one machine. A GPU index has sixteen bits, and no real machine has this many.
 const MAX_GPUS: u32 = 1024;
 
-/// The machines of `machines:`, by name.
+/// The machines in `machines:`, by name.
 pub(super) type Machines = BTreeMap<String, NodeShape>;
 
-/// Reads `machines:`. A machine may build on one that precedes it.
+/// Reads `machines:`. A machine may build on another that comes before it.
 pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
     let mut machines = Machines::new();
     let Some(tree) = tree else { return machines };
@@ -69,12 +67,12 @@ pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
     machines
 }
 
-/// The shape that `fields` describe: the machine that they name, if any, overridden by each of the other fields.
+/// The shape that `fields` describe: the named machine, if any, with each other field overriding it.
 pub(super) fn shape(fields: &Fields<'_>, machines: &Machines, report: &mut Report) -> NodeShape {
     shape_or(fields, machines, None, false, report)
 }
 
-/// Like [`shape`], but `machine` is the default if `fields` name none. With `other_gpus`, the caller sets the GPUs.
+/// Like [`shape`], but `machine` is used if `fields` names none. With `other_gpus`, the caller sets the GPUs.
 pub(super) fn shape_or(
     fields: &Fields<'_>,
     machines: &Machines,
@@ -158,7 +156,7 @@ fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
     }
 }
 
-/// `count` GPUs of a catalog model; empty if the model's memory depends on the machine and is not given.
+/// `count` GPUs of a catalog model. Empty if the model's memory depends on the machine and `memory` is missing.
 pub(super) fn from_catalog(name: &str, count: u32, memory: Option<Bytes>) -> Vec<GpuShape> {
     let Some(model) = catalog::gpu(name) else { return Vec::new() };
     let Some(memory) = memory.or(model.memory) else { return Vec::new() };
@@ -231,7 +229,8 @@ fn too_many(count: u32, tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Reads `islands: [4, 4]` into a label, and checks the label, which may come from the machine that this one builds on.
+/// Reads `islands: [4, 4]` into a label. Also checks the label, which may come from the machine that this one builds
+/// on.
 fn islands(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     let help = "write how many GPUs each island has, in the order of their indexes: `islands: [4, 4]`";
     if let Some(tree) = fields.get("islands") {
@@ -260,7 +259,7 @@ fn only_type(shape: &NodeShape) -> Option<GpuShape> {
     shape.gpus.iter().all(|gpu| gpu == first).then(|| first.clone())
 }
 
-/// Reads `{type: a100-80g, count: 4, memory: 80GiB}`, or a type alone.
+/// Reads `{type: a100-80g, count: 4, memory: 80GiB}`, or just the name of a type.
 fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     if let Node::Scalar { .. } = tree.node {
         let name = text(tree, "a GPU type", report);
@@ -280,7 +279,7 @@ fn gpu_group(tree: &Tree, report: &mut Report) -> Vec<GpuShape> {
     gpu.map_or(Vec::new(), |gpu| vec![gpu; count as usize])
 }
 
-/// A GPU of the catalog, or a type of the scenario's own if its memory is given.
+/// A GPU of the catalog. A type of the scenario's own is allowed too if its memory is given.
 fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Report) -> Option<GpuShape> {
     let memory = fields.and_then(|fields| fields.value::<Bytes>("memory", report));
     let vendor = fields.and_then(|fields| fields.word("vendor", "a vendor", &VENDOR_WORDS, report));
@@ -313,7 +312,7 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
             architecture,
             ..GpuShape::of(name, memory)
         }),
-        // The memory of a new type is given but wrong, which has already been reported.
+        // The memory of the new type is invalid, which has already been reported.
         (None, None) if fields.is_some_and(|fields| fields.has("memory")) => None,
         (None, None) => {
             let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();

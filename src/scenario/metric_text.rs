@@ -7,22 +7,20 @@
 //! sign       = "<=" | "<" | ">=" | ">" | "==" | "!="
 //! ```
 //!
-//! In braces, `=` may replace the colon: in a value without quotes, YAML reads a colon and a space as a map.
+//! In braces, `=` may replace the colon. Without quotes, YAML would read a colon and a space as a map.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
 use super::expectations::Setting;
-use super::fields::{Value, value};
-use super::tree::{Node, Tree};
 use dryrack_expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
-use dryrack_metrics::{Definition, Function, METRICS, Series, Unit};
+use dryrack_metrics::{Definition, Function, Series, Unit, definitions};
 use dryrack_units::{Money, Permille, SimDuration, UnitError};
+use dryrack_yaml::{Node, Report, Span, Tree, Value, value};
 
-/// The functions to list when one is unknown.
+/// The functions that a message lists when a function is unknown.
 pub(super) const FUNCTIONS: [&str; 8] = ["mean", "min", "max", "sum", "p50", "p90", "p95", "p99"];
-/// The one metric with a number in its parentheses.
+/// The only metric with a number in its parentheses.
 const ALLOCATED_AT: &str = "gpu_allocated_at";
 pub(super) const RESTRICTIONS: [&str; 3] = ["job", "queue", "user"];
 
@@ -34,7 +32,7 @@ struct Part<'t> {
     offset: usize,
 }
 
-/// The whole expression, to which the offsets of parts refer.
+/// The whole expression. The offsets of its parts refer to it.
 struct Whole<'t> {
     span: Span,
     length: usize,
@@ -99,7 +97,7 @@ pub(super) fn read(
     Some(MetricCheck { quantity: quantity?.0, sign, bound, unplaced, text: Arc::from(typed.trim()) })
 }
 
-/// The first sign outside of braces, with its position and length.
+/// The first comparison sign outside of braces, with its position and length.
 fn sign(text: &str) -> Option<(usize, Sign, usize)> {
     let mut depth = 0u32;
     for (at, letter) in text.char_indices() {
@@ -178,7 +176,7 @@ fn quantity(
     Some(Measured(Quantity::Of { function: function?, series: series?, of }))
 }
 
-/// Reads `130%`. Only whole percents are allowed, because loads are rounded to them.
+/// Reads `130%`. Only whole percents are allowed, because recorded loads are rounded to whole percents.
 fn allocated_at(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Quantity> {
     let percent = part.text.strip_suffix('%').and_then(|number| number.parse().ok());
     if percent.is_none() {
@@ -190,11 +188,11 @@ fn allocated_at(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Optio
 
 fn run_wide(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<&'static Definition> {
     let typed = part.text;
-    if let Some(known) = METRICS.iter().find(|known| known.short_name() == typed) {
+    if let Some(known) = definitions().into_iter().find(|known| known.short_name() == typed) {
         return Some(known);
     }
     let span = whole.span(part);
-    if let Some(known) = METRICS.iter().find(|known| known.name == typed) {
+    if let Some(known) = definitions().into_iter().find(|known| known.name == typed) {
         let short = known.short_name();
         let help = format!("write `{short}`, and its unit behind the bound: `{short} <= 10m`");
         report.error_with_help(span, format!("the unit of `{typed}` stands on the other side"), help);
@@ -202,7 +200,7 @@ fn run_wide(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<&'
         let help = format!("say which: `p95({typed})`, `mean({typed})`, `max({typed})`");
         report.error_with_help(span, format!("`{typed}` has a value for each replica"), help);
     } else {
-        let names = METRICS.iter().map(Definition::short_name);
+        let names = definitions().into_iter().map(Definition::short_name);
         report.unknown(span, format!("no metric is named `{typed}`"), typed, names);
     }
     None
@@ -249,7 +247,7 @@ fn series(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Seri
     let found = series_by_name(part.text);
     if found.is_none() {
         let (typed, span) = (part.text, whole.span(part));
-        match METRICS.iter().any(|known| known.short_name() == typed) {
+        match definitions().iter().any(|known| known.short_name() == typed) {
             true => {
                 let message = format!("`{typed}` is one number for the whole run");
                 report.error_with_help(span, message, format!("write `{typed}` without a function"));
@@ -315,7 +313,7 @@ fn is_known<'k>(
     known: impl Iterator<Item = &'k str> + Clone,
     report: &mut Report,
 ) -> bool {
-    // If the trace is missing, its jobs may have this name.
+    // If the trace is missing, a job of the trace may have this name, so do not report it.
     let found = known.clone().any(|name| name == wanted.text) || report.lacks_a_trace();
     if !found {
         let message = format!("no job has the {what} `{}`", wanted.text);
@@ -325,7 +323,7 @@ fn is_known<'k>(
     found
 }
 
-/// Parses a percentage of two to four decimals, in millionths of the whole.
+/// Parses a percentage with two to four decimals. The result is in millionths of the whole.
 fn fine_part(text: &str) -> Option<u64> {
     let number = text.strip_suffix('%')?;
     let (_, decimals) = number.split_once('.')?;
@@ -372,7 +370,7 @@ fn bound(part: Part<'_>, (name, unit): (&str, Unit), whole: &Whole<'_>, report: 
         Unit::Part if !is_bare || part.text.contains('.') => Permille::parse(part.text).err(),
         Unit::Count => u64::parse(part.text).err(),
         Unit::Number => Decimal::parse(part.text).err(),
-        // A bare number only lacks its unit. `value` reports this and suggests the nearest unit.
+        // A bare number only lacks its unit. `value` reports that and suggests the nearest unit.
         Unit::Time | Unit::Part => None,
     };
     if let Some(error) = fault {

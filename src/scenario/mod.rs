@@ -1,19 +1,16 @@
-//! Floor 9. Scenario files: from YAML text to a rehearsal with its expectations, or to all faults of the text.
+//! Floor 9. Scenario files: converts YAML text to a rehearsal with its expectations, or reports all errors of the text.
 //!
-//! Owns the format of scenario and profile files, their diagnostics, and how the text is lowered to what it means.
-//! Must never run a file that did not validate, nor stop at the first fault: [`load`] returns a complete [`Loaded`], or
-//! every [`Diagnostic`] with its place and, if there is one, a suggestion of what to type instead.
+//! This room owns the format of scenario files and plans, and how their trees are lowered. It must never run a file
+//! with errors, and it must not stop at the first error: [`load`] returns either a complete [`Loaded`], or every
+//! diagnostic with its place and, where possible, a suggestion.
 //!
-//! A text passes through these steps in order:
+//! The room `yaml` reads and parses a text. The resulting tree passes through these steps in order:
 //!
 //! | step | module | result |
 //! | --- | --- | --- |
-//! | read | `source` | text within bounds |
-//! | parse | `parse` | a `tree` that remembers places; parsing stops at a syntax error |
 //! | compose | `include`, `params`, `fleets`, `seeds` | the tree of one run, in the order given in `compose` |
-//! | override | `set` | the tree with the overrides of the command line; `emit` writes its text |
+//! | override | `set` | the tree with the overrides of the command line |
 //! | check and lower | `nodes`, `jobs`, `trace_source`, `changes`, `faults`, `failures`, `expectations` | ids, quantities, resolved names |
-//! | report | `diagnostic` | the rendered faults |
 //!
 //! Ids are indices in lists. The nodes of `nodes:` come first, in the order of the file; those of the trace follow.
 //! Jobs are in order of time; at the same instant, those of `jobs:` come first in the order of the file, followed by
@@ -26,13 +23,11 @@ mod changes;
 mod clouds;
 mod compose;
 mod demand;
+mod dependencies;
 mod deployment;
-mod diagnostic;
-mod dstack_db;
 mod dstack_files;
 mod dstack_fleets;
 mod elsewhere;
-mod emit;
 mod endless;
 mod estimates;
 mod expectation_blocks;
@@ -40,11 +35,7 @@ mod expectation_window;
 mod expectations;
 mod failures;
 mod faults;
-mod fields;
 mod fleets;
-mod found;
-mod gpustack;
-mod imported;
 mod include;
 mod instances;
 mod jobs;
@@ -54,31 +45,25 @@ mod load;
 mod machines;
 mod metric_text;
 mod nodes;
+mod outside;
 mod params;
-mod parse;
 mod plan_file;
 mod policies;
 mod policy_file;
-mod profile_compare;
-mod profile_diff;
-mod profiles;
 mod requirements;
 mod resources;
 mod schema;
 mod schema_fleets;
+mod schema_outside;
 mod schema_table;
 mod schema_usage;
 mod seeds;
 mod services;
 mod set;
-mod source;
 mod splits;
-mod sqlite;
 mod streamed;
 mod terms;
 mod trace_source;
-mod tree;
-mod tree_serde;
 mod usage;
 mod usage_recorded;
 mod world;
@@ -87,20 +72,12 @@ mod world;
 mod tests;
 
 pub use compose::{Cell, Outline};
-pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Severity, Span, cut_quotes};
-pub use dstack_db::import_dstack;
 pub use expectations::expectation_words;
-pub use fields::matches as matches_pattern;
-pub use found::{FoundOptions, nodes_text};
-pub use gpustack::{import_gpustack_pages, import_gpustack_store};
-pub use imported::{ImportError, Imported, Names, SCENARIO};
-pub use load::{DEFAULT_PROFILE, Loaded, Options, check, load, load_text, outline};
+pub use load::{Loaded, Options, Outside, check, load, load_text, outline};
+pub use nodes::NODE_STATES;
 pub use plan_file::{Factor, Method, Objective, PlanFile, load_plan};
 pub use policy_file::{PolicyFile, PolicyOf, load_policies, load_policy};
-pub use profile_compare::{OptionDifference, compare_profiles};
-pub use profiles::{Against, check_profile, load_profile, load_profile_as_in_base, profile_names, profile_options};
 pub use resources::read_resources;
 pub use schema::schema;
-pub use source::nearest_path;
 pub use streamed::{Streamed, StreamedArrivals};
 pub use trace_source::TraceUse;

@@ -1,19 +1,18 @@
-//! Nodes: converts `nodes:` to the engine's list, in the order of the file.
+//! Nodes: converts `nodes:` to a list for the engine, in the order of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, name, text, value, word};
+use super::elsewhere::elsewhere;
 use super::machines::{self, Machines};
-use super::tree::{Node, Tree};
 use super::world::{World, copies, gpu_index};
 use dryrack_catalog as catalog;
 use dryrack_engine::{InitialNode, ModelFiles};
 use dryrack_fleet::{Foreign, GpuState, NodeShape, NodeSpec, NodeState};
 use dryrack_units::{Bytes, GpuShare};
+use dryrack_yaml::{Fields, Node, Report, Span, Tree, name, text, value, word};
 
-pub(super) const NODE_STATES: [(&str, NodeState); 6] = [
+pub const NODE_STATES: [(&str, NodeState); 6] = [
     ("joining", NodeState::Joining),
     ("ready", NodeState::Ready),
     ("not_ready", NodeState::NotReady),
@@ -33,10 +32,10 @@ pub(super) const GPU_STATES: [(&str, GpuState); 5] = [
 /// The fields of a node in addition to those of its machine.
 pub(super) const FIELDS: [&str; 7] = ["name", "count", "state", "foreign", "gpu_states", "cached", "bandwidth"];
 
-/// The most nodes of one scenario. More could not be simulated in reasonable time.
+/// The largest number of nodes of one scenario. More could not be simulated in reasonable time.
 const MAX_NODES: usize = 200_000;
 
-/// The machines and defaults that nodes refer to.
+/// The machines and default values that nodes refer to.
 pub(super) struct Base {
     pub machines: Machines,
     /// The bandwidth of nodes that do not state one.
@@ -57,7 +56,7 @@ fn bandwidth(fields: &Fields<'_>, report: &mut Report) -> Option<Bytes> {
     let tree = fields.get("bandwidth")?;
     let typed = text(tree, "a bandwidth such as 10Gbit/s", report)?;
     let rate = typed.strip_suffix("/s").and_then(|amount| match amount.strip_suffix("bit") {
-        // Units of bits are decimal, and eight bits are a byte.
+        // A bit rate uses decimal units. Eight bits are a byte.
         Some(bits) => Some(Bytes::new(format!("{bits}B").parse::<Bytes>().ok()?.get() / 8)),
         None => amount.parse::<Bytes>().ok(),
     });
@@ -75,7 +74,7 @@ fn bandwidth(fields: &Fields<'_>, report: &mut Report) -> Option<Bytes> {
     }
 }
 
-/// Reads the models whose weights a node already has.
+/// Reads the names of the models whose weights a node already stores.
 fn cached(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Vec<Arc<str>> {
     let items = fields.items("cached", "the name of a model", report);
     let full = |(typed, span): (&str, Span)| {
@@ -88,7 +87,7 @@ fn cached(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Vec<Ar
 fn entry(tree: &Tree, base: &Base, world: &mut World, report: &mut Report) {
     let mut known = FIELDS.to_vec();
     known.extend(machines::FIELDS);
-    let Some(fields) = Fields::read(tree, "a node", &known, report) else { return };
+    let Some(fields) = Fields::read_with(tree, "a node", &known, elsewhere, report) else { return };
     let name_tree = fields.require("name", "alpha", report);
     let shape = Arc::new(machines::shape(&fields, &base.machines, report));
     let Some((name_tree, name)) = name_tree.and_then(|tree| Some((tree, name(tree, report)?))) else { return };
@@ -120,7 +119,7 @@ pub(super) fn declare(
     let names: Vec<Arc<str>> = match fields.get("count") {
         None => vec![Arc::from(name)],
         Some(tree) => {
-            // If the number is wrong, a single copy represents the others in later checks.
+            // If the number is invalid, one copy represents the whole entry in later checks.
             let mut count = fields.value("count", report).unwrap_or(1u32);
             if world.nodes.len() + count as usize > MAX_NODES {
                 let message = format!("more than {MAX_NODES} nodes");
@@ -131,7 +130,7 @@ pub(super) fn declare(
             copies(name, count).collect()
         }
     };
-    // Types are added even if `count` is 0, so that jobs may ask for them.
+    // Register the GPU types even if `count` is 0, so that jobs may ask for them.
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     for name in names {
         if world.node_names.add(Arc::clone(&name)).is_err() {
@@ -144,7 +143,8 @@ pub(super) fn declare(
     }
 }
 
-/// Reads the GPUs that do not start as ready and free: `gpu_states: {0: degraded}`, `foreign: {0: {memory: 20GiB}}`.
+/// Reads the GPUs that are not both ready and free at the start: `gpu_states: {0: degraded}`, `foreign: {0: {memory:
+/// 20GiB}}`.
 fn gpus(fields: &Fields<'_>, node: &str, shape: &NodeShape, report: &mut Report) -> Vec<(u16, GpuState, Foreign)> {
     let mut gpus: BTreeMap<u16, (GpuState, Foreign)> = BTreeMap::new();
     let idle = (GpuState::Ready, Foreign::NONE);

@@ -1,19 +1,16 @@
-//! Parameters and the matrix: `${gpus}` in any value, and one scenario for each cell.
+//! Parameters and the matrix: fills in `${gpus}` in any value, and makes one scenario for each cell.
 
 use std::collections::BTreeMap;
 
-use super::diagnostic::{Report, SourceId, Span};
-use super::emit;
-use super::fields::text;
-use super::tree::{Entry, Node, Tree};
+use dryrack_yaml::{Entry, Node, Report, SourceId, Span, Tree, emit, text};
 
-/// Fields of the file that an axis of the matrix may name; any other axis is a parameter.
+/// Fields of the file that an axis of the matrix may name. Any other axis sets a parameter.
 pub(super) const OWN_AXES: [&str; 3] = ["profile", "seed", "until"];
 
-/// The most cells of one matrix.
+/// The largest number of cells of one matrix.
 const MAX_CELLS: usize = 1_000;
 
-/// One axis of the matrix: a name and its values, none of which is a list or map.
+/// One axis of the matrix: a name and its values. A value is never a list or a map.
 pub(super) struct Axis {
     pub name: String,
     pub span: Span,
@@ -69,7 +66,7 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
         let message = format!("the matrix has more than {MAX_CELLS} cells");
         report.error_with_help(tree.span, message, "leave out values, or split the file");
-        // The rest of the file is checked for one cell.
+        // After an error here, check the rest of the file for one cell only.
         axes.iter_mut().for_each(|axis| axis.values.truncate(1));
     }
     axes
@@ -90,7 +87,7 @@ pub(super) fn cells<'a>(axes: &'a [Axis]) -> Vec<Vec<(&'a str, &'a Tree)>> {
 
 /// Formats an override for `--set`: `matrix.gpus=2`.
 pub(super) fn as_override(name: &str, value: &Tree) -> String {
-    format!("matrix.{name}={}", emit::emit(value).trim_end())
+    format!("matrix.{name}={}", emit(value).trim_end())
 }
 
 /// Whether this can be the name of a parameter, or of a factor that sets one.
@@ -153,7 +150,8 @@ impl Params {
             Node::Scalar { text, .. } if text.contains("${") => {
                 match self.filled(tree, report) {
                     Some(filled) => *tree = filled,
-                    // The unfilled text is not the real value, so further messages about it would mislead.
+                    // The text with its unfilled parameter is not the real value, so further messages about it would
+                    // mislead.
                     None => report.hush(tree.span),
                 }
             }
@@ -199,7 +197,7 @@ impl Params {
             out.push_str(single);
         }
         out.push_str(&text[at..]);
-        // Quoted, so that a value made of parts is never read as nothing.
+        // Mark the result as quoted, because some unquoted texts mean an empty value in YAML.
         Some(Tree { span: tree.span, node: Node::Scalar { text: out, quoted: true } })
     }
 
@@ -217,8 +215,8 @@ impl Params {
         None
     }
 
-    /// Reports parameters that are not used: an error for an axis, which then changes nothing, and a warning for a
-    /// parameter of the file itself.
+    /// Reports unused parameters. An unused axis is an error, because it changes nothing. An unused parameter of the
+    /// file itself is a warning.
     pub fn tell_unused(&self, own: SourceId, report: &mut Report) {
         for (name, param) in self.0.iter().filter(|(_, param)| !param.is_used) {
             if param.is_axis && !OWN_AXES.contains(&name.as_str()) {

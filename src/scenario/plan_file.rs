@@ -1,68 +1,65 @@
 //! Plan files: the factors that vary a scenario, and the constraints on each alternative.
 //!
-//! Faults of a plan are reported like those of a scenario. Its `constraints` are expectations, which are read again for
-//! each alternative because names may differ between alternatives. [`super::Options::plan`] states the plan.
+//! Errors in a plan are reported like those of a scenario. Its `constraints` are expectations. They are read again for
+//! each alternative, because names may differ between alternatives. [`super::Options::plan`] passes the plan to that
+//! step.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::diagnostic::{Diagnostics, Report, Span};
-use super::fields::{Fields, text};
 use super::load::{Loaded, Options, Varying, load};
 use super::params::is_name;
-use super::parse::parse;
 use super::seeds;
-use super::source::read_text;
-use super::tree::{Entry, Node, Tree};
 use dryrack_expect::Share;
 use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_units::SimDuration;
+use dryrack_yaml::{Diagnostics, Entry, Fields, Node, Report, Span, Tree, parse, read_text, text};
 
 const FIELDS: [&str; 8] = ["plan", "scenario", "factors", "seeds", "minimize", "constraints", "method", "budget"];
-/// The most alternatives of one plan.
+/// The largest number of alternatives of a plan.
 const MAX_CELLS: usize = 1_000_000;
-/// The most alternatives of a search.
+/// The largest number of alternatives of a search.
 const MAX_SEARCHED: usize = 20_000;
-/// After this many faulty alternatives, no more are checked.
+/// Checking stops after this many faulty alternatives.
 const MAX_WRONG: usize = 20;
-/// The most values of one range.
+/// The largest number of values of one range.
 const MAX_VALUES: u64 = 100_000;
 
-/// A plan without faults of its own; its alternatives are checked when they are run.
+/// A plan without errors of its own. Each alternative is checked when it is run.
 #[derive(Clone, Debug)]
 pub struct PlanFile {
     /// The question, as a sentence.
     pub title: String,
-    /// The file's path as it was typed, and the file's text.
+    /// The file's path as the user typed it, and the file's text.
     pub name: Arc<str>,
     pub text: Arc<str>,
     /// The path of the scenario, relative to the working directory.
     pub scenario: PathBuf,
-    /// The factors; the last varies fastest.
+    /// The factors. The last one varies fastest.
     pub factors: Vec<Factor>,
-    /// Every alternative is run once with each of these seeds, so all alternatives draw the same random numbers. If
-    /// this is empty, the scenario's own seed is used.
+    /// Every alternative is run once with each of these seeds, so all alternatives draw the same random numbers. Empty
+    /// means the scenario's own seed.
     pub seeds: Vec<u64>,
     pub minimize: Option<Objective>,
     pub minimize_place: Option<Span>,
-    /// For each constraint, the share of the seeds for which it must hold.
+    /// The share of the seeds in which each constraint must hold.
     pub asked: Vec<Share>,
     pub method: Method,
-    /// The most runs over all seeds and alternatives.
+    /// The largest number of runs, over all seeds and alternatives.
     pub runs: Option<u64>,
-    /// After this time, no process starts another run.
+    /// The time budget. No process starts another run after it.
     pub time: Option<SimDuration>,
 }
 
-/// A quantity that is varied.
+/// A quantity that the plan varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Factor {
     pub name: Arc<str>,
-    /// The path to set, as for `--set`: `params.workers`.
+    /// The path that the factor sets, in the form of `--set`: `params.workers`.
     pub path: Arc<str>,
-    /// The values, as they would be typed there.
+    /// The values, in the form of `--set`.
     pub values: Vec<Arc<str>>,
-    /// The place that states what is set, and the place of each value.
+    /// The place of the factor's key, and the place of each value.
     pub place: Span,
     pub value_places: Vec<Span>,
 }
@@ -72,9 +69,9 @@ pub struct Factor {
 pub enum Objective {
     Gpus,
     Nodes,
-    /// The sum over all nodes that have a price.
+    /// The sum of the prices of all nodes that have a price.
     PricePerHour,
-    /// The mean of the metric of that name over the seeds.
+    /// The mean of the metric `cost` over the seeds. The objective `Energy` is the mean of `energy`.
     Cost,
     Energy,
 }
@@ -83,7 +80,7 @@ pub enum Objective {
 pub enum Method {
     /// Runs every alternative with every seed.
     Sweep,
-    /// Runs as few alternatives as needed to find the cheapest that satisfies the constraints.
+    /// Runs as few alternatives as needed to find the cheapest one that satisfies the constraints.
     Search,
 }
 
@@ -100,7 +97,7 @@ impl Objective {
         Objective::ALL.iter().find(|(_, objective)| *objective == self).expect("each has a name").0
     }
 
-    /// Whether it is known before a run. The others are measured by a run.
+    /// Whether the value is known without a run. Other objectives are measured by runs.
     pub fn is_known_before(self) -> bool {
         matches!(self, Objective::Gpus | Objective::Nodes | Objective::PricePerHour)
     }
@@ -111,7 +108,7 @@ impl PlanFile {
         self.factors.iter().map(|factor| factor.values.len()).product()
     }
 
-    /// The index of each factor's value in the alternative with this number.
+    /// For the alternative with this number, the index of the value of each factor.
     pub fn places(&self, mut cell: usize) -> Vec<usize> {
         let mut places = vec![0; self.factors.len()];
         for (place, factor) in places.iter_mut().zip(&self.factors).rev() {
@@ -121,12 +118,12 @@ impl PlanFile {
         places
     }
 
-    /// The value of each factor in the alternative with this number.
+    /// For the alternative with this number, each factor with its value.
     pub fn values(&self, cell: usize) -> impl Iterator<Item = (&Factor, &Arc<str>)> {
         self.factors.iter().zip(self.places(cell)).map(|(factor, place)| (factor, &factor.values[place]))
     }
 
-    /// The name of the alternative: `workers=8, profile=fifo`.
+    /// The name of the alternative, such as `workers=8, profile=fifo`.
     pub fn cell_name(&self, cell: usize) -> String {
         let parts: Vec<String> = self.values(cell).map(|(factor, value)| format!("{}={value}", factor.name)).collect();
         parts.join(", ")
@@ -144,7 +141,7 @@ impl PlanFile {
         Ok(loaded)
     }
 
-    /// The options with which the scenario of the alternative is loaded.
+    /// The options for loading the scenario of the alternative.
     pub fn options(&self, cell: usize, seed: Option<u64>, base: &Options) -> Options {
         let parts = self.factors.iter().zip(self.places(cell));
         let places = parts.map(|(factor, place)| (factor.place, factor.value_places[place])).collect();
@@ -157,8 +154,8 @@ impl PlanFile {
     }
 }
 
-/// Reads a plan, and loads the scenario once with each value of each factor, so that their faults are reported before
-/// anything is run. Calls `seen` with each loaded scenario. Returns the plan with its warnings.
+/// Reads a plan. Also loads the scenario once with each value of each factor, to report errors before anything is run.
+/// Calls `seen` with each loaded scenario. Returns the plan with its warnings.
 pub fn load_plan(
     path: &Path,
     base: &Options,
@@ -192,7 +189,7 @@ pub fn load_plan(
     if wrong > 0 { Err(found) } else { Ok((plan, found)) }
 }
 
-/// Checks that all nodes state what is minimized: a node without a price would seem to cost nothing.
+/// Checks that all nodes state a price if the price is minimized. A node without a price would seem to be free.
 fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
     let (Some(objective), Some(place)) = (plan.minimize, plan.minimize_place) else { return Ok(()) };
     let lacks_it = |shape: &NodeShape| match objective {
@@ -219,7 +216,7 @@ fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
     Err(report.finish())
 }
 
-/// The first alternative, and all that differ from it in one factor.
+/// The first alternative, and all alternatives that differ from it in only one factor.
 fn probes(plan: &PlanFile) -> Vec<usize> {
     let mut probes = vec![0];
     let mut stride = 1;
@@ -238,7 +235,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let scenario = scenario.and_then(|tree| {
         let path = folder.join(text(tree, "the path of a scenario", report)?);
-        // A file that cannot be read is reported where it is named.
+        // A scenario that cannot be read is reported at its name in the plan.
         read_text(&path, Some(tree.span), report)?;
         Some(path)
     });
@@ -293,7 +290,7 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
     })
 }
 
-/// The share of the seeds that a constraint states, or all of them.
+/// The share of the seeds that the constraint states; by default all seeds.
 fn asked(tree: &Tree, report: &mut Report) -> Share {
     let mut alone = Tree { span: tree.span, node: Node::List(vec![tree.clone()]) };
     seeds::take_shares(&mut alone, true, report).first().map_or(Share::ALL, |known| known.share)
@@ -369,7 +366,7 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
     Some(Factor { name: Arc::from(key.as_str()), path: Arc::from(path), values, place, value_places })
 }
 
-/// Reads values with their places.
+/// Reads a list of values, with their places.
 fn listed(items: &[Tree], span: Span, report: &mut Report) -> Option<(Vec<Arc<str>>, Vec<Span>)> {
     if items.is_empty() {
         report.error_with_help(span, "a factor without values", "write `[4, 8]`, or leave it out");
@@ -408,7 +405,7 @@ fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> 
     Some(values)
 }
 
-/// The `constraints` of a plan's text, as a list without `in:`.
+/// Reads `constraints` from the plan's text again, as a list in which `in:` is removed.
 pub(super) fn constraints(plan: &Varying, report: &mut Report) -> Option<Tree> {
     let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
     let mut tree = parse(&plan.text, source, report)?;

@@ -1,14 +1,11 @@
-//! `utilization_policy:` of a job: what its configuration overrides in the profile, checked as the policy that will
-//! apply.
+//! `utilization_policy:` of a job: the fields that override the profile's policy. The resulting policy is checked.
 
-use super::diagnostic::{Report, Span};
-use super::fields::Fields;
-use super::tree::Tree;
 use super::usage::percent;
 use dryrack_control::{PolicyReads, Profile};
 use dryrack_policy::{MOST_SAMPLES, ring_samples};
 use dryrack_units::SimDuration;
 use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, PolicySource, UtilizationOverrides};
+use dryrack_yaml::{Fields, Report, Span, Tree};
 
 const FIELDS: [&str; 9] =
     ["min_gpu_utilization", "time_window", "mode", "gpus", "at_minimum", "longest_gap", "gaps", "grace", "from"];
@@ -22,8 +19,8 @@ pub(super) const GPUS: [(&str, IdleGpus); 2] = [("any", IdleGpus::Any), ("all", 
 pub(super) const AT_MINIMUM: [(&str, AtMinimum); 2] = [("busy", AtMinimum::Busy), ("idle", AtMinimum::Idle)];
 pub(super) const GAPS: [(&str, Gaps); 2] = [("void", Gaps::Void), ("bridge", Gaps::Bridge)];
 
-/// Reads `{min_gpu_utilization: 30%, time_window: 10m}`; other fields are as in the profile. `interval` is the interval
-/// of the job's samples if it has its own. `place` is shown for faults of the profile rather than of the job.
+/// Reads `{min_gpu_utilization: 30%, time_window: 10m}`; missing fields come from the profile. `interval` is the job's
+/// own sampling interval, if it has one. `place` is where errors of the profile's part are shown.
 pub(super) fn utilization(
     tree: Option<&Tree>,
     interval: Option<SimDuration>,
@@ -52,7 +49,7 @@ pub(super) fn utilization(
     }
     let options = &profile.policies.utilization;
     let bound = options.bind(&over);
-    // A policy that is not read may be incomplete.
+    // A policy that is never read may be incomplete.
     let is_read = options.reads == PolicyReads::ProfileAndConfiguration || over.from == PolicySource::Configuration;
     if let (Some(fields), None) = (&fields, &bound)
         && over.is_stated()

@@ -1,36 +1,33 @@
-//! A policy on its own, for a recording: `utilization_policy:` over a profile, as a run's configuration would state it.
+//! Policy files, for use with a recording: `utilization_policy:` combined with a profile, as in the configuration of a
+//! run.
 
 use std::path::Path;
 
-use super::diagnostic::{Diagnostics, Report};
-use super::fields::{Fields, text};
 use super::lengths::positive;
 use super::load::{DEFAULT_PROFILE, Options, load};
-use super::parse::parse;
 use super::policies;
-use super::profiles::{self, Changes};
-use super::source::read_text;
-use super::tree::{Node, Tree};
+use dryrack_profile::{Changes, profile_with};
 use dryrack_units::SimDuration;
 use dryrack_workload::UtilizationPolicy;
+use dryrack_yaml::{Diagnostics, Fields, Node, Report, Tree, parse, read_text, text};
 
 const FIELDS: [&str; 4] = ["profile", "policies", "utilization_policy", "interval"];
 
-/// A policy, and the jobs that it applies to.
+/// A policy, and the jobs to which it applies.
 #[derive(Clone, Debug)]
 pub struct PolicyOf {
-    /// Names of jobs; empty if the file only states a policy.
+    /// The names of the jobs; empty if the file states only a policy.
     pub jobs: Vec<String>,
     pub policy: UtilizationPolicy,
 }
 
 /// The policies of a file. A policy file has one, which [`load_policy`] reads. A scenario has one for each group of
-/// jobs with the same policy, in the order of the jobs.
+/// jobs with equal policies, in the order of the jobs.
 pub fn load_policies(path: &Path, recorded: Option<SimDuration>) -> Result<Vec<PolicyOf>, Diagnostics> {
     let mut report = Report::default();
     let read = read_text(path, None, &mut report);
     let tree = read.and_then(|(source, text)| parse(&text, source, &mut report));
-    // If the file cannot be read, the reader called below reports it.
+    // If the file cannot be read, the call below reports it.
     let is_scenario = tree.is_some_and(
         |tree| matches!(&tree.node, Node::Map(entries) if entries.iter().any(|entry| entry.key == "scenario")),
     );
@@ -59,8 +56,8 @@ pub struct PolicyFile {
     pub min_time_window: SimDuration,
 }
 
-/// Reads a file such as `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`. The interval between
-/// samples is `recorded` unless the file states another.
+/// Reads a file such as `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`. The sampling interval is
+/// `recorded` unless the file states one.
 pub fn load_policy(path: &Path, recorded: Option<SimDuration>) -> Result<PolicyFile, Diagnostics> {
     let mut report = Report::default();
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -78,10 +75,8 @@ fn lower(tree: &Tree, folder: &Path, recorded: Option<SimDuration>, report: &mut
     let fields = Fields::read(tree, "a policy file", &FIELDS, report)?;
     let changes = Changes { policies: fields.get("policies"), ..Changes::default() };
     let profile = match fields.get("profile") {
-        None => profiles::profile_with(DEFAULT_PROFILE, fields.place(), folder, changes, report)?,
-        Some(tree) => {
-            profiles::profile_with(text(tree, "the name of a profile", report)?, tree.span, folder, changes, report)?
-        }
+        None => profile_with(DEFAULT_PROFILE, fields.place(), folder, changes, report)?,
+        Some(tree) => profile_with(text(tree, "the name of a profile", report)?, tree.span, folder, changes, report)?,
     };
     let interval = fields.get("interval").and_then(|tree| positive(tree, report)).or(recorded);
     let stated = fields.get("utilization_policy");

@@ -1,13 +1,12 @@
-//! Jobs of instances: converts `resources:` and the fields that belong to it to a demand.
+//! Jobs that run on instances: converts `resources:` and related fields to a demand.
 
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, list};
 use super::resources;
 use super::world::World;
 use dryrack_units::Money;
 use dryrack_workload::{CreationPolicy, Demand, Requirements, SpotPolicy};
+use dryrack_yaml::{Fields, Report, Span, list};
 
 /// The fields of a job that has `resources`.
 pub(super) const FIELDS: [&str; 8] =
@@ -18,7 +17,7 @@ pub(super) const SPOT_POLICIES: [(&str, SpotPolicy); 3] =
 pub(super) const CREATION_POLICIES: [(&str, CreationPolicy); 2] =
     [("reuse", CreationPolicy::Reuse), ("reuse-or-create", CreationPolicy::ReuseOrCreate)];
 
-/// Fields that state the same in another way, or that do not apply to instances.
+/// Fields that do not apply to such a job, or that would state a requirement in a second way.
 const OTHERS: [&str; 13] = [
     "tasks",
     "gang",
@@ -35,7 +34,7 @@ const OTHERS: [&str; 13] = [
     "pick_gpus",
 ];
 
-/// Reads the demand of a job that has `resources`, or one of the fields that belong to it.
+/// Reads the demand of a job that has `resources` or one of the related fields.
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Option<Demand> {
     let given: Vec<&str> =
         FIELDS.into_iter().filter(|key| fields.has(key) && (*key != "nodes" || fields.has("resources"))).collect();

@@ -4,13 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::diagnostic::{Diagnostics, Report, Span};
-use super::fields::Fields;
-use super::parse::parse;
-use super::tree::{Node, Tree};
 use dryrack_catalog::{ComputeCapability, CpuArch, Vendor, dstack_gpu};
 use dryrack_units::Bytes;
 use dryrack_workload::{Bound, Bounds, GpuRequirements, RangeError, Requirements, check_range, parse_range};
+use dryrack_yaml::{Diagnostics, Fields, Node, Report, Span, Tree, parse};
 
 /// dstack's names of processor architectures.
 const ARCHES: [(&str, CpuArch); 4] =
@@ -28,7 +25,7 @@ const VENDORS: [(&str, Vendor); 6] = [
 const FIELDS: [&str; 5] = ["cpu", "memory", "shm_size", "gpu", "disk"];
 const GPU_FIELDS: [&str; 6] = ["vendor", "name", "count", "memory", "total_memory", "compute_capability"];
 
-/// Reads resources that are a text of their own, such as that of a record: YAML or JSON.
+/// Reads resources from a separate text in YAML or JSON, such as the field of a record.
 pub fn read_resources(name: &str, text: &str) -> Result<Requirements, Diagnostics> {
     let mut report = Report::default();
     let source = report.add_source(Path::new(name).display().to_string(), text);
@@ -39,7 +36,7 @@ pub fn read_resources(name: &str, text: &str) -> Result<Requirements, Diagnostic
     }
 }
 
-/// Reads requirements with these resources. Resources that are not stated keep their defaults.
+/// Reads requirements from `resources:`. Missing fields keep their defaults.
 pub(super) fn read(tree: &Tree, report: &mut Report) -> Requirements {
     let mut requirements = Requirements::default();
     let Some(fields) = Fields::read(tree, "resources", &FIELDS, report) else { return requirements };
@@ -107,7 +104,7 @@ fn disk(tree: &Tree, report: &mut Report) -> Option<Bounds<Bytes>> {
 }
 
 fn gpu(tree: &Tree, report: &mut Report) -> Option<GpuRequirements> {
-    // GPUs without a count mean at least one.
+    // A GPU requirement without a count means at least one GPU.
     let mut gpu = GpuRequirements { count: Bounds::from(1), ..GpuRequirements::default() };
     match &tree.node {
         Node::Map(_) => gpu_fields(tree, &mut gpu, report)?,
@@ -163,8 +160,8 @@ fn capability(tree: &Tree, report: &mut Report) -> Option<ComputeCapability> {
     }
 }
 
-/// Reads `nvidia:A100,H100:40GB..80GB:2..`. A part that begins with a letter is a vendor or names, one with a unit is
-/// memory, and any other is a count.
+/// Reads `nvidia:A100,H100:40GB..80GB:2..`. A part that begins with a letter is a vendor or a list of names. A part
+/// with a unit is memory. Any other part is a count.
 fn gpu_text(typed: &str, span: Span, gpu: &mut GpuRequirements, report: &mut Report) {
     let mut seen: Vec<&str> = Vec::new();
     for token in tokens(typed) {

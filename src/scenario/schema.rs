@@ -1,13 +1,13 @@
 //! The JSON Schema of scenario files, for editors.
 //!
-//! One table states for each kind of map its name in diagnostics, and for each of its keys the allowed values. A test
-//! reads every scenario and every broken file, records the keys that the reader knows for each kind of map, and
-//! compares these with the table. So neither can have a key that the other lacks. `dryrack check` covers rules that a
-//! schema cannot express: that a name exists, that two keys exclude each other, that a unit is one of time.
+//! One table states, for each kind of map, its name in diagnostics and the allowed values of each key. A test reads
+//! every scenario and every broken file, and records which keys the reader knows for each kind of map. It compares them
+//! with the table, so the reader and the table always have the same keys. A schema cannot express some rules: that a
+//! name exists, that two keys exclude each other, that a unit is one of time. `dryrack check` checks those.
 
 use serde_json::{Map, Value, json};
 
-use super::{schema_fleets, schema_table, schema_usage};
+use super::{schema_fleets, schema_outside, schema_table, schema_usage};
 
 /// The allowed values of a key.
 pub(super) enum Kind {
@@ -18,19 +18,19 @@ pub(super) enum Kind {
     Flag,
     /// One of these words.
     Words(fn() -> Vec<&'static str>),
-    /// Any text; editors suggest these.
+    /// Any text. Editors suggest these words.
     Offered(fn() -> Vec<&'static str>),
-    /// The map of this name.
+    /// The kind of map with this name.
     Map(&'static str),
     ListOf(&'static Kind),
     /// One value, or a list of them.
     Some(&'static Kind),
-    /// A map from any names to these values.
+    /// A map with arbitrary keys and these values.
     Named(&'static Kind),
     Either(&'static [Kind]),
     /// Any value, as for parameters and axes.
     Any,
-    /// Not a key: includes all of these fields here.
+    /// Not a key: inserts all of these fields.
     Also(&'static [Field]),
 }
 
@@ -40,14 +40,14 @@ pub(super) type Field = (&'static str, Kind, &'static str);
 /// One kind of map.
 pub(super) struct Shape {
     pub name: &'static str,
-    /// Its names in diagnostics; a map with several forms has several.
+    /// The names of this map in diagnostics. A map with several forms has several names.
     pub called: &'static [&'static str],
     pub required: &'static [&'static str],
     pub fields: &'static [Field],
 }
 
 impl Shape {
-    /// Its fields, with shared fields inserted where they are included.
+    /// All fields of this map, with shared fields inserted.
     fn all_fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().flat_map(|field| match &field.1 {
             Kind::Also(shared) => shared.iter(),
@@ -58,7 +58,7 @@ impl Shape {
 
 /// Every kind of map that a scenario file has.
 pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
-    schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES)
+    schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES).chain(schema_outside::SHAPES)
 }
 
 /// The schema as a value.
@@ -101,7 +101,7 @@ fn object(shape: &Shape) -> Value {
     object
 }
 
-/// A parameter may replace any single value.
+/// The schema of a value. A text with `${` is always allowed, because a parameter may replace any single value.
 fn value(kind: &Kind) -> Value {
     let parameter = || json!({"type": "string", "pattern": r"\$\{"});
     match kind {
@@ -116,7 +116,7 @@ fn value(kind: &Kind) -> Value {
         Kind::Some(item) => json!({"anyOf": [value(item), {"type": "array", "items": value(item)}]}),
         Kind::Named(item) => json!({"type": "object", "additionalProperties": value(item)}),
         Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
-        // Shared fields are keys of their own.
+        // Shared fields never reach this point, because `all_fields` inserts them.
         Kind::Any | Kind::Also(_) => json!({}),
     }
 }

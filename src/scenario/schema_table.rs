@@ -1,16 +1,17 @@
-//! The schema of each key, in the order in which editors suggest them.
+//! The schema of each key. Editors suggest the keys in this order.
 
 use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
+use super::expectations::HOLDING;
 use super::faults::NODE_TURNS;
 use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
-use super::profiles::profile_names;
 use super::schema::{Field, Kind, Shape};
 use super::trace_source::formats;
 use dryrack_catalog::models;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_expect::{EventName, Judgement};
 use dryrack_fleet::InstanceState;
+use dryrack_profile::profile_names;
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 pub(super) const MEMORY: Kind = Kind::Amount("80GiB");
@@ -27,6 +28,7 @@ const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
 const DSTACK_FILE: Kind = Kind::Either(&[Kind::Text, Kind::Map("dstack_file")]);
 const FLEET: Kind = Kind::Either(&[Kind::ListOf(&NODE), Kind::Map("instances")]);
 const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
+const OUTSIDE: Kind = Kind::Either(&[Kind::Text, Kind::Map("outside")]);
 const TRACE: Kind = Kind::Either(&[Kind::Text, Kind::Map("trace")]);
 const SEEDS: Kind = Kind::Either(&[Kind::Text, Kind::ListOf(&Kind::Whole)]);
 const GPUS_OF_MACHINE: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&GPU_GROUP)]);
@@ -34,6 +36,7 @@ const GPU_GROUP: Kind = Kind::Either(&[Kind::Text, Kind::Map("gpu_group")]);
 const GPUS_OF_JOB: Kind = Kind::Either(&[Kind::Amount("2, 0.5 or 50%"), Kind::ListOf(&Kind::Text)]);
 const FOREIGN: Kind = Kind::Either(&[Kind::Words(|| vec!["none"]), Kind::Map("foreign_use")]);
 const COMPARED: Kind = Kind::Either(&[Kind::Amount("\">= 2\", or a state"), Kind::Offered(states)]);
+const COUNT: Kind = Kind::Amount("2, or \"<= 2\"");
 const BLOCK_COUNT: Kind = Kind::Either(&[Kind::Amount("\">= 2\""), Kind::Words(|| vec!["all"])]);
 const REPLICAS: Kind = Kind::Either(&[Kind::Whole, Kind::Text, Kind::Map("replica_range")]);
 pub(super) const REQUESTS: Kind = Kind::Either(&[Kind::Amount("20 or 0.5"), Kind::ListOf(&Kind::Map("requests"))]);
@@ -49,13 +52,14 @@ fn both(one: impl IntoIterator<Item = &'static str>, two: impl IntoIterator<Item
 /// The states of jobs, nodes and GPUs, and the other states that an expectation can name.
 fn states() -> Vec<&'static str> {
     let of_jobs = Phase::ALL.map(Phase::name).into_iter().chain(Outcome::ALL.map(Outcome::name)).chain(["placed"]);
-    let of_nodes = both(NODE_STATES.map(|(name, _)| name), InstanceState::ALL.map(InstanceState::name));
+    let instances = InstanceState::ALL.map(InstanceState::name).into_iter().chain([HOLDING]);
+    let of_nodes = both(NODE_STATES.map(|(name, _)| name), instances);
     let of_hardware = both(of_nodes, GPU_STATES.map(|(name, _)| name));
     let judged = Judgement::ALL.map(|(_, name)| name).into_iter().chain(["given"]);
     both(of_jobs, both(of_hardware, judged))
 }
 
-/// The names of models: the short ones, and those of the model hub.
+/// The names of models: their short names and their names on the model hub.
 fn model_names() -> Vec<&'static str> {
     models().iter().flat_map(|model| [model.short_name(), model.name]).collect()
 }
@@ -72,7 +76,7 @@ fn events() -> Vec<&'static str> {
     EventName::ALL.iter().map(|(_, name)| *name).collect()
 }
 
-/// The fields that a node, a machine of the file, a host of a fleet and an offer of a cloud have in common.
+/// The fields that nodes, machines in the file, hosts of a fleet and offers of a cloud share.
 pub(super) const ALSO_OF_MACHINES: Field = ("", Kind::Also(MACHINE), "");
 const MACHINE: &[Field] = &[
     ("machine", Kind::Text, "A machine of the catalog (`dryrack catalog machines`), or of this file's `machines`"),
@@ -93,7 +97,7 @@ const MACHINE: &[Field] = &[
     ("islands", Kind::ListOf(&Kind::Whole), "How many GPUs each NVLink island has, in the order of their indexes"),
 ];
 
-/// The additional fields of nodes and of hosts of a fleet.
+/// The additional fields of nodes and of the hosts of a fleet.
 pub(super) const ALSO_OF_NODES: Field = ("", Kind::Also(PLACE), "");
 const PLACE: &[Field] = &[
     ("name", Kind::Text, "Of the node, or with `count` the beginning of the names"),
@@ -121,6 +125,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("seed", Kind::Whole, "The seed of every draw; 1 if not given"),
             ("seeds", SEEDS, "Seeds such as 1..100, both included: what is expected must hold for each of them"),
             ("profile", Kind::Offered(|| profile_names().collect()), "The scheduling profile, by name or path"),
+            ("outside", OUTSIDE, "A scheduler in another process that decides in place of the profile"),
             ("policies", Kind::Map("policies"), "What is otherwise than in the profile's policies"),
             ("sampling", Kind::Map("sampling"), "How samples of GPU usage are taken of all jobs"),
             ("until", TIME, "The run stops before the first instant after this"),
@@ -227,6 +232,7 @@ pub(super) const SHAPES: &[Shape] = &[
         fields: &[
             ("name", Kind::Text, "Of the job, or with `count` the beginning of the names"),
             ("at", TIME, "When it comes; 0s if not given"),
+            ("after", Kind::Map("dependencies"), "What must have become of other jobs before it may start"),
             ("count", Kind::Whole, "So many that are alike"),
             ("every", TIME, "Between those"),
             ("arrivals", Kind::Map("arrivals"), "When they come, drawn"),
@@ -310,6 +316,17 @@ pub(super) const SHAPES: &[Shape] = &[
             ("gpus_per_replica", Kind::Whole, "So many of the picked GPUs for each replica; all if not given"),
             ("parameters", Kind::ListOf(&Kind::Text), "Of the backend, such as --tensor-parallel-size=4"),
             ("environment", Kind::Named(&Kind::Text), "Variables of the backend"),
+        ],
+    },
+    Shape {
+        name: "dependencies",
+        called: &["dependencies"],
+        required: &[],
+        fields: &[
+            ("ok", Kind::Some(&Kind::Text), "Jobs that must have completed, by name or pattern (Slurm's afterok)"),
+            ("any", Kind::Some(&Kind::Text), "Jobs that must have ended in any way (afterany)"),
+            ("notok", Kind::Some(&Kind::Text), "Jobs that must have ended without completing (afternotok)"),
+            ("start", Kind::Some(&Kind::Text), "Jobs that must have started, or ended without it (after)"),
         ],
     },
     Shape {
@@ -566,6 +583,7 @@ pub(super) const SHAPES: &[Shape] = &[
             "an expectation",
             "an expectation on a count",
             "an expectation on a reason",
+            "an expectation on a preemption",
             "an evaluation",
             "an expectation on a metric",
         ],
@@ -580,13 +598,14 @@ pub(super) const SHAPES: &[Shape] = &[
             ("always", Kind::Offered(states), "A state it is in at every instant"),
             ("on", Kind::Text, "With a claim on this node"),
             ("blocks", BLOCK_COUNT, "With `on`: so many blocks of that node"),
-            ("because", Kind::Words(reasons), "The reason that is given"),
-            ("replicas", Kind::Whole, "So many replicas at least"),
+            ("because", Kind::Offered(reasons), "The reason that is given"),
+            ("replicas", COUNT, "So many replicas at least; of a node that is `holding` them, a number or \"<= 2\""),
             ("count", Kind::Words(events), "The number of these events"),
-            ("reason", Kind::Words(reasons), "Whether this reason is given"),
+            ("reason", Kind::Offered(reasons), "Whether this reason is given"),
             ("evaluate", Kind::Text, "A job that is judged before deployment"),
             ("metric", Kind::Text, "A metric and a bound, such as p95(queue_wait) <= 10m"),
-            ("of", Kind::Text, "With `metric`: of these jobs"),
+            ("of", Kind::Text, "With `metric`: of these jobs; with `holding`: replicas of these jobs"),
+            ("preempted_by", Kind::Text, "Jobs by name or pattern that others were stopped for"),
             ("in", Kind::Text, "With `seeds`: the part of them in which it must hold, such as \">= 95%\""),
             ("at", TIME, "At this instant"),
             ("by", TIME, "At or before this instant"),
@@ -608,7 +627,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("gpu", Kind::Text, "A GPU"),
             ("is", Kind::Offered(states), "The state it comes to"),
             ("on", Kind::Text, "With a claim on this node"),
-            ("because", Kind::Words(reasons), "The reason that is given"),
+            ("because", Kind::Offered(reasons), "The reason that is given"),
         ],
     },
     Shape {

@@ -5,7 +5,7 @@ use super::schema::{Kind, Shape};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const PERCENT: Kind = Kind::Amount("95%");
-/// The usage of a job: a level, one shape for all of its GPUs, or a list with one of these for each GPU.
+/// The usage of a job: a percentage, one map for all of its GPUs, or a list with one percentage or map for each GPU.
 pub(super) const USAGE: Kind = Kind::Either(&[PERCENT, Kind::Map("usage"), Kind::ListOf(&USAGE_OF_GPU)]);
 const USAGE_OF_GPU: Kind = Kind::Either(&[PERCENT, Kind::Map("usage")]);
 

@@ -1,15 +1,13 @@
 //! `seeds: 1..100`, and the share of the seeds for which an expectation must hold: `{…, in: ">= 95%"}`.
 
-use super::diagnostic::Report;
-use super::fields::{text, value};
-use super::tree::{Entry, Node, Tree};
 use dryrack_expect::{Share, ShareAt, SourcePlace};
 use dryrack_units::Permille;
+use dryrack_yaml::{Entry, Node, Report, Tree, text, value};
 
-/// The most seeds in a range.
+/// The largest number of seeds in a range.
 const MAX_SEEDS: u64 = 100_000;
 
-/// Reads the seeds of a file: `1..100`, both included, or a list. Returns the valid ones.
+/// Reads the seeds of a file: a range such as `1..100`, both ends included, or a list. Returns the valid seeds.
 pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
     if let Node::List(items) = &tree.node {
         if items.is_empty() {
@@ -47,7 +45,8 @@ pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
     }
 }
 
-/// Removes `in:` from the expectations, because their grammar is about one run. `in:` is an error unless `has_seeds`.
+/// Removes `in:` from the expectations, because the rest of their grammar is about a single run. Without several seeds
+/// (`has_seeds`), `in:` is an error.
 pub(super) fn take_shares(expect: &mut Tree, has_seeds: bool, report: &mut Report) -> Vec<ShareAt> {
     let Node::List(items) = &mut expect.node else { return Vec::new() };
     let mut shares = Vec::new();

@@ -1,11 +1,10 @@
-//! Services that scale: converts `replicas: 1..4`, `scaling:` and `requests:` for the control plane and the world.
+//! Services that scale: converts `replicas: 1..4` and `scaling:` for the control plane, and `requests:` for the
+//! simulated world.
 
-use super::diagnostic::Report;
-use super::fields::{Fields, value};
 use super::lengths::positive;
-use super::tree::{Node, Tree};
 use dryrack_units::{RequestRate, SimDuration};
 use dryrack_workload::{Bounds, Requests, Scaling, parse_range};
+use dryrack_yaml::{Fields, Node, Report, Tree, value};
 
 /// Fields of `scaling:`, as in dstack.
 const SCALING_FIELDS: [&str; 5] = ["metric", "target", "window", "scale_up_delay", "scale_down_delay"];
@@ -18,7 +17,7 @@ const WINDOW: SimDuration = SimDuration::from_secs(60);
 const SCALE_UP_DELAY: SimDuration = SimDuration::from_secs(300);
 const SCALE_DOWN_DELAY: SimDuration = SimDuration::from_secs(600);
 
-/// Reads the initial number of replicas of a job, and how it scales, if it does.
+/// Reads the initial number of replicas of a job, and its scaling if the number can change.
 pub(super) fn replicas(fields: &Fields<'_>, report: &mut Report) -> (u32, Option<Scaling>) {
     let is_range = fields.get("replicas").is_some_and(|tree| {
         matches!(tree.node, Node::Map(_)) || tree.scalar().is_some_and(|typed| typed.contains(".."))

@@ -1,22 +1,20 @@
 //! Overrides from the command line, applied to the tree before anything is checked.
 //!
-//! `--set nodes.alpha.state=not_ready` refers to an entry of a list by its `name` (or `profile`), or by its index from
-//! 0. The value is YAML. A fault in it is shown where it was typed, because its span is there.
+//! `--set nodes.alpha.state=not_ready` names an entry of a list by its `name` (or `profile`), or by its index counted
+//! from 0. The value is YAML. An error in the value points into the command line, because the value's span lies there.
 
 use std::sync::Arc;
 
-use super::diagnostic::{COMMAND_LINE, Report, Span};
 use super::load::Options;
-use super::parse::parse;
-use super::tree::{Entry, Node, Tree};
+use dryrack_yaml::{COMMAND_LINE, Entry, Node, Report, Span, Tree, parse};
 
-/// One override: `option` as typed (`--set`), and its argument.
+/// One override: the option as typed (such as `--set`), and its argument.
 pub(super) struct Override<'t> {
     pub option: &'t str,
-    /// The path that the option sets: empty for `--set`, `seed=` for `--seed`.
+    /// The path that the option sets, with `=`: `seed=` for `--seed`; empty for `--set`, whose argument has the path.
     pub path: &'t str,
     pub argument: &'t str,
-    /// The places of path and value if they come from a plan instead of the command line.
+    /// The places of the path and the value, if they come from a plan instead of the command line.
     pub place: Option<(Span, Span)>,
 }
 
@@ -32,7 +30,7 @@ pub(super) fn given<'o>(options: &'o Options, report: &mut Report) -> Vec<Overri
     set.map(|(argument, place)| Override { option: "--set", path: "", argument, place }).collect()
 }
 
-/// A step of a path, and its place.
+/// A step of a path, with its place.
 struct Step {
     name: String,
     span: Span,
@@ -65,7 +63,7 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
             "write a value behind the `=`, for example nodes.alpha.state=not_ready or 'jobs=[{name: chat, gpus: 1}]'";
         return report.error_with_help(whole, format!("`{path}` is set to nothing"), help);
     }
-    // The text before the value is replaced with spaces, so that the value's spans point to where it was typed.
+    // Replace the text before the value with spaces, so that the value's spans match the typed text.
     let text = format!("{}{}", " ".repeat(value_start), &over.argument[value_start - prefix.len()..]);
     let value = match text.trim().is_empty() {
         true => Some(Tree { span: whole, node: Node::Scalar { text: String::new(), quoted: false } }),
@@ -108,7 +106,7 @@ fn put(tree: &mut Tree, steps: &[Step], value: Tree, within: &str, report: &mut 
     match &mut tree.node {
         Node::Map(entries) => {
             let at = entries.iter().position(|entry| entry.key == step.name).unwrap_or_else(|| {
-                // The check that follows knows the keys, and rejects unknown ones.
+                // Add an unknown key as it is. The later check of the file knows all keys and rejects it.
                 entries.push(Entry { key: step.name.clone(), key_span: step.span, value: Tree::map(step.span) });
                 entries.len() - 1
             });

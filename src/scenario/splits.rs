@@ -1,20 +1,18 @@
-//! Splits of hosts: parts of GPUs, and warnings about splits that nobody can use.
+//! Splits of hosts: parts of GPUs, and warnings about splits that no job can use.
 
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, text};
-use super::tree::Tree;
 use super::world::World;
 use dryrack_catalog::{self as catalog, MigProfile};
 use dryrack_control::Profile;
 use dryrack_fleet::{Blocks, GpuParts, GpuShape, Instance, MOST_BLOCKS, NodeShape};
 use dryrack_scheduler::offers::smallest_slice;
 use dryrack_units::{Bytes, GpuShare};
+use dryrack_yaml::{Fields, Report, Span, Tree, text};
 
-/// The most time slices of one GPU.
+/// The largest number of time slices of a GPU.
 const MOST_SLICES: u32 = 1000;
-/// The most time slices of one GPU that a warning suggests; with more, each is too small.
+/// The largest number of time slices that a warning suggests. Smaller slices are of little use.
 const USEFUL_SLICES: u32 = 64;
 
 /// Reads `{mig: 1g.10gb}` or `{time_slices: 4}`.
@@ -49,18 +47,19 @@ fn mig(profile: &MigProfile) -> GpuParts {
     }
 }
 
-/// The memory of a slice is zero until the GPU is known.
+/// Parts for time slices. Their memory is zero until the GPU is known.
 fn slices(count: u32) -> GpuParts {
     let share = GpuShare::new(1000 / count);
     GpuParts { name: Arc::from(format!("1/{count}")), per_gpu: count, share, memory: Bytes::ZERO }
 }
 
-/// Whether the parts fit. The memory in a MIG profile's name is slightly more than the part has.
+/// Whether the parts fit in the GPU's memory. A 5% excess is accepted, because the memory in the name of a MIG profile
+/// is slightly more than the part really has.
 fn has_room(gpu: &GpuShape, memory: Bytes, per_gpu: u32) -> bool {
     memory.get().saturating_mul(u64::from(per_gpu)) <= gpu.memory.get() + gpu.memory.get() / 20
 }
 
-/// The parts with their memory on this GPU, which together never exceed the GPU's.
+/// The parts with their memory on this GPU. Together they never exceed the GPU's memory.
 fn on(gpu: &GpuShape, parts: GpuParts) -> GpuParts {
     let even = gpu.memory.get() / u64::from(parts.per_gpu);
     let memory = if parts.memory == Bytes::ZERO { even } else { parts.memory.get().min(even) };
@@ -102,7 +101,7 @@ fn has_mig(gpu: &GpuShape) -> bool {
 /// The end of a message about a host that cannot be split.
 pub(super) const NEVER_USED: &str = "so this host is never used";
 
-/// Warns of blocks that cannot divide the machine, which is then never used.
+/// Warns about blocks that do not divide the machine evenly. Such a machine is never used.
 pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report) {
     let Some(instance) = &shape.instance else { return };
     let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
@@ -123,8 +122,8 @@ pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report)
     }
 }
 
-/// Warns of parts without CPUs. Each part gets an equal share of the CPUs, and without a whole CPU it can run no job
-/// that asks for one.
+/// Warns about parts without CPUs. Each part gets an equal share of the CPUs. A part with less than one CPU cannot run
+/// a job that asks for a CPU.
 fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report: &mut Report) {
     let total = u64::from(parts.per_gpu) * u64::from(gpus);
     let (most, message) = match () {
@@ -147,7 +146,7 @@ fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report:
     report.warning(span, message, help);
 }
 
-/// Warns of hosts whose blocks no job of the file can use although another split would allow it.
+/// Warns about hosts whose blocks no job of the file can use, if another split would allow it.
 pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Report) {
     let options = &profile.scheduler.offers;
     let can_use = |shape: &NodeShape| {
@@ -163,14 +162,14 @@ pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Re
         let Some(instance) = shape.instance.as_deref() else { continue };
         let Some(total) = instance.total_blocks.filter(|_| !can_use(shape)) else { continue };
         if shape.slice(total).is_some_and(|slice| slice.cpus == 0) {
-            // This has already been reported.
+            // This host has already been reported.
             continue;
         }
         let mut others = match &instance.blocks {
             Blocks::Auto | Blocks::Count(_) => other_counts(shape, total),
             Blocks::Parts(parts) => other_parts(shape, parts),
         };
-        // Splits are tried from the nearest on, and the first that works is suggested.
+        // Try the splits that are nearest to the current one first, and suggest the first that works.
         let nearest = others.find(|(blocks, _)| {
             let split = NodeShape::clone(shape).into_instance(Instance { blocks: blocks.clone(), ..instance.clone() });
             split.total_blocks().is_some() && can_use(&split)
@@ -192,10 +191,10 @@ pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Re
     }
 }
 
-/// Splits with the text of each.
+/// Other splits of a host, each with its text in a scenario.
 type Splits<'a> = Box<dyn Iterator<Item = (Blocks, String)> + 'a>;
 
-/// The numbers of blocks that divide the host, the nearest first; of two equally near, the smaller first.
+/// Numbers of blocks that divide the host evenly. The nearest number comes first; on a tie, the smaller number.
 fn other_counts(shape: &NodeShape, total: u32) -> Splits<'_> {
     let (cpus, gpus) = (shape.cpu_capacity().get() / 1000, shape.gpus.len() as u32);
     let most = u32::try_from(cpus).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS);
@@ -204,7 +203,7 @@ fn other_counts(shape: &NodeShape, total: u32) -> Splits<'_> {
     Box::new(counts.into_iter().map(|count| (Blocks::Count(count), count.to_string())))
 }
 
-/// Other parts of the same kind, the nearest in number first; then blocks of whole GPUs.
+/// Other parts of the same kind, the nearest number first, and then blocks of whole GPUs.
 fn other_parts<'a>(shape: &'a NodeShape, parts: &'a GpuParts) -> Splits<'a> {
     let Some(gpu) = shape.gpus.first() else { return Box::new(std::iter::empty()) };
     let mut others: Vec<(GpuParts, String)> = match parts.name.starts_with("1/") {

@@ -1,14 +1,12 @@
-//! Jobs that are created, or read, one by one during a run.
+//! Jobs that are created or read one by one during a run.
 //!
-//! They arrive in the same order as if all were created before the run: in order of time, then in the order of the
-//! file, with those of a trace last. Features that need a job before it arrives, or all jobs at once, are not available
-//! in such a run, and are reported where they are used.
+//! They arrive in the same order as if all were created before the run: by time, then in the order of the file, and
+//! jobs of a trace last. Some features need a job before it arrives, or need all jobs at once. They are not available
+//! in such a run, and using them is reported as an error.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::diagnostic::Report;
-use super::fields::Fields;
 use super::jobs::JobTemplate;
 use super::trace_source::{TaskList, TaskStream};
 use super::world::World;
@@ -16,8 +14,9 @@ use dryrack_control::Profile;
 use dryrack_trace::TraceError;
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
+use dryrack_yaml::{Fields, Report};
 
-/// The jobs that arrive in a run; none is created yet.
+/// The jobs of a run that are created later, when they arrive.
 #[derive(Clone, Debug)]
 pub struct Streamed {
     entries: Vec<JobTemplate>,
@@ -25,8 +24,8 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    /// Checks that these can be streamed under this profile. Also returns one job of each entry, which represents the
-    /// entry in checks.
+    /// Checks that these entries can be streamed under this profile. Also returns one job of each entry, which
+    /// represents the entry in checks.
     pub(super) fn checked(
         entries: Vec<JobTemplate>,
         list: Option<TaskList>,
@@ -47,6 +46,9 @@ impl Streamed {
             if entry.cancel_at.is_some() {
                 refuse(entry.span, "has no jobs that could be cancelled before they come");
             }
+            if !entry.after.is_empty() {
+                refuse(entry.span, "has no jobs that depend on others");
+            }
             if entry.is_used() {
                 refuse(entry.span, "does not look at what GPUs do");
             }
@@ -59,12 +61,12 @@ impl Streamed {
         (Streamed { entries, list }, firsts)
     }
 
-    /// The number of jobs that arrive.
+    /// The number of jobs that will arrive.
     pub fn count(&self) -> usize {
         self.entries.iter().map(JobTemplate::len).sum::<usize>() + self.list.as_ref().map_or(0, |list| list.tasks)
     }
 
-    /// All jobs, in order.
+    /// All jobs in the order of their arrival.
     pub fn arrivals(&self) -> Result<StreamedArrivals<'_>, TraceError> {
         let mut arrivals =
             StreamedArrivals { streamed: self, due: BinaryHeap::new(), tasks: None, next_task: None, fault: None };
@@ -79,10 +81,10 @@ impl Streamed {
     }
 }
 
-/// Creates each job when it is requested.
+/// An iterator that creates each job when it is requested.
 pub struct StreamedArrivals<'a> {
     streamed: &'a Streamed,
-    /// The next job of each source, by time, source and index. Tasks of a list come after all entries.
+    /// The next job of each source, keyed by time, source and index. The tasks of a list are the last source.
     due: BinaryHeap<Reverse<(SimTime, usize, usize)>>,
     tasks: Option<TaskStream>,
     next_task: Option<Arrival>,
@@ -90,7 +92,7 @@ pub struct StreamedArrivals<'a> {
 }
 
 impl StreamedArrivals<'_> {
-    /// The reason for an early end: a file changed after it was first read.
+    /// Why the jobs ended early: a file has changed since it was first read.
     pub fn fault(&self) -> Option<&TraceError> {
         self.fault.as_ref()
     }

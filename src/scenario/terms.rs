@@ -1,12 +1,10 @@
 //! How the nodes of a run start, end and retry together: reads `startup_order:`, `stop_criteria:` and `retry: {on:
 //! ...}`.
 
-use super::diagnostic::Report;
-use super::fields::{Fields, text, value};
 use super::jobs::RETRY_FIELDS;
-use super::tree::{Node, Tree};
 use dryrack_units::SimDuration;
 use dryrack_workload::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
+use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
 const STARTUP_ORDERS: [(&str, StartupOrder); 3] = [
     ("any", StartupOrder::Any),
@@ -16,7 +14,7 @@ const STARTUP_ORDERS: [(&str, StartupOrder); 3] = [
 const STOP_CRITERIA: [(&str, StopCriteria); 2] =
     [("all_done", StopCriteria::AllDone), ("master_done", StopCriteria::MasterDone)];
 
-/// How long a run is retried if it does not state a time: dstack's default since 0.18 (`retry.duration`).
+/// How long a run is retried if it states no time. This is dstack's default since 0.18 (`retry.duration`).
 const DURATION: SimDuration = SimDuration::from_secs(3600);
 
 pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> RunTerms {
@@ -36,14 +34,14 @@ pub(super) fn idle_limit(tree: &Tree, report: &mut Report) -> Option<IdleLimit> 
     }
 }
 
-/// Whether a retry policy is about events instead of a number of attempts.
+/// Whether a retry policy names events instead of a number of attempts.
 pub(super) fn is_of_events(fields: &Fields<'_>) -> bool {
     fields.has("on") || fields.has("for")
 }
 
-/// Reads `{on: [no_capacity, interruption], for: 2h}`; without `on`, every event counts.
+/// Reads `{on: [no_capacity, interruption], for: 2h}`. Without `on`, every event leads to a retry.
 fn retry(tree: &Tree, report: &mut Report) -> Option<EventRetry> {
-    // Faults of the other fields are reported where these are read.
+    // The other fields are read elsewhere, which also reports their errors.
     let fields = Fields::read(tree, "a retry policy", &RETRY_FIELDS, &mut Report::default())?;
     if !is_of_events(&fields) {
         return None;

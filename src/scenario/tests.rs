@@ -8,14 +8,6 @@ fn loaded(text: &str) -> Loaded {
 }
 
 #[test]
-fn every_profile_that_comes_with_dryrack_is_sound() {
-    for name in profile_names() {
-        let profile = load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
-        assert_eq!(profile.name, name);
-    }
-}
-
-#[test]
 fn the_scenario_of_the_design_is_read() {
     let text = "\
 scenario: A worker that is not ready is never chosen, by hand or automatically
@@ -67,8 +59,8 @@ fn roots() -> dryrack_trace::Roots {
     dryrack_trace::Roots { carried: Some(folder.join("traces")), ..dryrack_trace::Roots::default() }
 }
 
-/// Gaia, as its notes and header describe it: 51,987 jobs of which 28 have a negative run time, 2,004 cores on 151
-/// nodes.
+/// The Gaia trace as its notes and header describe it: 51,987 jobs, of which 28 have a negative run time, and 2,004
+/// cores on 151 nodes.
 #[test]
 fn gaia_becomes_gangs_of_cores_on_the_nodes_of_the_file() {
     let text = "\
@@ -107,6 +99,7 @@ pub(super) fn note(what: &'static str, known: &[&str]) {
 /// Keys and kinds of maps that no scenario and no broken file has.
 const RARE: &str = "\
 scenario: Every kind of map
+outside: {command: [true]}
 nodes: [{name: a, machine: l4-x1}]
 jobs:
   - {name: b, gpus: 1, count: 2, duration: {weibull: {shape: 1, scale: 1h}}, arrivals: {daily: {mean: 1/h}}, until: 1d}

@@ -1,15 +1,13 @@
-//! `usage:` and `sampling:`: what the GPUs of a job do, and how it is sampled.
+//! `usage:` and `sampling:`: the GPU usage of a job, and how it is sampled.
 
 use std::sync::Arc;
 
-use super::diagnostic::Report;
-use super::fields::{Fields, list, tell_unit, text, value};
 use super::lengths::positive;
-use super::tree::{Node, Tree};
 use super::usage_recorded::{Recorded, recorded};
 use dryrack_trace::Roots;
 use dryrack_units::{Bytes, Permille, SimDuration};
 use dryrack_workload::{GpuUsage, Phases, Sampling, Shape, Usage, UsagePhase};
+use dryrack_yaml::{Fields, Node, Report, Tree, list, tell_unit, text, value};
 
 const SHAPES: [&str; 6] = ["constant", "steps", "phases", "periodic", "csv", "trace"];
 const USAGE: [&str; 11] =
@@ -34,7 +32,7 @@ pub(super) struct Places<'p> {
     pub roots: &'p Roots,
 }
 
-/// Reads `40%`, a map of one shape, or a list with one of these for each GPU.
+/// Reads `40%`, a map that describes one shape, or a list with a percentage or map for each GPU.
 pub(super) fn usage(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Usage> {
     let gpus: Vec<GpuUsage> = match &tree.node {
         Node::List(items) => {
@@ -59,7 +57,7 @@ pub(super) fn usage(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Op
     (!gpus.is_empty()).then(|| Usage::new(gpus))
 }
 
-/// Reads the usage of one GPU; a recording may have several.
+/// Reads the usage of one GPU. A recording may contain several GPUs.
 fn one(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Vec<GpuUsage>> {
     if let Node::Scalar { .. } = tree.node {
         let level = percent(tree, report)?;
@@ -192,14 +190,14 @@ fn list_of<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&'
     }
 }
 
-/// How samples are taken, and how often if that is stated.
+/// How samples are taken, and their interval if it is stated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampled {
     pub sampling: Arc<Sampling>,
     pub interval: Option<SimDuration>,
 }
 
-/// Reads `{interval: 10s, lost: 5%}`; other settings are as in `above`.
+/// Reads `{interval: 10s, lost: 5%}`; missing settings come from `above`.
 pub(super) fn sampling(tree: &Tree, above: &Sampled, report: &mut Report) -> Option<Sampled> {
     let fields = Fields::read(tree, "sampling", &SAMPLING, report)?;
     let interval = fields.get("interval").map(|tree| positive(tree, report));
@@ -246,7 +244,7 @@ pub(super) fn sampling(tree: &Tree, above: &Sampled, report: &mut Report) -> Opt
     Some(Sampled { sampling: Arc::new(sampling), interval })
 }
 
-/// Reads `[{from: 5m, for: 10m}]`, relative to the start of the run.
+/// Reads `[{from: 5m, for: 10m}]`. Times are relative to the start of the run.
 fn silences(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, SimDuration)>> {
     let mut silences = Vec::new();
     for item in list_of(tree, "silences such as `[{from: 5m, for: 10m}]`", report)? {
@@ -258,7 +256,7 @@ fn silences(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, SimDur
     Some(silences)
 }
 
-/// Reads `[{at: 5m, by: -1h}]`, relative to the start of the run.
+/// Reads `[{at: 5m, by: -1h}]`. Times are relative to the start of the run.
 fn clock_steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, i64)>> {
     let mut steps = Vec::new();
     for item in list_of(tree, "steps such as `[{at: 5m, by: -1h}]`", report)? {

@@ -1,16 +1,14 @@
 //! Usage from recordings: a CSV file with a column for each GPU, or pods of a public trace.
 
-use super::diagnostic::{Report, Span};
-use super::fields::text;
 use super::trace_source::told;
-use super::tree::Tree;
 use super::usage::Places;
 use dryrack_trace::{Index, load_usage, read_usage_csv};
 use dryrack_workload::Series;
+use dryrack_yaml::{Report, Span, Tree, text};
 
 /// A reference to a recording.
 pub(super) struct Recorded<'t> {
-    /// `csv` or `trace`.
+    /// The kind of recording: `csv` or `trace`.
     pub shape: &'static str,
     pub of: &'t Tree,
     /// Columns or pods; all columns if none is named.
@@ -21,7 +19,7 @@ pub(super) fn recorded(asked: &Recorded<'_>, places: &Places<'_>, report: &mut R
     if asked.shape == "csv" { csv(asked, places, report) } else { pods(asked, places, report) }
 }
 
-/// The pods of a trace by name, or by a prefix that is unique; all pods if none is named.
+/// The pods of a trace, named in full or by a unique prefix; all pods if none is named.
 fn pods(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option<Vec<Series>> {
     let typed = text(asked.of, "the name of a trace", report)?;
     let index = Index::built_in();

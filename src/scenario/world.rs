@@ -1,58 +1,57 @@
-//! The meaning of names in a file: nodes, GPUs, jobs and GPU types, found by the text that was typed.
+//! Resolves the names in a file to nodes, GPUs, jobs and GPU types.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::diagnostic::{Report, Span};
-use super::fields::{is_pattern, matches};
 use dryrack_catalog as catalog;
 use dryrack_engine::{CloudModels, InitialNode};
 use dryrack_fleet::{FleetSpec, NodeShape};
 use dryrack_ids::{GpuId, JobId, NameTable, NodeId};
 use dryrack_workload::Requirements;
+use dryrack_yaml::{Report, Span, is_pattern, matches_pattern};
 
-/// Everything that is known before expectations are read.
+/// Everything in a file that is read before the expectations.
 #[derive(Default)]
 pub(super) struct World {
     /// Fleets of instances.
     pub fleets: Vec<Arc<FleetSpec>>,
     /// Models of the clouds that create instances for fleets.
     pub clouds: CloudModels,
-    /// What might go on for ever in these clouds, and its place.
+    /// Settings of these clouds that could keep a run going for ever, with their places.
     pub endless_clouds: Vec<(Span, &'static str)>,
-    /// The requirements of jobs for instances, the number of nodes, and their places.
+    /// For each job that needs instances: its requirements, the number of nodes, and its place in the file.
     pub wanted: Vec<(Arc<Requirements>, u32, Span)>,
-    /// Hosts of fleets, and the places that state how they are split.
+    /// Hosts of fleets, each with the place that states its split.
     pub hosts: Vec<(Arc<NodeShape>, Span)>,
     pub nodes: Vec<InitialNode>,
     pub node_names: NameTable,
     pub job_names: NameTable,
     /// The number of replicas of each job.
     pub replicas: Vec<u32>,
-    /// The places of the names of jobs.
+    /// The place of each job's name.
     pub job_spans: Vec<Span>,
-    /// Models that the file describes.
+    /// Names of models that the file describes.
     pub models: BTreeSet<String>,
-    /// Models that a node has a copy of, as typed.
+    /// Names of models that some node stores, as written, with their places.
     pub cached: Vec<(String, Span)>,
-    /// GPU types that a node has.
+    /// GPU types of the nodes.
     pub gpu_types: BTreeSet<Arc<str>>,
-    /// Shapes seen so far, used only to look up equal ones.
+    /// All distinct shapes so far, used only to find an equal one.
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
-    /// Names of entries with a `count`. The names of their copies begin with these.
+    /// Names of entries with a `count`. The names of their copies begin with the name of the entry.
     pub groups: BTreeSet<String>,
-    /// Names of entries whose jobs arrive at random, so that their number depends on the seed.
+    /// Entries whose jobs arrive at random. The number of their jobs depends on the seed.
     pub chances: BTreeMap<String, Chance>,
 }
 
-/// Properties of all jobs of an entry whose jobs arrive at random.
+/// Properties that all jobs of one random entry share.
 pub(super) struct Chance {
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
 }
 
 impl World {
-    /// The shape, shared with an equal one if there is one.
+    /// A shared pointer to this shape. Equal shapes share one pointer.
     pub fn shared_shape(&mut self, shape: NodeShape) -> Arc<NodeShape> {
         if let Some(known) = self.shapes.get(&shape) {
             return Arc::clone(known);
@@ -87,18 +86,19 @@ impl World {
         }
     }
 
-    /// Whether a name or pattern refers to jobs that arrive at random and none of them does with this seed.
+    /// Whether a name or pattern refers to an entry with random arrivals, but to no job that arrives with this seed.
     pub fn may_come(&self, typed: &str) -> bool {
         let copy_of = |group: &String| typed.strip_prefix(group.as_str())?.strip_prefix('-');
         let is_number = |rest: &str| rest.len() >= 4 && rest.bytes().all(|byte| byte.is_ascii_digit());
         let is_of = |group: &String| match is_pattern(typed) {
-            true => matches(typed, &format!("{group}-0000")),
+            true => matches_pattern(typed, &format!("{group}-0000")),
             false => copy_of(group).is_some_and(is_number),
         };
-        self.chances.keys().any(is_of) && !self.job_names.iter().any(|name| matches(typed, name))
+        self.chances.keys().any(is_of) && !self.job_names.iter().any(|name| matches_pattern(typed, name))
     }
 
-    /// Finds jobs by a name or a pattern. Empty, with a warning, if they arrive at random and none does with this seed.
+    /// Finds jobs by a name or a pattern. The result is empty, with a warning, if such jobs could arrive at random but
+    /// none does with this seed.
     pub fn jobs(&self, typed: &str, span: Span, report: &mut Report) -> Vec<JobId> {
         if self.may_come(typed) {
             let message = format!("of the jobs that come by chance none is called `{typed}` with this seed");
@@ -113,6 +113,22 @@ impl World {
             self.no_such("job", typed, span, &self.job_names, report);
         }
         found.into_iter().collect()
+    }
+
+    /// Finds jobs by a name or a pattern. The name of an entry with a `count` finds all of its copies.
+    pub fn jobs_of(&self, typed: &str, span: Span, report: &mut Report) -> Vec<JobId> {
+        if self.job_names.find(typed).is_none() && self.groups.contains(typed) {
+            let number =
+                |name: &str| name.strip_prefix(typed).and_then(|rest| rest.strip_prefix('-').map(str::to_string));
+            let is_copy =
+                |name: &str| number(name).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+            let copies = self.job_names.iter().enumerate().filter(|(_, name)| is_copy(name));
+            let copies: Vec<JobId> = copies.map(|(index, _)| JobId::new(index)).collect();
+            if !copies.is_empty() {
+                return copies;
+            }
+        }
+        self.jobs(typed, span, report)
     }
 
     /// Finds a GPU such as `alpha/0`.
@@ -140,7 +156,7 @@ impl World {
             let indices = 0..known.spec.shape.gpus.len();
             indices.map(move |index| (format!("{}/{index}", known.spec.name), node, index))
         });
-        let matching = all.filter(|(name, ..)| matches(typed, name));
+        let matching = all.filter(|(name, ..)| matches_pattern(typed, name));
         let found: Vec<GpuId> =
             matching.map(|(_, node, index)| GpuId { node: NodeId::new(node), index: index as u16 }).collect();
         if found.is_empty() {
@@ -154,7 +170,7 @@ impl World {
         gpu_index(&known.name, known.shape.gpus.len(), typed, span, report)
     }
 
-    /// Finds a GPU type by its name or alias in the catalog, or by the name that a node of the file gives it.
+    /// Finds a GPU type by its name or alias in the catalog, or by a name that a node in the file gives it.
     pub fn gpu_type(&self, typed: &str, span: Span, report: &mut Report) -> Option<Arc<str>> {
         if let Some(own) = self.gpu_types.get(typed) {
             return Some(Arc::clone(own));
@@ -176,12 +192,12 @@ impl World {
         names: &'w NameTable,
         report: &mut Report,
     ) -> impl Iterator<Item = usize> + 'w {
-        if !names.iter().any(|name| matches(typed, name)) {
+        if !names.iter().any(|name| matches_pattern(typed, name)) {
             let message = format!("no {what} matches `{typed}`");
             let word = typed.trim_matches(['*', '?', '-']);
             report.unknown(span, message, word, names.iter().map(|name| &**name));
         }
-        names.iter().enumerate().filter(move |(_, name)| matches(typed, name)).map(|(index, _)| index)
+        names.iter().enumerate().filter(move |(_, name)| matches_pattern(typed, name)).map(|(index, _)| index)
     }
 
     fn no_such(&self, what: &str, typed: &str, span: Span, names: &NameTable, report: &mut Report) {
@@ -202,10 +218,10 @@ impl World {
     }
 }
 
-/// Reads the index of one of a node's `count` GPUs.
+/// Reads the index of one of the `count` GPUs of a node.
 pub(super) fn gpu_index(node: &str, count: usize, typed: &str, span: Span, report: &mut Report) -> Option<u16> {
     let found = typed.parse::<u16>().ok().filter(|index| usize::from(*index) < count);
-    // `+1` and `01` would be second names for the same GPU.
+    // Refuse `+1` and `01`, which would be second names for the same GPU.
     let found = found.filter(|index| index.to_string() == typed);
     if found.is_none() {
         let help = match count {
@@ -218,7 +234,7 @@ pub(super) fn gpu_index(node: &str, count: usize, typed: &str, span: Span, repor
     found
 }
 
-/// Names for the copies of an entry: `name-0`, `name-1`, … with as many digits as the last one needs.
+/// The names of the copies of an entry: `name-0`, `name-1` and so on. All numbers have as many digits as the largest.
 pub(super) fn copies(name: &str, count: u32) -> impl Iterator<Item = Arc<str>> {
     let width = count.saturating_sub(1).to_string().len();
     let name = name.to_string();

@@ -1,5 +1,6 @@
-//! Decisions from single nodes in a given status, for planning ahead, where a node's status differs from its current
-//! one. Only for demands that are decided node by node; [`super::room`] counts how many tasks the nodes hold.
+//! Decisions that need only single nodes, each in a given status. Planning ahead uses them, because the future status
+//! of a node differs from its current one. They exist only for demands that are decided node by node. [`super::room`]
+//! counts how many tasks the nodes hold.
 
 use super::decide::Candidate;
 use super::deployment::PlacementContext;
@@ -12,8 +13,8 @@ use dryrack_fleet::{Fleet, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
 use dryrack_workload::{Demand, Gang, GpuTake, Pick, TaskGroup};
 
-/// Whether a decision asks each node separately how many tasks it would hold and how good it is, and depends on
-/// nothing else.
+/// Whether a decision about the demand depends only on single nodes: how many tasks each node would hold and how good
+/// it is.
 pub fn is_by_node(options: &SchedulerOptions, demand: &Demand) -> bool {
     let is_plain = demand.task().is_some();
     let picks_gpus = demand.pick.as_ref().is_some_and(Pick::is_of_gpus);
@@ -35,12 +36,14 @@ fn is_by_chance(options: &SchedulerOptions) -> bool {
     options.ties == Ties::Random || options.gpus == GpuOrder::Random
 }
 
-/// Whether nodes of this shape could hold a task in some status. What is not a demand for tasks is not judged by shapes.
+/// Whether nodes of this shape could hold a task in some status. True for every demand that is not a demand for tasks,
+/// because shapes do not decide such a demand.
 pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
     demand.task_group().is_none_or(|tasks| fixed(options, tasks, &Row::of_shape(group)).1.is_none())
 }
 
-/// Whether `one` fits wherever `other` does, as far as that is obvious: it asks for no more of anything.
+/// Whether `one` certainly fits wherever `other` fits, because it asks for no more of any resource. False if this is
+/// not obvious.
 pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
     let (Some(one), Some(other)) = (one.task_group(), other.task_group()) else { return false };
     let gpus = match (&one.task.gpus, &other.task.gpus) {
@@ -67,7 +70,7 @@ pub(super) fn tasks_of(demand: &Demand) -> TaskGroup<'_> {
     demand.task_group().expect("only a demand for tasks is decided node by node")
 }
 
-/// The decision if the fleet consisted only of these nodes in the given status. Each of them must have room.
+/// The decision as if the fleet consisted only of these nodes in the given status. Each node must have room.
 pub fn decide_among(
     options: &SchedulerOptions,
     demand: &Demand,

@@ -1,10 +1,10 @@
-//! Consolidation: the tasks of a gang go to as few nodes as possible, as HeliosArtifact (bdaae10, "framework/QSSF
-//! Service") places jobs with many GPUs on nodes of 8.
+//! Consolidation: the tasks of a gang are placed on as few nodes as possible. This is how HeliosArtifact (bdaae10,
+//! "framework/QSSF Service") places jobs with many GPUs on nodes of 8.
 //!
-//! A gang that one node could hold goes to the node with the least room that holds it. A larger gang takes as many
-//! empty nodes as it fills, and the rest goes to the node with the most room after these. If there are too few such
-//! nodes, or the rest does not fit there, the gang waits, even if more nodes would hold it. Ties go to the node
-//! declared first.
+//! If one node could hold the gang, the gang goes to the node with the least sufficient room. A larger gang fills as
+//! many empty nodes as it can. Its remaining tasks go to the node with the most room among the others. If there are too
+//! few such nodes, or the remaining tasks do not fit on that node, the gang waits, even if more nodes could hold it. On
+//! a tie, the node declared first is taken.
 
 use std::cmp::Reverse;
 
@@ -14,11 +14,11 @@ use super::row::Row;
 use dryrack_ids::NodeId;
 use dryrack_workload::TaskGroup;
 
-/// A node, the index of its row, and how many of the tasks it takes.
+/// A node, the index of its row, and the number of tasks that it takes.
 pub type Share = (NodeId, usize, u32);
 
-/// The nodes that the tasks go to; `None` if they do not fit by this rule. `rows` are all rows of the fleet, and
-/// `fit` the indexes of those that passed every filter.
+/// The nodes for the tasks; `None` if the tasks do not fit by this rule. `rows` are all rows of the fleet. `fit` holds
+/// the indexes of the rows that passed every filter.
 pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
     let size = fit.iter().map(|index| whole_node(demand, order, &rows[*index])).max()?;
     let room = |index: usize| fit::capacity(demand, order, &rows[index], size);
@@ -45,7 +45,7 @@ pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[
     Some(nodes[..wanted].iter().enumerate().map(|(place, (_, node, index))| (*node, *index, tasks(place))).collect())
 }
 
-/// How many of the tasks an empty node of this row would hold.
+/// How many of the tasks a node of this row would hold if it were empty.
 pub fn whole_node(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> u32 {
     let idle = dryrack_fleet::NodeStatus::idle(row.status.state, row.shape);
     fit::capacity(demand, order, &row.as_if(&idle), u32::MAX)

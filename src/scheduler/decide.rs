@@ -21,19 +21,18 @@ pub struct Candidate {
 /// The scheduler's answer for one demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Best first; never empty.
+    /// Candidates, best first. There is at least one.
     Place(SmallVec<[Candidate; 1]>),
-    /// Reasons with their number of nodes; together they cover every node.
+    /// Reasons, each with its number of nodes. Together they cover every node.
     Refuse { refusal: Refusal, reasons: Histogram },
 }
 
-/// Decides for one demand. `keep` is the number of candidates wanted; a gang gets one.
+/// Decides about one demand. `keep` is the number of candidates wanted. A gang always gets one.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
     decide_for(options, demand, PlacementContext::UNSUBMITTED, fleet, grouping, keep)
 }
 
-/// Decides for one demand of a job. The context matters to a model, whose replica is spread among the job's own
-/// instances.
+/// Decides about one demand of a job. The context matters for models: replicas of one job are spread over nodes.
 pub fn decide_for(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -45,9 +44,9 @@ pub fn decide_for(
     with_placer(options, demand, context, fleet, |placer| placer.decide(grouping, keep))
 }
 
-/// Evaluates a demand before it is submitted: the same stages as a decision, without effect. Returns `None` and no
-/// reason if it fits. A released program may evaluate a model by other checks than it places it by; the default profile
-/// does not.
+/// Evaluates a demand before it is submitted. The stages are those of a decision, but nothing changes. Returns `None`
+/// and no reasons if the demand fits. The profile of a released program may evaluate a model by other checks than those
+/// that place it. The default profile uses the same checks.
 pub fn evaluate(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -57,8 +56,8 @@ pub fn evaluate(
     with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.evaluate(grouping))
 }
 
-/// Why the demand is refused as soon as it is submitted; `None` if it is not. The refusal is [`Refusal::Never`] if an
-/// empty fleet would refuse it too.
+/// Why the demand is refused as soon as it is submitted; `None` if it is accepted. The refusal is [`Refusal::Never`] if
+/// an empty fleet would refuse the demand too.
 pub fn refused_at_submission(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Option<(Refusal, Reason)> {
     with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.refused_at_submission())
 }
@@ -68,12 +67,13 @@ pub fn ever_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> 
     with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.ever_fits())
 }
 
-/// Whether a placement decided earlier still passes every filter and still has its room.
+/// Whether a placement that was decided earlier still passes every filter and still has room.
 pub fn still_fits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, placement: &Placement) -> bool {
     with_placer(options, demand, PlacementContext::UNSUBMITTED, fleet, |placer| placer.still_fits(placement))
 }
 
-/// The scores of the places that replicas of a job have, with everything that is there. Zero except for models.
+/// The scores of the places that replicas of a job hold, on the fleet with all its claims. Only models have such
+/// scores; for other demands they are zero.
 pub fn placement_scores(
     options: &SchedulerOptions,
     demand: &Demand,

@@ -1,4 +1,4 @@
-//! Randomness in a decision: one stream for each attempt and purpose, so that repeating a decision draws the same
+//! Randomness in a decision. Each attempt and purpose has a stream of its own, so repeating a decision draws the same
 //! numbers.
 
 use dryrack_ids::RunId;
@@ -12,10 +12,10 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// For a query that belongs to no run: an evaluation or an explanation.
+    /// The source for a question that belongs to no run, such as an evaluation or an explanation.
     pub const NONE: Draw = Draw { seed: 0, entity: 0 };
 
-    /// The source for one attempt in the run with this seed.
+    /// The source for one attempt, in a simulation with this seed.
     pub fn new(seed: u64, run: RunId) -> Draw {
         let entity = (run.job.index() as u64) << 32 | u64::from(run.replica);
         Draw { seed: seed.wrapping_add(u64::from(run.attempt) - 1), entity }

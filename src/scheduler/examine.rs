@@ -1,4 +1,4 @@
-//! Why a node is refused, and why another is taken: the plain computation, node by node, with everything that an
+//! Why one node is refused and another is taken. The plain computation judges each node and collects everything that an
 //! explanation shows.
 
 use super::decide::Decision;
@@ -18,7 +18,7 @@ use dryrack_workload::Demand;
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub decision: Decision,
-    /// In order of node ids.
+    /// The findings, in order of node ids.
     pub nodes: Vec<NodeFinding>,
 }
 
@@ -26,30 +26,30 @@ pub struct Examination {
 pub struct NodeFinding {
     pub node: NodeId,
     pub verdict: Verdict,
-    /// Every filter that refuses the node, with its own reason. The first one counts.
+    /// Every filter that refuses the node, with its own reason. The first filter decides the verdict.
     pub refusals: Vec<(FilterName, Reason)>,
-    /// What is missing for one task, if resources are.
+    /// The resources that are missing for one task, if any.
     pub shortages: Vec<Shortage>,
-    /// For a model: each GPU, what would be taken of it, and what is free.
+    /// For a model: each GPU, the memory that would be taken, and the memory that is free.
     pub gpus: Vec<GpuFinding>,
-    /// How many tasks would fit there.
+    /// How many tasks would fit on the node.
     pub capacity: u32,
     pub scores: Vec<(ScorerName, Score)>,
     pub total: Score,
 }
 
-/// One GPU, for one replica of a model.
+/// One GPU, judged for one replica of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuFinding {
     pub index: u16,
     pub total: Bytes,
-    /// What would be taken if it were used alone.
+    /// The memory that the replica would take if it used this GPU alone.
     pub takes: Bytes,
-    /// By the profile's accounting.
+    /// The free memory, as the profile accounts for it.
     pub free: Bytes,
 }
 
-/// An amount that is too small, in the unit that its name implies.
+/// A resource of which too little is free. The name of the resource implies the unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     pub resource: &'static str,
@@ -58,7 +58,7 @@ pub struct Shortage {
 }
 
 impl NodeFinding {
-    /// A node of which nothing but the verdict is known.
+    /// A finding with only a verdict. Nothing else is known about the node.
     pub(super) fn of(node: NodeId, verdict: Verdict) -> NodeFinding {
         NodeFinding {
             node,
@@ -78,7 +78,8 @@ pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Ex
     examine_for(options, demand, PlacementContext::UNSUBMITTED, fleet, 1)
 }
 
-/// Examines a demand as the decision about a job's replica does, which wants `keep` candidates and takes the first.
+/// Examines a demand in the way in which a decision about a replica judges it. The decision wants `keep` candidates and
+/// takes the first.
 pub fn examine_for(
     options: &SchedulerOptions,
     demand: &Demand,

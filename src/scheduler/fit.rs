@@ -1,4 +1,4 @@
-//! How tasks fit on one node: how many, and on which of its GPUs.
+//! How tasks fit on one node: the number of tasks, and the GPUs that they take.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
-/// What some tasks of a demand hold on one node.
+/// The resources that some tasks of a demand take on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub tasks: u32,
@@ -28,12 +28,12 @@ pub fn is_of_type(demand: &GpuDemand, gpu: &GpuShape) -> bool {
     demand.models.is_empty() || demand.models.contains(&gpu.model)
 }
 
-/// Compares the total memory of a GPU, including what the system reserves.
+/// Whether the GPU is large enough. The comparison uses its total memory, including memory that the system reserves.
 pub fn is_large_enough(demand: &GpuDemand, gpu: &GpuShape) -> bool {
     demand.min_memory.is_none_or(|least| gpu.memory >= least)
 }
 
-/// Why not even one task fits, or `None` if one does. CPU first, then RAM, then GPUs.
+/// Why not even one task fits; `None` if one does. CPU is checked first, then RAM, then GPUs.
 pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Option<Reason> {
     let (shape, status) = (row.shape, row.status);
     if status.cpu_free(shape) < demand.task.cpu {
@@ -53,7 +53,7 @@ pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Opti
     if is_enough { None } else { Some(gpu_shortage(demand, gpus, row)) }
 }
 
-/// Finds the step, from "of the right model" to "free enough", that left too few GPUs.
+/// Finds the first check, from "has the right model" to "has enough free", that leaves too few GPUs.
 fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Reason {
     let (shape, status) = (row.shape, row.status);
     let needed = row.gpus_per_task(demand) as usize;
@@ -64,7 +64,7 @@ fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Reason {
     if usable().count() < needed {
         return Reason::GpuNotUsable;
     }
-    // Whether a GPU would be free enough without foreign use.
+    // Tells whether the GPU would have enough free resources without foreign use.
     let own = |index: &usize| {
         let gpu = &status.gpus[*index];
         let capacity = shape.gpu_memory_capacity(*index);
@@ -134,7 +134,7 @@ pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, row: &Row, limit: u32)
         let room = status.cpu_free(row.shape) >= demand.task.cpu && status.ram_free(row.shape) >= demand.task.ram;
         let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, row, &status)).flatten() else { break };
         load.tasks += 1;
-        // What is left for another task matters only if one follows.
+        // The remaining resources matter only if another task follows.
         if load.tasks < limit {
             let left = status.to_mut();
             left.cpu_taken = left.cpu_taken + demand.task.cpu;
@@ -154,12 +154,12 @@ pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, row: &Row, limit: u32)
     load
 }
 
-/// [`fill`] for GPUs that are counted: taken in order, degraded ones last, or by island.
+/// [`fill`] for whole GPUs that can be counted. They are taken in order, with degraded GPUs last, or by island.
 fn fill_whole(demand: TaskGroup<'_>, gpus: &GpuDemand, order: GpuOrder, row: &Row, limit: u32) -> Load {
     let each = row.gpus_per_task(demand);
     let most = capacity_without_gpus(demand, row, limit);
     let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
-    // The first suitable GPUs are enough if no later one may come before them.
+    // If no later GPU may come before an earlier one, the first suitable GPUs are enough.
     let is_in_order = order != GpuOrder::Islands && row.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
     let needed = if is_in_order { (most as usize).saturating_mul(each as usize) } else { usize::MAX };
     let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).take(needed).collect();
@@ -177,7 +177,7 @@ fn fill_whole(demand: TaskGroup<'_>, gpus: &GpuDemand, order: GpuOrder, row: &Ro
     Load { tasks, cpu: MilliCpu::new(cpu), ram: Bytes::new(ram), gpus: SmallVec::from_slice(&free) }
 }
 
-/// Tasks of one run share one claim on a GPU.
+/// Adds a claim. Tasks of one run share one claim on a GPU.
 fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
     match claims.iter_mut().find(|claim| claim.index == new.index) {
         Some(claim) => {
@@ -188,7 +188,7 @@ fn merge(claims: &mut SmallVec<[GpuClaim; 2]>, new: GpuClaim) {
     }
 }
 
-/// How a node's GPUs are chosen: the profile's order, and what that order needs to know.
+/// How GPUs of a node are chosen: the profile's order, and the data that this order needs.
 #[derive(Clone, Copy)]
 pub struct GpuChoice<'a> {
     order: GpuOrder,
@@ -200,8 +200,8 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order: options.gpus, needs: Some((&options.target, draw)) }
     }
 
-    /// The choice of the options, except where it is made elsewhere or makes no difference: whole GPUs are taken in
-    /// order.
+    /// The choice that the profile states. If the fragmentation order makes no difference for this demand, GPUs are
+    /// taken in the order of their indexes.
     pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: TaskGroup<'_>) -> GpuChoice<'a> {
         match options.gpus {
             GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
@@ -209,8 +209,8 @@ impl<'a> GpuChoice<'a> {
         }
     }
 
-    /// A choice by an order that depends only on the GPUs. It suffices to find out whether tasks fit, not on which
-    /// GPUs.
+    /// A choice by an order that needs no data besides the GPUs. It can tell whether tasks fit, but not always which
+    /// GPUs they would take.
     fn in_order(order: GpuOrder) -> GpuChoice<'a> {
         let order = match order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::Islands => order,
@@ -219,8 +219,8 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order, needs: None }
     }
 
-    /// Whether it does not matter which whole GPUs are taken: all are empty, so only islands and chance make a
-    /// difference.
+    /// Whether all choices of whole GPUs are equally good. All these GPUs are empty, so only islands and random choice
+    /// make a difference.
     pub fn is_of_no_account(&self) -> bool {
         match self.order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::LeastFragmentation => true,
@@ -229,10 +229,11 @@ impl<'a> GpuChoice<'a> {
         }
     }
 
-    /// A key for each of these GPUs; the smallest is taken first.
+    /// A sort key for each of these GPUs. The GPU with the smallest key is taken first.
     fn keys(&self, demand: TaskGroup<'_>, row: &Row, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
         let index = |claim: &GpuClaim| usize::from(claim.index);
-        // If GPUs are part of RAM, the choice of GPUs decides whether they fit at all.
+        // If GPUs use part of the RAM, the choice of GPUs decides whether they fit at all. So the fragmentation order
+        // and the random order are not used for them.
         let is_plain = !row.shape.gpus.iter().any(|gpu| gpu.unified);
         match (self.order, self.needs) {
             (GpuOrder::Tightest | GpuOrder::Islands, _) => found.iter().map(|(_, room)| *room).collect(),
@@ -253,13 +254,13 @@ impl<'a> GpuChoice<'a> {
 /// Which GPUs are taken first.
 #[derive(Clone, Copy)]
 enum Preference<'a> {
-    /// By the profile's order, degraded ones last.
+    /// By the profile's order, with degraded GPUs last.
     Profile(GpuChoice<'a>),
-    /// Those with room for the most tasks first.
+    /// GPUs with room for the most tasks first.
     MostRoom,
 }
 
-/// The GPUs that one more task would take, lowest index first; `None` if there are too few.
+/// The GPUs that one more task would take, in order of their indexes; `None` if there are too few.
 fn take_gpus(
     demand: TaskGroup<'_>,
     gpus: &GpuDemand,
@@ -286,7 +287,7 @@ fn take_gpus(
                 let memory = status.gpu_memory_free(shape, index).get();
                 let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
                 let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
-                // Tasks count twice, so that on a tie the degraded one comes last.
+                // The number of tasks is doubled. So on a tie, the degraded GPU comes last.
                 let tasks = by_time.min(by_memory).min(u64::MAX / 4);
                 u64::MAX - 2 * tasks + u64::from(degraded(claim))
             };
@@ -295,7 +296,7 @@ fn take_gpus(
     };
     ranked.sort_unstable_by_key(|(degraded, key, claim)| (*degraded, *key, claim.index));
     let mut taken: SmallVec<[GpuClaim; 8]> = ranked.iter().take(needed).map(|(_, _, claim)| *claim).collect();
-    // GPUs that are part of RAM draw on one pool together.
+    // GPUs that use part of the RAM share one pool.
     let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
     let unified: Bytes =
         taken.iter().filter(|claim| shape.gpus[usize::from(claim.index)].unified).map(|claim| claim.memory).sum();
@@ -306,13 +307,13 @@ fn take_gpus(
     Some(taken)
 }
 
-/// What one task could claim of each GPU that has room for it, lowest index first.
+/// The claim that one task could have on each GPU with room for it, in order of GPU indexes.
 pub fn claimable(demand: TaskGroup<'_>, row: &Row) -> SmallVec<[GpuClaim; 8]> {
     let Some(gpus) = &demand.task.gpus else { return SmallVec::new() };
     with_room(demand, gpus, row, row.status).collect()
 }
 
-/// The claim that one task could have on each GPU with room for it, lowest index first.
+/// The claim that one task could have on each GPU with room for it, in order of GPU indexes, in the given status.
 fn with_room<'a>(
     demand: TaskGroup<'_>,
     gpus: &'a GpuDemand,
@@ -325,7 +326,8 @@ fn with_room<'a>(
     candidates.filter_map(move |index| claim_on(gpus, shape, status, index, ram_left))
 }
 
-/// The same claims, each with how much of the claimed resource is free, in thousandths or bytes; zero for whole GPUs.
+/// The same claims, each with the free amount of the claimed resource: in thousandths or bytes, and zero for whole
+/// GPUs.
 fn claims_with_room(
     demand: TaskGroup<'_>,
     gpus: &GpuDemand,
@@ -340,7 +342,7 @@ fn claims_with_room(
     with_room(demand, gpus, row, status).map(|claim| (claim, room(usize::from(claim.index)))).collect()
 }
 
-/// Whether the GPU has the right model and size, and was picked if GPUs were picked.
+/// Whether the GPU has the right model and size. If GPUs were picked, it must be one of them.
 fn is_candidate(gpus: &GpuDemand, row: &Row, index: usize) -> bool {
     row.allows_gpu(index) && is_of_type(gpus, &row.shape.gpus[index]) && is_large_enough(gpus, &row.shape.gpus[index])
 }
@@ -358,7 +360,7 @@ fn claim_on(
     let capacity = shape.gpu_memory_capacity(index);
     let (share, memory, fits) = match gpus.take {
         GpuTake::Whole => {
-            // Memory that is part of RAM is taken as far as the task's own RAM leaves it.
+            // A GPU that uses RAM gets the memory that the task's own RAM leaves free.
             let memory = if shape.gpus[index].unified { capacity.min(ram_left) } else { capacity };
             let enough = memory == capacity || gpus.min_memory.is_none_or(|least| memory >= least);
             let some = memory > Bytes::ZERO || capacity == Bytes::ZERO;
@@ -370,7 +372,7 @@ fn claim_on(
             (share, memory, fits)
         }
         GpuTake::Memory(memory) => {
-            // A GPU that is held as a whole has no share left to promise, even if its memory is free.
+            // A GPU that is held as a whole has no share left, even if some of its memory is free.
             let held_whole = status.gpu_share_free(index) == GpuShare::ZERO;
             (GpuShare::ZERO, memory, !held_whole && status.gpu_memory_free(shape, index) >= memory)
         }

@@ -1,11 +1,12 @@
-//! Fragmentation: how much of a node's free GPU time is useless to the target workload.
+//! Fragmentation: how much free GPU time of a node is useless for the target workload.
 //!
-//! Weng and others, *Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent*,
-//! USENIX ATC 2023, with the arithmetic of the authors' kubernetes-scheduler-simulator (8f3d641). Each shape of the
-//! target, in order, adds its part times the thousandths that it cannot use to a sum for the cause, and the measure
-//! is the total of these sums in a fixed order. To a shape that asks for no GPU, or that the node cannot hold, all
-//! free time is useless. To a shape that the node can hold, what is left of GPUs that are too full for it, or of
-//! another model, is useless.
+//! Source: Weng and others, *Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
+//! Descent*, USENIX ATC 2023. The arithmetic follows the authors' kubernetes-scheduler-simulator (8f3d641).
+//!
+//! For each shape of the target, in order, the thousandths of a GPU that the shape cannot use are multiplied by the
+//! shape's part of the workload. The product is added to a sum for its cause. The measure is the total of these sums in
+//! a fixed order. If a shape asks for no GPU, or the node cannot hold it, all free GPU time is useless. Otherwise, free
+//! time is useless only on GPUs that are too full for the shape or have another model.
 
 use smallvec::SmallVec;
 
@@ -16,15 +17,15 @@ use dryrack_fleet::NodeShape;
 use dryrack_units::{GpuShare, MilliCpu};
 use dryrack_workload::{GpuTake, TaskGroup};
 
-/// What is free on one node.
+/// Free resources of one node.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Free {
     pub cpu: MilliCpu,
-    /// Of each GPU, in thousandths; zero for one that is not usable.
+    /// Free thousandths of each GPU; zero for a GPU that is not usable.
     pub gpus: SmallVec<[u32; 8]>,
 }
 
-/// Why free time is useless, in the order of the sum.
+/// Why free GPU time is useless. The sums are added in this order.
 #[derive(Clone, Copy)]
 enum Cause {
     LacksBoth,
@@ -36,7 +37,7 @@ enum Cause {
 }
 
 impl Clone for Free {
-    /// Copies as memory: cloning element by element takes many times as long.
+    /// Copies the memory at once. Cloning element by element takes many times as long.
     fn clone(&self) -> Free {
         Free { cpu: self.cpu, gpus: SmallVec::from_slice(&self.gpus) }
     }
@@ -90,13 +91,13 @@ fn useless_to(wanted: &TaskShape, shape: &NodeShape, free: &Free) -> (Cause, u64
     }
 }
 
-/// The score of putting one task here, from 0 to 100: the logistic function of the GPUs that become useful,
+/// The score of placing one task on this node, from 0 to 100: the logistic function of the growth of useful GPUs,
 /// truncated.
 pub fn score(target: &Target, demand: TaskGroup<'_>, row: &Row) -> u32 {
     score_by(demand, row, |free| fragment(target, row.shape, free))
 }
 
-/// The same score, with a given measure of fragmentation.
+/// Like [`score`], with another measure of fragmentation.
 pub fn score_by(demand: TaskGroup<'_>, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     if let Some(share) = shared(demand) {
         let with_room = fit::claimable(demand, row).into_iter().map(|claim| usize::from(claim.index));
@@ -106,7 +107,7 @@ pub fn score_by(demand: TaskGroup<'_>, row: &Row, mut fragment: impl FnMut(&Free
     gain(fragment(&free), fragment(&after_tightest(demand, row, &free)))
 }
 
-/// The same score for a task that takes this share of the best of the GPUs with room for it.
+/// Like [`score_by`], for a task that takes this share of one GPU. The best of the GPUs with room for it counts.
 pub fn best_share(
     demand: TaskGroup<'_>,
     row: &Row,
@@ -117,7 +118,7 @@ pub fn best_share(
     let mut free = Free::of(row);
     let before = fragment(&free);
     free.cpu = free.cpu.saturating_sub(demand.task.cpu);
-    // GPUs of one model that have equal shares free do not differ in anything that is measured.
+    // GPUs of one model with equal free shares have equal results, so one of them is enough.
     let mut seen: SmallVec<[(u32, usize); 8]> = SmallVec::new();
     let models = |index: usize| &row.shape.gpus[index].model;
     let mut least: Option<f64> = None;
@@ -134,11 +135,11 @@ pub fn best_share(
             least = Some(after);
         }
     }
-    // The gain decreases as the leftover increases.
+    // The less useless time remains, the larger the score.
     least.map_or(0, |after| gain(before, after))
 }
 
-/// The same score for one task that takes its share of this GPU; zero if it takes whole GPUs or several.
+/// The score of a task that takes its share of this GPU; zero if the task takes whole GPUs or several.
 pub fn score_of_gpu(target: &Target, demand: TaskGroup<'_>, row: &Row, index: usize) -> u32 {
     let Some(share) = shared(demand) else { return 0 };
     let free = Free::of(row);
@@ -146,7 +147,8 @@ pub fn score_of_gpu(target: &Target, demand: TaskGroup<'_>, row: &Row, index: us
     score_with(demand, (free, before), (index, share), |free| fragment(target, row.shape, free))
 }
 
-/// The same score, given what was free and what was useless before, and with a given measure of fragmentation.
+/// The score of a task that takes its share of this GPU. The caller states the free resources and the useless time
+/// before, and the measure of fragmentation.
 pub fn score_with(
     demand: TaskGroup<'_>,
     (mut free, before): (Free, f64),
@@ -158,13 +160,13 @@ pub fn score_with(
     gain(before, fragment(&free))
 }
 
-/// The same score, from what is useless before and after.
+/// The score, from the useless time before and after the placement.
 pub fn gain(before: f64, after: f64) -> u32 {
     let logistic = 1.0 / (1.0 + libm::exp(-((before - after) / 1000.0)));
     (100.0 * logistic) as u32
 }
 
-/// The share of a task that takes part of one GPU.
+/// The share of a task that takes part of one GPU; `None` for other tasks.
 pub fn shared(demand: TaskGroup<'_>) -> Option<GpuShare> {
     let gpus = demand.task.gpus.as_ref().filter(|gpus| gpus.count == 1)?;
     match gpus.take {
@@ -173,7 +175,7 @@ pub fn shared(demand: TaskGroup<'_>) -> Option<GpuShare> {
     }
 }
 
-/// What is free after the fullest suitable GPUs are taken, lowest index first on a tie.
+/// The free resources after the fullest suitable GPUs are taken. On a tie, the lowest index is taken first.
 fn after_tightest(demand: TaskGroup<'_>, row: &Row, free: &Free) -> Free {
     let mut after = free.clone();
     after.cpu = after.cpu.saturating_sub(demand.task.cpu);

@@ -1,9 +1,9 @@
-//! Whole GPUs in NVLink islands: GPUs that work together are in one island, if one holds them.
+//! Whole GPUs in NVLink islands: GPUs of one task should be in one island, if an island has enough of them.
 //!
-//! The GPUs of all tasks of a run on a node go to the island with the fewest free GPUs that holds them, so that
-//! larger islands stay whole; on a tie, the first by index. If no island holds all, each task is placed separately. A
-//! task that no island holds takes those with the most free GPUs, as few of them as possible. Degraded GPUs are taken
-//! only if the node has too few sound ones.
+//! All tasks of a run on a node first try one island. Among the islands that can hold all of them, the one with the
+//! fewest free GPUs is taken, so larger islands stay whole. On a tie, the first island by index is taken. If no island
+//! can hold all tasks, each task is placed separately. A task that fits in no island takes the islands with the most
+//! free GPUs, as few as possible. Degraded GPUs are taken only if the node has too few others.
 
 use std::cmp::Reverse;
 
@@ -17,9 +17,9 @@ use dryrack_workload::{GpuTake, TaskGroup};
 /// Claims, grouped by island.
 type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
 
-/// Scores by how many islands a task would use, fewest first, and then by how little of them would be left free: 1 if
-/// it fills one, 0 to 1 if it takes part of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores
-/// 0.
+/// Scores a node by the number of islands that a task would use. Fewer islands are better. Among equal numbers, fewer
+/// free GPUs left in these islands are better. The score is 1 if the task fills one island, between 0 and 1 if it takes
+/// part of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores 0.
 pub fn score(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let each = row.gpus_per_task(demand) as usize;
     let is_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
@@ -35,7 +35,8 @@ pub fn score(demand: TaskGroup<'_>, row: &Row) -> f64 {
     1.0 + each as f64 / free as f64 - chosen.len() as f64
 }
 
-/// Of these claims on free GPUs, sorted by index, those that `tasks` tasks of `each` GPUs take. There must be enough.
+/// Chooses the claims for `tasks` tasks of `each` GPUs from these claims on free GPUs. The input is sorted by index and
+/// must hold enough claims.
 pub fn take(row: &Row, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize) -> SmallVec<[GpuClaim; 8]> {
     let is_sound = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state != GpuState::Degraded;
     let sound: SmallVec<[GpuClaim; 8]> = free.iter().copied().filter(is_sound).collect();
@@ -48,7 +49,7 @@ pub fn take(row: &Row, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize)
         let mut left = wanted;
         for island in choose(&rooms, wanted) {
             let room = &mut rooms[island];
-            // Sound ones first, each group by index.
+            // GPUs that are not degraded come first. Both kinds are in order of index.
             room.sort_by_key(|claim| (!is_sound(claim), claim.index));
             let count = left.min(room.len());
             taken.extend(room.drain(..count));

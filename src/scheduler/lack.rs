@@ -1,4 +1,4 @@
-//! What a fleet lacks for a demand that could never be placed on it, in words that name the requested value.
+//! What a fleet lacks for a demand that can never be placed on it. The texts name the requested values.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -10,11 +10,12 @@ use dryrack_nearest::hint;
 use dryrack_units::Bytes;
 use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake};
 
-/// What no node has, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)". Empty if each part
-/// of the demand exists somewhere: then no node has all parts, or the fleet is too small for all tasks together.
+/// The requirements that no node meets, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)".
+/// The list is empty if every single requirement is met somewhere. In this case no node meets all of them, or the fleet
+/// is too small for all tasks together.
 ///
-/// For a deployment and for a job with `resources`, at most the names of GPUs are checked, since their needs depend
-/// on more than the shape of a node.
+/// For a job with `resources`, only the names of GPUs are checked. For a deployment, nothing is checked. Their other
+/// needs do not depend on the shape of a node alone.
 pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let mut lacks = Vec::new();
     let task = match &demand.kind {
@@ -26,7 +27,7 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
             return lacks;
         }
     };
-    // Instances of fleets are given out only to jobs with `resources`.
+    // Only jobs with `resources` can use instances of fleets.
     let shapes: Vec<&NodeShape> = shapes.iter().copied().filter(|shape| shape.instance.is_none()).collect();
     if shapes.is_empty() {
         return lacks;
@@ -55,7 +56,7 @@ fn too_large(what: &str, asked: impl Display, most: impl Display) -> String {
     format!("no node has {asked} {what}, which one task asks for (at most {most})")
 }
 
-/// Formats two different sizes so that they differ: in bytes if the readable forms are the same.
+/// Formats two different sizes so that the texts differ. If the readable forms are equal, both are written in bytes.
 fn told_apart(one: Bytes, other: Bytes) -> (String, String) {
     let (first, second) = (one.to_string(), other.to_string());
     match first.replace(".0", "") == second.replace(".0", "") {
@@ -112,7 +113,7 @@ fn missing_gpus(gpus: &GpuDemand, shapes: &[&NodeShape]) -> Option<String> {
     Some(format!("no GPU has {asked} of memory (at most {most})"))
 }
 
-/// A clause if the fleet has none of the requested models. `is_of` says whether a name stands for a model.
+/// A clause if the fleet has none of the requested models. `is_of` says whether a name means a model.
 fn missing_types(names: &[Arc<str>], shapes: &[&NodeShape], is_of: impl Fn(&str, &str) -> bool) -> Option<String> {
     let there: BTreeSet<&str> = shapes.iter().flat_map(|shape| &shape.gpus).map(|gpu| &*gpu.model).collect();
     let first = names.first()?;
@@ -122,7 +123,7 @@ fn missing_types(names: &[Arc<str>], shapes: &[&NodeShape], is_of: impl Fn(&str,
     Some(with_hint(format!("no node has GPU `{}`", names.join("` or `")), first, there))
 }
 
-/// Compares as dstack does: case is ignored, and a model also has dstack's own name.
+/// Compares names as dstack does: it ignores case, and it has its own name for a model.
 fn is_of_dstack(model: &str, name: &str) -> bool {
     let known = dstack_gpu(model).map(|known| known.name);
     name.eq_ignore_ascii_case(model) || known.is_some_and(|known| name.eq_ignore_ascii_case(known))

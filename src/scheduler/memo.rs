@@ -1,11 +1,12 @@
-//! A cache of fragmentation: [`super::fragment`] for nodes with one GPU model, keyed by what it depends on.
+//! A cache for [`super::fragment`] on nodes with one GPU model. The key holds everything that the fragmentation depends
+//! on.
 //!
-//! Which shapes of the target a node can hold depends on its CPU only by which of the target's amounts are free, and
-//! on its GPUs only by how much of each is free, in any order. Few such states occur, and they recur. Each is
-//! computed with the additions of the plain computation in the same order, so that not a bit differs.
+//! Whether a node can hold a shape of the target depends on two things: which of the target's CPU amounts are free, and
+//! the free amount of each GPU, in any order. There are few such states, and they recur. A cached value is computed
+//! with the same additions in the same order as in the plain computation, so every bit is equal.
 //!
-//! The score of a demand is cached too. On nodes where room depends only on shares, it depends on nothing more than
-//! that state, what a task takes, and which of the amounts of CPU are still free once the task has its own.
+//! The score of a demand is cached too, for nodes whose room depends only on shares. The score then depends on that
+//! state, on what a task takes, and on which CPU amounts are still free after the task is placed.
 
 use std::collections::HashMap;
 
@@ -18,48 +19,49 @@ use dryrack_fleet::NodeShape;
 use dryrack_units::{GpuShare, MilliCpu};
 use dryrack_workload::{GpuTake, TaskGroup};
 
-/// The bits of a key for what is free of a GPU, up to 1,000 thousandths.
+/// Number of key bits for the free part of one GPU, which is at most 1,000 thousandths.
 const GPU_BITS: u32 = 10;
-/// The positions of the parts of a key that do not depend on the number of GPUs.
+/// Bit positions of those parts of a key that do not depend on the number of GPUs.
 const LEVEL_BIT: u32 = MOST_GPUS as u32 * GPU_BITS;
 const SHAPE_BIT: u32 = 96;
 
 #[derive(Clone, Debug, Default)]
 pub struct FragmentMemo {
-    /// The amounts of CPU that the target asks for, ascending, each once.
+    /// The CPU amounts that the target asks for, in ascending order and without duplicates.
     cpu_levels: Vec<u64>,
-    /// The shares of a GPU that it asks for, ascending, each once, and for each of its shapes the index of its share.
+    /// The GPU shares that the target asks for, in ascending order and without duplicates. For each shape of the
+    /// target, `share_of` holds the index of its share.
     shares: Vec<u32>,
     share_of: Vec<usize>,
-    /// For each of the shares, on the node considered last.
+    /// For each of the shares, the GPUs that are too full for it, on the last node that was examined.
     full: Vec<Full>,
-    /// For each shape of nodes, whether each shape of the target may use its GPUs; `None` if it has several GPU
-    /// models, or too many GPUs.
+    /// For each shape of nodes, whether each shape of the target may use its GPUs. `None` if the nodes have several GPU
+    /// models or too many GPUs.
     accepted: Vec<Option<Box<[bool]>>>,
     known: HashMap<u128, f64, foldhash::fast::FixedState>,
     scores: HashMap<ScoreKey, u32, foldhash::fast::FixedState>,
 }
 
-/// What one task takes, as far as fragmentation depends on it.
+/// The resources of one task that fragmentation depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Taken {
     cpu: MilliCpu,
     gpus: u32,
-    /// Of each GPU.
+    /// The share that is taken of each GPU.
     share: GpuShare,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ScoreKey {
     state: u128,
-    /// CPU levels before and after.
+    /// The CPU levels before and after the placement.
     levels: (u32, u32),
     gpus: u32,
     share: GpuShare,
 }
 
 impl Taken {
-    /// What the task of a demand takes; `None` if the score depends on more.
+    /// The resources of one task of the demand. `None` if the score depends on more than these.
     pub fn of(demand: TaskGroup<'_>) -> Option<Taken> {
         let cpu = demand.task.cpu;
         let Some(wanted) = &demand.task.gpus else { return Some(Taken { cpu, gpus: 0, share: GpuShare::ZERO }) };
@@ -87,17 +89,18 @@ impl FragmentMemo {
         FragmentMemo { cpu_levels, shares, share_of, ..FragmentMemo::default() }
     }
 
-    /// The number of the target's amounts of CPU that are free.
+    /// How many of the target's CPU amounts fit in this free amount.
     pub fn cpu_level(&self, free: MilliCpu) -> usize {
         level(&self.cpu_levels, free.get()) as usize
     }
 
-    /// [`super::fragment::fragment`] of a node of the shape with this index; `None` if it must be computed plainly.
+    /// The result of [`super::fragment::fragment`] for a node of the shape with this index. `None` if it must be
+    /// computed plainly.
     pub fn fragment(&mut self, target: &Target, index: usize, shape: &NodeShape, free: &Free) -> Option<f64> {
         self.fragment_by_shares(target, (index, shape), free.cpu, &ascending(SmallVec::from_slice(&free.gpus)))
     }
 
-    /// The same, from the free thousandths of each GPU, ascending.
+    /// The fragmentation, from the free thousandths of each GPU in ascending order.
     fn fragment_by_shares(
         &mut self,
         target: &Target,
@@ -122,8 +125,8 @@ impl FragmentMemo {
         Some(*self.known.entry(key).or_insert_with(compute))
     }
 
-    /// [`super::fragment::score`] of a task on nodes of the shape with this index that have room for it, if room
-    /// depends on shares alone; `None` if it must be computed plainly.
+    /// The result of [`super::fragment::score`] for a task on nodes of the shape with this index. The nodes must have
+    /// room for the task, and their room must depend only on shares. `None` if the score must be computed plainly.
     pub(super) fn score_by_shares(
         &mut self,
         target: &Target,
@@ -135,7 +138,7 @@ impl FragmentMemo {
         let before = self.fragment_by_shares(target, (index, shape), cpu, free)?;
         let cpu = cpu.saturating_sub(taken.cpu);
         if taken.gpus == 0 || taken.share == GpuShare::WHOLE {
-            // The last ones are the GPUs that are entirely free.
+            // The free amounts are ascending, so the GPUs at the end are entirely free.
             let left = free.len() - taken.gpus as usize;
             let mut after: SmallVec<[u32; MOST_GPUS]> = SmallVec::from_elem(0, taken.gpus as usize);
             after.extend_from_slice(&free[..left]);
@@ -144,7 +147,7 @@ impl FragmentMemo {
         let share = taken.share.get();
         let mut least: Option<f64> = None;
         for (place, left) in free.iter().enumerate() {
-            // GPUs with equal free parts do not differ in anything that is measured.
+            // GPUs with equal free parts have equal results, so one of them is enough.
             if *left < share || free.get(place + 1) == Some(left) {
                 continue;
             }
@@ -158,8 +161,8 @@ impl FragmentMemo {
         Some(least.map_or(0, |after| gain(before, after)))
     }
 
-    /// The result of `compute` for nodes of the shape with this index in this state, which have room for such a task.
-    /// It runs once for all nodes and tasks with the same result.
+    /// The score of a task that takes `taken` on nodes with this state. The state comes with the index of its shape,
+    /// and the nodes must have room for the task. `compute` runs once for all states and tasks with equal scores.
     pub(super) fn score(
         &mut self,
         (index, state): (usize, &ClassState),
@@ -179,12 +182,12 @@ impl FragmentMemo {
     }
 }
 
-/// How many of the levels are reached.
+/// How many of the levels this amount reaches.
 fn level(cpu_levels: &[u64], cpu: u64) -> u32 {
     cpu_levels.partition_point(|level| *level <= cpu) as u32
 }
 
-/// The shape determines the number of GPUs, so no two states have the same key.
+/// Packs a state into a key. The shape determines the number of GPUs, so no two states have the same key.
 fn packed(shape: usize, ascending: &[u32]) -> u128 {
     let gpus = ascending.iter().fold(0, |key, left| key << GPU_BITS | u128::from(*left));
     (shape as u128) << SHAPE_BIT | gpus
@@ -200,11 +203,11 @@ fn accepted(target: &Target, shape: &NodeShape) -> Option<Box<[bool]>> {
     Some(first.map_or_else(|| vec![false; target.shapes().len()].into(), |gpu| accepts(&gpu.model)))
 }
 
-/// GPUs that are too full for a share.
+/// The GPUs that are too full for a share.
 #[derive(Clone, Copy, Debug)]
 struct Full {
     gpus: u32,
-    /// What is left on all of them together.
+    /// The free thousandths of all these GPUs together.
     left: u32,
 }
 
@@ -222,7 +225,8 @@ impl Full {
     }
 }
 
-/// Computes the same sums as `super::fragment::fragment`, by cause. `full` is called with a shape of the target.
+/// Computes the same sums by cause as `super::fragment::fragment`. `full` returns the full GPUs for a shape of the
+/// target, given by its index.
 fn compute(target: &Target, accepted: &[bool], cpu: u64, ascending: &[u32], full: impl Fn(usize) -> Full) -> f64 {
     let left: u32 = ascending.iter().sum();
     let [mut both, mut gpu, mut lacks_cpu, mut none, mut none_lacks_cpu, mut no_access] = [0.0; 6];

@@ -1,10 +1,10 @@
-//! Floor 4. Where jobs are placed: a pipeline of filters, a generator of candidates, scorers, and the order of the
-//! queue.
+//! Floor 4. The scheduler decides where jobs are placed. It is a pipeline of filters, a generator of candidates and
+//! scorers, together with the order of the queue.
 //!
-//! Owns every verdict and its reason. Each kind of demand (tasks, a model, requirements) has a placer, and
-//! `placer::with_placer` alone chooses among them. A stage maps a slice of rows (classes of nodes in equal state; a row
-//! may stand for one node) to a slice of verdicts. Automatic placement and manual picks go through the same stages.
-//! Reads a fleet and must never change it, and never asks for the time.
+//! This room owns every verdict and its reason. Each kind of demand (tasks, a model, requirements) has a placer, and
+//! only `placer::with_placer` chooses among them. A stage maps a slice of rows to a slice of verdicts. A row is a class
+//! of nodes in equal state, or one node. Automatic placement and manual picks pass the same stages. The scheduler reads
+//! a fleet, must never change it, and never asks for the time.
 
 #![warn(clippy::unwrap_used)]
 
@@ -24,6 +24,7 @@ mod neighbours;
 pub mod offers;
 mod options;
 mod order;
+mod own;
 mod placer;
 mod queue;
 mod racks;
@@ -35,6 +36,7 @@ mod scorer;
 mod select;
 mod shortage;
 mod sight;
+mod stages;
 mod states;
 mod target;
 mod tasks;
@@ -57,6 +59,10 @@ pub use options::{
     SchedulerOptions, SlotOptions, Ties, Unfit, WeightedScorer,
 };
 pub use order::OrderKey;
+pub use own::{
+    Asking, NodeView, OwnFilter, OwnKey, OwnScorer, StageError, Variable, WaitingView, check_filter, check_order,
+    check_scorer, register_filter, register_order, register_scorer, words_of_order, words_of_placement,
+};
 pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use refusals::Refusals;

@@ -1,10 +1,11 @@
-//! Neighbours: suitable nodes that are consecutive in the order of declaration form a run, and a gang goes to the run
-//! that it fills best, as in Slurm's select/cons_tres (22.05) without a configured topology.
+//! Neighbours: suitable nodes that are consecutive in the order of declaration form a run of nodes. A gang goes to the
+//! run that it fills best, as in Slurm's select/cons_tres (22.05) without a configured topology.
 //!
-//! The runs are compared in order. The first is the best until another one suffices where the best did not, suffices
-//! with fewer free cores, or does not suffice and has more free cores (even than one that suffices). Its nodes are
-//! taken from the first on, and then the next best run is chosen, until all tasks have a place. If one node of a run
-//! holds all remaining tasks, they go to the one with the fewest free cores, so that nodes in use fill up first.
+//! The runs are compared in order. The first run is the best at the beginning. A later run replaces the best run in one
+//! of three cases: it has enough room and the best has not; it has enough room and fewer free cores than the best; or
+//! it has too little room but more free cores than the best, even if the best has enough room. The nodes of the best
+//! run are taken in order. Then the next best run is chosen, until all tasks have a place. If some nodes of a run can
+//! hold all remaining tasks, the one with the fewest free cores takes them, so nodes in use fill up first.
 
 use super::consolidate::Share;
 use super::fit;
@@ -14,7 +15,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
 use dryrack_workload::{Gang, TaskGroup};
 
-/// A suitable node: its row, how many of the tasks it would take, and its free cores.
+/// A suitable node: its row, the number of tasks for which it has room, and its free cores.
 #[derive(Clone, Copy)]
 pub struct Node {
     pub id: NodeId,
@@ -23,8 +24,8 @@ pub struct Node {
     pub cores: MilliCpu,
 }
 
-/// The nodes that the tasks go to; `None` if they do not fit. `rows` are all rows of the fleet, and `fit` the indexes
-/// of those that passed every filter.
+/// The nodes for the tasks; `None` if the tasks do not fit. `rows` are all rows of the fleet. `fit` holds the indexes
+/// of the rows that passed every filter.
 pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
     let most = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut nodes: Vec<Node> = Vec::new();
@@ -38,7 +39,7 @@ pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[u
     choose(demand.tasks, &nodes)
 }
 
-/// The nodes that this many tasks go to. All given nodes must have room and be in order of ids.
+/// The nodes for this many tasks. All given nodes must have room and be in order of ids.
 pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
     let mut runs: Vec<&[Node]> = nodes.chunk_by(|a, b| a.id.index() + 1 == b.id.index()).collect();
     let mut shares: Vec<Share> = Vec::new();
@@ -64,7 +65,7 @@ pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
     Some(shares)
 }
 
-/// The index of the best run.
+/// The index of the best run of nodes.
 fn best(runs: &[&[Node]], left: u32) -> Option<usize> {
     let room = |run: &[Node]| run.iter().map(|node| u64::from(node.room)).sum::<u64>() >= u64::from(left);
     let cores = |run: &[Node]| run.iter().map(|node| node.cores).sum::<MilliCpu>();

@@ -1,44 +1,45 @@
-//! The scheduler's options in a profile: which stages run, and their settings.
+//! The scheduler's options in a profile: which stages run, and with which settings.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::deployment::DeploymentOptions;
-use super::filter::FilterName;
+use super::deployment::{DeploymentFilter, DeploymentOptions};
+use super::filter::{FilterName, Reads};
 use super::offers::OfferOptions;
 use super::order::OrderKey;
+use super::own::OwnFilter;
 use super::scorer::ScorerName;
 use super::target::Target;
 use dryrack_units::{SimDuration, text_form};
 
-/// The scheduler's part of a profile. The stages of each list run in the order written.
+/// The scheduler's part of a profile. Stages run in the order in which they are listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulerOptions {
     /// Sort keys of the queue. Ties are broken by the order of submission.
     pub order: Vec<OrderKey>,
     pub discipline: Discipline,
-    /// Whether all jobs wait in one line, or in one for each queue.
+    /// Whether all jobs wait in one line, or each queue has a line of its own.
     pub lines: Lines,
-    /// Which jobs may pass the head of the queue.
+    /// Which jobs may start before the head of the queue.
     pub backfill: Backfill,
-    /// The table of reservations, if `backfill` is `slots`.
+    /// Settings of the table of reservations, used if `backfill` is `slots`.
     #[serde(default, skip_serializing_if = "SlotOptions::is_default")]
     pub slots: SlotOptions,
-    /// Which jobs may be preempted for the head of the queue.
+    /// Which jobs may be preempted so that the head of the queue can start.
     #[serde(default, skip_serializing_if = "Preempt::is_nobody")]
     pub preempt: Preempt,
-    /// The amounts of attained service, in GPU seconds, at which a job enters the next queue of the order `attained`.
+    /// The amounts of GPU time, in GPU seconds, at which a job enters the next queue of the order `attained`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<u64>,
     /// The settings of the order `fair_share`.
     #[serde(default, skip_serializing_if = "FairShare::is_default")]
     pub fair_share: FairShare,
     pub filters: Vec<FilterStage>,
-    /// Scores are summed with these weights. Without scorers, all nodes tie.
+    /// Scorers with their weights. The weighted scores are summed. Without scorers, all nodes have the same score.
     pub scorers: Vec<WeightedScorer>,
-    /// Which of several nodes with the highest score is taken.
+    /// Which node is taken if several have the highest score.
     pub ties: Ties,
     pub gangs: GangPlaces,
     pub gpus: GpuOrder,
@@ -46,11 +47,11 @@ pub struct SchedulerOptions {
     /// Options for jobs that require instances of fleets.
     pub offers: OfferOptions,
     pub unfit: Unfit,
-    /// The expected workload, for scorers that look ahead. If a profile leaves it out, it is computed from the workload
-    /// that is rehearsed: see [`Target::of`].
+    /// The expected workload, for scorers that look ahead. If a profile does not state it, it is computed from the
+    /// workload of the rehearsal: see [`Target::of`].
     #[serde(default, skip_serializing_if = "Target::is_empty")]
     pub target: Target,
-    /// How replicas of models are placed. Models have stages of their own.
+    /// How replicas of models are placed. Models have separate stages.
     pub deployments: DeploymentOptions,
 }
 
@@ -65,6 +66,25 @@ impl SchedulerOptions {
         self.has_scorer(ScorerName::GpuClustering)
     }
 
+    /// All custom filters: for tasks, for models and for offers.
+    pub fn own_filters(&self) -> impl Iterator<Item = OwnFilter> + '_ {
+        let of_tasks = self.filters.iter().filter_map(|filter| match filter.stage {
+            FilterName::Own(own) => Some(own),
+            _ => None,
+        });
+        let of_models = self.deployments.filters.iter().filter_map(|filter| match filter {
+            DeploymentFilter::Own(own) => Some(*own),
+            _ => None,
+        });
+        of_tasks.chain(of_models).chain(self.offers.filters.iter().copied())
+    }
+
+    /// Whether a placement can make room for another one. A custom filter that reads the state of nodes may refuse a
+    /// node because it is too empty.
+    pub fn may_placing_make_room(&self) -> bool {
+        self.own_filters().any(|own| own.reads() == Reads::State)
+    }
+
     fn has_scorer(&self, name: ScorerName) -> bool {
         self.scorers.iter().any(|scorer| scorer.stage == name)
     }
@@ -73,66 +93,74 @@ impl SchedulerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
-    /// No job passes the head of the queue.
+    /// No job starts before the head of the queue.
     Strict,
-    /// Likewise, and the first job that is judged and does not fit stays the head until it fits, even if a job arrives
-    /// that the order would put before it.
+    /// Like strict, but the head is fixed. The first job that is judged and does not fit stays the head until it fits,
+    /// even if the order would put a new job before it.
     Committed,
-    /// A job that does not fit is skipped.
+    /// A job that does not fit is skipped, so later jobs can start.
     Skipping,
 }
 
-/// One filter. Demands that `unless` names pass it without being judged; only a historic profile may have one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A kind of stage whose stages have names in a profile.
+pub(super) trait StageName: Sized {
+    /// The names of all built-in stages. An error about an unknown name lists them.
+    const NAMES: &'static [&'static str];
+
+    /// The built-in stage with this name, or the stage that a program registered under it.
+    fn named(name: &str) -> Option<Self>;
+}
+
+/// One filter. A demand that matches `unless` passes it without being judged. Only a historic profile may have an
+/// `unless`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterStage {
     pub stage: FilterName,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<Exemption>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exemption {
-    /// GPUs of several nodes were picked manually (GPUStack before 0.6.0, issue 1548: the workers were read again from
-    /// the store, bypassing the filters).
+    /// GPUs on several nodes were picked manually. In GPUStack before 0.6.0, such a pick read the workers again from
+    /// the store and so bypassed the filters (issue 1548).
     PickedOnSeveralNodes,
 }
 
 impl SchedulerOptions {
-    /// Whether a stage reads how reliable a node is.
+    /// Whether a stage reads the reliability of nodes.
     pub fn asks_for_reliance(&self) -> bool {
         self.deployments.readiness.weight > 0 || self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightedScorer {
     pub stage: ScorerName,
     pub weight: f64,
 }
 
-/// Which suitable GPUs of a node are taken first. Degraded GPUs are always taken last.
+/// Which suitable GPUs of a node are taken first. In every order, degraded GPUs are taken last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuOrder {
     /// Lowest index.
     First,
-    /// The least free share or memory that suffices, then lowest index.
+    /// The GPU with the least free share or memory that is enough, then lowest index.
     Tightest,
-    /// The most free share or memory, then lowest index.
+    /// The GPU with the most free share or memory, then lowest index.
     Emptiest,
-    /// For part of one GPU, the GPU that fragments the node least when taken, then lowest index. Otherwise lowest
+    /// If a task takes part of one GPU: the GPU whose use fragments the node least, then lowest index. Otherwise lowest
     /// index.
     LeastFragmentation,
-    /// For whole GPUs, one NVLink island, if one holds them (`scheduler::islands`). For part of a GPU, as `tightest`.
+    /// If a task takes whole GPUs: GPUs of one NVLink island, if an island has enough (`scheduler::islands`). If a task
+    /// takes part of a GPU: as `tightest`.
     Islands,
     /// Any GPU, with equal probability.
     Random,
 }
 
-/// What happens to a job that would not fit even if all declared nodes were healthy and empty.
+/// What happens to a job that would not fit even if all declared nodes were ready, healthy and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NeverFits {
@@ -140,53 +168,54 @@ pub enum NeverFits {
     Wait,
 }
 
-/// Which of several nodes with the highest score is taken. Without scorers, all nodes have the same score.
+/// Which node is taken if several have the highest score. Without scorers, all nodes have the same score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
-    /// The first in order of declaration.
+    /// The node that was declared first.
     First,
-    /// Any node, with equal probability. A gang takes the first.
+    /// Any of these nodes, with equal probability. A gang takes the node that was declared first.
     Random,
 }
 
-/// Which jobs may pass the head of a strict or committed queue. The head's *reservation* is the first time at which it
-/// would fit if every run ended at its estimate. A run without an estimate counts as never ending.
+/// Which jobs may start before the head of a strict or committed queue. The head's *reservation* is the first time at
+/// which it would fit if every run ended at its estimate. A run without an estimate counts as never ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backfill {
     None,
-    /// EASY (Lifka, *The ANL/IBM SP Scheduling System*, JSSPP 1995): in queue order, a job starts if it fits now and
-    /// does not delay the reservation, because it ends by then or because the head still fits beside it then. The
-    /// reservation is made again at each pass.
+    /// EASY (Lifka, *The ANL/IBM SP Scheduling System*, JSSPP 1995). In queue order, a job starts if it fits now and
+    /// does not delay the reservation: it ends before the reservation begins, or the head still fits beside it at that
+    /// time. The reservation is made again at each pass.
     Easy,
-    /// Every waiting job has a reservation for its whole estimate, in what the jobs before it in the queue leave free
-    /// (Mu'alem and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the
-    /// IBM SP2 with Backfilling*, TPDS 2001). A job whose reservation begins now starts. The reservations are made
-    /// again at each pass, so an early end moves every job up in queue order.
+    /// Conservative: every waiting job has a reservation for its whole estimate, in the room that the jobs ahead of it
+    /// leave free (Mu'alem and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in
+    /// Scheduling the IBM SP2 with Backfilling*, TPDS 2001). A job whose reservation begins now starts. The
+    /// reservations are made again at each pass, so if a run ends early, every job moves up in queue order.
     Conservative,
-    /// RLScheduler's rule (cd433e3, `moveforward_for_resources_backfill_greedy`): in order of submission, a job starts
-    /// if it fits now and ends *before* the reservation, which is made once, when the head is first refused. What would
-    /// be free beside the head is not used. Jobs submitted in one instant are in queue order as of the time the
-    /// reservation was made; those that came after it are in order of arrival. Both sorts of that program are stable.
+    /// RLScheduler's rule (cd433e3, `moveforward_for_resources_backfill_greedy`). In order of submission, a job starts
+    /// if it fits now and ends *before* the reservation. The reservation is made once, when the head is first refused.
+    /// Room beside the head is not used after that time. Jobs that were submitted in one instant keep the queue order
+    /// of the time when the reservation was made. Jobs that came after that time are in order of arrival. (Both sorts
+    /// of RLScheduler are stable.)
     Rlscheduler,
-    /// Slurm's rule (22.05, sched/backfill): in queue order, a job starts if it can begin now without running into a
-    /// reservation, and every other job reserves whole nodes in a table of time slots (`control::slots`). The
-    /// reservations are made again at each pass.
+    /// Slurm's rule (22.05, sched/backfill). In queue order, a job starts if it can begin now and does not run into a
+    /// reservation. Every other job reserves whole nodes in a table of time slots (`control::slots`). The reservations
+    /// are made again at each pass.
     Slots,
 }
 
-/// The table in which `backfill: slots` reserves nodes. The defaults are those of slurm.conf(5), Slurm 22.05.
+/// The table in which `backfill: slots` reserves nodes. Defaults: slurm.conf(5), Slurm 22.05.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotOptions {
-    /// Reservations begin and end at multiples of this: `bf_resolution`.
+    /// Reservations begin and end at multiples of this time: `bf_resolution`.
     #[serde(with = "text_form")]
     pub resolution: SimDuration,
-    /// A job that would begin later than this from now reserves nothing: `bf_window`.
+    /// A job reserves nothing if it would begin later than this time from now: `bf_window`.
     #[serde(with = "text_form")]
     pub window: SimDuration,
-    /// At most this many jobs of the queue are examined: `bf_max_job_test`.
+    /// Maximum number of jobs in the queue that a pass examines: `bf_max_job_test`.
     pub depth: u32,
 }
 
@@ -203,19 +232,19 @@ impl SlotOptions {
     }
 }
 
-/// Which jobs the head of the queue may preempt if that lets it start. A preempted job waits again. It loses only the
-/// work that is in no checkpoint and the time to resume from one.
+/// Which jobs the head of the queue may preempt if it can then start. A preempted job waits again. It loses the work
+/// since its last checkpoint, and the time that it needs to resume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preempt {
     #[default]
     Nobody,
-    /// Jobs of lower priority: the lowest first, then the last to start.
+    /// Jobs with a lower priority: lowest priority first, then the last to start.
     LowerPriority,
-    /// Jobs with more of their estimate left: the most first, then the last to start.
+    /// Jobs with more remaining time by their estimates: most remaining time first, then the last to start.
     LongerRemaining,
-    /// Jobs in a later queue of `levels`, and jobs that enter the head's queue at this moment: the last queue first,
-    /// and in one queue the last to begin there.
+    /// Jobs in a later queue of `levels`, and jobs that enter the head's queue at this instant. The last queue comes
+    /// first. Within one queue, the job that began last in it comes first.
     MoreAttained,
 }
 
@@ -225,20 +254,20 @@ impl Preempt {
     }
 }
 
-/// A user's usage: GPU time, or core time of jobs without a GPU. The weight of each moment halves with every half-life
-/// since.
+/// Settings for fair shares. A user's usage is the GPU time of the user's jobs, or the core time of jobs without a GPU.
+/// The weight of past usage halves with every half-life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FairShare {
     #[serde(with = "text_form")]
     pub half_life: SimDuration,
-    /// Weights by the user's name; other users have 1. A user with twice the weight is entitled to twice the usage.
+    /// Weight of each user, by name. The default is 1. A user with twice the weight may use twice as much.
     #[serde(default)]
     pub weights: BTreeMap<String, f64>,
 }
 
 impl Default for FairShare {
-    /// One week, as Slurm's `PriorityDecayHalfLife`.
+    /// One week, the default of Slurm's `PriorityDecayHalfLife`.
     fn default() -> FairShare {
         FairShare { half_life: SimDuration::from_secs(7 * 86_400), weights: BTreeMap::new() }
     }
@@ -250,27 +279,28 @@ impl FairShare {
     }
 }
 
-/// Which jobs wait behind which.
+/// The lines in which jobs wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lines {
     One,
-    /// One line for each queue that jobs name, and one for jobs that name none. No line waits for another.
+    /// One line for each queue that jobs name, and one line for jobs without a queue. No line waits for another.
     EachQueue,
 }
 
-/// Where the tasks of a gang are placed, if the demand leaves that open.
+/// Where the tasks of a gang are placed if the demand does not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangPlaces {
-    /// As the demand says: anywhere in order of preference, spread, or packed.
+    /// As the demand says: on any nodes in order of preference, spread, or packed.
     Demand,
-    /// Helios' rule (`super::consolidate`).
+    /// The rule of Helios (`super::consolidate`).
     Consolidate,
-    /// In one rack if one holds them all, else in few racks (`super::racks`). Within racks, as the demand says.
+    /// In one rack if a rack can hold all tasks, otherwise in few racks (`super::racks`). Within racks, as the demand
+    /// says.
     Racks,
-    /// On neighbouring nodes in the order of declaration, on those that suffice with the fewest free cores
-    /// (`super::neighbours`). This also applies to single tasks.
+    /// On neighbouring nodes in the order of declaration: those with enough room and the fewest free cores
+    /// (`super::neighbours`). This rule also applies to single tasks.
     Neighbours,
 }
 
@@ -279,6 +309,6 @@ pub enum GangPlaces {
 #[serde(rename_all = "snake_case")]
 pub enum Unfit {
     Wait,
-    /// It is refused and not judged again, as in simulators that only ask how full a cluster gets.
+    /// The job is refused and never judged again. Simulators that only ask how full a cluster becomes do this.
     End,
 }

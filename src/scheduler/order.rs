@@ -1,24 +1,26 @@
-//! The keys that a queue can be ordered by. Each is one row of the table below: its name in profiles, a sentence about
-//! it, and the number that it ranks an entry by, lowest first.
+//! The keys by which a queue can be sorted. Each key is one row of the table below: its name in profiles, a short
+//! description, and the number by which it ranks an entry. The lowest number comes first.
 
-use serde::{Deserialize, Serialize};
-
+use super::options::StageName;
+use super::own::{OwnKey, WaitingView, order_named};
 use super::queue::{Entry, ascending};
 use dryrack_units::{SimDuration, SimTime};
 
 /// How a key ranks an entry.
 enum Rank {
-    /// Known as soon as the entry waits.
+    /// The rank is known as soon as the entry waits.
     Fixed(fn(&Entry) -> u64),
-    /// The same, and it reads the estimate.
+    /// As `Fixed`, and the rank reads the estimate.
     FixedByEstimate(fn(&Entry) -> u64),
-    /// Changes while the entry waits, so the order is computed again at each pass.
+    /// The rank changes while the entry waits, so the order is computed again at each pass.
     Moving(fn(&Entry, &Moment<'_>) -> u64),
-    /// The same, and it reads the estimate.
+    /// As `Moving`, and the rank reads the estimate.
     MovingByEstimate(fn(&Entry, &Moment<'_>) -> u64),
+    /// The rank comes from a custom key.
+    Own(OwnKey),
 }
 
-/// What a moving rank reads besides the entry.
+/// What the rank of a moving key reads besides the entry.
 pub(super) struct Moment<'a> {
     pub now: SimTime,
     /// GPU time charged to each user, divided by the user's weight.
@@ -27,63 +29,77 @@ pub(super) struct Moment<'a> {
 
 macro_rules! order_keys {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $text:literal, $rank:expr;)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum OrderKey {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+            $($(#[$doc])* $variant,)*
+            /// An expression, or a function that a program registered.
+            Own(OwnKey),
         }
 
         impl OrderKey {
+            /// All keys of the table.
             pub const ALL: &'static [OrderKey] = &[$(OrderKey::$variant,)*];
+            const NAMES: &'static [&'static str] = &[$($name,)*];
 
-            /// The name in profiles.
+            /// The name of this key in profiles.
             pub fn name(self) -> &'static str {
-                match self { $(OrderKey::$variant => $name,)* }
+                match self {
+                    $(OrderKey::$variant => $name,)*
+                    OrderKey::Own(own) => own.name(),
+                }
             }
 
-            /// Which jobs come first, in a few words.
+            /// A short description of the jobs that come first.
             pub fn describe(self) -> &'static str {
-                match self { $(OrderKey::$variant => $text,)* }
+                match self {
+                    $(OrderKey::$variant => $text,)*
+                    OrderKey::Own(own) => own.text().unwrap_or("registered by the program"),
+                }
             }
 
             fn rank(self) -> Rank {
-                match self { $(OrderKey::$variant => $rank,)* }
+                match self {
+                    $(OrderKey::$variant => $rank,)*
+                    OrderKey::Own(own) => Rank::Own(own),
+                }
             }
         }
     };
 }
 
 order_keys! {
-    /// Higher priority first. It comes before all other keys, wherever it is written, and has a field of its own.
+    /// Higher priority first. Priority counts before all other keys, wherever the order lists it, and has a field of
+    /// its own.
     Priority => "priority", "higher priority first", Rank::Fixed(|_| 0);
     /// Earlier submission first.
     Submitted => "submitted", "earlier submission first", Rank::Fixed(|entry| entry.submitted);
     /// Shorter estimate first; jobs without an estimate last (shortest job first).
-    Estimate => "estimate", "shorter by its estimate first",
+    Estimate => "estimate", "shorter estimate first",
         Rank::FixedByEstimate(|entry| entry.estimate.map_or(u64::MAX, SimDuration::as_nanos));
-    /// Shortest remaining time first: the estimate, less the time that it has run with effect. Jobs without an estimate
-    /// last.
-    Remaining => "remaining", "shorter by what is left of its estimate first",
+    /// Shortest remaining time first: the estimate minus the time that the job has run, without lost work. Jobs without
+    /// an estimate last.
+    Remaining => "remaining", "shorter remaining estimate first",
         Rank::FixedByEstimate(|entry| {
             entry.estimate.map_or(u64::MAX, |estimate| estimate.saturating_sub(entry.ran).as_nanos())
         });
-    /// Less attained GPU time first, in queues divided by `levels`; within one queue by the next key (Tiresias: Gu and
-    /// others, NSDI 2019, its discretized two-dimensional least attained service).
-    Attained => "attained", "less GPU time had first, by levels", Rank::Fixed(|entry| u64::from(entry.level));
-    /// Earlier arrival in its queue of `levels` first. A job that was preempted comes before all that wait there. A job
-    /// that enters the queue while it runs comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
-    Joined => "joined", "who came to wait in its level first; who is stopped in it was there before",
+    /// Less GPU time used first, in queues that are divided by `levels`. Within one queue, the next key decides
+    /// (Tiresias: Gu and others, NSDI 2019, its discretized two-dimensional least attained service).
+    Attained => "attained", "less GPU time received first, by levels", Rank::Fixed(|entry| u64::from(entry.level));
+    /// Earlier arrival in its queue of `levels` first. A preempted job comes before all jobs that wait in the queue. A
+    /// job that enters the queue while it runs comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
+    Joined => "joined", "preempted jobs first, then earlier arrival in the level",
         Rank::Fixed(|entry| entry.turn.cast_unsigned() ^ 1 << 63);
-    /// Jobs whose user has used the least for its weight first (`fair_share`). Usage decays with time.
-    FairShare => "fair_share", "whose user has had the least for its weight first",
+    /// Jobs of the user with the least usage relative to the user's weight first (`fair_share`). Old usage counts less.
+    FairShare => "fair_share", "least GPU time received by the user, divided by the user's weight, first",
         Rank::Moving(|entry, moment| ascending(moment.charged.get(entry.user as usize).copied().unwrap_or(0.0)));
     /// Fewer tasks first (smallest job first).
     Tasks => "tasks", "fewer tasks first", Rank::Fixed(|entry| u64::from(entry.tasks));
     /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo,
-    /// *Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). Submission is the time
-    /// itself, so an order by it depends on where a trace has its zero.
+    /// *Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning*, SC 2017). The submission is an
+    /// absolute time, so this order depends on the time at which a trace begins.
     F1 => "f1", "F1 of Carastan-Santos and de Camargo",
         Rank::FixedByEstimate(|entry| {
-            // Zero has no logarithm; the authors' program uses a tenth of a second instead.
+            // Zero has no logarithm. The authors' program uses a tenth of a second in its place.
             let positive = |value: f64| if value > 0.0 { value } else { 0.1 };
             let (estimate, submitted) = (positive(estimate_of(entry)), positive(submission_of(entry)));
             ascending(libm::log10(estimate) * f64::from(entry.tasks) + 870.0 * libm::log10(submitted))
@@ -95,33 +111,35 @@ order_keys! {
             let waited = moment.now.since(entry.at).as_secs_f64();
             ascending(-libm::pow(waited / estimate_of(entry), 3.0) * f64::from(entry.tasks))
         });
-    /// UNICEF: -waited / (log2(tasks) * estimate) (the same paper). One task, whose logarithm is 0, counts as two.
+    /// UNICEF: -waited / (log2(tasks) * estimate), from the same paper. One task would have the logarithm 0, so it
+    /// counts as two.
     Unicef => "unicef", "UNICEF of Tang and others",
         Rank::MovingByEstimate(|entry, moment| {
             let waited = moment.now.since(entry.at).as_secs_f64();
             ascending(-waited / (libm::log2(f64::from(entry.tasks).max(2.0)) * estimate_of(entry)))
         });
-    /// What RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks, where w is not the time waited, as the paper
-    /// above means it, but -1 - submission: the start time less the submission, and a waiting job's start time is -1.
-    Wfp3Rlscheduler => "wfp3_rlscheduler", "what RLScheduler calls WFP3",
+    /// The key that RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks. In the paper above, w is the waiting
+    /// time. In RLScheduler it is -1 - submission: the start time minus the submission, and the start time of a waiting
+    /// job is -1.
+    Wfp3Rlscheduler => "wfp3_rlscheduler", "WFP3 as RLScheduler computes it",
         Rank::FixedByEstimate(|entry| {
             ascending(-libm::pow(rlscheduler_wait(entry) / estimate_of(entry), 3.0) * f64::from(entry.tasks))
         });
-    /// What RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w, and 1e-15 added to w
-    /// and to the tasks.
-    UnicefRlscheduler => "unicef_rlscheduler", "what RLScheduler calls UNICEF",
+    /// The key that RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate). It uses the same w. The number
+    /// 1e-15 is added to w and to the tasks.
+    UnicefRlscheduler => "unicef_rlscheduler", "UNICEF as RLScheduler computes it",
         Rank::FixedByEstimate(|entry| {
             let tasks = libm::log2(f64::from(entry.tasks) + 1e-15);
             ascending(-(rlscheduler_wait(entry) + 1e-15) / (tasks * estimate_of(entry)))
         });
 }
 
-/// In seconds; infinite without an estimate.
+/// The estimate in seconds; infinite if the job has none.
 fn estimate_of(entry: &Entry) -> f64 {
     entry.estimate.map_or(f64::INFINITY, SimDuration::as_secs_f64)
 }
 
-/// In seconds.
+/// The submission time in seconds.
 fn submission_of(entry: &Entry) -> f64 {
     entry.at.as_nanos() as f64 / 1e9
 }
@@ -133,27 +151,46 @@ fn rlscheduler_wait(entry: &Entry) -> f64 {
 impl OrderKey {
     /// Whether the order of two waiting entries can change while they wait.
     pub fn moves(self) -> bool {
-        matches!(self.rank(), Rank::Moving(_) | Rank::MovingByEstimate(_))
-    }
-
-    /// Whether it reads estimates.
-    pub fn uses_estimate(self) -> bool {
-        matches!(self.rank(), Rank::FixedByEstimate(_) | Rank::MovingByEstimate(_))
-    }
-
-    /// The rank of an entry as it begins to wait; 0 for a key that moves.
-    pub(super) fn fixed_rank(self, entry: &Entry) -> u64 {
         match self.rank() {
-            Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
-            Rank::Moving(_) | Rank::MovingByEstimate(_) => 0,
+            Rank::Moving(_) | Rank::MovingByEstimate(_) => true,
+            Rank::Fixed(_) | Rank::FixedByEstimate(_) => false,
+            Rank::Own(own) => own.reads_time(),
         }
     }
 
-    /// The rank of an entry at a moment.
+    /// Whether the key reads estimates.
+    pub fn uses_estimate(self) -> bool {
+        match self.rank() {
+            Rank::FixedByEstimate(_) | Rank::MovingByEstimate(_) => true,
+            Rank::Fixed(_) | Rank::Moving(_) => false,
+            Rank::Own(own) => own.reads_estimate(),
+        }
+    }
+
+    /// The rank of an entry when it begins to wait; 0 for a key whose rank changes.
+    pub(super) fn fixed_rank(self, entry: &Entry) -> u64 {
+        match self.rank() {
+            Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
+            Rank::Own(own) if !own.reads_time() => ascending(own.rank(&WaitingView::new(*entry, entry.at))),
+            Rank::Moving(_) | Rank::MovingByEstimate(_) | Rank::Own(_) => 0,
+        }
+    }
+
+    /// The rank of an entry at this moment.
     pub(super) fn rank_at(self, entry: &Entry, moment: &Moment<'_>) -> u64 {
         match self.rank() {
             Rank::Fixed(rank) | Rank::FixedByEstimate(rank) => rank(entry),
             Rank::Moving(rank) | Rank::MovingByEstimate(rank) => rank(entry, moment),
+            Rank::Own(own) => ascending(own.rank(&WaitingView::new(*entry, moment.now))),
         }
+    }
+}
+
+impl StageName for OrderKey {
+    const NAMES: &'static [&'static str] = OrderKey::NAMES;
+
+    fn named(name: &str) -> Option<OrderKey> {
+        let known = OrderKey::ALL.iter().copied().find(|known| known.name() == name);
+        known.or_else(|| order_named(name).map(OrderKey::Own))
     }
 }

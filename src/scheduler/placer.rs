@@ -1,4 +1,4 @@
-//! Placers: each places demands of one kind. [`with_placer`] chooses the placer of a demand.
+//! Placers. Each placer handles one kind of demand, and [`with_placer`] chooses the placer for a demand.
 
 use smallvec::SmallVec;
 
@@ -18,27 +18,28 @@ use dryrack_workload::{Demand, DemandKind, TaskGroup};
 
 /// Places one demand on a fleet.
 pub trait Placer {
-    /// The best candidates, best first and never empty. If there are none, the reasons, each with its number of nodes;
-    /// together they cover every node.
+    /// The best candidates, best first. There is at least one. If none exists, returns the reasons, each with its
+    /// number of nodes. Together the reasons cover every node.
     fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram>;
 
     /// Whether the demand would fit if every node were ready, healthy and empty.
     fn ever_fits(&self) -> bool;
 
-    /// Whether a placement decided earlier still passes every filter and still has its room.
+    /// Whether a placement that was decided earlier still passes every filter and still has room.
     fn still_fits(&self, placement: &Placement) -> bool;
 
-    /// The finding about each node, in order of ids: why it is refused, or why another node was chosen over it.
-    /// `decision` must have every candidate.
+    /// A finding about each node, in order of ids: why it is refused, or why another node was preferred. `decision`
+    /// must have every candidate.
     fn findings(&self, decision: &Decision) -> Vec<NodeFinding>;
 
-    /// The verdict if only this node were picked, and whether a `Fit` needs other nodes too.
+    /// The verdict if only this node were picked. The flag says whether a `Fit` also needs other nodes.
     fn select_node(&self, node: NodeId) -> (Verdict, bool);
 
-    /// The verdict if only this GPU were picked and had to be taken, and whether a `Fit` needs other GPUs too.
+    /// The verdict if only this GPU were picked and had to be taken. The flag says whether a `Fit` also needs other
+    /// GPUs.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool);
 
-    /// Whether the demand takes GPUs, so that they can be picked.
+    /// Whether the demand takes GPUs. Only then can GPUs be picked for it.
     fn takes_gpus(&self) -> bool;
 
     fn decide(&self, grouping: Grouping, keep: usize) -> Decision {
@@ -51,8 +52,8 @@ pub trait Placer {
         }
     }
 
-    /// The decision with every candidate, for an explanation. If the decision itself wants `_keep` of them and draws
-    /// one of several equal candidates, that one comes first.
+    /// The decision with every candidate, for an explanation. The real decision may want only `_keep` candidates, and
+    /// may draw one of several equal candidates. In this case the drawn candidate comes first.
     fn decide_with_all(&self, _keep: usize) -> Decision {
         self.decide(Grouping::EachNode, usize::MAX)
     }
@@ -65,13 +66,13 @@ pub trait Placer {
         }
     }
 
-    /// Why the demand is refused as soon as it is submitted; `None` if it is not. The refusal is [`Refusal::Never`] if
-    /// an empty fleet would refuse it too.
+    /// Why the demand is refused as soon as it is submitted; `None` if it is accepted. The refusal is
+    /// [`Refusal::Never`] if an empty fleet would refuse the demand too.
     fn refused_at_submission(&self) -> Option<(Refusal, Reason)> {
         None
     }
 
-    /// The scores of the current places of the demand's replicas, on the fleet with everything that runs there.
+    /// The scores of the current places of the demand's replicas, on the fleet with all its claims.
     fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
         vec![Score::ZERO; placements.len()]
     }

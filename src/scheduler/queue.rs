@@ -1,8 +1,9 @@
-//! The queue: which job is judged next.
+//! The wait queue: which job is judged next.
 //!
-//! Waiting entries with equal demands form a group, and only the head of a group is judged: if it does not fit, no
-//! entry behind it fits. A refused group is not judged again before the fleet has grown, because placing jobs never
-//! makes room. Both rules are exact for every pipeline whose verdicts depend on the demand and the fleet alone.
+//! Waiting entries with equal demands form a group. Only the head of a group is judged, because if it does not fit, no
+//! other entry of the group fits. A refused group is judged again only after the fleet has gained free resources,
+//! because placing jobs makes no room. Both rules are exact for every pipeline whose verdicts depend only on the demand
+//! and the fleet.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,37 +16,37 @@ use super::order::{Moment, OrderKey};
 use dryrack_ids::OrderedSet;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The place of an entry in the queue. The sequence number of its submission makes it unique.
+/// Sort key of an entry in the queue. It contains the number of the submission, so it is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     priority: Reverse<i32>,
-    /// For each key of the order, a number that rises with it.
+    /// For each key of the order, a number that sorts in the same way.
     ranks: [u64; MOST_KEYS],
     submitted: u64,
     replica: u32,
-    /// The line it waits in, which does not affect its place.
+    /// The line in which the entry waits. It does not affect the sort order.
     line: u32,
 }
 
-/// The maximum number of sort keys of one order, besides the priority.
+/// Maximum number of keys in one order. Priority does not count.
 pub const MOST_KEYS: usize = 2;
 
-/// What an order can read of an entry.
+/// The properties of an entry that an order can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub priority: i32,
     pub at: SimTime,
     pub estimate: Option<SimDuration>,
-    /// How long it has run, without work that was lost.
+    /// How long the job has run, without lost work.
     pub ran: SimDuration,
-    /// The level of its attained service, if the order reads it.
+    /// The level of the job's attained service, if the order reads it.
     pub level: u32,
-    /// Its turn within that level, if the order reads it.
+    /// The turn of the job within that level, if the order reads it.
     pub turn: i64,
-    /// The number of its user's account, if there are accounts.
+    /// The number of the account of the job's user, if there are accounts.
     pub user: u32,
     pub tasks: u32,
-    /// The running number of its submission.
+    /// The number of the job's submission.
     pub submitted: u64,
     /// The entry's own number, which the queue returns.
     pub replica: u32,
@@ -53,7 +54,8 @@ pub struct Entry {
 }
 
 impl QueueKey {
-    /// Makes the key of an entry. If the order changes with time, only [`WaitQueue`] knows the entry's current place.
+    /// Makes the key of an entry. If the order changes with time, the key does not give the current place. Only
+    /// [`WaitQueue`] knows that place.
     pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
         QueueKey::with_ranks(order, &entry, |key| key.fixed_rank(&entry))
     }
@@ -82,7 +84,7 @@ impl QueueKey {
     }
 }
 
-/// Maps a double to bits that rise with it. NaN comes last.
+/// Maps a floating-point number to bits that sort in the same order. NaN comes last.
 pub(super) fn ascending(value: f64) -> u64 {
     if value.is_nan() {
         return u64::MAX;
@@ -95,83 +97,86 @@ pub(super) fn ascending(value: f64) -> u64 {
 #[derive(Clone, Debug, Default)]
 struct Group {
     count: u32,
-    /// The same entries in order. Kept only if entries that do not fit are skipped.
+    /// The entries in order. Kept only if the queue skips entries that do not fit.
     waiting: OrderedSet<QueueKey>,
-    /// The lines that one of them heads. Kept only if no entry passes the head of a line, and heads change only when an
-    /// entry comes or goes.
+    /// The lines whose head is in this group. Kept only if no entry may start before the head of its line, and if time
+    /// does not change the heads.
     leads: SmallVec<[u32; 2]>,
-    /// The fleet's growth when one of them was last refused.
+    /// The fleet's growth when the group was last refused.
     refused_at: Option<u64>,
 }
 
-/// Entries that wait in one line, whose head no entry passes.
+/// Entries that wait in one line. No entry may start before the head of the line.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// All entries but the head; if the order moves, all entries.
+    /// All entries except the head. If the order changes with time, all entries.
     waiting: OrderedSet<(QueueKey, u32)>,
-    /// The same by user, if only the usage charged to users changes places: entries of one user keep their order.
+    /// The entries by user. Kept only if places change because of the users' charged usage alone, because then the
+    /// entries of one user keep their order.
     by_user: BTreeMap<u32, OrderedSet<(QueueKey, u32)>>,
     /// The entry that stays the head until it fits.
     committed: Option<(QueueKey, u32)>,
-    /// The head, if the order does not move. Most entries come to an empty line and leave it at once.
+    /// The head, if the order does not change with time. It is stored separately because most entries come to an empty
+    /// line and leave it at once.
     head: Option<(QueueKey, u32)>,
 }
 
 impl Line {
     /// The entries in order of their keys.
     fn iter(&self) -> impl Iterator<Item = (QueueKey, u32)> {
-        // There may be entries before a committed head.
+        // If the head is committed, other entries may sort before it.
         let before = self.head.into_iter().flat_map(|head| self.waiting.range(..head));
         let behind = self.waiting.range((self.head.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded));
         before.chain(self.head).chain(behind)
     }
 }
 
-/// Entries that wait, by place and by demand.
+/// The waiting entries, sorted by place and grouped by demand.
 #[derive(Clone, Debug)]
 pub struct WaitQueue {
     discipline: Discipline,
     len: usize,
-    /// All entries, if there are no lines.
+    changes: u64,
+    /// All entries, if the discipline has no lines.
     all: OrderedSet<(QueueKey, u32)>,
-    /// By the number of the line, if no entry passes the head of a line.
+    /// The lines by number, if the discipline has lines.
     lines: Vec<Line>,
     /// Lines whose head changed or was refused since [`WaitQueue::restless_heads`] was last called.
     restless: Vec<u32>,
-    /// The keys of the order, if waiting entries may change places with time.
+    /// The keys of the order, if places can change while entries wait.
     moving: Option<Vec<OrderKey>>,
-    /// Whether only the usage charged to users moves entries.
+    /// Whether places change only because of the users' charged usage.
     moves_by_user: bool,
     entries: BTreeMap<u32, Entry>,
-    /// For each account, what is charged to its user.
+    /// For each account, the usage that is charged to its user.
     charged: Vec<f64>,
-    /// By the number of the demand.
+    /// The groups, by the number of their demand.
     groups: Vec<Group>,
-    /// The entries that may be judged: heads of groups, or of lines, that were not refused since the fleet last grew.
-    /// Not used if the order moves.
+    /// The entries that may be judged: heads of groups, or heads of lines, that were not refused since the fleet last
+    /// grew. Not used if the order changes with time.
     open: OrderedSet<(QueueKey, u32)>,
-    /// Groups refused since the fleet last grew.
+    /// Groups that were refused since the fleet last grew.
     refused: Vec<u32>,
-    /// The fleet's growth when refused groups were last reopened, and whether a group was refused at another growth
-    /// since.
+    /// The fleet's growth when refused groups were last reopened. `is_stale` says whether a group was refused at
+    /// another growth since then.
     reopened_at: u64,
     is_stale: bool,
 }
 
-/// A walk in order over all waiting entries, or over the heads of their lines. A demand can be left out on the way, at
-/// no cost for each of its entries.
+/// A walk in order over all waiting entries, or over the heads of their lines. The caller can leave out a demand during
+/// the walk without visiting each of its entries.
 pub struct Walk {
-    /// The entries still to come, unless `next` merges them by demand.
+    /// The remaining entries, if they are sorted in advance. `None` if `next` merges the demands.
     in_order: Option<std::vec::IntoIter<(QueueKey, u32)>>,
     /// The next entry of each demand that is not left out.
     next: BinaryHeap<Reverse<(QueueKey, u32)>>,
-    /// The entry that came last.
+    /// The last entry that was returned.
     last: Option<(QueueKey, u32)>,
     out: BTreeSet<u32>,
 }
 
 impl Walk {
-    /// The next entry. The queue must not have changed since the walk began.
+    /// Returns the next entry. The queue must not have changed since the walk began.
     pub fn next(&mut self, queue: &WaitQueue) -> Option<(QueueKey, u32)> {
         if let Some(in_order) = &mut self.in_order {
             return in_order.find(|(_, demand)| !self.out.contains(demand));
@@ -183,12 +188,12 @@ impl Walk {
         self.last
     }
 
-    /// Leaves out all further entries of this demand, until all demands are taken in again.
+    /// Leaves out all further entries of this demand, until `take_in_again` is called.
     pub fn leave_out(&mut self, demand: u32) {
         self.out.insert(demand);
     }
 
-    /// Takes the demands that were left out in again, with their entries behind the one that came last.
+    /// Ends the omission of all demands. Their entries behind the last returned entry are visited again.
     pub fn take_in_again(&mut self, queue: &WaitQueue) {
         let out = std::mem::take(&mut self.out);
         let Some((last, own)) = self.last else { return };
@@ -207,6 +212,7 @@ impl WaitQueue {
         WaitQueue {
             discipline,
             len: 0,
+            changes: 0,
             all: OrderedSet::default(),
             lines: Vec::new(),
             restless: Vec::new(),
@@ -230,9 +236,19 @@ impl WaitQueue {
         self.len == 0
     }
 
-    /// Whether waiting entries may change places as time passes.
+    /// Whether places can change while entries wait.
     pub fn moves(&self) -> bool {
         self.moving.is_some()
+    }
+
+    /// Whether places can change only because time passes, and not because of charged usage alone.
+    pub fn moves_with_time(&self) -> bool {
+        self.moving.is_some() && !self.moves_by_user
+    }
+
+    /// How often the queue has changed: entries that came or left, and changes of places.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     fn has_lines(&self) -> bool {
@@ -253,7 +269,7 @@ impl WaitQueue {
         }
     }
 
-    /// The key of the entry's current place. If the order does not move, it is the entry's own key.
+    /// The key of the entry's current place. If the order does not change with time, this is the entry's own key.
     pub fn place_of(&self, key: QueueKey, now: SimTime) -> QueueKey {
         let entry = self.entries.get(&key.replica);
         let moment = Moment { now, charged: &self.charged };
@@ -270,8 +286,8 @@ impl WaitQueue {
         self.lines.iter().filter_map(move |line| self.head_of(line, now))
     }
 
-    /// The same, but only for lines whose head changed or was refused since the last call; for all lines if the order
-    /// moves.
+    /// The current heads of those lines whose head changed or was refused since the last call. If the order changes
+    /// with time, the heads of all lines.
     pub fn restless_heads(&mut self, now: SimTime) -> Vec<(QueueKey, u32)> {
         if self.moving.is_some() {
             return self.heads(now).collect();
@@ -299,23 +315,25 @@ impl WaitQueue {
         }
     }
 
-    /// Whether another entry is the head of its line.
+    /// Whether the entry waits behind the head of its line.
     pub fn is_behind(&self, key: QueueKey, now: SimTime) -> bool {
         let line = self.lines.get(key.line as usize);
         line.and_then(|line| self.head_of(line, now)).is_none_or(|(head, _)| head != key)
     }
 
-    /// Sets what is charged to users from now on, by the number of the account.
+    /// Sets the usage that is charged to users from now on, by account number.
     pub fn charge(&mut self, charged: Vec<f64>) {
+        self.changes += u64::from(self.charged != charged);
         self.charged = charged;
     }
 
-    /// Keeps the entry at the head of its line, if the discipline is [`Discipline::Committed`].
+    /// Fixes the entry as the head of its line, if the discipline is [`Discipline::Committed`].
     pub fn commit(&mut self, key: QueueKey, demand: u32) {
         if self.discipline != Discipline::Committed {
             return;
         }
         let line = &mut self.lines[key.line as usize];
+        self.changes += u64::from(line.committed != Some((key, demand)));
         line.committed = Some((key, demand));
         if self.moving.is_none() && line.head != Some((key, demand)) {
             line.waiting.remove(&(key, demand));
@@ -324,7 +342,7 @@ impl WaitQueue {
         }
     }
 
-    /// All entries of this demand in order, if entries that do not fit are skipped.
+    /// All entries of this demand in order. Empty unless the queue skips entries that do not fit.
     pub fn of_demand(&self, demand: u32) -> impl Iterator<Item = QueueKey> + '_ {
         self.groups.get(demand as usize).into_iter().flat_map(|group| group.waiting.iter())
     }
@@ -349,7 +367,7 @@ impl WaitQueue {
         entries
     }
 
-    /// Adds an entry. `entry` is what the key was made from.
+    /// Adds an entry. The key must have been made from `entry`.
     pub fn insert_entry(&mut self, key: QueueKey, demand: u32, entry: Entry) {
         if self.moving.is_some() {
             self.entries.insert(key.replica, entry);
@@ -362,6 +380,7 @@ impl WaitQueue {
 
     fn insert(&mut self, key: QueueKey, demand: u32) {
         self.len += 1;
+        self.changes += 1;
         if self.groups.len() <= demand as usize {
             self.groups.resize_with(demand as usize + 1, Group::default);
         }
@@ -420,6 +439,7 @@ impl WaitQueue {
             }
         }
         self.len -= 1;
+        self.changes += 1;
         self.entries.remove(&key.replica);
         let group = &mut self.groups[demand as usize];
         group.count -= 1;
@@ -428,7 +448,7 @@ impl WaitQueue {
         }
     }
 
-    /// Replaces the head of a line. The new head must not be among the entries behind it.
+    /// Replaces the head of a line. The new head must not be in the set of entries behind it.
     fn set_head(&mut self, number: u32, head: Option<(QueueKey, u32)>) {
         let before = std::mem::replace(&mut self.lines[number as usize].head, head);
         if let Some((key, demand)) = before {
@@ -448,7 +468,7 @@ impl WaitQueue {
         self.restless.push(number);
     }
 
-    /// The next entry to judge now, with its demand, at this growth of the fleet.
+    /// The next entry to judge, with its demand. `growth` is the current growth of the fleet.
     pub fn next(&mut self, growth: u64, now: SimTime) -> Option<(QueueKey, u32)> {
         self.reopen(growth);
         if self.moving.is_none() {
@@ -459,7 +479,7 @@ impl WaitQueue {
         heads.filter(is_open).min_by_key(|(key, _)| self.place_of(*key, now))
     }
 
-    /// Records that the group's head does not fit unless the fleet grows further.
+    /// Records that the head of a group does not fit until the fleet grows further.
     pub fn refuse(&mut self, demand: u32, growth: u64) {
         let Some(group) = self.groups.get_mut(demand as usize).filter(|group| group.count > 0) else { return };
         if group.refused_at.is_none() {

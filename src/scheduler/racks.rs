@@ -1,9 +1,9 @@
-//! Gangs in racks: all tasks go to one rack, if one holds them.
+//! Gangs in racks: all tasks of a gang go to one rack, if a rack can hold them.
 //!
-//! Of the racks that hold the whole gang, the one with room for the fewest of its tasks is taken, so that larger rooms
-//! stay whole; on a tie, the first by name. If no rack holds the gang, as few racks as possible are taken, those with
-//! the most room first. Within the racks, nodes come in the order of preference, as for any gang. Nodes that name no
-//! rack count as one rack.
+//! Among the racks that can hold the whole gang, the one with the least room is taken, so larger rooms stay whole. On a
+//! tie, the first rack by name is taken. If no rack can hold the gang, as few racks as possible are taken, those with
+//! the most room first. Within the racks, nodes are in order of preference, as for any gang. Nodes without a rack count
+//! as one rack.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Gang, TaskGroup};
 
-/// The verdicts, with nodes in other racks refused.
+/// The verdicts after the choice of racks. Nodes in other racks are refused.
 pub fn within(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {
     let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut room: BTreeMap<Option<&str>, u64> = BTreeMap::new();

@@ -1,13 +1,13 @@
-//! Rankings: for each demand, the classes that fit, best first, kept from one decision to the next.
+//! Rankings. For each demand, a ranking holds the classes that fit, best first, and is kept between decisions.
 //!
-//! A verdict or a score of a class holds as long as the class exists, since its members are in equal state. So after a
-//! change, only the shapes that changed are examined, and only their new classes are judged, each stage over all of
-//! them. Refused nodes are counted by reason as classes come and go. A decision is then the top of a heap, and a
-//! refusal costs only its histogram.
+//! All members of a class are in equal state, so a verdict or a score is valid as long as the class exists. After a
+//! change, only the changed shapes are examined, and only their new classes are judged. Each stage judges all of these
+//! classes before the next stage runs. Refused nodes are counted by reason as classes come and go. So a decision takes
+//! the top of a heap, and a refusal only copies a histogram.
 //!
-//! Every answer is that of the plain computation ([`super::decide`]): [`Caching::Paranoid`] computes both and compares
-//! them. Demands without a ranking (picks, gangs on several nodes, random choices) are computed plainly; of these,
-//! refusals are cached ([`super::refusals`]).
+//! Every answer equals that of the plain computation ([`super::decide`]). [`Caching::Paranoid`] computes both and
+//! compares them. Some demands have no ranking: demands with picks, gangs on several nodes, and random choices. They
+//! are computed plainly, but their refusals are cached ([`super::refusals`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,12 +33,12 @@ use dryrack_ids::NodeId;
 use dryrack_units::Score;
 use dryrack_workload::{Demand, Gang, TaskGroup};
 
-/// Whether results are cached. Every output is the same.
+/// Whether results are cached. The outputs are the same either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
     Off,
     On,
-    /// Cached, computed again each time, and compared.
+    /// Results are cached and also computed again each time. Both results are compared.
     Paranoid,
 }
 
@@ -49,16 +49,17 @@ pub struct Rankings {
     known: Known,
 }
 
-/// What the decisions of all demands share.
+/// Data that the decisions about all demands share.
 #[derive(Default)]
 struct Known {
     states: States,
     memo: FragmentMemo,
-    /// Empty except while classes of a shape are judged. Kept so that its allocation is reused.
+    /// Classes of a shape that are being judged. Empty at all other times. The vector is kept so that its allocation is
+    /// reused.
     judged: Vec<Judged>,
 }
 
-/// A class, why an earlier stage has refused it, if one has, and the sum of its scores so far.
+/// A class that is being judged: the reason if a stage has refused it, and the sum of its scores so far.
 #[derive(Clone, Copy)]
 struct Judged {
     class: ClassId,
@@ -68,46 +69,89 @@ struct Judged {
 
 /// The results of one demand for all classes.
 struct Ranking {
-    /// How many nodes were declared when the shapes were last examined.
+    /// The number of declared nodes when the shapes were last examined.
     nodes: usize,
-    /// How many class changes are taken into account, over all classes.
+    /// How many class changes, over all classes, the ranking already includes.
     read: u64,
     shapes: Vec<ShapePart>,
     slots: Vec<Slot>,
     best: BinaryHeap<Place>,
-    /// The number of refused nodes by reason, in the order of `Reason::ALL`.
-    refused: [u32; Reason::ALL.len()],
-    /// Whether the demand goes to one node.
+    refused: Refused,
+    /// Whether the demand is placed on one node.
     is_of_one_node: bool,
-    /// Whether it would fit if every node were ready and empty, once this was asked.
+    /// Whether the demand would fit if every node were ready and empty. `None` until this is asked.
     ever: Option<bool>,
 }
 
-/// What does not change while nodes of a shape exist.
+/// The number of refused nodes by reason.
+struct Refused {
+    /// Counts of built-in reasons, in the order of `Reason::ALL`.
+    known: [u32; Reason::ALL.len()],
+    own: SmallVec<[(Reason, u32); 0]>,
+}
+
+impl Default for Refused {
+    fn default() -> Refused {
+        Refused { known: [0; Reason::ALL.len()], own: SmallVec::new() }
+    }
+}
+
+impl Refused {
+    fn count(&mut self, reason: Reason) -> &mut u32 {
+        if let Some(count) = self.known.get_mut(reason.place()) {
+            return count;
+        }
+        let place = self.own.iter().position(|(own, _)| *own == reason).unwrap_or_else(|| {
+            self.own.push((reason, 0));
+            self.own.len() - 1
+        });
+        &mut self.own[place].1
+    }
+
+    fn add(&mut self, reason: Reason, count: u32) {
+        *self.count(reason) += count;
+    }
+
+    fn remove(&mut self, reason: Reason, count: u32) {
+        *self.count(reason) -= count;
+    }
+
+    fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        let known = Reason::ALL.iter().copied().zip(self.known);
+        for (reason, count) in known.chain(self.own.iter().copied()) {
+            histogram.add(reason, count);
+        }
+        histogram
+    }
+}
+
+/// The part of a judgement that does not change while nodes of a shape exist.
 struct ShapePart {
-    /// How many changes of the shape's classes are taken into account.
+    /// How many changes of the shape's classes the ranking already includes.
     read: u64,
-    /// Why no class of the shape will ever fit, whatever its state. All its nodes are counted under this reason.
+    /// Why no class of the shape will ever fit, whatever its state. All nodes of the shape are counted under this
+    /// reason.
     never: Option<Reason>,
-    /// The filters that may refuse a class of the shape, in their order: the name, and the index among all filters.
+    /// The filters that may refuse a class of the shape, in order: the name, and the index among all filters.
     open: SmallVec<[(FilterName, usize); 4]>,
-    /// How many of the tasks an empty node of the shape would hold, if gangs are consolidated.
+    /// How many of the tasks an empty node of the shape would hold. Used if gangs are consolidated.
     whole: u32,
-    /// Set if its GPUs are all alike.
+    /// Present if all GPUs of the shape are alike.
     uniform: Option<Uniform>,
 }
 
-/// The result of a demand for a class, in 16 bytes, since there is one for each class and demand.
+/// The result of a demand for one class. It has only 16 bytes, because there is one for each pair of class and demand.
 #[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
-    /// For a refused class, the number of nodes that are counted. For a class that fits, the member under which it is
-    /// in the heap, or `UNSUBMITTED`.
+    /// For a refused class, the number of its nodes that are counted. For a class that fits, the member under which it
+    /// is in the heap, or `UNSUBMITTED`.
     of: u32,
     standing: Standing,
 }
 
-/// A number that no node has.
+/// An index that no node has.
 const UNSUBMITTED: u32 = u32::MAX;
 
 impl Slot {
@@ -118,27 +162,27 @@ impl Slot {
     }
 }
 
-/// A score, or the reason for a refusal in the bits of a NaN, which no score is.
+/// A score, or the reason for a refusal. A reason is stored in the bits of a NaN, which is never a score.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Standing(u64);
 
 impl Standing {
-    /// Not judged yet. The reasons follow it in their order.
+    /// The class is not judged yet. The codes of the reasons follow this number in their order.
     const UNKNOWN: Standing = Standing(0x7ff8_0000_0000_0000);
 
     fn no(reason: Reason) -> Standing {
-        Standing(Standing::UNKNOWN.0 + 1 + reason as u64)
+        Standing(Standing::UNKNOWN.0 + 1 + u64::from(reason.code()))
     }
 
     fn fits(score: Score) -> Standing {
         Standing(score.get().to_bits())
     }
 
-    /// The index of the reason, if the class is refused. The bits of a score are lower, or far higher if it is
-    /// negative.
-    fn refused_as(self) -> Option<usize> {
-        let place = self.0.wrapping_sub(Standing::UNKNOWN.0 + 1);
-        (place < Reason::ALL.len() as u64).then_some(place as usize)
+    /// The reason, if the class is refused. The bits of a score are lower than the reason codes, or far higher for a
+    /// negative score.
+    fn refused_as(self) -> Option<Reason> {
+        let code = self.0.wrapping_sub(Standing::UNKNOWN.0 + 1);
+        if code <= u64::from(u32::MAX) { Reason::of_code(code as u32) } else { None }
     }
 
     /// The score of a class that fits.
@@ -154,7 +198,8 @@ struct Place {
     class: ClassId,
 }
 
-/// The heap is cleared of stale places once it is longer than this many times the number of slots, plus `STALE_LEAST`.
+/// The heap is cleared of outdated places once it is longer than this factor times the number of slots, plus
+/// `STALE_LEAST`.
 const STALE_FACTOR: usize = 4;
 const STALE_LEAST: usize = 256;
 
@@ -164,7 +209,7 @@ impl Rankings {
         Rankings { demands: Vec::new(), known }
     }
 
-    /// The decision, with one candidate, for the demand with this number; `None` if it has no ranking.
+    /// The decision with one candidate, for the demand with this number; `None` if the demand has no ranking.
     pub fn decide(
         &mut self,
         options: &SchedulerOptions,
@@ -201,12 +246,12 @@ impl Rankings {
     }
 }
 
-/// The tasks of a demand, if the classes alone determine the decision.
+/// The tasks of a demand without a pick. Only for such a demand, classes alone determine the decision.
 pub(super) fn by_class(demand: &Demand) -> Option<TaskGroup<'_>> {
     demand.task_group().filter(|group| group.pick.is_none())
 }
 
-/// Whether the demand goes to one node, and is placed by verdicts and scores of single rows alone.
+/// Whether the demand is placed on one node, by verdicts and scores of single rows alone.
 fn has_ranking(options: &SchedulerOptions, demand: TaskGroup<'_>) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
@@ -216,8 +261,8 @@ fn has_ranking(options: &SchedulerOptions, demand: TaskGroup<'_>) -> bool {
     options.ties == Ties::First && on_one_node
 }
 
-/// Whether each node that could take part of a gang would hold all of it if it were empty. A gang that no node could
-/// hold is consolidated on several.
+/// Whether each empty node can hold either the whole gang or none of its tasks. Otherwise the gang may have to be
+/// consolidated on several nodes.
 fn is_of_one_node(options: &SchedulerOptions, demand: TaskGroup<'_>, fleet: &Fleet) -> bool {
     demand.tasks == 1
         || fleet.shapes().iter().all(|group| {
@@ -234,7 +279,7 @@ impl Default for Ranking {
             shapes: Vec::new(),
             slots: Vec::new(),
             best: BinaryHeap::new(),
-            refused: [0; Reason::ALL.len()],
+            refused: Refused::default(),
             is_of_one_node: true,
             ever: None,
         }
@@ -272,7 +317,7 @@ impl Ranking {
         }
     }
 
-    /// Discards everything and examines the shapes again.
+    /// Discards all results and examines the shapes again.
     fn begin(&mut self, options: &SchedulerOptions, demand: TaskGroup<'_>, fleet: &Fleet) {
         let is_of_one_node = is_of_one_node(options, demand, fleet);
         *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
@@ -280,7 +325,7 @@ impl Ranking {
             let row = Row::of_shape(group);
             let (fixed, never) = fixed(options, demand, &row);
             if let Some(reason) = never {
-                self.refused[reason as usize] += group.count;
+                self.refused.add(reason, group.count);
             }
             let whole = match options.gangs {
                 GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours => 0,
@@ -293,7 +338,7 @@ impl Ranking {
         }
     }
 
-    /// Updates a class that changed. A new class is added to `to_judge`.
+    /// Updates a class that has changed. A new class is added to `to_judge`.
     fn take_in(&mut self, fleet: &Fleet, id: ClassId, to_judge: &mut Vec<Judged>) {
         if self.slots.len() <= id.index() {
             self.slots.resize(fleet.class_slots(), Slot::UNKNOWN);
@@ -301,11 +346,11 @@ impl Ranking {
         let slot = &mut self.slots[id.index()];
         let refused_as = slot.standing.refused_as();
         if let Some(reason) = refused_as {
-            self.refused[reason] -= slot.of;
+            self.refused.remove(reason, slot.of);
         }
         let head = fleet.class_head(id);
         if head.is_empty() {
-            // Its standing remains valid, in case the state comes back.
+            // The result of the class stays valid, because the class may get members in this state again.
             slot.of = if refused_as.is_some() { 0 } else { UNSUBMITTED };
             return;
         }
@@ -315,7 +360,7 @@ impl Ranking {
         }
         if let Some(reason) = refused_as {
             slot.of = head.len();
-            self.refused[reason] += slot.of;
+            self.refused.add(reason, slot.of);
             return;
         }
         let first = head.first();
@@ -325,12 +370,12 @@ impl Ranking {
         }
     }
 
-    /// Counts a class that has members among the refused, or puts it in the heap.
+    /// Records the result of a class that has members: counts it as refused, or puts it in the heap.
     fn enter(&mut self, fleet: &Fleet, Judged { class, reason, score }: Judged) {
         let head = fleet.class_head(class);
         let (of, standing) = match reason {
             Some(reason) => {
-                self.refused[reason as usize] += head.len();
+                self.refused.add(reason, head.len());
                 (head.len(), Standing::no(reason))
             }
             None => {
@@ -342,7 +387,7 @@ impl Ranking {
         self.slots[class.index()] = Slot { generation: head.generation(), of, standing };
     }
 
-    /// The place of the best class, under its first member.
+    /// The place of the best class, with its first member.
     fn top(&mut self, fleet: &Fleet) -> Option<Place> {
         while let Some(place) = self.best.peek() {
             let (slot, head) = (&self.slots[place.class.index()], fleet.class_head(place.class));
@@ -355,17 +400,13 @@ impl Ranking {
     }
 
     fn histogram(&self) -> Histogram {
-        let mut histogram = Histogram::default();
-        for (reason, count) in Reason::ALL.iter().zip(self.refused).filter(|(_, count)| *count > 0) {
-            histogram.add(*reason, count);
-        }
-        histogram
+        self.refused.histogram()
     }
 }
 
-/// The filters' verdicts on every class of a shape, as far as they do not depend on its state, and why none will ever
-/// fit. That reason is known only if no stage before it reads the state, since such a stage could refuse a class for
-/// another reason.
+/// The filters' verdicts on the classes of a shape, as far as they do not depend on state. Also returns why no class
+/// will ever fit. That reason is known only if no earlier stage reads the state, because such a stage could refuse a
+/// class for another reason.
 pub(super) fn fixed(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
@@ -383,8 +424,8 @@ pub(super) fn fixed(
     (fixed, never)
 }
 
-/// Judges classes of one shape for the demand: the filters in their order, then the scorers, each over all classes that
-/// still fit.
+/// Judges classes of one shape for the demand. The filters run in order, then the scorers. Each stage handles all
+/// classes that still fit.
 fn judge(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
@@ -397,7 +438,7 @@ fn judge(
     for (name, place) in &part.open {
         let stage = &options.filters[*place];
         match (name, &part.uniform) {
-            // A demand without a pick exempts no node.
+            // Exemptions apply only to demands with a pick, so there are none here.
             (FilterName::Ready, _) => filter_each(judged, |id| states.of(id).unready),
             (FilterName::Resources, Some(uniform)) => {
                 filter_each(judged, |id| uniform.first_shortage(states.of(id), || &fleet.class(id).status))
@@ -436,19 +477,19 @@ fn judge(
     }
 }
 
-/// Applies one filter.
+/// Applies one filter to the classes that no filter has refused yet.
 fn filter_each(judged: &mut [Judged], mut reason: impl FnMut(ClassId) -> Option<Reason>) {
     judged.iter_mut().filter(|judged| judged.reason.is_none()).for_each(|judged| judged.reason = reason(judged.class));
 }
 
-/// Adds the scores of one scorer.
+/// Adds the weighted score of one scorer to each class that fits.
 fn score_each(judged: &mut [Judged], weight: f64, mut score: impl FnMut(ClassId) -> Score) {
     for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
         judged.score = judged.score + score(judged.class) * weight;
     }
 }
 
-/// Prefers the least sufficient room, if gangs are consolidated.
+/// Ranks classes by the least sufficient room, if gangs are consolidated.
 fn consolidated(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
@@ -467,7 +508,7 @@ fn consolidated(
     }
 }
 
-/// [`fragment::score`], computed with the memo.
+/// [`fragment::score`], computed with the help of the memo.
 fn fragmentation_score(
     options: &SchedulerOptions,
     (demand, part): (TaskGroup<'_>, &ShapePart),
@@ -491,7 +532,7 @@ fn remembered(options: &SchedulerOptions, (row, shape): (&Row, usize), free: &Fr
     known.unwrap_or_else(|| fragment::fragment(&options.target, row.shape, free))
 }
 
-/// What the demand takes of a node of this class. The row is of that node alone.
+/// The resources that the demand takes on a node of this class. The row must be that of the node alone.
 fn load(
     options: &SchedulerOptions,
     (demand, part): (TaskGroup<'_>, &ShapePart),
@@ -512,7 +553,7 @@ fn load(
     let free = Free::of(row);
     let before = remembered(options, (row, shape), &free, memo);
     let mut best = None;
-    // GPUs of one type with equal free parts do not differ in anything that is measured.
+    // GPUs of one type with equal free parts have equal results, so one of them is enough.
     let mut seen: SmallVec<[(u32, u32); 8]> = SmallVec::new();
     for found in fit::claimable(demand, row) {
         let index = usize::from(found.index);
@@ -536,6 +577,7 @@ fn load(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dryrack_event::OwnReason;
 
     #[test]
     fn a_standing_is_a_score_or_a_reason() {
@@ -544,8 +586,9 @@ mod tests {
             assert_eq!((standing.refused_as(), standing.score()), (None, score));
             assert!(standing != Standing::UNKNOWN);
         }
-        for (place, reason) in Reason::ALL.iter().enumerate() {
-            assert_eq!(Standing::no(*reason).refused_as(), Some(place));
+        let own = ["slow_disk", "spot_node"].map(|name| Reason::Own(OwnReason::new(name).unwrap()));
+        for reason in Reason::ALL.iter().chain(&own) {
+            assert_eq!(Standing::no(*reason).refused_as(), Some(*reason));
         }
         assert_eq!(Standing::UNKNOWN.refused_as(), None);
         assert_eq!(size_of::<Slot>(), 16);

@@ -1,6 +1,6 @@
-//! Cached refusals. A demand without a ranking (a gang on several nodes, or a random choice) is computed plainly. Once
-//! refused, it is refused again for the same reasons until a class changes that might fit it. Like rankings, this is
-//! checked against the plain computation ([`super::Caching::Paranoid`]).
+//! Cached refusals of demands without a ranking, which are gangs on several nodes and random choices. Such a demand is
+//! computed plainly. Once it is refused, the same refusal holds until a class changes on which the demand might fit. As
+//! for rankings, [`super::Caching::Paranoid`] checks the cache against the plain computation.
 
 use super::decide::Decision;
 use super::options::SchedulerOptions;
@@ -10,26 +10,26 @@ use dryrack_event::{Histogram, Refusal};
 use dryrack_fleet::{Fleet, ShapeGroup};
 use dryrack_workload::Demand;
 
-/// Refusals by the demand's number.
+/// The cached refusals, by the number of the demand.
 #[derive(Default)]
 pub struct Refusals {
     demands: Vec<Option<Box<Kept>>>,
 }
 
-/// The refusal of one demand when it was last decided.
+/// The last refusal of one demand.
 struct Kept {
-    /// The number of nodes declared then. As long as it is the same, so are all shapes.
+    /// The number of declared nodes at that time. As long as this number is the same, so are all shapes.
     nodes: usize,
-    /// How many class changes are taken into account, over all classes.
+    /// How many class changes, over all classes, the refusal already includes.
     read: u64,
-    /// For each shape, whether a class of it may ever fit.
+    /// For each shape, whether a class of this shape may ever fit.
     may_do: Vec<bool>,
     refusal: Refusal,
     reasons: Histogram,
 }
 
 impl Refusals {
-    /// The refusal of the demand with this number, if since then only classes have changed that never fit.
+    /// The cached refusal of the demand with this number, if all classes that have changed since then can never fit.
     pub fn still(&mut self, number: u32, fleet: &Fleet) -> Option<Decision> {
         let kept = self.demands.get_mut(number as usize)?.as_mut()?;
         let is_as_then = kept.nodes == fleet.len();
@@ -40,8 +40,8 @@ impl Refusals {
         Some(Decision::Refuse { refusal: kept.refusal, reasons: kept.reasons.clone() })
     }
 
-    /// Keeps a decision that was computed plainly for the fleet as it is, if it is a refusal that depends on classes
-    /// alone.
+    /// Stores a decision that was computed plainly on the current fleet. Only a refusal that depends on classes alone
+    /// is stored.
     pub fn keep(
         &mut self,
         options: &SchedulerOptions,

@@ -1,5 +1,5 @@
-//! Room by node: how many tasks each node would take, for demands that fit exactly if their nodes have room for all
-//! tasks together. A caller can ask about many nodes or many times, and decide the whole demand by adding up.
+//! Room by node: how many tasks each node would take. This is for demands that fit if and only if their nodes together
+//! have room for all tasks. A caller can ask about many nodes, or many times, and decide the whole demand by adding up.
 
 use super::by_node::tasks_of;
 use super::decide::Candidate;
@@ -16,7 +16,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
 use dryrack_workload::{Demand, Gang, Pick, TaskGroup};
 
-/// Whether the demand fits on some nodes if and only if the [`room`] on them adds up to its tasks.
+/// Whether the demand fits on a set of nodes if and only if their [`room`] adds up to at least its tasks.
 pub fn is_by_room(options: &SchedulerOptions, demand: &Demand) -> bool {
     let is_gang_counted = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours => true,
@@ -25,7 +25,7 @@ pub fn is_by_room(options: &SchedulerOptions, demand: &Demand) -> bool {
     is_gang_counted && demand.task().is_some() && !matches!(demand.pick, Some(Pick::AllGpus(_)))
 }
 
-/// Whether a node that is not ready has no room for any demand.
+/// Whether the profile gives no demand any room on a node that is not ready.
 pub fn asks_for_readiness(options: &SchedulerOptions) -> bool {
     options.filters.iter().any(|filter| filter.stage == FilterName::Ready && filter.unless.is_none())
 }
@@ -52,8 +52,8 @@ fn most(demand: TaskGroup<'_>) -> u32 {
     if demand.gang == Gang::Spread { 1 } else { demand.tasks }
 }
 
-/// The nodes that the demand would take if gangs go to neighbours. The given nodes are in ascending order of ids, each
-/// with its room and its free cores.
+/// The nodes that the demand would take if gangs go to neighbours. Each given node has its room and its free cores, and
+/// the nodes are in ascending order of ids.
 pub fn nodes_among_neighbours(
     demand: &Demand,
     nodes: impl Iterator<Item = (NodeId, u32, MilliCpu)>,
@@ -63,7 +63,7 @@ pub fn nodes_among_neighbours(
     Some(shares.into_iter().map(|(node, ..)| node).collect())
 }
 
-/// The placement on these nodes alone in these statuses, if gangs go to neighbours. All of them must have room.
+/// The placement if gangs go to neighbours and only these nodes exist, in these statuses. All of them must have room.
 pub fn place_among_neighbours(
     options: &SchedulerOptions,
     demand: &Demand,

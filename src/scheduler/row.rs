@@ -1,4 +1,5 @@
-//! Rows: what the stages judge. There is one row for each class of nodes, and one for each node that a pick sets apart.
+//! Rows are the units that the stages judge. Each class of nodes has one row, and each node that a pick names has its
+//! own.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use dryrack_fleet::{Class, Fleet, Node, NodeShape, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
 use dryrack_workload::{Pick, TaskGroup};
 
-/// Whether nodes in equal state share a row. The decision is the same: `EachNode` is the plain computation that the
-/// other is checked against, and that explanations read.
+/// Whether nodes in equal state share a row. Decisions are the same either way. `EachNode` is the plain computation:
+/// the other is checked against it, and explanations use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     Classes,
@@ -21,11 +22,13 @@ pub enum Grouping {
 pub struct Row<'a> {
     pub shape: &'a NodeShape,
     pub status: &'a NodeStatus,
-    /// Whether the demand's pick, if it has one, allows these nodes.
+    /// Whether the pick of the demand allows these nodes. True if there is no pick.
     pub picked: bool,
     /// The only GPUs that may be used, if GPUs were picked.
     pub gpus: Option<SmallVec<[u16; 8]>>,
     pub count: u32,
+    /// Whether the nodes are assumed to be ready, healthy and empty, whatever their real state is.
+    pub is_ideal: bool,
     members: Members<'a>,
 }
 
@@ -36,7 +39,7 @@ enum Members<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The same nodes in this status.
+    /// The same row with this status.
     pub fn as_if<'b>(&self, status: &'b NodeStatus) -> Row<'b>
     where
         'a: 'b,
@@ -44,7 +47,7 @@ impl<'a> Row<'a> {
         Row { status, ..self.clone() }
     }
 
-    /// The row of one of these nodes alone, with the state of each of its GPUs. The row of a class does not say which
+    /// The row of one of these nodes alone, with the state of each of its GPUs. The row of a class does not tell which
     /// GPU is in which state.
     pub fn on(&self, fleet: &'a Fleet, node: NodeId) -> Row<'a> {
         match self.members {
@@ -71,7 +74,7 @@ impl Row<'_> {
         }
     }
 
-    /// How many GPUs of such a node one task takes.
+    /// Number of GPUs that one task takes on a node of this row.
     pub fn gpus_per_task(&self, demand: TaskGroup<'_>) -> u32 {
         match (demand.pick, &self.gpus, &demand.task.gpus) {
             (Some(Pick::AllGpus(_)), Some(picked), _) => picked.len() as u32,
@@ -122,7 +125,7 @@ pub fn row_of<'a>(fleet: &'a Fleet, pick: Option<&Pick>, id: NodeId) -> Row<'a> 
     }
 }
 
-/// The rows of the fleet as declared, with every node ready, healthy and empty: for judging what could ever fit.
+/// The rows of the fleet as declared, with every node ready, healthy and empty. They show what could ever fit.
 pub fn ideal_rows<'a>(fleet: &'a Fleet, pick: Option<&Pick>) -> Vec<Row<'a>> {
     match pick {
         None => fleet.shapes().iter().map(|group| ideal_row(group, group.first, group.count)).collect(),
@@ -149,7 +152,7 @@ impl Row<'_> {
 
 fn ideal_row(group: &ShapeGroup, first: NodeId, count: u32) -> Row<'_> {
     let members = Members::Node(first);
-    Row { shape: &group.shape, status: &group.idle, picked: true, gpus: None, count, members }
+    Row { shape: &group.shape, status: &group.idle, picked: true, gpus: None, count, is_ideal: true, members }
 }
 
 fn gpus_on(pick: &Pick, node: NodeId) -> Option<SmallVec<[u16; 8]>> {
@@ -163,10 +166,26 @@ pub fn row_of_class(class: &Class) -> Row<'_> {
 
 fn class_row(class: &Class, count: usize, picked: bool) -> Row<'_> {
     let members = Members::Class(class);
-    Row { shape: &class.shape, status: &class.status, picked, gpus: None, count: count as u32, members }
+    Row {
+        shape: &class.shape,
+        status: &class.status,
+        picked,
+        gpus: None,
+        count: count as u32,
+        is_ideal: false,
+        members,
+    }
 }
 
 fn node_row(fleet: &Fleet, id: NodeId, picked: bool, gpus: Option<SmallVec<[u16; 8]>>) -> Row<'_> {
     let node = fleet.node(id);
-    Row { shape: &node.shape, status: &node.status, picked, gpus, count: 1, members: Members::Node(id) }
+    Row {
+        shape: &node.shape,
+        status: &node.status,
+        picked,
+        gpus,
+        count: 1,
+        is_ideal: false,
+        members: Members::Node(id),
+    }
 }

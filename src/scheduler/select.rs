@@ -1,4 +1,4 @@
-//! What can be picked manually: every node and GPU, each refusal with its reason, by the filters that decide.
+//! What can be picked manually: every node and GPU, and the reason for each refusal. The filters are those that decide.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use dryrack_fleet::Fleet;
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_workload::{Demand, DemandKind, Deployment, Pick};
 
-/// One node and its GPUs, as choices for a pick.
+/// One node and its GPUs, as choices for a manual pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
     pub node: NodeId,
-    /// The filters' verdict if this node alone were picked. For a model, also `Fit` if the node works together with
-    /// others.
+    /// The filters' verdict if only this node were picked. For a model, it is also `Fit` if the node works only
+    /// together with others.
     pub verdict: Verdict,
-    /// The verdict on each GPU if it alone were picked and had to be taken; empty if the demand asks for no GPU.
+    /// The verdict on each GPU if only this GPU were picked and had to be taken. Empty if the demand asks for no GPU.
     pub gpus: Vec<Verdict>,
-    /// For a model, and where the verdict is `Fit`: whether the node, and each of its GPUs, works only together with
-    /// others.
+    /// For a model whose verdict is `Fit`: whether the node works only together with other nodes, and the same for each
+    /// of its GPUs.
     pub with_others: (bool, Vec<bool>),
 }
 
@@ -29,7 +29,7 @@ pub fn select(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec
     select_for(options, demand, PlacementContext::UNSUBMITTED, fleet)
 }
 
-/// The same for a replica of a job.
+/// Every node in order of ids, for a replica of a job. The demand's own pick is ignored.
 pub fn select_for(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -47,7 +47,7 @@ pub fn select_for(
     })
 }
 
-/// The refusals of what the demand picks, each judged alone; empty if all could be selected, or nothing is picked.
+/// The refusals of the demand's picks, each judged alone. Empty if all picks can be selected, or if nothing is picked.
 pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Vec<Verdict> {
     let Some(pick) = &demand.pick else { return Vec::new() };
     let mut verdicts: Vec<Verdict> =
@@ -69,10 +69,10 @@ pub fn on_gpu(demand: &Demand, gpu: GpuId) -> Demand {
     Demand { tasks: 1, pick: Some(Pick::AllGpus(vec![gpu])), ..without_pick(demand) }
 }
 
-/// The same demand without its pick. What an exact pick asks of each picked node is then asked of every node.
+/// The demand without its pick. The conditions that an exact pick puts on each picked node then apply to every node.
 pub(super) fn without_pick(demand: &Demand) -> Demand {
     let kind = match &demand.kind {
-        // It applies to a pick only.
+        // This number applies only to a pick.
         DemandKind::Model(deployment) if deployment.gpus_per_replica.is_some() => {
             Arc::new(Deployment { gpus_per_replica: None, ..(**deployment).clone() }).into()
         }

@@ -1,4 +1,4 @@
-//! What a node lacks for one task.
+//! The resources that a node lacks for one task.
 
 use super::examine::Shortage;
 use super::fit;
@@ -23,8 +23,8 @@ pub fn shortages(demand: TaskGroup<'_>, row: &Row) -> Vec<Shortage> {
     found
 }
 
-/// The shortage of GPUs that would fit if more of them were free: for whole GPUs, how many are idle; otherwise, the
-/// most that is free on one of them.
+/// The shortage of suitable GPUs. For whole GPUs, it compares the number of idle ones. Otherwise, it compares the
+/// largest free amount on one of them.
 fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Option<Shortage> {
     let (shape, status) = (row.shape, row.status);
     let would_do = |index: &usize| {

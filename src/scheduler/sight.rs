@@ -1,4 +1,4 @@
-//! The inputs of a decision. A question about the decision is put to the same fleet, with the same demand.
+//! The inputs of a decision. A later question about the decision uses the same fleet and the same demand.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use dryrack_fleet::Fleet;
 use dryrack_ids::NodeId;
 use dryrack_workload::Demand;
 
-/// Everything that a decision reads besides the options.
+/// Everything that a decision reads besides the profile's options.
 #[derive(Clone, Debug)]
 pub struct Sight {
     pub fleet: Fleet,
     pub demand: Arc<Demand>,
     pub context: PlacementContext,
     pub seats: Seats,
-    /// How many candidates the decision wants. If it wants one, one of several equal candidates is drawn.
+    /// How many candidates the decision wants. If it wants one, it draws one of several equal candidates.
     pub keep: usize,
 }
 
@@ -29,12 +29,12 @@ pub struct Sight {
 pub enum Seats {
     /// All nodes of the demand.
     All,
-    /// One node, with an offer of its own. For nodes after the first, `master` is where the first one is.
+    /// One node, with an offer of its own. For every node after the first, `master` is the place of the first node.
     One { master: Option<NodeId> },
 }
 
 impl Sight {
-    /// What is asked of instances, if the demand requires any.
+    /// The request for instances, if the demand has requirements.
     pub fn ask(&self) -> Option<Ask<'_>> {
         self.demand.requirements()?;
         let master = match self.seats {
@@ -44,7 +44,7 @@ impl Sight {
         Some(Ask { master, ..Ask::of_whole(&self.demand, self.context) })
     }
 
-    /// Makes the decision again, by the plain computation and with everything that an explanation shows.
+    /// Makes the decision again by the plain computation, with everything that an explanation shows.
     pub fn examine(&self, options: &SchedulerOptions) -> Examination {
         match (self.seats, self.ask()) {
             (Seats::One { .. }, Some(ask)) => {
@@ -59,12 +59,12 @@ impl Sight {
         }
     }
 
-    /// What could be picked manually instead.
+    /// The nodes and GPUs that could be picked manually.
     pub fn select(&self, options: &SchedulerOptions) -> Vec<Selectable> {
         select_for(options, &self.demand, self.context, &self.fleet)
     }
 
-    /// The list of offers that a user is shown.
+    /// The list of offers that a user sees.
     pub fn plan(&self, options: &SchedulerOptions) -> Option<Plan> {
         Some(plan(&options.offers, &self.ask()?, &self.fleet))
     }

@@ -1,4 +1,4 @@
-//! What every demand reads of a class, computed once for the class instead of once for each demand.
+//! The properties of a class that every demand reads. They are computed once for each class, not once for each demand.
 
 use smallvec::SmallVec;
 
@@ -7,38 +7,38 @@ use dryrack_event::Reason;
 use dryrack_fleet::{Class, ClassId, Fleet, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// The most GPUs of one node that are examined together.
+/// Maximum number of GPUs of a node for which shares are computed.
 pub const MOST_GPUS: usize = 8;
 
-/// The classes of a fleet, as of the last call for each.
+/// What is known of the classes of a fleet. Each entry is as old as the last call of [`States::know`] for its class.
 #[derive(Default)]
 pub struct States {
-    /// Each with the generation of its class.
+    /// The state of each class, with the generation for which it was computed.
     classes: Vec<(Option<u32>, ClassState)>,
 }
 
-/// What is free on a node of a class.
+/// Free resources on a node of a class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassState {
-    /// Why its nodes are not ready, if they are not.
+    /// Why nodes of the class are not ready; `None` if they are ready.
     pub unready: Option<Reason>,
     pub cpu: MilliCpu,
     pub ram: Bytes,
-    /// `None` if room on a GPU does not depend on shares alone.
+    /// Free shares of GPUs. `None` if room on a GPU does not depend on shares alone.
     pub shares: Option<Shares>,
 }
 
-/// What is free on GPUs that are all alike, have memory of their own and no foreign use, and have no larger part of
-/// their memory taken than of their time. A GPU with a free share then has room for that share.
+/// Free shares of GPUs that are all alike, have their own memory and have no foreign use. On each GPU, the taken part
+/// of the memory is not larger than the taken part of the time. So a GPU with a free share has room for that share.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// In thousandths, ascending; zero for a GPU that is not usable.
+    /// Free thousandths of each GPU in ascending order; zero for a GPU that is not usable.
     pub ascending: SmallVec<[u32; MOST_GPUS]>,
     pub usable: u32,
 }
 
 impl States {
-    /// Updates what is known of the class to its current state.
+    /// Updates the state that is stored for the class.
     #[inline]
     pub fn know(&mut self, fleet: &Fleet, id: ClassId) {
         let generation = fleet.class_head(id).generation();
@@ -48,7 +48,7 @@ impl States {
         }
     }
 
-    /// The class as of its last [`States::know`].
+    /// The state of the class at its last [`States::know`].
     #[inline]
     pub fn of(&self, id: ClassId) -> &ClassState {
         &self.classes[id.index()].1
@@ -94,20 +94,20 @@ impl Shares {
         Some(Shares { ascending: ascending(free), usable })
     }
 
-    /// Whether this many GPUs have this share free, which must be above zero.
+    /// Whether this many GPUs have at least this share free. The share must be above zero.
     pub fn has(&self, count: u32, share: GpuShare) -> bool {
         let behind = self.ascending.len().checked_sub(count as usize);
         behind.is_some_and(|least| self.ascending.get(least).is_none_or(|free| *free >= share.get()))
     }
 
-    /// How many GPUs have this share free, which must be above zero.
+    /// How many GPUs have at least this share free. The share must be above zero.
     pub fn with(&self, share: GpuShare) -> u32 {
         self.ascending.iter().map(|free| u32::from(*free >= share.get())).sum()
     }
 }
 
 pub fn ascending(mut free: SmallVec<[u32; MOST_GPUS]>) -> SmallVec<[u32; MOST_GPUS]> {
-    // Usually all but one are in order already.
+    // Usually, at most one value is out of order, so an insertion sort is fast.
     for end in 1..free.len() {
         let mut at = end;
         while at > 0 && free[at - 1] > free[at] {

@@ -1,4 +1,4 @@
-//! The target workload: the tasks that are expected, as shapes and the fraction of all tasks with each shape.
+//! The target workload: the shapes of the expected tasks, and the fraction of all tasks that has each shape.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use dryrack_units::{GpuShare, MilliCpu};
 use dryrack_workload::{GpuTake, TaskDemand};
 
-/// Shapes, most frequent first. Their parts add up to 1.
+/// The shapes, most frequent first. Their fractions add up to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Target(Vec<TargetShape>);
@@ -16,28 +16,29 @@ pub struct Target(Vec<TargetShape>);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetShape {
-    /// From 0 to 1.
+    /// The fraction of tasks with this shape, from 0 to 1.
     pub part: f64,
     #[serde(flatten)]
     pub shape: TaskShape,
 }
 
-/// What a task asks for, as far as fragmentation depends on it. The order of the fields breaks ties.
+/// The resources that a task asks for, as far as fragmentation depends on them. Ties are broken by the order of the
+/// fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskShape {
     pub cpu: MilliCpu,
-    /// Of each GPU; zero if none is asked for.
+    /// The share of each GPU; zero if the task asks for no GPU.
     pub share: GpuShare,
     pub gpus: u32,
-    /// Accepted GPU models, as the workload writes them; any if empty.
+    /// The accepted GPU models, as the workload writes them. If empty, any model is accepted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub models_written: String,
-    /// The same, as the fleet names them.
+    /// The accepted GPU models, as the fleet names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<Arc<str>>,
 }
 
-/// Shapes are taken until they make up this percentage of all tasks.
+/// Percentage of all tasks that the shapes of the target must cover.
 const COVERED_PERCENT: u64 = 95;
 
 impl Target {
@@ -49,14 +50,17 @@ impl Target {
         &self.0
     }
 
-    /// The most frequent shapes that make up 95 % of these tasks; on a tie, the larger shape first
-    /// (kubernetes-scheduler-simulator 8f3d641, `GetTypicalPods` with a threshold of 95 and a step of 1). The count of
-    /// each is divided by the count of all, then by the covered part of all, in this order.
+    /// The most frequent shapes that together make up 95 % of these tasks. On a tie, the larger shape comes first. The
+    /// fraction of a shape is its count divided by the count of all tasks, then divided by the covered fraction of all
+    /// tasks, in this order.
+    ///
+    /// Source: kubernetes-scheduler-simulator 8f3d641, `GetTypicalPods` with a threshold of 95 and a step of 1.
     pub fn of(tasks: impl Iterator<Item = TaskShape>) -> Target {
         Target::of_counted(tasks.map(|task| (task, 1)))
     }
 
-    /// The same, from a number of tasks for each shape, which must be at least one. A shape may come several times.
+    /// Like [`Target::of`], but each shape comes with its number of tasks, which must be at least one. A shape may
+    /// occur more than once.
     pub fn of_counted(tasks: impl Iterator<Item = (TaskShape, u64)>) -> Target {
         let mut counts: BTreeMap<TaskShape, u64> = BTreeMap::new();
         let mut all = 0u64;
@@ -81,7 +85,7 @@ impl Target {
 }
 
 impl TaskShape {
-    /// The shape of one task. A demand for GPU memory counts as the whole GPU, since fragmentation is about time.
+    /// The shape of one task. A demand for GPU memory counts as a whole GPU, because fragmentation is about GPU time.
     pub fn of(task: &TaskDemand) -> TaskShape {
         let (gpus, share, models) = match &task.gpus {
             None => (0, GpuShare::ZERO, Vec::new()),

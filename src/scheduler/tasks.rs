@@ -1,4 +1,5 @@
-//! The placer of tasks. It applies the filters in their order, then generates candidates, ranked by score and node id.
+//! The placer for tasks. It applies the filters in order, then generates candidates and ranks them by score and node
+//! id.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -97,8 +98,8 @@ impl Placer for TaskPlacer<'_> {
 }
 
 impl TaskPlacer<'_> {
-    /// The best candidates on these rows, given the verdict of each row; best first, and empty if the rows do not
-    /// suffice.
+    /// The best candidates on these rows, best first. `verdicts` has the verdict of each row. Empty if the rows do not
+    /// have enough room.
     pub fn candidates_of(&self, rows: &[Row], verdicts: &[Verdict], keep: usize) -> SmallVec<[Candidate; 1]> {
         let (options, group) = (self.options, self.group);
         match group.pick {
@@ -131,7 +132,7 @@ impl TaskPlacer<'_> {
         }
     }
 
-    /// The placement on neighbouring nodes, using only these rows.
+    /// The placement on neighbouring nodes of these rows.
     pub fn among_neighbours(&self, rows: &[Row], fit: &[usize]) -> Option<Candidate> {
         let shares = neighbours(self.group, self.options.gpus, rows, fit)?;
         Some(self.shared(rows, shares))
@@ -150,7 +151,7 @@ impl TaskPlacer<'_> {
         self.judge(std::slice::from_ref(row))[0]
     }
 
-    /// The verdict on one node if `pick` were the job's pick and it had this many tasks.
+    /// The verdict on one node, if `pick` were the pick of the job and the job had this many tasks.
     fn judge_picked(&self, tasks: u32, pick: &Pick, node: NodeId) -> Verdict {
         let group = TaskGroup { tasks, pick: Some(pick), ..self.group };
         TaskPlacer { group, ..*self }.judge_one(&row_of(self.fleet, Some(pick), node))
@@ -179,13 +180,13 @@ impl TaskPlacer<'_> {
         fit::capacity(self.group, self.options.gpus, row, limit)
     }
 
-    /// What this many tasks take of a node of this row.
+    /// The claim of this many tasks on a node of this row.
     fn claim_on(&self, node: NodeId, row: &Row, tasks: u32) -> NodeClaim {
         let choice = GpuChoice::new(self.options, self.context.draw);
         claim(node, fit::fill(self.group, choice, &row.on(self.fleet, node), tasks))
     }
 
-    /// Makes a candidate from a list of nodes, each with the number of tasks that it takes.
+    /// Makes a candidate from a list of nodes with the number of tasks on each.
     fn shared(&self, rows: &[Row], shares: Vec<Share>) -> Candidate {
         let claim = |(node, index, tasks): Share| self.claim_on(node, &rows[index], tasks);
         Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
@@ -212,7 +213,7 @@ impl TaskPlacer<'_> {
         ranked
     }
 
-    /// One of the nodes with the highest score, chosen uniformly.
+    /// One of the nodes with the highest score, drawn with equal probability.
     fn drawn(&self, rows: &[Row], verdicts: &[Verdict]) -> Option<(Score, Reverse<NodeId>, usize)> {
         let mut best: Vec<(NodeId, usize)> = Vec::new();
         let mut highest: Option<Score> = None;
@@ -234,7 +235,7 @@ impl TaskPlacer<'_> {
         Some((highest, Reverse(node), index))
     }
 
-    /// Exactly the picked GPUs, or nothing.
+    /// The placement on exactly the picked GPUs; `None` if it does not fit.
     fn picked_gpus(&self, pick: &Pick, rows: &[Row], verdicts: &[Verdict]) -> Option<Candidate> {
         let choice = GpuChoice::new(self.options, self.context.draw);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
@@ -246,7 +247,8 @@ impl TaskPlacer<'_> {
         (claims.len() == pick.nodes().len()).then(|| Candidate { placement: Placement::new(claims), score })
     }
 
-    /// Places a gang. Tasks are identical, so counting is exact: if there is room for all of them, this finds it.
+    /// Places a gang. All tasks are alike, so counting room is exact: if all tasks have room, this function finds a
+    /// placement.
     fn gang(&self, rows: &[Row], verdicts: &[Verdict]) -> Option<Candidate> {
         let TaskGroup { tasks, gang, .. } = self.group;
         let limit = if gang == Gang::Spread { 1 } else { tasks };
@@ -262,7 +264,7 @@ impl TaskPlacer<'_> {
         if room < u64::from(tasks) {
             return None;
         }
-        // Often the gang needs far fewer nodes than fit. A heap sorts only the nodes that are taken.
+        // A gang often needs far fewer nodes than fit. A heap sorts only the nodes that are taken.
         let mut ranked = BinaryHeap::from(ranked);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         let (mut left, mut best) = (tasks, Score::ZERO);
@@ -279,10 +281,10 @@ impl TaskPlacer<'_> {
     }
 }
 
-/// The rank of a node for a gang: capacity first (only for packed gangs), then score, then the lowest id.
+/// The rank of a node for a gang: capacity first, but only for packed gangs; then score; then the lowest id.
 type Ranked = (u32, Score, Reverse<NodeId>, usize);
 
-/// The verdict that comes before all filters. Instances of fleets are used only in blocks, by jobs with `resources`.
+/// The verdict before all filters. Only jobs with `resources` can use instances of fleets, and they use blocks of them.
 pub fn before_filters(shape: &NodeShape) -> Verdict {
     if shape.instance.is_none() { Verdict::Fit } else { Verdict::Never(Reason::InFleet) }
 }
@@ -291,7 +293,7 @@ pub fn claim(node: NodeId, load: Load) -> NodeClaim {
     NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
 }
 
-/// Counts the reasons. A node that would fit, but cannot take the whole gang, counts as [`Reason::GangIncomplete`].
+/// Counts the reasons. A node that fits but cannot take the whole gang counts as [`Reason::GangIncomplete`].
 pub fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
     let mut histogram = Histogram::default();
     for (row, verdict) in rows.iter().zip(verdicts) {

@@ -1,5 +1,5 @@
-//! Demands on nodes whose GPUs are all alike, and none of them part of RAM. They are judged by counting, without a list
-//! of claims. The answers are those of [`super::fit`].
+//! Demands on nodes whose GPUs are all alike and do not use RAM. Such nodes are judged by counting, without a list of
+//! claims. The answers equal those of [`super::fit`].
 
 use super::fit::{Load, is_large_enough, is_of_type};
 use super::states::ClassState;
@@ -8,20 +8,20 @@ use dryrack_fleet::{GpuClaim, GpuState, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{GpuTake, TaskDemand, TaskGroup};
 
-/// What one task takes of each of its GPUs, on nodes of one shape.
+/// The resources that one task takes on nodes of one shape, including the part of each GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Uniform {
     cpu: MilliCpu,
     ram: Bytes,
     gpus: u32,
     take: GpuTake,
-    /// Of one GPU.
+    /// Memory of one GPU that tasks can use.
     capacity: Bytes,
     memory: Bytes,
 }
 
 impl Uniform {
-    /// `None` if nodes of the shape cannot be judged by counting.
+    /// Prepares a demand for nodes of this shape. `None` if these nodes cannot be judged by counting.
     pub fn of(demand: TaskGroup<'_>, shape: &NodeShape) -> Option<Uniform> {
         let gpus = demand.task.gpus.as_ref()?;
         let first = shape.gpus.first()?;
@@ -39,7 +39,7 @@ impl Uniform {
         Some(Uniform { cpu, ram, gpus: gpus.count, take: gpus.take, capacity, memory })
     }
 
-    /// Why not even one task fits, or `None` if one does.
+    /// Why not even one task fits; `None` if one does.
     pub fn first_shortage<'s>(&self, state: &ClassState, status: impl FnOnce() -> &'s NodeStatus) -> Option<Reason> {
         if state.cpu < self.cpu {
             return Some(Reason::InsufficientCpu);
@@ -74,8 +74,8 @@ impl Uniform {
         })
     }
 
-    /// What this many tasks take of a node on which they fit, if they take its first whole GPUs and no GPU comes last
-    /// because it is degraded.
+    /// The resources of this many tasks on a node on which they fit, if they take its first idle GPUs. `None` if the
+    /// tasks do not take whole GPUs, or if a degraded GPU changes the order.
     pub fn first_whole(&self, status: &NodeStatus, tasks: u32) -> Option<Load> {
         let is_in_order = status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
         if self.take != GpuTake::Whole || !is_in_order {
@@ -88,7 +88,7 @@ impl Uniform {
         Some(Load { tasks, cpu, ram: Bytes::new(self.ram.get() * u64::from(tasks)), gpus })
     }
 
-    /// How many tasks with whole GPUs fit, up to `limit`; `None` if counting is not enough.
+    /// How many tasks with whole GPUs fit, up to `limit`. `None` if counting is not enough.
     pub fn capacity(&self, state: &ClassState, limit: u32) -> Option<u32> {
         let free = state.shares.as_ref().filter(|_| self.take == GpuTake::Whole)?.with(GpuShare::WHOLE);
         let by_gpus = u64::from(free.checked_div(self.gpus)?);
@@ -97,7 +97,7 @@ impl Uniform {
         Some(by_gpus.min(by_cpu).min(by_ram).min(u64::from(limit)) as u32)
     }
 
-    /// The share that must be free on each GPU, and the reason if it is not.
+    /// The share that must be free on each GPU, and the reason for a refusal otherwise.
     fn by_share(&self) -> Option<(GpuShare, Reason)> {
         match self.take {
             GpuTake::Whole => Some((GpuShare::WHOLE, Reason::InsufficientGpus)),
@@ -106,7 +106,7 @@ impl Uniform {
         }
     }
 
-    /// Whether one task could have its part of this GPU, if the GPU is usable.
+    /// Whether one task could have its part of this GPU. The GPU must be usable.
     pub fn has_room(&self, status: &NodeStatus, index: usize) -> bool {
         let gpu = &status.gpus[index];
         let memory = || self.capacity.saturating_sub(gpu.memory_taken).saturating_sub(gpu.foreign.memory);
@@ -117,7 +117,7 @@ impl Uniform {
         }
     }
 
-    /// The same without foreign use.
+    /// Like [`Uniform::has_room`], but without foreign use.
     fn would_have_room(&self, status: &NodeStatus, index: usize) -> bool {
         let gpu = &status.gpus[index];
         let memory = || self.capacity.saturating_sub(gpu.memory_taken);

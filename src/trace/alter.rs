@@ -1,12 +1,12 @@
-//! Takes a sample of a list of tasks, or moves its submissions closer together or further apart.
+//! Samples a list of tasks, or scales the times of its submissions.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
 use super::row::TraceTask;
 
-/// A random part of a list. Each task has a draw of its own, so whether it is kept does not depend on what else is in
-/// the list.
+/// A random part of a list. Each task has its own random draw, so whether a task is kept does not depend on the other
+/// tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub part: Permille,
@@ -14,14 +14,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether the task is kept. The draw depends on the task's line.
+    /// Whether the task is kept. The task's line number is the key of its draw.
     pub fn keeps(&self, task: &TraceTask) -> bool {
         Stream::new(self.seed, "sample of a trace", task.line).chance(u64::from(self.part.get()))
     }
 }
 
-/// Moves each submission, counted from the first, to `numerator / denominator` of its offset, rounded down to a
-/// nanosecond.
+/// Scales the offset of each submission from the first one by `numerator / denominator`, rounded down to a nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub first: SimTime,
@@ -30,7 +29,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The task at its new time; `None` where that is later than a time can be.
+    /// Returns the task at its new time, or `None` if the new time is too large to represent.
     pub fn apply(&self, task: TraceTask) -> Option<TraceTask> {
         let since = u128::from(task.submit.since(self.first).as_nanos());
         let moved = since * u128::from(self.numerator) / u128::from(self.denominator);
@@ -63,7 +62,7 @@ mod tests {
             (1..=10_000).filter(|line| sample.keeps(&task(*line, 0))).collect::<Vec<u64>>()
         };
         assert_eq!((kept(0).len(), kept(1000).len()), (0, 10_000));
-        // 1,000 are expected; the standard deviation is the root of 10,000 * 0.1 * 0.9, which is 30.
+        // 1,000 tasks are expected. The standard deviation is the square root of 10,000 * 0.1 * 0.9, which is 30.
         let tenth = kept(100);
         assert!((850..=1150).contains(&tenth.len()), "{}", tenth.len());
         // A larger sample contains the smaller one.

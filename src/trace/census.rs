@@ -1,4 +1,4 @@
-//! Statistics of a list of tasks, gathered in one pass: when tasks arrive, how long and how wide they are, and how
+//! Collects statistics of a list of tasks in one pass: when tasks arrive, how long they run, how wide they are, and how
 //! many of them state each optional field.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::date;
 use super::row::{RunBasis, TraceTask};
 use super::tally::Tally;
 
-/// Gathers the statistics task by task.
+/// The statistics of the tasks seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
     submits: Vec<u64>,
-    /// Hashes of names. Two names with the same hash by chance count as one.
+    /// Hashes of names. If two names have the same hash by chance, they count as one.
     names: Vec<u64>,
     runs: Vec<u64>,
     gpus: BTreeMap<u32, u64>,
@@ -30,7 +30,7 @@ pub struct Census {
     said: BTreeMap<&'static str, u64>,
 }
 
-/// The statistics of one list. Times in the JSON are nanoseconds.
+/// The statistics of one list. In JSON, times are in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
     pub tasks: u64,
@@ -40,30 +40,32 @@ pub struct Facts {
     pub first_submit: Option<SimTime>,
     #[serde(rename = "last_submit_ns")]
     pub last_submit: Option<SimTime>,
-    /// Number of instants at which several tasks arrive, and the greatest number that arrive at one instant.
+    /// The number of instants at which several tasks arrive, and the largest number of tasks that arrive at one
+    /// instant.
     pub shared_instants: u64,
     pub most_at_once: u64,
-    /// Tasks whose name an earlier task has.
+    /// The number of tasks that have the same name as an earlier task.
     pub repeated_names: u64,
     /// The longest time without any submission.
     #[serde(rename = "longest_gap_ns")]
     pub longest_gap: SimDuration,
     pub duration: Lengths,
-    /// Tasks by the number of GPUs they ask for, where the list states it.
+    /// The number of tasks for each requested number of GPUs, if the list states GPUs.
     pub by_gpus: BTreeMap<u32, u64>,
     pub by_processors: BTreeMap<u32, u64>,
-    /// Tasks by the GPU models they accept, where they name any.
+    /// The number of tasks for each set of accepted GPU models, if the list names any.
     pub by_models: BTreeMap<String, u64>,
     pub by_virtual_cluster: BTreeMap<String, u64>,
     pub by_application: BTreeMap<String, u64>,
-    /// GPUs, or parts of them, times duration.
+    /// The sum of GPUs, or parts of GPUs, times duration.
     pub gpu_seconds: u64,
     pub processor_seconds: u64,
-    /// For each optional field, how many tasks state it.
+    /// For each optional field, the number of tasks that state it.
     pub said_of: BTreeMap<&'static str, u64>,
 }
 
-/// Statistics of durations. A quantile is the least value that at least this part of the durations does not exceed.
+/// Statistics of durations. The quantile p is the smallest value such that at least a part p of the durations is not
+/// larger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lengths {
     #[serde(rename = "mean_ns")]
@@ -122,7 +124,7 @@ impl Census {
         }
     }
 
-    /// The figures; `tally` is that of the reader at the end of its file.
+    /// The statistics of all tasks. `tally` must be the reader's tally at the end of the file.
     pub fn finish(mut self, tally: &Tally) -> Facts {
         self.submits.sort_unstable();
         self.names.sort_unstable();
@@ -163,7 +165,7 @@ fn lengths(runs: &mut [u64]) -> Lengths {
 }
 
 impl Facts {
-    /// The statistics for people, one line each.
+    /// The statistics as text, one line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{} tasks of {} rows", self.tasks, self.tally.rows())];
         lines.extend(self.tally.lines());
@@ -187,7 +189,7 @@ impl Facts {
             ));
         }
         let Lengths { mean, p50, p95, max } = self.duration;
-        // A mean finer than a second is of no interest here.
+        // Drop fractions of a second.
         let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
         match self.said_of.get("how long it ran or stayed") {
             Some(0) | None => lines.push("duration    of none it is known".to_string()),
@@ -218,13 +220,14 @@ impl Facts {
     }
 }
 
-/// A list whose first submission is later than this counts its times from 1970: no log is 27 years long.
+/// If the first submission of a list is later than this, its times are taken to count from 1970, because no log covers
+/// 27 years.
 pub const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
 
-/// How many applications are listed for people; the JSON form lists all.
+/// The largest number of applications in the text. The JSON lists all of them.
 const MOST_APPLICATIONS: usize = 32;
 
-/// If there are more different numbers than this, they are counted in ranges, each twice as long as the one before.
+/// If there are more different numbers than this, they are counted in ranges, each twice as wide as the one before.
 const MOST_NUMBERS: usize = 16;
 
 fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
@@ -235,7 +238,7 @@ fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
     for (number, count) in counts {
         *ranges.entry(u32::BITS - number.saturating_sub(1).leading_zeros()).or_default() += count;
     }
-    // Ranges by the number of bits of the number minus one: 1, 2, 3 to 4, 5 to 8, and so on.
+    // The range of a number is the bit length of the number minus one: 1, 2, 3 to 4, 5 to 8, and so on.
     let text = |bits: u32| match (bits, 1_u64 << bits) {
         (0, _) => "up to 1".to_string(),
         (1, last) => last.to_string(),
@@ -244,7 +247,7 @@ fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
     ranges.into_iter().map(|(bits, count)| (text(bits), count)).collect()
 }
 
-/// A percentage rounded down to tenths, so that 100 % means all of them.
+/// A percentage rounded down to tenths, so 100 % is shown only if it is exactly all of them.
 fn percent(part: u64, whole: u64) -> String {
     let permille = part * 1000 / whole.max(1);
     format!("{}.{} %", permille / 10, permille % 10)
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(told, ["up to 1: 2", "2: 1", "3-4: 2", "5-8: 4", "9-16: 8", "17-32: 4"]);
     }
 
-    /// Computed by hand: submissions at 0, 10, 10, 40; runs of 1, 2, 3 and 10 s on 2 GPUs each.
+    /// Computed by hand: submissions at 0, 10, 10 and 40 s; run times of 1, 2, 3 and 10 s on 2 GPUs each.
     #[test]
     fn a_list_is_counted_as_on_paper() {
         let mut census = Census::default();

@@ -1,21 +1,21 @@
-//! The daily cycle of submissions: the weight of each half hour of the day, and a clock that advances by weight.
+//! The daily cycle of submissions: a weight for each half hour of the day, and a clock that advances by weight.
 
 use dryrack_units::{SimDuration, SimTime};
 
 pub(super) const HALF_HOURS: usize = 48;
 pub(super) const HALF_HOUR: SimDuration = SimDuration::from_secs(1800);
 
-/// The weight of each half hour from midnight on; the mean weight is 1.
+/// The weight of each half hour, beginning at midnight. The mean weight is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Daily([f64; HALF_HOURS]);
 
 impl Daily {
-    /// All half hours have the same weight.
+    /// The same weight for all half hours.
     pub fn even() -> Daily {
         Daily([1.0; HALF_HOURS])
     }
 
-    /// Weights in proportion to these parts, which must not be negative and not all zero.
+    /// Weights in proportion to `parts`. The parts must not be negative, and at least one must be greater than zero.
     pub fn of(parts: [f64; HALF_HOURS]) -> Daily {
         let mean = parts.iter().sum::<f64>() / HALF_HOURS as f64;
         Daily(parts.map(|part| part / mean))
@@ -26,7 +26,7 @@ impl Daily {
         &self.0
     }
 
-    /// The total weight of the time since the first midnight.
+    /// The total weight of the time from the first midnight to `at`.
     pub fn worth_until(&self, at: SimTime) -> f64 {
         let (whole, rest) = (at.as_nanos() / HALF_HOUR.as_nanos(), at.as_nanos() % HALF_HOUR.as_nanos());
         let (days, half_hour) = (whole / HALF_HOURS as u64, (whole % HALF_HOURS as u64) as usize);
@@ -36,23 +36,23 @@ impl Daily {
     }
 }
 
-/// A time that is advanced by weight.
+/// A clock that advances by weight instead of by time.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     daily: Daily,
-    /// Half hours that have passed, and how much of the current one's weight is used up.
+    /// The number of half hours that have passed, and how much of the weight of the current one has passed.
     half_hours: u64,
     used: f64,
 }
 
 impl Clock {
-    /// A clock that stands at the first midnight.
+    /// A clock at the first midnight.
     pub fn new(daily: Daily) -> Clock {
         Clock { daily, half_hours: 0, used: 0.0 }
     }
 
-    /// Advances by this weight and returns the time; `None` beyond the end of time. The clock never stops in a half
-    /// hour of zero weight.
+    /// Advances the clock by this weight and returns the new time. `None` if the new time is too large to represent.
+    /// The clock never stops in a half hour of weight zero.
     pub fn forward(&mut self, worth: f64) -> Option<SimTime> {
         let whole_days = libm::floor(worth / HALF_HOURS as f64);
         self.half_hours = self.half_hours.checked_add((whole_days as u64).checked_mul(HALF_HOURS as u64)?)?;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn time_goes_by_as_the_day_says() {
-        // Weight zero before noon; each half hour after it has weight two.
+        // The weight is zero before noon and two in each half hour after noon.
         let parts = std::array::from_fn(|half_hour| if half_hour < 24 { 0.0 } else { 3.0 });
         let daily = Daily::of(parts);
         let hours = |hours: u64| SimTime::from_secs(hours * 3600);
@@ -82,7 +82,7 @@ mod tests {
         let mut clock = Clock::new(daily);
         let minutes =
             [1.0, 3.0, 44.0, 48.0, 1.0].map(|worth| clock.forward(worth).unwrap().as_nanos() / 60_000_000_000);
-        // 12:15, 13:00, and noon of the next day and of the day after.
+        // 12:15, 13:00, noon of the next day, noon of the day after, and 12:15 of that day.
         assert_eq!(minutes, [735, 780, 36 * 60, 60 * 60, 60 * 60 + 15]);
         assert_eq!(clock.forward(1e30), None);
     }

@@ -1,8 +1,8 @@
-//! Dates as traces write them: `2017-10-09 07:01:55`.
+//! Dates in the form in which traces write them: `2017-10-09 07:01:55`.
 
 use dryrack_units::SimTime;
 
-/// Time since the start of 1970, with the clock taken as UTC; `None` for a text that is not a date from 1970 to 2500.
+/// Parses a date as the time since the start of 1970 in UTC. `None` if the text is not a date from 1970 to 2500.
 pub fn parse(text: &str) -> Option<SimTime> {
     let [year, month, day, hour, minute, second] = match in_full(text.as_bytes()) {
         Some(parts) => parts,
@@ -24,8 +24,7 @@ pub fn parse(text: &str) -> Option<SimTime> {
     Some(SimTime::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
 }
 
-/// The date of an instant counted from the start of 1970, in a form that [`parse`] reads. Fractions of a second are
-/// dropped.
+/// Formats an instant, counted from the start of 1970, as a date that [`parse`] can read. Drops fractions of a second.
 pub fn text(at: SimTime) -> String {
     let seconds = at.as_nanos() / 1_000_000_000;
     let (mut days, second) = (seconds / 86_400, seconds % 86_400);
@@ -42,10 +41,11 @@ pub fn text(at: SimTime) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", days + 1)
 }
 
-/// Days before each month, in a year that is not a leap year.
+/// The number of days before each month in a year that is not a leap year.
 const DAYS_BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
-/// The six numbers of a date in which every part has all its digits, as nearly every date does; otherwise `None`.
+/// The six numbers of a date that has all of its digits. `None` for any other text. This is the fast path, because
+/// nearly every date has all digits.
 fn in_full(text: &[u8]) -> Option<[u64; 6]> {
     let text: &[u8; 19] = text.try_into().ok()?;
     let is_between =
@@ -58,7 +58,7 @@ fn in_full(text: &[u8]) -> Option<[u64; 6]> {
     Some([two(0) * 100 + two(2), two(4), two(6), two(8), two(10), two(12)])
 }
 
-/// Three numbers that consist of digits alone.
+/// Parses three numbers separated by `between`. `None` if the numbers have anything but digits.
 fn numbers(text: &[u8], between: u8) -> Option<[u64; 3]> {
     let (mut found, mut place, mut digits) = ([0; 3], 0, 0);
     for byte in text {
@@ -95,7 +95,7 @@ fn days_of(year: u64, month: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The expected seconds are those of `date -u -d TEXT +%s`.
+    /// The expected seconds come from `date -u -d TEXT +%s`.
     #[test]
     fn dates_are_counted_from_1970() {
         let rows = [

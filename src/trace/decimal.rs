@@ -1,10 +1,10 @@
-//! Decimal numbers as traces write them, read from bytes without going through a float.
+//! Decimal numbers as traces write them. They are read from bytes without a conversion to floats.
 
 use std::fmt;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// A decimal with nine places: `-1`, `358.00`, `2739.599152`. Further places are truncated toward zero.
+/// A decimal number with nine decimal places: `-1`, `358.00`, `2739.599152`. Further places are cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
     pub(super) negative: bool,
@@ -12,7 +12,7 @@ pub(super) struct Decimal {
     nanos: u32,
 }
 
-/// Why bytes are not a [`Decimal`]. Displayed as a fragment that follows the quoted field.
+/// Why bytes are not a [`Decimal`]. The text is meant to follow the quoted field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotDecimal {
     Malformed,
@@ -36,7 +36,7 @@ impl Decimal {
             return Err(NotDecimal::Malformed);
         }
         let nanos = fraction(&digits[at..])?;
-        // A program that prints a difference of floats may print -0.0, which means zero.
+        // A program that prints a difference of floats may print -0.0. It means zero.
         Ok(Decimal { negative: negative && (whole > 0 || nanos > 0), whole, nanos })
     }
 
@@ -44,12 +44,12 @@ impl Decimal {
         self.negative && self.whole == 1 && self.nanos == 0
     }
 
-    /// The value if it is whole and not negative.
+    /// The value, if it is a whole number and not negative.
     pub(super) fn as_whole(self) -> Option<u64> {
         if self.negative || self.nanos > 0 { None } else { Some(self.whole) }
     }
 
-    /// The value in billionths, if it is not negative and fits a `u64`.
+    /// The value in billionths, if it is not negative and fits in a `u64`.
     pub(super) fn as_billionths(self) -> Option<u64> {
         if self.negative {
             return None;
@@ -57,7 +57,7 @@ impl Decimal {
         self.whole.checked_mul(NANOS).and_then(|nanos| nanos.checked_add(u64::from(self.nanos)))
     }
 
-    /// The value times `scale`, rounded down, if it is not negative and fits a `u64`.
+    /// The value times `scale`, rounded down, if it is not negative and fits in a `u64`.
     pub(super) fn scaled(self, scale: u64) -> Option<u64> {
         if self.negative {
             return None;
@@ -68,7 +68,7 @@ impl Decimal {
     }
 }
 
-/// Billionths of `.25`, or 0 where there is no fraction.
+/// The fraction in billionths. `tail` is the text from the decimal point on, and may be empty.
 fn fraction(tail: &[u8]) -> Result<u32, NotDecimal> {
     let places = match tail {
         [] => return Ok(0),
@@ -100,7 +100,7 @@ mod tests {
             ("2739.599152", Some(2_739_599_152_000)),
             ("-0.0", Some(0)),
             ("-1", None),
-            // Seventeen places, as programs that print doubles write them.
+            // Some programs print doubles with seventeen places.
             ("0.12345678901234567", Some(123_456_789)),
             ("18446744073.709551615", Some(u64::MAX)),
         ];

@@ -1,9 +1,10 @@
 //! Alibaba's disaggregated recommendation services (cluster-trace-gpu-v2025): instances of services as CSV with a
 //! header line.
 //!
-//! Source: the repository alibaba/clusterdata, folder `cluster-trace-gpu-v2025`. Times are seconds since the
-//! beginning of the trace. An instance without a creation existed before the trace, and one without a deletion
-//! outlived it. How long those ran is not recorded, so they are left out. CPU is in cores, memory in GiB.
+//! Source: the repository alibaba/clusterdata, folder `cluster-trace-gpu-v2025`. Times are in seconds since the
+//! beginning of the trace. An instance without a creation time existed before the trace began. An instance without a
+//! deletion time still existed at its end. The run time of such instances is not recorded, so they are left out. CPU is
+//! in cores and memory in GiB.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
     use crate::rows::collect;
 
-    /// The rows are from the trace, except for the second row's deletion.
+    /// The rows come from the trace, except that the deletion time of the second row was removed.
     #[test]
     fn an_instance_is_a_task_where_its_stay_is_known() {
         let text = format!(

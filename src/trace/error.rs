@@ -1,17 +1,17 @@
-//! Everything that can be wrong with a trace.
+//! The errors of reading, finding and fetching traces.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// How many faults of one file are kept; the rest are only counted.
+/// The largest number of faults of one file that are kept. Further faults are only counted.
 const FAULTS_SHOWN: usize = 20;
 
-/// Why a trace cannot be read, found or fetched. The text is a fragment that fits "failed to …: {error}".
+/// Why a trace cannot be read, found or fetched. The text is meant to follow "failed to …: ".
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// A field that does not hold what its column should. The column is that of the field's first byte, from 1.
+    /// A field has an invalid value. `column` is the position of the field's first byte in the line, counted from 1.
     #[error("{}:{line}:{column}: expected {expected}, found {found}", file.display())]
     Malformed { file: PathBuf, line: u64, column: u64, expected: String, found: String },
 
@@ -24,7 +24,7 @@ pub enum TraceError {
     #[error("{}: {} faults{}", file.display(), faults.len() as u64 + more, each(faults, *more))]
     Several { file: PathBuf, faults: Vec<TraceError>, more: u64 },
 
-    /// A line that is not as it should be. The text says where the fault is.
+    /// A line is not in the expected form. `problem` says what is wrong.
     #[error("{}:{line}:{column}: {problem}", file.display())]
     BadLine { file: PathBuf, line: u64, column: u64, problem: String },
 
@@ -101,13 +101,14 @@ pub enum TraceError {
     )]
     NotFetched { why: Box<TraceError>, into: PathBuf },
 
-    /// Every address of a file failed, or several files did.
+    /// Every address of a file failed, or several files failed.
     #[error("{}", joined(attempts))]
     AllFailed { attempts: Vec<TraceError> },
 }
 
 impl TraceError {
-    /// One fault as itself, several as [`TraceError::Several`]. `faults` must not be empty.
+    /// Converts faults to an error: a single fault to itself, several to [`TraceError::Several`]. `faults` must not be
+    /// empty.
     pub(super) fn from_faults(file: &Path, faults: Faults) -> TraceError {
         let Faults { mut shown, more } = faults;
         match (shown.len(), more) {
@@ -116,7 +117,7 @@ impl TraceError {
         }
     }
 
-    /// One failure as itself, several as [`TraceError::AllFailed`].
+    /// Converts failures to an error: a single failure to itself, several to [`TraceError::AllFailed`].
     pub(super) fn from_attempts(mut attempts: Vec<TraceError>) -> TraceError {
         match attempts.len() {
             1 => attempts.remove(0),
@@ -125,7 +126,7 @@ impl TraceError {
     }
 }
 
-/// The faults of one file, gathered while it is read to its end.
+/// The faults of one file. They are collected while the file is read to its end.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     shown: Vec<TraceError>,
@@ -145,9 +146,9 @@ impl Faults {
     }
 }
 
-/// The valid name most similar to `name`, if any is similar enough.
+/// The valid name that is most similar to `name`, if one is similar enough.
 pub(super) fn nearest<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    // Ties go to the first valid name, so the hint depends only on the order of the list.
+    // On a tie, take the first valid name, so that the hint depends only on the order of the list.
     let mut best: Option<(usize, &str)> = None;
     for candidate in valid {
         let distance = strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase());

@@ -1,8 +1,8 @@
-//! Fetches a trace's files into the cache, from their public addresses or from a folder.
+//! Fetches the files of a trace into the cache, from their public addresses or from a folder.
 //!
-//! A file is written under a temporary name beside its final place, its checksum is verified, and it is renamed. So a
-//! file in the cache under a trace's name is complete and correct, and a failure leaves nothing behind. Downloads go
-//! through the system's `curl`, which knows the proxies and certificates of the machine.
+//! A file is first written under a temporary name in the same folder. Then its checksum is verified, and the file is
+//! renamed. So a file in the cache is always complete and correct, and a failure leaves nothing behind. Downloads use
+//! the system's `curl`, because it knows the proxies and certificates of the machine.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use super::sum;
 
 const CURL: &str = "curl";
 
-/// What [`get`] did.
+/// The result of [`get`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     pub trace: String,
@@ -27,14 +27,14 @@ pub struct Got {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GotFile {
     pub file: String,
-    /// Where the file is.
+    /// The path of the file.
     pub path: PathBuf,
     pub how: How,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// The file was there already, and is correct.
+    /// The file was already there and is correct.
     AlreadyThere,
     Downloaded {
         address: String,
@@ -44,10 +44,10 @@ pub enum How {
     },
 }
 
-/// Makes every file of the trace `name` available and correct: from the folder `from` if one is given, or else from
-/// its addresses.
+/// Makes every file of the trace `name` available. Copies the files from the folder `from` if it is given, or else
+/// downloads them. Verifies all checksums.
 ///
-/// Files that were fetched stay even if others could not be; the error reports the others.
+/// If some files cannot be fetched, the error names them, and the files that were fetched stay.
 pub fn get(index: &Index, roots: &Roots, name: &str, from: Option<&Path>) -> Result<Got, TraceError> {
     get_with(index, roots, name, from, CURL)
 }
@@ -82,8 +82,8 @@ fn bring(
             FileState::Right { path } => {
                 return Ok(GotFile { file: file.name.clone(), path, how: How::AlreadyThere });
             }
-            // A wrong file in the cache is replaced. A wrong file elsewhere is not dryrack's to replace, and it would
-            // always be found first.
+            // Replace a wrong file in the cache. Do not replace a wrong file elsewhere, because it does not belong to
+            // dryrack. It would still be found first, so report it as an error.
             FileState::Wrong { path, found, expected } if Some(&folder) != cache.as_ref() => {
                 return Err(TraceError::InTheWay { file: path, found, expected });
             }
@@ -98,7 +98,7 @@ fn bring(
     }
 }
 
-/// Copies the file from `folder`, or from the trace's own folder in it.
+/// Copies the file from `folder`, or from the subfolder of `folder` that is named after the trace.
 fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Result<GotFile, TraceError> {
     let from = file.found_in(folder).or_else(|| file.found_in(&folder.join(&entry.folder)));
     let from = from.ok_or_else(|| TraceError::NotInFolder { file: file.name.clone(), folder: folder.to_path_buf() })?;
@@ -115,7 +115,7 @@ fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Re
     Ok(GotFile { file: file.name.clone(), path, how: How::Copied { from } })
 }
 
-/// Tries the addresses in order.
+/// Downloads the file from the first address that works.
 fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, TraceError> {
     let mut failures = Vec::new();
     for address in &file.addresses {
@@ -124,7 +124,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
                 let how = How::Downloaded { address: address.clone() };
                 return Ok(GotFile { file: file.name.clone(), path, how });
             }
-            // Without curl, no other address can work either.
+            // Without curl, the other addresses cannot work either.
             Err(no_curl @ TraceError::NoCurl { .. }) => return Err(no_curl),
             Err(failure) => failures.push(failure),
         }
@@ -133,7 +133,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
     let why = TraceError::from_attempts(failures);
     Err(match is_unreached {
         true => TraceError::NotFetched { why: Box::new(why), into: cache.join(&file.name) },
-        // A download by hand would fail in the same way.
+        // Do not suggest a download by hand, because it would fail in the same way.
         false => why,
     })
 }
@@ -165,7 +165,7 @@ fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Re
         let told = told.trim().lines().last().unwrap_or("").trim_start_matches("curl: ").to_string();
         return Err(failed(if told.is_empty() { format!("curl ended with {}", output.status) } else { told }));
     }
-    // An empty answer may leave no file at all.
+    // If the answer is empty, curl may not create a file.
     if !beside.path.exists() {
         return Err(failed("the answer is empty".to_string()));
     }
@@ -185,14 +185,14 @@ fn is_loopback(address: &str) -> bool {
         .any(|host| authority.strip_prefix(host).is_some_and(|port| port.is_empty() || port.starts_with(':')))
 }
 
-/// A file that is written beside its final place. It is deleted on drop unless it was settled.
+/// A temporary file beside its final place. It is deleted on drop unless it was settled.
 struct Beside {
     path: PathBuf,
 }
 
 impl Beside {
     fn new(folder: &Path, name: &str) -> Result<Beside, TraceError> {
-        // The process id keeps two concurrent runs from writing the same file.
+        // The process id keeps two concurrent processes from writing the same file.
         let path = folder.join(format!(".{name}.{}.part", process::id()));
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -206,7 +206,8 @@ impl Beside {
         File::create_new(&self.path)
     }
 
-    /// Renames the file to its final place, with `.gz` if it is compressed. Removes the other form, which was wrong.
+    /// Renames the file to its final place, and adds `.gz` to the name if it is compressed. Deletes the other form of
+    /// the file, which was wrong.
     fn settle(self, cache: &Path, file: &TraceFile) -> Result<PathBuf, TraceError> {
         let unwritten = |source| TraceError::Unwritten { file: self.path.clone(), source };
         let mut magic = Vec::new();
@@ -228,8 +229,8 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // A file that was settled or never written is not there. In any other case nobody is left to report an error
-        // to.
+        // If the file was settled or never written, there is nothing to remove. Other errors cannot be reported from
+        // here.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -278,7 +279,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// An index of one trace `tiny` whose single file is CONTENT, at these addresses.
+    /// An index with one trace `tiny`. Its single file has the content `CONTENT` and these addresses.
     fn index(folder: &Path, addresses: &[String]) -> Index {
         let sum: String = Sha256::digest(CONTENT).iter().map(|byte| format!("{byte:02x}")).collect();
         let text = serde_json::json!({"traces": [{
@@ -303,7 +304,7 @@ mod tests {
         names
     }
 
-    /// Serves these bodies by path on the loopback address until the test ends; any other path gives "not found".
+    /// Serves these bodies by path on the loopback address until the test ends. Any other path returns "not found".
     fn serve(bodies: &[(&'static str, Vec<u8>)]) -> String {
         let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.server_addr().to_ip().unwrap());
@@ -359,7 +360,7 @@ mod tests {
     #[test]
     fn what_has_the_wrong_sum_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
-        // The second body is truncated in its compressed form.
+        // The compressed form of the second body is cut off.
         let cut = gzip(CONTENT)[..20].to_vec();
         let server = serve(&[("/tiny.csv", b"another file\n".to_vec()), ("/cut.gz", cut)]);
         for name in ["tiny.csv", "cut.gz"] {

@@ -1,5 +1,5 @@
-//! The model of Lublin and Feitelson with custom parameters, as a file: [`super::fit()`] produces it from a list, and
-//! lists are drawn from it. It is JSON, so that a reader can see what was found and change it.
+//! The model of Lublin and Feitelson with parameters fitted to a list. It is stored as a JSON file, so that a reader
+//! can see and change the parameters. [`super::fit()`] creates it from a list, and new lists are drawn from it.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -8,7 +8,7 @@ use super::gamma::Gamma;
 use super::lublin::{Kind, Kinds, lublin};
 use super::row::TraceTask;
 
-/// What a width counts.
+/// The unit of a job's width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -22,12 +22,12 @@ pub enum Unit {
 pub struct Fitted {
     pub model: Model,
     pub of: Unit,
-    /// Size of the machine: no job is wider.
+    /// The size of the machine. No job is wider than this.
     pub size: u32,
-    /// Number of jobs in the list.
+    /// The number of jobs in the list.
     pub jobs: u64,
     pub parameters: Kind,
-    /// How far a list drawn from the model is from the one that it was fitted to.
+    /// How much a list drawn from the model differs from the list that the model was fitted to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
 }
@@ -38,26 +38,26 @@ pub enum Model {
     LublinFeitelson,
 }
 
-/// Distances between two lists: the greatest difference between their cumulative distributions (Kolmogorov and
-/// Smirnov), from 0 to 1.
+/// The distances between two lists. Each is the largest difference between their cumulative distributions (Kolmogorov
+/// and Smirnov), from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Apart {
     pub widths: f64,
     pub lengths: f64,
     pub gaps: f64,
-    /// By the hour of the day.
+    /// The distance between the distributions of submissions over the hours of the day.
     pub hours: f64,
-    /// The distance that two samples of one distribution exceed once in a thousand times.
+    /// The distance that two samples of the same distribution exceed with a probability of one in a thousand.
     pub by_chance: f64,
-    /// Processor or GPU hours in the drawn list, as a part of those in the recorded one.
+    /// The processor or GPU hours in the drawn list, divided by those in the recorded list.
     pub work: f64,
 }
 
-/// A list that is more than this many times further away than by chance is not like the model.
+/// If a distance exceeds `by_chance` by more than this factor, the list does not resemble the model.
 const UNLIKE: f64 = 3.0;
 
-/// Why a model cannot be drawn from.
+/// Why no list can be drawn from a model.
 #[derive(Debug, Error)]
 pub enum BadModel {
     #[error("{0}")]
@@ -67,7 +67,7 @@ pub enum BadModel {
 }
 
 impl Fitted {
-    /// Reads a model from its file; errors in its form give line and column.
+    /// Reads a model from the text of its file. Errors in the JSON have a line and a column.
     pub fn read(text: &str) -> Result<Fitted, BadModel> {
         let fitted: Fitted = serde_json::from_str(text)?;
         fitted.check()?;
@@ -107,7 +107,7 @@ impl Fitted {
             let Some(Gamma { shape, scale }) = gamma else { continue };
             is(field, "a shape from 1 to 1000000", shape, (1.0..=1e6).contains(&shape))?;
             is(field, "a scale above 0", scale, scale > 0.0)?;
-            // Values above the cut are drawn again.
+            // Values above the cut are drawn again, so enough values must lie below it.
             let below = Gamma { shape, scale }.below(cut);
             is(field, "a distribution of which a thousandth at least is not cut off", below, below >= 1e-3)?;
         }
@@ -116,7 +116,7 @@ impl Fitted {
         is("day", "hours that are worth something", worth, worth >= 1e-3)
     }
 
-    /// Draws the first `count` jobs from midnight on; fewer where time ends.
+    /// Draws the first `count` jobs, beginning at midnight. Draws fewer if the time becomes too large to represent.
     pub fn draw(&self, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
         let unit = self.of;
         lublin(Kinds::Of(self.parameters), self.size, count, seed).map(move |task| match unit {
@@ -125,7 +125,7 @@ impl Fitted {
         })
     }
 
-    /// The model for people, one line each.
+    /// The model as text, one line for each parameter.
     pub fn lines(&self) -> Vec<String> {
         let kind = &self.parameters;
         let unit = match self.of {

@@ -1,16 +1,18 @@
-//! The parameters of the model of Lublin and Feitelson under which a list is most likely.
+//! Finds the parameters of the model of Lublin and Feitelson under which a recorded list is most likely.
 //!
-//! - *Width.* The part of jobs on one processor is counted. A grid search finds where the two intervals begin and
-//!   meet. For each grid point, expectation maximization (Dempster, Laird and Rubin, JRSS B 39, 1977) finds the part
-//!   in the first interval and the part that is rounded to powers of two.
-//! - *Length.* The two gamma distributions are found by expectation maximization too. The part of short jobs is a
-//!   linear function of the width, clamped to between none and all.
-//! - *Arrival.* The day begins in the middle of its quietest three hours. Its distribution is the one under which the
-//!   counts of its half hours are most likely. Gaps are measured by it. The distribution of their logarithms is the
-//!   most likely one, or the one with their moments where that is nearer to them.
+//! - *Width.* The share of jobs on one processor is counted. The widths of all other jobs fall into two intervals. A
+//!   grid search finds where the intervals begin and meet. For each grid point, expectation maximization (Dempster,
+//!   Laird and Rubin, JRSS B 39, 1977) finds the share of jobs in the first interval, and the share of jobs whose width
+//!   is rounded to a power of two.
+//! - *Length.* Expectation maximization also finds the two gamma distributions. The share of short jobs is a linear
+//!   function of the width, limited to the range from none to all.
+//! - *Arrival.* The day begins in the middle of its quietest three hours. The distribution over the day is the one
+//!   under which the counts of the half hours are most likely. Gaps are measured in the weight of this distribution.
+//!   The distribution of their logarithms is either the most likely one or the one with the same moments, whichever is
+//!   closer.
 //!
-//! A run or a gap of whole seconds is taken to lie in the middle of what rounds to it. The model has none below one
-//! second or one point.
+//! A run time or a gap in whole seconds stands for all values up to the next second, so the middle of these is used.
+//! The model has no run time below one second and no gap below one point.
 
 use std::collections::BTreeMap;
 
@@ -23,23 +25,24 @@ use super::lublin::{FIRST_HALF_HOUR, Kind, parts_of_a_day};
 use super::row::{RunBasis, TraceTask};
 use dryrack_units::SimDuration;
 
-/// Fewer tasks than this cannot determine six distributions.
+/// The least number of tasks. With fewer tasks, six distributions cannot be determined.
 pub const LEAST_TASKS: usize = 100;
-/// A list must be at least this long for its daily cycle to be found.
+/// The least length of a list. In a shorter list, no daily cycle can be found.
 const TWO_DAYS: SimDuration = SimDuration::from_secs(2 * 86_400);
-/// The least logarithm that is used: a gamma distribution has no density at zero.
+/// The smallest logarithm that is used, because a gamma distribution has no density at zero.
 const LEAST_LOGARITHM: f64 = 0.05;
 
-/// Why a list cannot be fitted.
+/// Why no model can be fitted to a list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unfit {
     #[error("says of {found} tasks how wide they are and how long they ran; expected {LEAST_TASKS} at least")]
     TooFew { found: usize },
 }
 
-/// Fits the model to a list. `size` is the machine's size where the list's header states it; otherwise the widest
-/// job's width is used. Tasks without a recorded run time, or without any processor or GPU, are left out. `seed`
-/// draws the list that the fitted model is compared by.
+/// Fits the model to a list. Leaves out tasks without a recorded run time and tasks without a processor or GPU.
+///
+/// `size` is the size of the machine, if the list's header states it. Otherwise, the width of the widest job is used.
+/// To measure the fit, a list is drawn from the model with `seed` and compared.
 pub fn fit(tasks: &[TraceTask], size: Option<u32>, seed: u64) -> Result<Fitted, Unfit> {
     let unit = match tasks.iter().any(|task| task.processors.is_some_and(|count| count > 0)) {
         true => Unit::Processors,
@@ -80,20 +83,21 @@ fn seconds(task: &TraceTask) -> u64 {
     task.run.as_nanos() / 1_000_000_000
 }
 
-/// The logarithm of a whole number of seconds, which stands for all values up to the next.
+/// The logarithm of a whole number of seconds. The number stands for all values up to the next second, so half a second
+/// is added.
 fn logarithm(whole: f64) -> f64 {
     libm::log(whole + 0.5).max(LEAST_LOGARITHM)
 }
 
-/// A width and the number of jobs that have it, with the intervals of logarithms that become it: exactly, and by
-/// rounding to a power of two.
+/// A width and the number of jobs with this width. Two intervals of binary logarithms lead to it: one without rounding,
+/// and one by rounding to a power of two.
 struct Width {
     count: f64,
     exact: (f64, f64),
     rounded: Option<(f64, f64)>,
 }
 
-/// The part of a uniform distribution over the first interval that lies in the second.
+/// The share of a uniform distribution over the first interval that lies in the second interval.
 fn part_of((low, high): (f64, f64), (from, to): (f64, f64)) -> f64 {
     match high - low < 1e-9 {
         true => f64::from(u8::from(from <= low && low < to)),
@@ -101,7 +105,8 @@ fn part_of((low, high): (f64, f64), (from, to): (f64, f64)) -> f64 {
     }
 }
 
-/// The part in the first interval, the part that is rounded, and the log-likelihood of the widths with them.
+/// Returns the share of jobs in the first interval, the share of jobs with rounded widths, and the log-likelihood of
+/// the widths.
 fn parts_of_widths(widths: &[Width], [low, middle, high]: [f64; 3]) -> (f64, f64, f64) {
     let (mut narrow, mut rounds, mut likely) = (0.8, 0.7, 0.0);
     for _ in 0..40 {
@@ -132,7 +137,7 @@ fn parts_of_widths(widths: &[Width], [low, middle, high]: [f64; 3]) -> (f64, f64
     (narrow, rounds, likely)
 }
 
-/// Sets the parameters that concern widths; the rest are set later.
+/// Fits the parameters of the widths. The other parameters are set later.
 fn fit_widths(counts: &BTreeMap<u32, u64>) -> Kind {
     let all: u64 = counts.values().sum();
     let serial = counts.get(&1).copied().unwrap_or(0) as f64 / all as f64;
@@ -162,7 +167,7 @@ fn fit_widths(counts: &BTreeMap<u32, u64>) -> Kind {
     let high = libm::log2(f64::from(widest));
     let mut best = f64::NEG_INFINITY;
     let mut try_all = |lows: (f64, f64), middles: (f64, f64), step: f64| {
-        // Anything below 2^0.6 would be one processor.
+        // A value below 2^0.6 would be rounded to one processor.
         let places = |(from, to): (f64, f64), least: f64| {
             let count = libm::floor((to - from) / step + 1e-9).max(0.0) as u32;
             (0..=count).map(move |number| (from + f64::from(number) * step).clamp(least, high))
@@ -184,7 +189,7 @@ fn fit_widths(counts: &BTreeMap<u32, u64>) -> Kind {
     kind
 }
 
-/// A job's length: its natural logarithm, the logarithm of that, and the job's width.
+/// The length of a job: the natural logarithm of its seconds, the logarithm of that, and the job's width.
 struct Length {
     x: f64,
     log_x: f64,
@@ -223,14 +228,14 @@ fn fit_lengths(kind: &mut Kind, jobs: &[(u64, u32)]) {
         (kind.short, kind.long) = (kind.long, kind.short);
         kind.shorts = (1.0 - kind.shorts.0, -kind.shorts.1);
     }
-    // Lengths from the next whole second on are cut off.
+    // The cut is at the end of the longest recorded second.
     let longest = jobs.iter().map(|(run, _)| *run).max().unwrap_or(0);
     kind.longest_run = libm::log(longest as f64 + 1.0).max(sorted[sorted.len() - 1]);
 }
 
 const MOST_ROUNDS: usize = 300;
 
-/// The most likely distribution of these lengths with these weights.
+/// The gamma distribution under which these weighted lengths are most likely.
 fn weighted(lengths: &[Length], weights: impl Iterator<Item = f64>) -> Gamma {
     let (mut all, mut sum, mut log_sum) = (1e-12, 0.0, 0.0);
     for (length, weight) in lengths.iter().zip(weights) {
@@ -239,15 +244,15 @@ fn weighted(lengths: &[Length], weights: impl Iterator<Item = f64>) -> Gamma {
     Gamma::most_likely((sum / all).max(LEAST_LOGARITHM), log_sum / all)
 }
 
-/// The part of short jobs at this width.
+/// The share of short jobs at this width.
 fn part_at((at_none, each): (f64, f64), width: f64) -> f64 {
     (at_none + each * width).clamp(0.001, 0.999)
 }
 
-/// The part of short jobs at width zero, and its change with each processor, under which these probabilities of being
-/// short are most likely.
+/// Fits the share of short jobs as a line: its value at width zero, and its change with each processor. `parts` has
+/// each job's probability of being short.
 fn line(lengths: &[Length], parts: &[f64], from: (f64, f64)) -> (f64, f64) {
-    // The sums of short and of long jobs, by width.
+    // For each width, the sum of the probabilities of being short and of being long.
     let mut counts: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     for (length, part) in lengths.iter().zip(parts) {
         let (short, long) = counts.entry(length.width as u64).or_default();
@@ -265,8 +270,8 @@ fn line(lengths: &[Length], parts: &[f64], from: (f64, f64)) -> (f64, f64) {
     .map_or(from, |[at_none, at_widest]| (at_none, at_widest / widest))
 }
 
-/// Finds where a function of two numbers is highest. Steps to a higher point, and halves the step length whenever no
-/// step leads to one. `None` if the function has no finite value at the starting point.
+/// Finds a maximum of a function of two numbers. Moves to a higher neighbour, and halves the step length if there is
+/// none. Returns `None` if the function is not finite at the starting point.
 fn climb(from: [f64; 2], mut steps: [f64; 2], height: impl Fn([f64; 2]) -> f64) -> Option<[f64; 2]> {
     let (mut best, mut highest) = (from, height(from));
     if !highest.is_finite() {
@@ -313,14 +318,14 @@ fn fit_arrivals(kind: &mut Kind, jobs: &[&TraceTask]) {
     kind.longest_gap = gaps[gaps.len() - 1] + 1e-6;
 }
 
-/// The middle of the three hours with the fewest submissions; the first such on a tie.
+/// The half hour in the middle of the three hours with the fewest submissions. On a tie, the first of them.
 fn quietest(counts: &[f64; HALF_HOURS]) -> u32 {
     let of = |begin: usize| (0..6).map(|place| counts[(begin + place) % HALF_HOURS]).sum::<f64>();
     let begin = (0..HALF_HOURS).min_by(|a, b| of(*a).total_cmp(&of(*b))).unwrap_or(0);
     ((begin + 3) % HALF_HOURS) as u32
 }
 
-/// The distribution under which these counts are most likely.
+/// The gamma distribution over the day under which these counts are most likely.
 fn fit_day(counts: &[f64; HALF_HOURS]) -> Gamma {
     let number = |place: usize| (FIRST_HALF_HOUR as usize + 1 + place) as f64;
     let all: f64 = counts.iter().sum();
@@ -339,7 +344,7 @@ fn fit_day(counts: &[f64; HALF_HOURS]) -> Gamma {
     found.map_or(from, day)
 }
 
-/// The distance between the distribution and sorted values.
+/// The Kolmogorov-Smirnov distance between a distribution and sorted values.
 fn off(gamma: Gamma, sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let each = sorted.iter().enumerate().map(|(place, value)| {
@@ -349,7 +354,7 @@ fn off(gamma: Gamma, sorted: &[f64]) -> f64 {
     each.fold(0.0, f64::max)
 }
 
-/// Extracts one quantity from each task of a list.
+/// Extracts one quantity from the tasks of a list.
 type Side<'f> = &'f dyn Fn(&[&TraceTask]) -> Vec<u64>;
 
 fn apart(unit: Unit, recorded: &[&TraceTask], drawn: &[&TraceTask]) -> Apart {
@@ -381,8 +386,8 @@ mod tests {
     use super::*;
     use crate::{Kinds, lublin};
 
-    /// A list drawn with the parameters of the authors' program, 256 processors wide: each parameter is recovered to
-    /// within about four standard errors of 20,000 jobs. The intervals of widths meet at 8 - 2.5.
+    /// The list is drawn with the parameters of the authors' program, for 256 processors. Each parameter must be found
+    /// again within about four standard errors for 20,000 jobs. The two intervals of widths meet at 8 - 2.5.
     #[test]
     fn parameters_come_back_out_of_a_list_that_was_drawn_with_them() {
         let tasks: Vec<TraceTask> = lublin(Kinds::One, 256, 20_000, 7).collect();
@@ -436,7 +441,8 @@ mod tests {
         }
     }
 
-    /// All serial, all of one length, all at once: degenerate, but a list can still be drawn.
+    /// All jobs are serial, have the same length and arrive at the same time. This is degenerate, but a list can still
+    /// be drawn.
     #[test]
     fn lists_that_hardly_differ_are_fitted() {
         let task = |line: u64| {

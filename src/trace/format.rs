@@ -1,4 +1,4 @@
-//! The formats of lists of tasks: one row for each, with its reader and the test that recognizes it.
+//! The formats of lists of tasks. Each format has one row with its reader and a test that recognizes the format.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -12,24 +12,24 @@ use super::rows::Rows;
 use super::swf::SwfReader;
 use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
 
-/// What a task of a format asks for.
+/// The resources that a task of a format requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// Processors, anywhere in the fleet.
+    /// Processors, on any nodes.
     Processors,
-    /// Parts of one node, as a pod does.
+    /// Parts of one node, as a pod requests.
     Pod,
-    /// Nodes, with the same amount on each.
+    /// Whole nodes, with the same amount of resources on each.
     Nodes,
-    /// Whole GPUs, which may be anywhere in the virtual cluster.
+    /// Whole GPUs on any nodes of the virtual cluster.
     WholeGpus,
-    /// What the task's columns state: nodes if stated, else processors if stated, else parts of one node.
+    /// The resources that the task's columns state. Nodes are used if stated, else processors if stated, else parts of
+    /// one node.
     AsStated,
 }
 
-/// One row for each format: its name, the reader of its rows, what a task asks for, the reader of a list of nodes if
-/// there is one, and a test that recognizes the format by a list's first line. The first format whose test succeeds is
-/// used.
+/// Defines the formats. A row has the format's name, the reader of its tasks, what a task requests, the reader of a
+/// list of nodes (if there is one), and a test of a list's first line. The first format whose test succeeds is used.
 macro_rules! formats {
     ($($(#[doc = $doc:literal])* $format:ident => $name:literal, $rows:expr, $asks:ident, nodes: $nodes:tt, $is:expr;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ macro_rules! formats {
                 }
             }
 
-            /// Whether a list with this first line is of this format.
+            /// Whether a list with this first line has this format.
             fn is_of(self, line: &str) -> bool {
                 match self {
                     $(Format::$format => ($is)(line),)*
@@ -62,7 +62,7 @@ macro_rules! formats {
             }
         }
 
-        /// The rows of `input`; `file` is its name in messages.
+        /// Reads the tasks of `input`. `file` is the name of the input in error messages.
         pub(super) fn rows<'i>(
             format: Format,
             file: &Path,
@@ -73,7 +73,7 @@ macro_rules! formats {
             })
         }
 
-        /// Reads a list of nodes. `name` is the trace's name in messages.
+        /// Reads a list of nodes. `name` is the name of the trace in error messages.
         pub(super) fn nodes(
             format: Format,
             name: &str,
@@ -96,27 +96,27 @@ macro_rules! formats {
 formats! {
     /// dryrack's own CSV, with a header line.
     Csv => "csv", own::csv_rows, AsStated, nodes: none, has_column("submit_s");
-    /// Alibaba's instances of recommendation services.
+    /// Instances of Alibaba's recommendation services.
     Dlrm => "dlrm", dlrm::instance_rows, Pod, nodes: none, has_column("instance_sn");
-    /// Gavel's job traces.
+    /// Job traces of Gavel.
     Gavel => "gavel", gavel::JobRows::new, WholeGpus, nodes: none,
         |line: &str| !line.starts_with([';', '{']) && gavel::FIELDS.contains(&line.split('\t').count());
-    /// Archives that contain a table of the GPU use of pods.
+    /// Archives with a table of the GPU use of pods.
     Genai => "genai", genai::PodRows::new, Pod, nodes: none, |line: &str| line.starts_with(genai::DUTY_CYCLES);
-    /// HeliosArtifact's cluster log.
+    /// The cluster log of HeliosArtifact.
     Helios => "helios", helios::log_rows, WholeGpus, nodes: helios, has_column("jobname");
-    /// What Slurm's plugin jobcomp/filetxt writes.
+    /// The output of Slurm's plugin jobcomp/filetxt.
     Jobcomp => "jobcomp", |file, input| Ok::<_, TraceError>(slurm::JobcompRows::new(file, input)), Nodes, nodes: none,
         |line: &str| line.starts_with("JobId=");
-    /// dryrack's own JSON lines, one object per line.
+    /// dryrack's own JSON lines, one object in each line.
     Jsonl => "jsonl", |file, input| Ok::<_, TraceError>(own::JsonRows::new(file, input)), AsStated, nodes: none,
         |line: &str| line.starts_with('{');
     Openb => "openb", openb::PodReader::new, Pod, nodes: openb, has_column("gpu_spec");
-    /// The table of Philly in the form of the Pollux artifact.
+    /// The table of Philly as contained in the Pollux artifact.
     Philly => "philly", helios::philly_rows, WholeGpus, nodes: helios, has_column("gpu_time");
     /// Workloads of the Pollux and Sia simulators.
     Pollux => "pollux", pollux::job_rows, WholeGpus, nodes: none, has_column("num_replicas");
-    /// What `sacct --parsable2` prints.
+    /// The output of `sacct --parsable2`.
     Sacct => "sacct", slurm::SacctRows::new, Nodes, nodes: none,
         |line: &str| line.split('|').any(|column| column == "JobID");
     Swf => "swf", SwfReader::new, Processors, nodes: none, |line: &str| line.starts_with(';') || is_swf_job(line);
@@ -124,7 +124,8 @@ formats! {
 }
 
 impl Format {
-    /// Whether lists of the format come in an archive, so that a scenario refers to them by the name of the trace.
+    /// Whether lists of this format are contained in an archive. A scenario refers to such a list by the name of the
+    /// trace.
     pub fn is_archive(self) -> bool {
         self == Format::Genai
     }
@@ -137,7 +138,7 @@ impl Format {
     }
 }
 
-/// Number of fields of a line in the Standard Workload Format.
+/// The number of fields in a line of the Standard Workload Format.
 const SWF_FIELDS: usize = 18;
 
 fn is_swf_job(line: &str) -> bool {
@@ -146,7 +147,7 @@ fn is_swf_job(line: &str) -> bool {
     numbers.count() == SWF_FIELDS
 }
 
-/// Whether a header line has a column that no other format has.
+/// Tests whether a header line has this column. No other format has it.
 fn has_column(sign: &'static str) -> impl Fn(&str) -> bool {
     move |line| line.split(',').any(|column| column.trim() == sign)
 }

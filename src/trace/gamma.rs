@@ -1,4 +1,4 @@
-//! Gamma distributions: how much of one lies below a value, and which one fits some values best.
+//! Gamma distributions: the probability below a value, and the distribution that fits some values best.
 
 /// A gamma distribution with this shape and scale.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -8,24 +8,25 @@ pub struct Gamma {
     pub scale: f64,
 }
 
-/// Bounds of the shape. Draws need a shape of 1 or more, and values that hardly differ would have a shape without
-/// bound.
+/// The bounds of the shape. Draws need a shape of at least 1. Values that hardly differ would lead to an unlimited
+/// shape.
 const SHAPES: (f64, f64) = (1.0, 1e5);
 
 impl Gamma {
-    /// The part that lies below `x`: the regularized lower incomplete gamma function, by its series
-    /// x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1)(a + 2)) + …) (Abramowitz and Stegun, 6.5.29).
+    /// The probability of a value below `x`. This is the regularized lower incomplete gamma function, computed by its
+    /// series x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1)(a + 2)) + …) (Abramowitz and Stegun, 6.5.29).
     pub fn below(self, x: f64) -> f64 {
         let (shape, x) = (self.shape, x / self.scale);
         if x <= 0.0 {
             return 0.0;
         }
-        // Beyond this point the rest is too small for a double, and the terms of the series might overflow.
+        // Beyond this point the probability above x is too small for a double, and the terms of the series might
+        // overflow.
         if x > shape + 30.0 * libm::sqrt(shape) + 200.0 {
             return 1.0;
         }
         let (mut term, mut sum, mut number) = (1.0, 1.0, shape);
-        // Terms fall once their number is beyond x.
+        // The terms decrease once their number exceeds x.
         while term > sum * 1e-16 {
             number += 1.0;
             term = term * x / number;
@@ -34,8 +35,8 @@ impl Gamma {
         sum * libm::exp(shape * libm::log(x) - x - libm::lgamma(shape + 1.0))
     }
 
-    /// The logarithm of the density at a value above zero, without the part that is the same at every value, which is
-    /// [`Gamma::log_norm`].
+    /// The logarithm of the density at a value above zero, without the part that is the same for all values.
+    /// [`Gamma::log_norm`] is that part.
     pub fn log_kernel(self, x: f64, log_x: f64) -> f64 {
         (self.shape - 1.0) * log_x - x / self.scale
     }
@@ -50,9 +51,9 @@ impl Gamma {
         Gamma { shape, scale: mean / shape }
     }
 
-    /// The most likely distribution of values with this mean, whose logarithms have the mean `mean_of_logs`. Solves
-    /// ln a - psi(a) = (logarithm of the mean) - (mean of the logarithms) by Newton's method on 1/a (Minka,
-    /// *Estimating a Gamma distribution*, 2002).
+    /// The distribution under which values with this mean and with the mean of logarithms `mean_of_logs` are most
+    /// likely. Solves ln a - psi(a) = (logarithm of the mean) - (mean of the logarithms) by Newton's method on 1/a
+    /// (Minka, *Estimating a Gamma distribution*, 2002).
     pub fn most_likely(mean: f64, mean_of_logs: f64) -> Gamma {
         let apart = (libm::log(mean) - mean_of_logs).max(1e-9);
         let mut shape = (3.0 - apart + libm::sqrt((apart - 3.0) * (apart - 3.0) + 24.0 * apart)) / (12.0 * apart);
@@ -66,7 +67,7 @@ impl Gamma {
     }
 }
 
-/// The derivative of ln Gamma: its recurrence up to 10, then its asymptotic series (Abramowitz and Stegun, 6.3.5,
+/// The derivative of ln Gamma. Uses the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun, 6.3.5,
 /// 6.3.18).
 fn digamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
@@ -79,7 +80,7 @@ fn digamma(mut x: f64) -> f64 {
     sum + libm::log(x) - 0.5 / x - series
 }
 
-/// The derivative of digamma (6.4.6, 6.4.12).
+/// The derivative of digamma (Abramowitz and Stegun, 6.4.6, 6.4.12).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -103,15 +104,15 @@ mod tests {
             assert!((part(1.0, x) - (1.0 - libm::exp(-x))).abs() < 1e-14);
             assert!((part(2.0, x) - (1.0 - (1.0 + x) * libm::exp(-x))).abs() < 1e-14);
         }
-        // The median of chi squared with 16 degrees of freedom, which has shape 8 and scale 2, is 15.33850.
+        // Chi squared with 16 degrees of freedom is a gamma distribution with shape 8 and scale 2. Its median is
+        // 15.33850.
         assert!((part(8.0, 15.33850 / 2.0) - 0.5).abs() < 1e-6);
-        // A value far out, and a distribution with its mean far out.
+        // A value far above the mean, and a value far below it.
         assert_eq!((part(1.0, 1e6), part(5e4, 1e3)), (1.0, 0.0));
         assert!((part(1e4, 1e4) - 0.5).abs() < 0.01);
     }
 
-    /// psi(1) is minus Euler's constant, and psi(1/2) is that minus 2 ln 2. psi'(1) is pi^2/6, and psi'(1/2) is
-    /// pi^2/2.
+    /// psi(1) is minus Euler's constant, and psi(1/2) is psi(1) - 2 ln 2. psi'(1) is pi^2/6, and psi'(1/2) is pi^2/2.
     #[test]
     fn derivatives_are_the_tables() {
         let (euler, pi) = (0.577_215_664_901_532_9, std::f64::consts::PI);
@@ -121,7 +122,8 @@ mod tests {
         assert!((trigamma(0.5) - pi * pi / 2.0).abs() < 1e-9);
     }
 
-    /// A gamma distribution has the mean a b and the variance a b^2; its logarithm has the mean psi(a) + ln b.
+    /// A gamma distribution has the mean a b and the variance a b^2. The logarithm of its values has the mean psi(a) +
+    /// ln b.
     #[test]
     fn the_most_likely_has_the_moments_it_came_from() {
         for (shape, scale) in [(1.5, 2.0), (4.2, 0.94), (312.0, 0.03), (8.1737, 3.9631)] {
@@ -132,7 +134,7 @@ mod tests {
             near(Gamma::most_likely(shape * scale, digamma(shape) + libm::log(scale)));
             near(Gamma::of_moments(shape * scale, shape * scale * scale));
         }
-        // Values that do not differ.
+        // Values that are all the same.
         assert!(Gamma::most_likely(3.0, libm::log(3.0)).shape <= SHAPES.1);
     }
 }

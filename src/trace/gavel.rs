@@ -1,13 +1,16 @@
-//! Job traces of Gavel (stanford-futuredata/gavel, c4fa400): one job per line, tab-separated fields, no header.
+//! Job traces of Gavel (stanford-futuredata/gavel, c4fa400): one job in each line, fields separated by tabs, and no
+//! header.
 //!
-//! A line of seven fields has type, command, flag of the steps, whether it needs data, total steps, arrival
-//! (seconds), GPUs. A line of ten has type, command, folder, flag, needs data, total steps, GPUs, weight of its
-//! priority, objective, arrival. Jobs have no names in these files, so their names are their places, from 0.
+//! A line with seven fields has the type, the command, the flag of the steps, whether the job needs data, the total
+//! steps, the arrival time in seconds, and the number of GPUs. A line with ten fields has the type, the command, the
+//! folder, the flag, whether the job needs data, the total steps, the number of GPUs, the weight of the priority, the
+//! objective, and the arrival time. The files have no job names. So a job is named after its position, counted from 0.
 //!
-//! How long a job runs follows from its steps and from how many steps per second its type takes on its number of
-//! GPUs: V100s, alone and on as few machines as possible. The repository's `simulation_throughputs.json` has these
-//! figures (`v100`, `null`). It is looked for beside the list and in each folder above. A job is left out where the
-//! file has no figure for it, as for more than 8 GPUs, or for types that run on one GPU only.
+//! The run time of a job is its number of steps divided by its steps per second. The steps per second depend on the
+//! job's type and its number of GPUs. The file `simulation_throughputs.json` of the repository has them, for V100s that
+//! a job has to itself on as few machines as possible (`v100`, `null`). The reader looks for this file in the list's
+//! folder and in each folder above it. A job is left out if the file has no throughput for it. This happens with more
+//! than 8 GPUs, or with types that run only on one GPU.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -22,7 +25,7 @@ use super::rows::{Rows, Said, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};
 
-/// Number of fields of a line in either form.
+/// The numbers of fields in the two kinds of lines.
 pub(super) const FIELDS: [usize; 2] = [7, 10];
 
 const THROUGHPUTS: &str = "simulation_throughputs.json";
@@ -30,7 +33,7 @@ const THROUGHPUTS: &str = "simulation_throughputs.json";
 /// Steps per second, in billionths, by type and number of GPUs.
 type PerSecond = HashMap<(String, u32), u64>;
 
-/// Reads the table of throughputs that is nearest to the list.
+/// Reads the nearest table of throughputs, in the list's folder or above it.
 fn throughputs(list: &Path) -> Result<PerSecond, TraceError> {
     let folders = list.parent().into_iter().flat_map(Path::ancestors);
     let Some(table) = folders.map(|folder| folder.join(THROUGHPUTS)).find(|table| table.is_file()) else {
@@ -47,7 +50,8 @@ fn throughputs(list: &Path) -> Result<PerSecond, TraceError> {
     })
 }
 
-/// Reads `{"v100": {"('A3C', 1)": {"null": 7.1}}}`. Figures for two jobs on one GPU are left out.
+/// Parses a table such as `{"v100": {"('A3C', 1)": {"null": 7.1}}}`. Leaves out throughputs of two jobs that share a
+/// GPU.
 fn per_second(text: &str) -> Option<PerSecond> {
     let table: serde_json::Value = serde_json::from_str(text).ok()?;
     let row = |(key, known): (&String, &serde_json::Value)| {
@@ -56,11 +60,11 @@ fn per_second(text: &str) -> Option<PerSecond> {
         Some(((kind.to_string(), gpus.parse().ok()?), (steps * 1e9).round() as u64))
     };
     let rows = table.get("v100")?.as_object()?.iter().map(row).collect::<Option<PerSecond>>()?;
-    // At 0 steps a second a job would never end.
+    // Leave out a throughput of zero, because such a job would never end.
     Some(rows.into_iter().filter(|(_, steps)| *steps > 0).collect())
 }
 
-/// Jobs of a file, one per line.
+/// The jobs of a file, one in each line.
 pub(super) struct JobRows<R> {
     lines: Lines<R>,
     seen: Seen,
@@ -68,8 +72,8 @@ pub(super) struct JobRows<R> {
 }
 
 impl<R: BufRead> JobRows<R> {
-    /// Opens the rows. `file` is the input's name in messages, and the table of throughputs is looked for relative to
-    /// it.
+    /// Opens the list. `file` is the name of the input in error messages, and the search for the table of throughputs
+    /// begins at its folder.
     pub(super) fn new(file: &Path, input: R) -> Result<JobRows<R>, TraceError> {
         Ok(JobRows { lines: Lines::new(file, input), seen: Seen::default(), per_second: throughputs(file)? })
     }
@@ -149,8 +153,8 @@ mod tests {
     const TABLE: &str = r#"{"k80": {}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
         "('Net (batch size 8)', 2)": {"null": 4.0}}}"#;
 
-    /// Both forms of a line, and a number of GPUs without a throughput. Durations are steps divided by steps per
-    /// second.
+    /// Contains both kinds of lines, and a number of GPUs without a throughput. Durations are steps divided by steps
+    /// per second.
     #[test]
     fn a_job_runs_for_its_steps() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Alibaba's cluster-trace-v2026-GenAI: what the GPU of each of 143 inference pods did over 22.8 hours. As a task, a
-//! pod is one GPU from its first reading to its last. The trace does not say what else it asked for.
+//! Alibaba's cluster-trace-v2026-GenAI: the GPU usage of 143 inference pods over 22.8 hours. As a task, a pod takes one
+//! GPU from its first reading to its last. The trace does not say which other resources the pod requested.
 //!
-//! Each file is an archive with one CSV table in it: `value`, `timestamp_anon` (seconds) and `container_ip` (the
-//! pod), with the columns in any order. The value is the duty cycle in percent, or the bytes of GPU memory in use.
+//! Each file is an archive with one CSV table. Its columns, in any order, are `value`, `timestamp_anon` (seconds) and
+//! `container_ip` (the pod). The value is either the duty cycle in percent or the used GPU memory in bytes.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,16 +15,18 @@ use super::tally::Tally;
 use dryrack_units::{Bytes, GpuShare, Permille, SimDuration, SimTime, finite};
 use dryrack_workload::{Series, utilization_of_percent};
 
-/// The name of the table in an archive of duty cycles, with which the archive begins.
+/// The name of the table in an archive of duty cycles. The archive begins with this name.
 pub(super) const DUTY_CYCLES: &str = "pod_gpu_duty_cycle";
 
-/// A time in seconds that is later than any timestamp of this trace. Bounds a float before it becomes a time.
+/// A time in seconds that is later than all timestamps of this trace. It limits a float before the float is converted
+/// to a time.
 const LATEST_SECONDS: f64 = 1e10;
 
-/// What was recorded of each pod, by its name: values by nanoseconds of the trace's own clock.
+/// The recorded values of each pod. The outer key is the pod's name, and the inner key is the time in nanoseconds of
+/// the trace's own clock.
 pub(super) type Pods<T> = BTreeMap<String, BTreeMap<u64, Option<T>>>;
 
-/// Reads the table of duty cycles. A value that is not a valid reading is kept as `None`.
+/// Reads the table of duty cycles. An invalid value is kept as `None`.
 pub(super) fn read_duty_cycles(file: &Path, input: impl Read) -> Result<Pods<Permille>, TraceError> {
     read(file, input, |value| utilization_of_percent(value).ok())
 }
@@ -71,8 +73,8 @@ fn read<T>(file: &Path, input: impl Read, unit: impl Fn(f64) -> Option<T>) -> Re
     Ok(pods)
 }
 
-/// The pods as tasks, in order of their first readings. Times count from the first reading of all. A task's line is
-/// the pod's place in the order of names.
+/// The pods as tasks, in order of their first readings. Times are counted from the first reading of any pod. The line
+/// of a task is the position of its pod in the order of names.
 pub(super) fn tasks(pods: &[(String, Series)]) -> TaskTrace {
     let task = |(index, (pod, series)): (usize, &(String, Series))| {
         let first = series.times.first().copied().unwrap_or_default();
@@ -89,7 +91,7 @@ pub(super) fn tasks(pods: &[(String, Series)]) -> TaskTrace {
     TaskTrace { tasks, tally: seen.tally, header: None }
 }
 
-/// The pods of an archive of duty cycles as tasks, one at a time.
+/// Iterates over the pods of an archive of duty cycles, as tasks.
 pub(super) struct PodRows {
     tasks: std::vec::IntoIter<TraceTask>,
     tally: Tally,
@@ -117,8 +119,8 @@ impl Rows for PodRows {
     }
 }
 
-/// One series per pod, in the order of their names. Times count from the first timestamp of all pods. Memory is
-/// included where it was read at exactly the time of a duty cycle.
+/// One series for each pod, in order of the pods' names. Times are counted from the first timestamp of any pod. Memory
+/// is included only if it was read at exactly the time of a duty cycle.
 pub(super) fn series(duty_cycles: Pods<Permille>, memory: &Pods<Bytes>) -> Vec<(String, Series)> {
     let first = duty_cycles.values().filter_map(|times| times.keys().next()).min().copied().unwrap_or(0);
     let series = duty_cycles.into_iter().map(|(pod, times)| {

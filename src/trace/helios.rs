@@ -1,12 +1,12 @@
 //! The cluster log of HeliosArtifact (bdaae10, "framework/QSSF Service"), and its list of virtual clusters.
 //!
 //! The log has the columns user, vc, jobname, gpu_num, state, submit_time (a date) and duration (seconds), in any
-//! order. Job names are not unique, so a task is named after its line. The list has vc and `node num`; its nodes have
-//! 8 GPUs each.
+//! order. Job names are not unique, so a task is named after its line. The list of virtual clusters has the columns vc
+//! and `node num`. Each node has 8 GPUs.
 //!
-//! This module also reads the table of Microsoft's Philly trace as the Pollux artifact carries it (petuum/adaptdl,
-//! c793c70): timestamp, duration, num_gpus, gpu_time (the product of the two before it, which is checked) and
-//! cluster.
+//! This module also reads the table of Microsoft's Philly trace from the Pollux artifact (petuum/adaptdl, c793c70). Its
+//! columns are timestamp, duration, num_gpus, gpu_time and cluster. The reader checks that gpu_time is duration times
+//! num_gpus.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -25,10 +25,10 @@ const LOG_COLUMNS: [&str; 7] = ["user", "vc", "jobname", "gpu_num", "state", "su
 const CLUSTER_COLUMNS: [&str; 2] = ["vc", "node num"];
 const PHILLY_COLUMNS: [&str; 5] = ["timestamp", "duration", "num_gpus", "gpu_time", "cluster"];
 
-/// GPUs of every node in the cluster that the artifact's program knows.
+/// The number of GPUs in each node. The artifact's program uses this number for every node.
 const GPUS_PER_NODE: u32 = 8;
 
-/// Reads a cluster log, plain or gzip, to its end; reports all faults at once.
+/// Reads a whole cluster log, plain or gzip. Reports all faults together.
 pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
     read_tasks_from(path, open_lines(path)?)
 }
@@ -41,7 +41,7 @@ pub(super) fn log_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R,
     TableRows::new(file, input, LOG_COLUMNS, log_row)
 }
 
-/// Reads the table of the Pollux artifact, plain or gzip, to its end; reports all faults at once.
+/// Reads a whole Philly table of the Pollux artifact, plain or gzip. Reports all faults together.
 pub fn read_philly(path: &Path) -> Result<TaskTrace, TraceError> {
     read_philly_from(path, open_lines(path)?)
 }
@@ -68,7 +68,7 @@ pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, Tr
     Ok(NodeTrace { nodes })
 }
 
-/// A bound on the nodes of one virtual cluster: no cluster has more.
+/// The largest accepted number of nodes in a virtual cluster. Real clusters are smaller.
 const MOST_NODES: u32 = 100_000;
 
 fn cluster<R: BufRead>(lines: &Lines<R>, [vc, count]: &[Span; 2]) -> Result<Vec<TraceNode>, TraceError> {
@@ -127,7 +127,8 @@ fn task<R: BufRead>(lines: &Lines<R>, [submit, run, gpus, vc]: [&Span; 4]) -> Re
     Ok(TraceTask { gpus: Some(number), virtual_cluster: Some(vc), ..task })
 }
 
-/// The name of a task, such as `line-7`. It is built for each row, and `format!` takes ten times as long.
+/// The name of a task, such as `line-7`. It is built by hand because there is one for each row, and `format!` takes ten
+/// times as long.
 fn called(line: u64) -> String {
     let (mut digits, mut first, mut left) = ([b'0'; 20], 19, line);
     while left >= 10 {

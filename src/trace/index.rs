@@ -1,4 +1,4 @@
-//! The index of public traces: which traces there are, where they come from, and the checksums that identify them.
+//! The index of public traces: which traces exist, where they come from, and the checksums of their files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::error::{TraceError, nearest};
 use super::format::Format;
 
-/// The index that is built into the program: `traces/index.json` of the repository.
+/// The index that is compiled into the program: `traces/index.json` of the repository.
 const BUILT_IN: &str = include_str!("../../traces/index.json");
 
-/// Known traces. Every name is unique and is safe as a part of a path.
+/// The known traces. Every name is unique and can safely be a part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
@@ -23,13 +23,13 @@ pub struct Index {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceEntry {
-    /// Name by which a scenario refers to the trace.
+    /// The name by which a scenario refers to the trace.
     pub name: String,
-    /// Folder of the trace, under each of the places where traces are looked for.
+    /// The folder of the trace, relative to each place where traces are looked for.
     pub folder: String,
     pub format: Format,
     pub description: String,
-    /// Address of the page that presents the trace.
+    /// The address of the web page that presents the trace.
     pub source: String,
     pub licence: String,
     pub acknowledgement: String,
@@ -42,17 +42,17 @@ pub struct TraceEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceFile {
-    /// Name of the uncompressed file. It is kept under that name, or with `.gz` added.
+    /// The name of the uncompressed file. The file is stored under this name, or with `.gz` added.
     pub name: String,
     pub holds: Holds,
-    /// Name by which a scenario refers to this list among those of its kind; if none is given, the first of the kind
-    /// is meant.
+    /// The name by which a scenario refers to this list. If a scenario gives no name, the first list of the same kind
+    /// is used.
     pub list: String,
-    /// Addresses of the file, plain or gzip, in the order to try them.
+    /// The addresses of the file, plain or gzip. They are tried in this order.
     pub addresses: Vec<String>,
-    /// Size of the uncompressed content.
+    /// The size of the uncompressed content.
     pub bytes: u64,
-    /// Checksum of the uncompressed content, in lower-case hexadecimal.
+    /// The checksum of the uncompressed content, in lowercase hexadecimal.
     pub sha256: String,
 }
 
@@ -61,20 +61,20 @@ pub struct TraceFile {
 pub enum Holds {
     Tasks,
     Nodes,
-    /// GPU utilization over time.
+    /// The GPU utilization over time.
     Utilization,
     /// GPU memory in use over time.
     Memory,
 }
 
 impl Index {
-    /// The index that comes with the program.
+    /// The index that is compiled into the program.
     pub fn built_in() -> Index {
         Index::parse(Path::new("traces/index.json"), BUILT_IN.as_bytes())
             .unwrap_or_else(|fault| panic!("the built-in index of traces must be valid: {fault}"))
     }
 
-    /// An index from elsewhere, of the same form.
+    /// Reads an index of the same form from a file.
     pub fn read(path: &Path) -> Result<Index, TraceError> {
         let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
         Index::parse(path, &std::fs::read(path).map_err(unopened)?)
@@ -108,12 +108,12 @@ impl Index {
 }
 
 impl TraceEntry {
-    /// The file of the list of tasks named `list`, or of the first one if none is named.
+    /// The file of the task list named `list`, or of the first task list if `list` is `None`.
     pub fn tasks(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
         self.list(Holds::Tasks, "list of tasks", list)
     }
 
-    /// The file of the list of nodes named `list`, or of the first one if none is named.
+    /// The file of the node list named `list`, or of the first node list if `list` is `None`.
     pub fn nodes(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
         if self.of_kind(Holds::Nodes).next().is_none() {
             return Err(TraceError::NoNodes { trace: self.name.clone() });
@@ -121,12 +121,12 @@ impl TraceEntry {
         self.list(Holds::Nodes, "list of nodes", list)
     }
 
-    /// The file of GPU utilization.
+    /// The file with the GPU utilization.
     pub fn utilization(&self) -> Result<&TraceFile, TraceError> {
         self.of_kind(Holds::Utilization).next().ok_or_else(|| TraceError::NoUsage { trace: self.name.clone() })
     }
 
-    /// The file of GPU memory, if there is one.
+    /// The file with the GPU memory, if there is one.
     pub fn memory(&self) -> Option<&TraceFile> {
         self.of_kind(Holds::Memory).next()
     }
@@ -151,7 +151,8 @@ impl TraceEntry {
         })
     }
 
-    /// What is wrong with this entry, apart from its form. An index may come from anyone, and its names become paths.
+    /// Describes what is wrong with the values of this entry, if anything. The names must be checked because they
+    /// become parts of paths, and an index may come from an untrusted source.
     fn problem(&self) -> Option<String> {
         let mut names = vec![&self.name, &self.folder];
         names.extend(self.files.iter().map(|file| &file.name));
@@ -182,12 +183,12 @@ impl TraceEntry {
 }
 
 impl TraceFile {
-    /// The names under which the file may be kept.
+    /// The names under which the file may be stored.
     pub(super) fn kept_names(&self) -> [String; 2] {
         [self.name.clone(), format!("{}.gz", self.name)]
     }
 
-    /// The file in `folder`, in whichever form it is there.
+    /// The path of the file in `folder`, plain or compressed, if it exists.
     pub(super) fn found_in(&self, folder: &Path) -> Option<PathBuf> {
         self.kept_names().into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
     }
@@ -200,7 +201,7 @@ fn is_plain_name(name: &str) -> bool {
 
 fn bad_index(file: &Path, fault: &serde_json::Error) -> TraceError {
     let told = fault.to_string();
-    // serde_json ends its message with the position, which is reported separately here.
+    // serde_json ends its message with the position. Drop it, because the position is reported separately here.
     let problem = told.rsplit_once(" at line ").map_or(told.as_str(), |(problem, _)| problem).to_string();
     TraceError::BadIndex { file: file.to_path_buf(), line: fault.line(), column: fault.column(), problem }
 }

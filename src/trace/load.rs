@@ -1,4 +1,4 @@
-//! Loads a trace by name: it is found, read and verified in one pass over its file.
+//! Loads a trace by name. Finds its file, and reads and verifies the file in one pass.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -16,8 +16,8 @@ use dryrack_workload::Series;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// The tasks of the trace `name`, from the list named `list` or else its first. Fails if the checksum is not the one
-/// in the index.
+/// The tasks of the trace `name`, from the list named `list` or from the first list. Returns an error if the checksum
+/// differs from the index.
 pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<TaskTrace, TraceError> {
     let entry = index.trace(name)?;
     if entry.format.is_archive() {
@@ -27,31 +27,31 @@ pub fn load_tasks(index: &Index, roots: &Roots, name: &str, list: Option<&str>) 
     checked(name, &located, |input| collect(&located.path, rows(entry.format, &located.path, input)?))
 }
 
-/// The nodes of the trace `name`, from the list named `list` or else its first. Fails if the checksum is not the one
-/// in the index.
+/// The nodes of the trace `name`, from the list named `list` or from the first list. Returns an error if the checksum
+/// differs from the index.
 pub fn load_nodes(index: &Index, roots: &Roots, name: &str, list: Option<&str>) -> Result<NodeTrace, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.nodes(list)?)?;
     checked(name, &located, |input| nodes(entry.format, name, &located.path, input))
 }
 
-/// The tasks of a file of this format, wherever it is.
+/// The tasks of a file in this format. The file need not be in the index.
 pub fn read_tasks(format: Format, path: &Path) -> Result<TaskTrace, TraceError> {
     collect(path, rows(format, path, text::open_lines(path)?)?)
 }
 
-/// The nodes of a file of this format, wherever it is.
+/// The nodes of a file in this format. The file need not be in the index.
 pub fn read_nodes(format: Format, path: &Path) -> Result<NodeTrace, TraceError> {
     nodes(format, &path.display().to_string(), path, text::open_lines(path)?)
 }
 
-/// The bytes of a file, decompressed if it is compressed.
+/// Opens a file for reading, and decompresses it if it is compressed.
 pub fn open_file(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     text::open(path)
 }
 
-/// What the GPUs of the trace `name` did, by name and in the order of names. Fails if a checksum is not the one in
-/// the index.
+/// The GPU usage of the trace `name`: a series for each name, in order of the names. Returns an error if a checksum
+/// differs from the index.
 pub fn load_usage(index: &Index, roots: &Roots, name: &str) -> Result<Vec<(String, Series)>, TraceError> {
     let entry = index.trace(name)?;
     let located = locate(roots, entry, entry.utilization()?)?;
@@ -73,13 +73,15 @@ fn checked<T>(
 ) -> Result<T, TraceError> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, Summing::open(&located.path)?);
     let rows = read(&mut input);
-    // Read the rest: a reader that gave up has not read to the end, and the checksum needs the whole file.
+    // Read the rest of the file, because the checksum needs the whole file, and a reader that found a fault may have
+    // stopped early.
     let rest = io::copy(&mut input, &mut io::sink());
     let found = match rest {
         Ok(_) => input.into_inner().hex(),
         Err(fault) => format!("none ({fault})"),
     };
-    // A wrong checksum takes precedence: errors in the rows of a different file say nothing about this trace.
+    // A wrong checksum takes precedence. If the file is a different one, faults in its rows say nothing about this
+    // trace.
     match found == located.sha256 {
         true => rows,
         false => Err(TraceError::WrongSum {

@@ -1,4 +1,4 @@
-//! Finds the files of a named trace, and checks whether they are what the index says.
+//! Finds the files of a named trace, and checks them against the index.
 
 use std::env;
 use std::fmt;
@@ -10,26 +10,27 @@ use super::error::TraceError;
 use super::index::{Index, TraceEntry, TraceFile};
 use super::sum;
 
-/// The places where traces are looked for, in this order.
+/// The places in which traces are looked for, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// The repository's `traces` folder, which holds the traces that may be redistributed.
+    /// The `traces` folder of the repository. It contains the traces that may be redistributed.
     pub carried: Option<PathBuf>,
-    /// A folder that contains a folder `traces`: the one that `DRYRACK_DATA` names.
+    /// The folder that `DRYRACK_DATA` names. It contains a folder `traces`.
     pub data: Option<PathBuf>,
-    /// The folder in which `dryrack trace get` keeps what it fetches, in a folder `traces`.
+    /// The cache folder. `dryrack trace get` puts the files that it fetches into a folder `traces` there.
     pub cache: Option<PathBuf>,
 }
 
 impl Roots {
-    /// The places that `DRYRACK_DATA` and `DRYRACK_CACHE`, `XDG_CACHE_HOME` or `HOME` name.
+    /// The places from the environment. `DRYRACK_DATA` gives the data folder. `DRYRACK_CACHE`, `XDG_CACHE_HOME` or
+    /// `HOME` gives the cache.
     pub fn from_env(carried: Option<PathBuf>) -> Roots {
         Roots::from_variables(carried, |name| env::var_os(name).map(PathBuf::from))
     }
 
     fn from_variables(carried: Option<PathBuf>, variable: impl Fn(&str) -> Option<PathBuf>) -> Roots {
         let named = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
-        // A relative path in XDG_CACHE_HOME must be ignored: XDG Base Directory Specification 0.8.
+        // A relative path in XDG_CACHE_HOME must be ignored (XDG Base Directory Specification 0.8).
         let absolute = |name: &str| named(name).filter(|path| path.is_absolute());
         let cache = named("DRYRACK_CACHE")
             .or_else(|| absolute("XDG_CACHE_HOME").map(|cache| cache.join("dryrack")))
@@ -37,14 +38,14 @@ impl Roots {
         Roots { carried, data: named("DRYRACK_DATA"), cache }
     }
 
-    /// The folders where `entry` may be, in the order in which they are searched.
+    /// The folders in which `entry` may be, in the order of the search.
     pub fn folders(&self, entry: &TraceEntry) -> Vec<PathBuf> {
         let elsewhere = |root: &PathBuf| root.join("traces");
         let roots = [self.carried.clone(), self.data.as_ref().map(elsewhere), self.cache.as_ref().map(elsewhere)];
         roots.into_iter().flatten().map(|root| root.join(&entry.folder)).collect()
     }
 
-    /// The folder in which `entry` is kept when it is fetched.
+    /// The cache folder of `entry`.
     pub(super) fn cache_folder(&self, entry: &TraceEntry) -> Option<PathBuf> {
         self.cache.as_ref().map(|cache| cache.join("traces").join(&entry.folder))
     }
@@ -54,11 +55,11 @@ impl Roots {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     pub path: PathBuf,
-    /// The checksum of the uncompressed content according to the index.
+    /// The checksum of the uncompressed content, according to the index.
     pub sha256: String,
 }
 
-/// The file in the first place that has it, plain or as `.gz`.
+/// Finds the file, plain or as `.gz`, in the first place that has it.
 pub fn locate(roots: &Roots, entry: &TraceEntry, file: &TraceFile) -> Result<Located, TraceError> {
     let folders = roots.folders(entry);
     match folders.iter().find_map(|folder| file.found_in(folder)) {
@@ -76,7 +77,7 @@ pub struct FileCheck {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// Its content is what the index says.
+    /// The content is correct according to the index.
     Right {
         path: PathBuf,
     },
@@ -88,7 +89,7 @@ pub enum FileState {
     Missing,
 }
 
-/// What [`verify`] found for one trace.
+/// The result of [`verify`] for one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub trace: String,
@@ -96,7 +97,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Whether none of the files that exist is wrong. A missing file is not wrong.
+    /// Whether no existing file is wrong. A missing file does not count as wrong.
     pub fn nothing_wrong(&self) -> bool {
         !self.files.iter().any(|check| matches!(check.state, FileState::Wrong { .. }))
     }
@@ -106,7 +107,7 @@ impl Checked {
     }
 }
 
-/// Computes the checksum of every existing file of the trace `name`.
+/// Verifies the checksum of every existing file of the trace `name`.
 pub fn verify(index: &Index, roots: &Roots, name: &str) -> Result<Checked, TraceError> {
     let entry = index.trace(name)?;
     let check = |file: &TraceFile| {
@@ -117,7 +118,7 @@ pub fn verify(index: &Index, roots: &Roots, name: &str) -> Result<Checked, Trace
     Ok(Checked { trace: entry.name.clone(), files })
 }
 
-/// The state of the file that [`locate`] would give.
+/// The state of the file that [`locate`] returns.
 fn check_first(roots: &Roots, entry: &TraceEntry, file: &TraceFile) -> Result<FileState, TraceError> {
     match roots.folders(entry).iter().find_map(|folder| file.found_in(folder)) {
         Some(path) => check_path(path, file),
@@ -133,21 +134,21 @@ pub(super) fn check_path(path: PathBuf, file: &TraceFile) -> Result<FileState, T
     })
 }
 
-/// One trace of the index, and how many of its files exist here.
+/// One trace of the index, with the number of its files that exist here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub trace: String,
     pub description: String,
     pub licence: String,
     pub source: String,
-    /// Total size of all files, uncompressed.
+    /// The total size of all files, uncompressed.
     pub size: Bytes,
     pub files: usize,
-    /// Number of files that exist here; their checksums are not verified: see [`verify`].
+    /// The number of files that exist here. Their checksums are not verified: see [`verify`].
     pub here: usize,
 }
 
-/// The traces of the index, in its order.
+/// All traces of the index, in its order.
 pub fn list(index: &Index, roots: &Roots) -> Vec<Listed> {
     let listed = |entry: &TraceEntry| Listed {
         trace: entry.name.clone(),

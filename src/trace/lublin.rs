@@ -1,17 +1,17 @@
 //! Synthetic jobs of a parallel machine: the model of Lublin and Feitelson.
 //!
-//! *The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs*, Journal of Parallel and
-//! Distributed Computing 63, 2003. Parameters, cuts and the share of each half hour are those of their program
-//! `lublin99` (Parallel Workloads Archive). The random draws are dryrack's own, so a list resembles theirs but is not
-//! the same.
+//! Source: *The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs*, Journal of Parallel
+//! and Distributed Computing 63, 2003. The parameters, the cuts and the weight of each half hour come from the authors'
+//! program `lublin99` (Parallel Workloads Archive). The random draws are dryrack's own. So a list resembles a list of
+//! that program but is not the same.
 //!
-//! - *Width.* A part of the jobs takes one processor. For the others, the binary logarithm is uniform in one of two
-//!   intervals, and a part of them is rounded to a power of two.
-//! - *Length.* Its natural logarithm follows one of two gamma distributions. The second, of long jobs, is more
-//!   frequent the wider the job. A length above e^12 s, not quite two days, is drawn again.
-//! - *Arrival.* The natural logarithm of a gap follows a gamma distribution and is drawn again above 13. A gap is
-//!   measured in *points*: each half hour of the day has points in proportion to its part of a gamma distribution
-//!   over the day, and a mean half hour has 1,800.
+//! - *Width.* Some jobs take one processor. For the other jobs, the binary logarithm of the width is uniform in one of
+//!   two intervals. Some of these widths are rounded to a power of two.
+//! - *Length.* The natural logarithm of the length follows one of two gamma distributions, one for short and one for
+//!   long jobs. Wider jobs are more often long. A length above e^12 s, which is nearly two days, is drawn again.
+//! - *Arrival.* The natural logarithm of a gap follows a gamma distribution. A logarithm above 13 is drawn again. A gap
+//!   is measured in *points*. Each half hour of the day has points in proportion to its share of a gamma distribution
+//!   over the day. The mean half hour has 1,800 points.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,46 +22,47 @@ use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
 use super::gamma::Gamma;
 use super::row::TraceTask;
 
-/// The parameters of the jobs of one kind.
+/// The parameters of one kind of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// Part of the jobs that take one processor, and part of the jobs that take a power of two.
+    /// The share of jobs that take one processor, and the share of jobs whose width is rounded to a power of two.
     pub serial: f64,
     pub powers: f64,
-    /// Binary logarithms of the least width, of the width where the two intervals meet, and of the greatest; then the
-    /// part of jobs in the first interval.
+    /// The binary logarithms of the least width, of the width at which the two intervals meet, and of the greatest
+    /// width. Then the share of jobs in the first interval.
     pub widths: [f64; 3],
     pub narrow: f64,
     pub short: Gamma,
     pub long: Gamma,
-    /// Part of short jobs at width zero, and its change with each processor.
+    /// The share of short jobs at width zero, and the change of this share with each processor.
     pub shorts: (f64, f64),
     pub gap: Gamma,
-    /// Distribution of submissions over a day that begins at 5 o'clock, in half hours from midnight; `None` where
-    /// every hour has the same weight.
+    /// The distribution of submissions over a day that begins at 5 o'clock, in half hours from midnight. `None` if all
+    /// hours have the same weight.
     pub day: Option<Gamma>,
-    /// The half hour from midnight that takes the place of 5 o'clock, which is half hour 10.
+    /// The half hour, counted from midnight, at which the day begins. In the authors' program this is half hour 10,
+    /// which is 5 o'clock.
     pub day_begins: u32,
-    /// Natural logarithms of the longest run in seconds, and of the longest gap in points.
+    /// The natural logarithm of the longest run in seconds, and of the longest gap in points.
     pub longest_run: f64,
     pub longest_gap: f64,
 }
 
-/// The kinds of jobs that are drawn.
+/// Which kinds of jobs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kinds {
-    /// One kind, with the parameters of all jobs together.
+    /// One kind, with the authors' parameters for all jobs together.
     One,
-    /// Interactive and batch jobs, each with parameters and arrivals of their own.
+    /// Two kinds, interactive and batch jobs. Each has its own parameters and arrivals.
     InteractiveAndBatch,
     /// One kind with these parameters.
     Of(Kind),
 }
 
-/// The half hour with which the day begins: the one from 5 o'clock on.
+/// The half hour with which the day begins in the authors' program: 5 o'clock.
 pub(super) const FIRST_HALF_HOUR: u32 = 10;
-/// Cuts, as natural logarithms of seconds and of points.
+/// The largest natural logarithms of a run in seconds and of a gap in points.
 const LONGEST_RUN: f64 = 12.0;
 const LONGEST_GAP: f64 = 13.0;
 
@@ -70,8 +71,8 @@ const fn gamma(shape: f64, scale: f64) -> Gamma {
 }
 
 impl Kind {
-    /// All jobs, for a machine of `processors`. The authors' program has 128, and states that the intervals meet 2.5
-    /// below the widest.
+    /// All jobs together, on a machine of `processors`. In the authors' program the machine has 128 processors, and the
+    /// intervals meet 2.5 below the logarithm of the greatest width.
     fn all(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors));
         Kind {
@@ -90,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// Batch jobs. In the authors' program the intervals meet 2 below the widest.
+    /// Batch jobs. In the authors' program the intervals meet 2 below the logarithm of the greatest width.
     fn batch(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors));
         Kind {
@@ -109,7 +110,8 @@ impl Kind {
         }
     }
 
-    /// Interactive jobs. In the authors' program the widest are 1.5 narrower than the machine.
+    /// Interactive jobs. In the authors' program the logarithm of their greatest width is 1.5 below that of the
+    /// machine.
     fn interactive(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors)) - 1.5;
         Kind {
@@ -146,7 +148,7 @@ impl Kind {
         let (from, to) = if draws.unit() <= self.narrow { (low, middle) } else { (middle, high) };
         let drawn = from + (to - from) * draws.unit();
         let logarithm = if which <= self.serial + self.powers { libm::floor(drawn + 0.5) } else { drawn };
-        // Rounding up may exceed a machine whose size is not a power of two.
+        // Rounding up may exceed the machine if its size is not a power of two.
         ((libm::exp2(logarithm) + 0.5) as u32).clamp(1, processors)
     }
 
@@ -157,14 +159,14 @@ impl Kind {
             let of = if draws.unit() <= shorts { self.short } else { self.long };
             let logarithm = draws.gamma(of.shape, of.scale);
             if logarithm <= self.longest_run {
-                // Whole seconds, as in the log of a machine.
+                // Use whole seconds, as a machine's log does.
                 return SimDuration::from_secs(libm::exp(logarithm) as u64);
             }
         }
     }
 }
 
-/// The part of each half hour of a day, from 5 o'clock on.
+/// The share of submissions in each half hour of a day, beginning at 5 o'clock.
 pub(super) fn parts_of_a_day(day: Gamma) -> [f64; HALF_HOURS] {
     std::array::from_fn(|place| {
         let number = (FIRST_HALF_HOUR as usize + 1 + place) as f64;
@@ -172,7 +174,7 @@ pub(super) fn parts_of_a_day(day: Gamma) -> [f64; HALF_HOURS] {
     })
 }
 
-/// Arrivals of one kind of job, from midnight on.
+/// The arrivals of one kind of jobs, beginning at midnight.
 struct Arrivals {
     kind: Kind,
     clock: Clock,
@@ -183,7 +185,7 @@ impl Arrivals {
         Arrivals { kind, clock: Clock::new(kind.daily()) }
     }
 
-    /// The time of the next arrival; `None` beyond the end of time.
+    /// The time of the next arrival. `None` if it is too large to represent.
     fn next(&mut self, draws: &mut Stream) -> Option<SimTime> {
         loop {
             let logarithm = draws.gamma(self.kind.gap.shape, self.kind.gap.scale);
@@ -194,12 +196,12 @@ impl Arrivals {
     }
 }
 
-/// The smallest machine for which the width intervals of interactive jobs have room.
+/// The smallest machine on which the width intervals of interactive jobs are not empty.
 pub const LEAST_PROCESSORS: u32 = 32;
 
-/// Draws the first `count` jobs from midnight on, in order of submission; fewer where time ends. Interactive jobs, or
-/// all jobs of a single kind, are in queue 0, and batch jobs in queue 1. Panics if the machine has fewer than
-/// [`LEAST_PROCESSORS`].
+/// Draws the first `count` jobs, beginning at midnight, in order of submission. Draws fewer if the time becomes too
+/// large to represent. Interactive jobs are in queue 0, and batch jobs are in queue 1. If there is only one kind, all
+/// jobs are in queue 0. Panics if the machine has fewer than [`LEAST_PROCESSORS`], unless the kind is [`Kinds::Of`].
 pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
     let is_own = matches!(kinds, Kinds::Of(_));
     assert!(is_own || processors >= LEAST_PROCESSORS, "a machine of {processors} processors");
@@ -208,7 +210,7 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
         Kinds::One => vec![Kind::all(processors)],
         Kinds::InteractiveAndBatch => vec![Kind::interactive(processors), Kind::batch(processors)],
     };
-    // Each kind has its own streams, so that no kind changes the draws of another.
+    // Each kind has its own random streams, so no kind changes the draws of another.
     let source = |(kind, number): (Kind, u64)| {
         let (mut gaps, jobs) = (Stream::new(seed, "model arrivals", number), Stream::new(seed, "model jobs", number));
         let mut arrivals = Arrivals::new(kind);
@@ -221,7 +223,7 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
         let at = |index: usize| sources[index].3.unwrap_or(SimTime::MAX);
         let next = (0..sources.len()).min_by_key(|index| (at(*index), *index))?;
         let (arrivals, gaps, jobs, at) = &mut sources[next];
-        // Whole seconds, as in the log of a machine.
+        // Use whole seconds, as a machine's log does.
         let submit = SimTime::from_secs(std::mem::replace(at, arrivals.next(gaps))?.as_nanos() / 1_000_000_000);
         let width = arrivals.kind.width(jobs, processors);
         let task = TraceTask::new(number.to_string(), number, submit, arrivals.kind.length(jobs, width));
@@ -233,7 +235,7 @@ pub fn lublin(kinds: Kinds, processors: u32, count: u64, seed: u64) -> impl Iter
 mod tests {
     use super::*;
 
-    /// Each part lies within four standard errors of what the program's parameters imply.
+    /// Each share must be within four standard errors of the share that the parameters imply.
     #[test]
     fn widths_are_serial_powers_of_two_and_others() {
         let count = 50_000;
@@ -244,18 +246,20 @@ mod tests {
             assert!((found - expected).abs() < 4.0 * error, "{width}: {found} and not {expected}");
         };
         near(1, 0.244);
-        // Logarithms from 0.8 to 1.5 round to 2^1, of the 3.7 up to 4.5, with 86 %. Of the unrounded, those below
-        // log2(2.5), which is 1.321928.
+        // Jobs with rounded widths get width 2 for logarithms from 0.8 to 1.5. Jobs with other widths get it for
+        // logarithms below log2(2.5), which is 1.321928. The first interval has 86 % of the jobs and ends at 4.5, so
+        // its length is 3.7.
         near(2, 0.86 * (0.576 * 0.7 + 0.18 * 0.521928) / 3.7);
-        // Logarithms from 6.5 on round to 2^7, of the 2.5 from 4.5 to 7, with 14 %. Of the unrounded, those from
-        // log2(127.5), 6.994353.
+        // Jobs with rounded widths get width 128 for logarithms from 6.5 on. Jobs with other widths get it for
+        // logarithms from log2(127.5) on, which is 6.994353. The second interval has 14 % of the jobs and extends from
+        // 4.5 to 7, so its length is 2.5.
         near(128, 0.14 * (0.576 * 0.5 + 0.18 * 0.005647) / 2.5);
         assert!(jobs.iter().all(|width| (1..=128).contains(width)));
     }
 
-    /// The logarithm of a serial job's length has the mean p a1 b1 + (1 - p) a2 b2 with p = 0.78 - 0.0054, which is
-    /// 5.1676, and a standard deviation of about 2.8. The few that are cut above 12, and the rounding to whole
-    /// seconds, change the mean by less than a hundredth.
+    /// For a serial job, the logarithm of the length has the mean p a1 b1 + (1 - p) a2 b2 with p = 0.78 - 0.0054, which
+    /// is 5.1676. Its standard deviation is about 2.8. The cut at 12 and the rounding to whole seconds change the mean
+    /// by less than a hundredth.
     #[test]
     fn lengths_are_hyper_gamma() {
         let (mut draws, kind, count) = (Stream::new(3, "test", 0), Kind::all(128), 50_000);
@@ -268,8 +272,8 @@ mod tests {
     #[test]
     fn arrivals_follow_the_hours_of_the_day() {
         let worth = *Kind::all(128).daily().worth();
-        // The mode of the gamma is (8.1737 - 1) * 3.9631 = 28.43, so the half hour around 28 is the busiest: 13:30 to
-        // 14:00.
+        // The mode of the gamma distribution is (8.1737 - 1) * 3.9631 = 28.43. So the half hour around 28 is the
+        // busiest one: 13:30 to 14:00.
         let busiest = (0..HALF_HOURS).max_by(|a, b| worth[*a].total_cmp(&worth[*b])).unwrap();
         assert_eq!(busiest, 27);
         let mut found = [0.0; HALF_HOURS];
@@ -279,7 +283,7 @@ mod tests {
         }
         for half_hour in 0..HALF_HOURS {
             let expected = worth[half_hour] * jobs as f64 / HALF_HOURS as f64;
-            // Gap lengths vary widely, so counts deviate by more than their root.
+            // Lengths of gaps vary widely, so the counts deviate by more than their square root.
             let error = (16.0 * expected).sqrt();
             assert!(
                 (found[half_hour] - expected).abs() < 4.0 * error,
@@ -293,8 +297,7 @@ mod tests {
     fn two_kinds_come_each_in_their_own_way() {
         let jobs: Vec<TraceTask> = lublin(Kinds::InteractiveAndBatch, 128, 20_000, 1).collect();
         assert!(jobs.is_sorted_by_key(|job| job.submit));
-        // The widest interactive jobs have less than 2^5.5 = 45.25 processors. The only power of two that such a
-        // width is rounded to is 32.
+        // The widest interactive jobs have less than 2^5.5 = 45.25 processors. Such widths can be rounded only to 32.
         let widest = |queue| jobs.iter().filter(|job| job.queue == Some(queue)).filter_map(|job| job.processors).max();
         assert_eq!((widest(0), widest(1)), (Some(45), Some(128)));
     }

@@ -3,25 +3,25 @@
 //! Owns:
 //!
 //! - the readers of trace formats ([`swf`], [`openb`], [`helios`], [`tiresias`], Alibaba's DLRM list and GenAI pods,
-//!   Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines) and the rows they yield
+//!   Gavel, Pollux and Sia, Slurm's accounting, and dryrack's own CSV and JSON lines) and the rows that they return
 //!   ([`TraceTask`], [`TraceNode`]);
 //! - the writers of lists ([`TaskWriter`]);
-//! - the statistics of a list and its comparison with a cluster ([`Census`], [`Demands`]), and the [`Tally`] of what
-//!   was odd in it;
-//! - synthetic lists, resampled from a recorded one or drawn from a model ([`Recorded`], [`lublin()`], [`fit()`]);
-//! - the [`Index`] of known traces, the places where their files are looked for, and the fetching of a file from its
-//!   public address.
+//! - the statistics of a list ([`Census`]), its comparison with a cluster ([`Demands`]), and the counts of its odd rows
+//!   ([`Tally`]);
+//! - synthetic lists, which are resampled from a recorded list or drawn from a model ([`Recorded`], [`lublin()`],
+//!   [`fit()`]);
+//! - the [`Index`] of known traces, the places in which their files are looked for, and the download of their files.
 //!
-//! Knows nothing of the simulator: a row says what was recorded, and its reader decides what to do with it.
+//! Knows nothing of the simulator. A row says what was recorded, and the caller decides what to do with it.
 //!
-//! Must never invent what a trace does not say (it is `None`), drop a row without counting it, return a named trace
-//! whose checksum is not the one in the index, or leave a half-written file where a complete one is looked for. Reads
-//! no clock.
+//! Must never invent a value that a trace does not state (such a value is `None`). Must never drop a row without
+//! counting it. Must never return a named trace whose checksum differs from the index. Must never leave a half-written
+//! file in the place of a complete one. Reads no clock.
 //!
 //! | for | call |
 //! | --- | --- |
 //! | a trace by name, checked | [`load_tasks`], [`load_nodes`] |
-//! | what GPUs did | [`load_usage`], [`read_usage_csv`] |
+//! | the GPU usage of a trace | [`load_usage`], [`read_usage_csv`] |
 //! | a file by path | [`read_tasks`], [`read_nodes`], [`swf::read_file`], [`openb::read_tasks`] |
 //! | one row at a time | [`TaskStream`], [`swf::SwfReader`], [`openb::PodReader`], [`openb::NodeReader`] |
 //! | `dryrack trace get`, `verify`, `list` | [`get`], [`verify`], [`list`] |

@@ -1,8 +1,8 @@
 //! Alibaba's openb lists (cluster-trace-gpu-v2023): machines and pods as CSV with a header line.
 //!
-//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Columns come in any order. The
-//! lists quote nothing, so a quotation mark is not special. The lists `multigpu20` to `multigpu50` have the first five
-//! columns of pods and no others: what a pod asks for, but not when it came or how long it stayed.
+//! Source: the repository hkust-adsl/kubernetes-scheduler-simulator, folder `data/csv`. Columns may be in any order.
+//! The lists use no quoting, so a quotation mark is an ordinary character. The lists `multigpu20` to `multigpu50` have
+//! only the first five columns of pods. These are the requests of a pod, without its arrival and duration.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines};
 
 const NODE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
-/// Columns of pods. The first five are required; the last three must be present together or not at all.
+/// The columns of pods. The first five are required. The last three must be all present or all absent.
 const POD_COLUMNS: [&str; 11] = [
     "name",
     "cpu_milli",
@@ -35,23 +35,24 @@ const POD_COLUMNS: [&str; 11] = [
 const NEEDED_OF_PODS: usize = 5;
 const TIMES: std::ops::Range<usize> = 8..11;
 
-/// Reads a list of pods, plain or gzip, to its end; reports all faults at once.
+/// Reads a whole list of pods, plain or gzip. Reports all faults together.
 pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
     read_tasks_from(path, open_lines(path)?)
 }
 
-/// Reads a list of pods; `file` is its name in messages.
+/// Reads a list of pods. `file` is the name of the input in error messages.
 pub fn read_tasks_from(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
     collect(file, PodReader::new(file, input)?)
 }
 
-/// Reads a list of nodes; `file` is its name in messages.
+/// Reads a list of nodes. `file` is the name of the input in error messages.
 pub fn read_nodes_from(file: &Path, input: impl BufRead) -> Result<NodeTrace, TraceError> {
     let nodes = gather(file, NodeReader::new(file, input)?)?;
     Ok(NodeTrace { nodes })
 }
 
-/// The nodes of a list in its own order, one in memory at a time. An error in one row does not end the iteration.
+/// Iterates over the nodes of a list in the order of the file. Keeps only one node in memory. An error in one row does
+/// not end the iteration.
 pub struct NodeReader<R> {
     table: Table<R, { NODE_COLUMNS.len() }>,
 }
@@ -63,7 +64,7 @@ impl NodeReader<BufReader<Box<dyn Read>>> {
 }
 
 impl<R: BufRead> NodeReader<R> {
-    /// Reads the header line; `file` is the input's name in messages.
+    /// Reads the header line. `file` is the name of the input in error messages.
     pub fn new(file: &Path, input: R) -> Result<NodeReader<R>, TraceError> {
         Table::new(file, input, NODE_COLUMNS).map(|table| NodeReader { table })
     }
@@ -99,7 +100,8 @@ impl<R: BufRead> Iterator for NodeReader<R> {
     }
 }
 
-/// The pods of a list in its own order, one in memory at a time. An error in one row does not end the iteration.
+/// Iterates over the pods of a list in the order of the file. Keeps only one pod in memory. An error in one row does
+/// not end the iteration.
 pub struct PodReader<R> {
     table: Table<R, { POD_COLUMNS.len() }>,
     has_times: bool,
@@ -113,7 +115,7 @@ impl PodReader<BufReader<Box<dyn Read>>> {
     }
 }
 
-/// When a pod arrived, started and left, as far as the list says.
+/// When a pod arrived, started and left, if the list says so.
 struct Stay {
     submit: SimTime,
     wait: Option<SimDuration>,
@@ -127,19 +129,19 @@ impl Stay {
 }
 
 impl<R: BufRead> PodReader<R> {
-    /// Reads the header line; `file` is the input's name in messages.
+    /// Reads the header line. `file` is the name of the input in error messages.
     pub fn new(file: &Path, input: R) -> Result<PodReader<R>, TraceError> {
         let table = Table::with_at_least(NEEDED_OF_PODS, file, input, POD_COLUMNS)?;
         let has_times = table.has_all_or_none(TIMES, file, POD_COLUMNS)?;
         Ok(PodReader { table, has_times, tally: Tally::default(), last_submit: SimTime::ZERO })
     }
 
-    /// What was odd in the rows read so far.
+    /// The counts of odd rows read so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The current line as a task, or `None` where it is left out.
+    /// Reads the current line as a task. Returns `None` if the row is left out.
     fn read_row(&mut self) -> Result<Option<TraceTask>, TraceError> {
         let Table { lines, fields, .. } = &self.table;
         let [name, cpu, ram, num_gpu, gpu_milli, gpu_spec, qos, phase, creation, deletion, scheduled] = fields;
@@ -223,7 +225,7 @@ fn mebibytes<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Bytes, TraceE
     Bytes::checked_from_mib(mib).ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
 }
 
-/// The share of each GPU. A value above 1000 is capped and counted, since a GPU has only its whole to give.
+/// The share of each GPU. A value above 1000 is capped and counted, because a GPU has no more than its whole.
 fn gpu_share<R: BufRead>(
     lines: &Lines<R>,
     field: &Span,
@@ -247,7 +249,7 @@ fn gpu_share<R: BufRead>(
     }
 }
 
-/// The models in `V100M16|V100M32`; empty where any model will do.
+/// Parses GPU models such as `V100M16|V100M32`. The result is empty if any model is accepted.
 fn gpu_models<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Vec<String>, TraceError> {
     if field.start == field.end {
         return Ok(Vec::new());
@@ -273,7 +275,7 @@ fn outcome<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Option<Outcome>
     }
 }
 
-/// The stay, or the reason why the row is left out.
+/// Returns the stay of a pod, or the reason why its row is left out.
 fn stay<R: BufRead>(
     lines: &Lines<R>,
     [creation, deletion, scheduled]: [&Span; 3],

@@ -1,9 +1,8 @@
-//! dryrack's own lists of tasks: CSV with a header line, or JSON lines. Both hold every field of a [`TraceTask`], so
-//! a trace that is converted to one of them loses nothing but its comments.
+//! dryrack's own formats of lists: CSV with a header line, and JSON lines. Both hold every field of a [`TraceTask`]. So
+//! a trace that is converted to one of them loses only its comments.
 //!
-//! A missing value is an empty field or a missing column in the CSV, and a missing key in the JSON. Times are decimal
-//! seconds in the CSV and whole nanoseconds in the JSON, because JSON numbers would lose digits as decimals. The CSV
-//! has no quoting.
+//! A missing value is an empty field or a missing column in CSV, and a missing key in JSON. Times are decimal seconds
+//! in CSV and whole nanoseconds in JSON, because a JSON decimal would lose digits. The CSV has no quoting.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -21,7 +20,7 @@ use super::table::Table;
 use super::tally::Tally;
 use super::text::{Lines, Span};
 
-/// Number of required columns, which come first; the others may be left out.
+/// The number of required columns. They come first. The other columns may be missing.
 const NEEDED: usize = 3;
 
 pub(super) const COLUMNS: [&str; 24] = [
@@ -51,7 +50,7 @@ pub(super) const COLUMNS: [&str; 24] = [
     "qos",
 ];
 
-/// Separator between the GPU models that a task accepts.
+/// The separator between the GPU models that a task accepts.
 pub(super) const BETWEEN_MODELS: char = '|';
 
 /// A task in its written form.
@@ -166,7 +165,7 @@ impl Line {
     }
 }
 
-/// The written form of a value of a closed set of words.
+/// The written form of an enum value that is a single word.
 pub(super) fn word(value: &impl Serialize) -> String {
     let json = serde_json::to_value(value).expect("a word has a JSON form");
     json.as_str().expect("its JSON form is a word").to_string()
@@ -233,7 +232,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
     Ok(Ok(line.task(lines.number())))
 }
 
-/// The value of a field; `None` for an empty field.
+/// Reads a field with `read`. Returns `None` if the field is empty.
 fn some<R: BufRead, T>(
     lines: &Lines<R>,
     field: &Span,
@@ -268,7 +267,7 @@ fn text<'l, R: BufRead>(lines: &'l Lines<R>, field: &Span, expected: &str) -> Re
     if field.of(lines.bytes()).is_empty() { Ok(None) } else { lines.text(field, expected).map(Some) }
 }
 
-/// Parses one of a closed set of words.
+/// Parses an enum value that is a single word.
 fn parse_word<R: BufRead, T: for<'d> Deserialize<'d>>(lines: &Lines<R>, field: &Span) -> Result<Option<T>, TraceError> {
     let Some(word) = text(lines, field, "a word")? else { return Ok(None) };
     let read: Result<T, serde::de::value::Error> = T::deserialize(word.into_deserializer());
@@ -278,14 +277,14 @@ fn parse_word<R: BufRead, T: for<'d> Deserialize<'d>>(lines: &Lines<R>, field: &
     })
 }
 
-/// Tasks of a file of JSON lines.
+/// Iterates over the tasks of a file of JSON lines.
 pub(super) struct JsonRows<R> {
     lines: Lines<R>,
     seen: Seen,
 }
 
 impl<R: BufRead> JsonRows<R> {
-    /// Opens the rows; `file` is the input's name in messages.
+    /// Opens the list. `file` is the name of the input in error messages.
     pub(super) fn new(file: &Path, input: R) -> JsonRows<R> {
         JsonRows { lines: Lines::new(file, input), seen: Seen::default() }
     }
@@ -298,7 +297,7 @@ impl<R: BufRead> JsonRows<R> {
         let read: Result<Line, serde_json::Error> = serde_json::from_slice(self.lines.bytes());
         let line = read.map_err(|fault| {
             let told = fault.to_string();
-            // serde_json ends its message with the position, which is reported separately here.
+            // serde_json ends its message with the position. Drop it, because the position is reported separately here.
             bad(fault.column(), told.rsplit_once(" at line ").map_or(&*told, |(problem, _)| problem).to_string())
         })?;
         match line.gpu_milli {

@@ -1,7 +1,7 @@
-//! Workloads of the Pollux simulator (petuum/adaptdl, c793c70, `simulator/workloads*`) and of Sia's
-//! (siasosp23/artifacts, aaf7a0d), as CSV with a header line: name, time (seconds), application, num_replicas (GPUs)
-//! and batch_size. Those simulators compute how long a job runs from models of the applications; the lists do not
-//! say.
+//! Workloads of the Pollux simulator (petuum/adaptdl, c793c70, `simulator/workloads*`) and of Sia's simulator
+//! (siasosp23/artifacts, aaf7a0d). They are CSV with a header line: name, time (seconds), application, num_replicas
+//! (GPUs) and batch_size. The lists do not say how long a job runs, because these simulators compute it from models of
+//! the applications.
 
 use std::io::BufRead;
 use std::path::Path;

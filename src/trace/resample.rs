@@ -1,13 +1,14 @@
-//! Lists of tasks that resemble a recorded one: drawn from what was recorded.
+//! Draws lists of tasks that resemble a recorded list.
 //!
-//! The daily cycle is fitted as the share of submissions in each half hour of the day, and gaps are measured by it:
-//! in an hour with twice the mean number of submissions, a gap counts twice. Each new task is one of the recorded
-//! tasks, whole, and each new gap one of the recorded gaps. The two are drawn with replacement and independently (the
-//! bootstrap of Efron, *Bootstrap Methods: Another Look at the Jackknife*, Annals of Statistics 7, 1979).
+//! The daily cycle is the share of submissions in each half hour of the day. Gaps are measured in the weight of this
+//! cycle: in an hour with twice the mean number of submissions, a gap counts twice. Each new task is a copy of a
+//! recorded task, and each new gap is a recorded gap. Tasks and gaps are drawn with replacement and independently of
+//! each other (the bootstrap of Efron, *Bootstrap Methods: Another Look at the Jackknife*, Annals of Statistics 7,
+//! 1979).
 //!
-//! So on average widths keep their lengths, users keep their widths, and the hours keep their load. What is lost is
-//! the correlation between one submission and the next, and the weekly cycle. A list shorter than two days shows no
-//! daily cycle, so every hour gets the same weight.
+//! So widths keep their lengths, users keep their widths, and on average the hours keep their load. The correlation
+//! between one submission and the next is lost, and so is the weekly cycle. A list shorter than two days shows no daily
+//! cycle, so every hour gets the same weight.
 
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
@@ -15,22 +16,22 @@ use dryrack_units::{SimDuration, SimTime};
 use super::daily::{Clock, Daily, HALF_HOUR, HALF_HOURS};
 use super::row::TraceTask;
 
-/// A list must be at least this long for its daily cycle to be found.
+/// The least length of a list. In a shorter list, no daily cycle can be found.
 const TWO_DAYS: SimDuration = SimDuration::from_secs(2 * 86_400);
 
-/// A recorded list, ready to be drawn from.
+/// A recorded list, prepared for drawing new lists.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     tasks: Vec<TraceTask>,
     daily: Daily,
     first: SimTime,
-    /// Gaps between submissions, measured by the weight of the time of day.
+    /// Gaps between submissions, in the weight of the daily cycle.
     gaps: Vec<f64>,
 }
 
 impl Recorded {
-    /// Prepares a list; `None` for an empty one. Tasks may come in any order. Times count from the trace's own
-    /// midnight.
+    /// Prepares a list of tasks, which may be in any order. Returns `None` if the list is empty. Times are counted from
+    /// the trace's own midnight.
     pub fn new(mut tasks: Vec<TraceTask>) -> Option<Recorded> {
         tasks.sort_by_key(|task| (task.submit, task.line));
         let (first, last) = (tasks.first()?.submit, tasks.last()?.submit);
@@ -40,15 +41,16 @@ impl Recorded {
         Some(Recorded { tasks, daily, first, gaps })
     }
 
-    /// Draws `count` tasks in order of submission, the first at the time of the first recorded task; fewer where time
-    /// ends. A task's name is its number, and its line its place.
+    /// Draws `count` tasks in order of submission. The first is submitted at the time of the first recorded task. Draws
+    /// fewer if the time becomes too large to represent. The name of a task is its number, and its line is its
+    /// position.
     pub fn draw(&self, count: u64, seed: u64) -> impl Iterator<Item = TraceTask> {
         let (mut bodies, mut gaps) = (Stream::new(seed, "resampled tasks", 0), Stream::new(seed, "resampled gaps", 0));
         let mut clock = Clock::new(self.daily.clone());
         (1..=count).map_while(move |number| {
             let gap = match number {
                 1 => self.daily.worth_until(self.first),
-                // A single recorded task gives no gaps: all tasks arrive at once.
+                // A list of one task has no gaps, so all tasks arrive at once.
                 _ if self.gaps.is_empty() => 0.0,
                 _ => *gaps.pick(&self.gaps),
             };
@@ -82,7 +84,7 @@ mod tests {
         let recorded = Recorded::new((0..10).map(|number| task(number, 100 + 60 * number, 5)).collect()).unwrap();
         let drawn: Vec<TraceTask> = recorded.draw(10, 3).collect();
         for (number, drawn) in (0..10).zip(&drawn) {
-            // A gap is a difference of doubles, exact to within a microsecond.
+            // A gap is a difference of doubles. It is exact to within a microsecond.
             let expected = SimTime::from_secs(100 + 60 * number).as_nanos();
             assert!(drawn.submit.as_nanos().abs_diff(expected) < 1000, "{:?}", drawn.submit);
             assert_eq!((drawn.run, drawn.processors), (SimDuration::from_secs(5), Some(5)));
@@ -90,9 +92,9 @@ mod tests {
         assert!(Recorded::new(Vec::new()).is_none());
     }
 
-    /// Three days in which all tasks arrive between noon and one, every half minute. Widths stay with their lengths,
-    /// each of the three appears about as often as recorded, all arrive between noon and one, and there are 120 a
-    /// day.
+    /// A recorded list of three days. All tasks arrive between noon and one o'clock, one every half minute. In the
+    /// drawn list, each width must keep its length, and each of the three widths must appear about equally often. All
+    /// tasks must arrive between noon and one o'clock, 120 a day.
     #[test]
     fn hours_and_what_belongs_together_are_kept() {
         let at = |day: u64, number: u64| 86_400 * day + 43_200 + 30 * number;
@@ -109,7 +111,8 @@ mod tests {
             assert_eq!(task.processors, Some(run as u32));
             of_length[run as usize - 1] += 1;
         }
-        // 4,000 are expected of each; the standard deviation is the root of 12,000 * 1/3 * 2/3, which is 52.
+        // 4,000 tasks of each width are expected. The standard deviation is the square root of 12,000 * 1/3 * 2/3,
+        // which is 52.
         assert!(of_length.iter().all(|count| count.abs_diff(4_000) < 208), "{of_length:?}");
         let days = drawn.last().unwrap().submit.as_secs_f64() / 86_400.0;
         assert!((98.0..=102.0).contains(&days), "{days}");

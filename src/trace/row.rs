@@ -1,4 +1,4 @@
-//! The rows that trace readers yield, whatever the format. Knows nothing of the simulator.
+//! The rows that the readers of all formats return. Knows nothing of the simulator.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use super::swf::SwfHeader;
 use super::tally::Tally;
 
-/// A machine as a trace lists it.
+/// A machine of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceNode {
     pub name: String,
@@ -15,42 +15,44 @@ pub struct TraceNode {
     pub ram: Bytes,
     pub gpus: u32,
     pub gpu_model: Option<String>,
-    /// Part of the cluster that the machine belongs to, which is scheduled separately from the others.
+    /// The part of the cluster that the machine belongs to. Each part is scheduled on its own.
     pub virtual_cluster: Option<String>,
     pub switch: Option<String>,
 }
 
-/// One recorded piece of work. `None`, or an empty list, stands for what the trace does not say.
+/// One recorded piece of work. `None` or an empty list means that the trace does not state the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceTask {
-    /// The job's number or the pod's name, as the trace writes it.
+    /// The job's number or the pod's name, as written in the trace.
     pub name: String,
-    /// The line of the (uncompressed) file, from 1.
+    /// The line number in the uncompressed file, counted from 1.
     pub line: u64,
-    /// Time since the trace's own zero, as recorded: not shifted to the first row.
+    /// The recorded time since the trace's own zero. It is not shifted to the first row.
     pub submit: SimTime,
     pub run: SimDuration,
     pub run_basis: RunBasis,
-    /// How long it waited in the recorded world, from submission to start.
+    /// The recorded wait from submission to start.
     pub recorded_wait: Option<SimDuration>,
-    /// The user's estimate of how long it would run; it may have run longer.
+    /// The user's estimate of the run time. The task may have run longer.
     pub estimate: Option<SimDuration>,
-    /// Number of nodes that it was given, or asked for. It takes an equal part of all its resources on each.
+    /// The number of nodes that the task was given or requested. Each of them provides an equal part of all the task's
+    /// resources.
     pub nodes: Option<u32>,
-    /// Processors of whatever kind the machine has. An SWF log does not say what a processor is in cores.
+    /// The number of processors, in the unit of the recorded machine. An SWF log does not say how many cores a
+    /// processor is.
     pub processors: Option<u32>,
     pub cpu: Option<MilliCpu>,
-    /// Memory requested, for all its processors together.
+    /// The requested memory of all processors together.
     pub ram: Option<Bytes>,
-    /// GPUs requested; `Some(0)` means that it needs none.
+    /// The number of requested GPUs. `Some(0)` means that the task needs none.
     pub gpus: Option<u32>,
-    /// Share requested of *each* of its GPUs; `None` where it has no GPU or the trace says nothing of GPUs.
+    /// The requested share of *each* GPU. `None` if the task has no GPU or the trace says nothing about GPUs.
     pub gpu_share: Option<GpuShare>,
-    /// The GPU models it accepts, as the trace names them; empty where any will do.
+    /// The accepted GPU models, as written in the trace. Empty if any model is accepted.
     pub gpu_models: Vec<String>,
-    /// CPU time used, as the mean over its processors.
+    /// The used CPU time, as the mean over the task's processors.
     pub cpu_time_used: Option<SimDuration>,
-    /// Memory used by all its processors together.
+    /// The used memory of all processors together.
     pub ram_used: Option<Bytes>,
     pub outcome: Option<Outcome>,
     pub user: Option<u64>,
@@ -58,16 +60,16 @@ pub struct TraceTask {
     pub executable: Option<u64>,
     pub queue: Option<u32>,
     pub partition: Option<u32>,
-    /// What it runs, as the trace names it: a model to be trained, or the name of the job.
+    /// The application, as written in the trace: the model that is trained, or the name of the job.
     pub application: Option<String>,
-    /// Part of the cluster that it was submitted to, which is scheduled separately from the others.
+    /// The part of the cluster that the task was submitted to. Each part is scheduled on its own.
     pub virtual_cluster: Option<String>,
-    /// Kubernetes' quality-of-service class as the trace names it: `LS`, `BE`, `Burstable`, `Guaranteed`.
+    /// The quality-of-service class of Kubernetes, as written in the trace: `LS`, `BE`, `Burstable`, `Guaranteed`.
     pub qos: Option<String>,
 }
 
 impl TraceTask {
-    /// A task with only its submission and run time set; every other field is unknown.
+    /// A task with only a submission time and a run time. All other fields are unknown.
     pub(super) fn new(name: String, line: u64, submit: SimTime, run: SimDuration) -> TraceTask {
         TraceTask {
             name,
@@ -98,8 +100,8 @@ impl TraceTask {
         }
     }
 
-    /// Whether all that it asks for must be on one node. That is so where cores, RAM or parts of GPUs are requested,
-    /// as by a pod. Whole GPUs alone, or processors, may be spread over several nodes.
+    /// Whether all resources of the task must be on one node. This is so if it requests cores or a share of GPUs, as a
+    /// pod does. Whole GPUs alone, or processors, may be on several nodes.
     pub fn is_of_one_node(&self) -> bool {
         self.nodes.is_none_or(|nodes| nodes <= 1)
             && self.processors.is_none()
@@ -107,19 +109,19 @@ impl TraceTask {
     }
 }
 
-/// What [`TraceTask::run`] measures.
+/// What the time in [`TraceTask::run`] measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunBasis {
-    /// From its start to its end.
+    /// The time from the task's start to its end.
     Executed,
-    /// From its arrival to its departure. It never started, so how long it would have run was not recorded.
+    /// The time from the task's arrival to its departure. The task never started, so its run time was not recorded.
     WholeStay,
-    /// Nothing: the trace does not say how long it ran or would run. The run time is zero and has no meaning.
+    /// Nothing. The trace does not state the run time. The value is zero and has no meaning.
     NotRecorded,
 }
 
-/// How the task ended in the recorded world.
+/// How the task ended in the recorded cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -132,19 +134,19 @@ pub enum Outcome {
     LastPartCompleted,
     /// This row is the last part of a job that failed (SWF status 4).
     LastPartFailed,
-    /// It was running when last seen.
+    /// The task was running at the end of the trace.
     Running,
-    /// It had not started when last seen.
+    /// The task had not started at the end of the trace.
     Pending,
 }
 
-/// A whole workload: its tasks by time of submission, those of the same instant in the order of the file.
+/// A whole workload. The tasks are in order of submission, and tasks of the same instant are in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskTrace {
     pub tasks: Vec<TraceTask>,
-    /// What was odd, counted in the order of the file.
+    /// The counts of odd rows.
     pub tally: Tally,
-    /// The header of an SWF file; `None` for formats without a header.
+    /// The header of an SWF file. `None` for formats without a header.
     pub header: Option<SwfHeader>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the tasks of a file one at a time, whatever its format.
+//! Reads the tasks of a file one at a time, in any format.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -12,18 +12,20 @@ use super::table::Table;
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};
 
-/// The tasks of a file in its own order, one in memory at a time. An error in one row does not end the iteration.
+/// Iterates over the tasks of a file in the order of the file. Keeps only one task in memory. An error in one row does
+/// not end the iteration.
 pub trait Rows: Iterator<Item = Result<TraceTask, TraceError>> {
-    /// What was odd in the rows read so far.
+    /// The counts of odd rows read so far.
     fn tally(&self) -> &Tally;
 
-    /// The file's header, where its format has one.
+    /// The header of the file, if its format has one.
     fn header(&self) -> Option<&SwfHeader> {
         None
     }
 }
 
-/// All tasks in order of submission, or all faults at once. `file` is the input's name in messages.
+/// Collects all tasks in order of submission, or returns all faults together. `file` is the name of the input in error
+/// messages.
 pub(super) fn collect(file: &Path, mut rows: impl Rows) -> Result<TaskTrace, TraceError> {
     let mut tasks = Vec::new();
     let mut faults = Faults::default();
@@ -50,7 +52,7 @@ impl<T: Rows + ?Sized> Rows for Box<T> {
     }
 }
 
-/// The tally of a reader for a format without oddities of its own.
+/// Keeps the tally of a reader whose format has no oddities of its own.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) tally: Tally,
@@ -75,10 +77,10 @@ impl Seen {
     }
 }
 
-/// The content of a table's row: a task, or why it is left out.
+/// The content of a row: a task, or the reason why the row is left out.
 pub(super) type Said = Result<TraceTask, Oddity>;
 
-/// Tasks of a table, one per row.
+/// Iterates over the tasks of a table, one in each row.
 pub(super) struct TableRows<R, const N: usize> {
     table: Table<R, N>,
     read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
@@ -86,7 +88,7 @@ pub(super) struct TableRows<R, const N: usize> {
 }
 
 impl<R: BufRead, const N: usize> TableRows<R, N> {
-    /// Reads the header line, which must have every column; `file` is the input's name in messages.
+    /// Reads the header line, which must have every column. `file` is the name of the input in error messages.
     pub(super) fn new(
         file: &Path,
         input: R,

@@ -1,11 +1,11 @@
-//! Slurm's records of jobs: the table that `sacct --parsable2` prints, and the file of the plugin jobcomp/filetxt.
+//! Slurm's records of jobs: the output of `sacct --parsable2`, and the file of the plugin jobcomp/filetxt.
 //!
-//! Of the many columns of `sacct`, JobID, Submit, Start and End are required. JobName, State, AllocCPUS, NCPUS,
-//! ReqCPUS, ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw, Partition, UID and
-//! User are read where they are present; others are ignored. Where there is no UID, users are numbered from 1 as they
-//! appear. A step of a job (`7.batch`) counts as a part of it. Dates are in the cluster's own time. A job that never
-//! started is left out, because nobody knows how long it would have run. Checked against records of Slurm 22.05.8 in
-//! `tests/data/slurm`.
+//! In the output of `sacct`, the columns JobID, Submit, Start and End are required. The columns JobName, State,
+//! AllocCPUS, NCPUS, ReqCPUS, ReqMem, AllocTRES, ReqTRES, NNodes, Elapsed or ElapsedRaw, Timelimit or TimelimitRaw,
+//! Partition, UID and User are read if they are present. Other columns are ignored. Without a UID column, users are
+//! numbered from 1 in the order in which they appear. A step of a job (`7.batch`) is counted as a part of its job.
+//! Dates are in the cluster's local time. A job that never started is left out, because its run time is unknown. The
+//! readers were checked against records of Slurm 22.05.8 in `tests/data/slurm`.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -20,7 +20,7 @@ use super::rows::{Rows, Said, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, quoted};
 
-/// The record of one job in either file, as it is written.
+/// The record of one job, as written in either file.
 #[derive(Default)]
 struct Job<'l> {
     id: &'l str,
@@ -32,16 +32,16 @@ struct Job<'l> {
     state: &'l str,
     cpus: &'l str,
     memory: &'l str,
-    /// Trackable resources that the job was given, or asked for.
+    /// The trackable resources that the job was given or requested.
     resources: &'l str,
     nodes: &'l str,
     limit: &'l str,
     partition: &'l str,
-    /// The user's number.
+    /// The numeric id of the user.
     user: Option<u64>,
 }
 
-/// Why a job cannot be read: what was expected in place of which text.
+/// Why a job cannot be read: what was expected, and the text that was found instead.
 struct Wrong(&'static str, String);
 
 fn is_unknown(text: &str) -> bool {
@@ -109,7 +109,7 @@ impl Job<'_> {
     }
 }
 
-/// The outcome of a state; `CANCELLED by 1000` is a state too.
+/// The outcome for a state. A state may have further words, as in `CANCELLED by 1000`.
 fn outcome(state: &str) -> Option<Outcome> {
     match state.split([' ', '+']).next()? {
         "COMPLETED" => Some(Outcome::Completed),
@@ -126,11 +126,12 @@ struct Resources {
     cpus: Option<u32>,
     memory: Option<Bytes>,
     gpus: u32,
-    /// The type of GPU, where it is recorded.
+    /// The type of GPU, if it is recorded.
     model: Option<String>,
 }
 
-/// Parses `cpu=4,mem=400M,node=4,billing=4,gres/gpu=8,gres/gpu:a100=8`. The error is the part that cannot be read.
+/// Parses resources such as `cpu=4,mem=400M,node=4,billing=4,gres/gpu=8,gres/gpu:a100=8`. The error is the part that
+/// cannot be read.
 fn resources(text: &str) -> Result<Resources, &str> {
     let mut found = Resources::default();
     for part in known(text).into_iter().flat_map(|text| text.split(',')) {
@@ -150,8 +151,8 @@ fn resources(text: &str) -> Result<Resources, &str> {
     Ok(found)
 }
 
-/// Memory of the whole job, in powers of 1,024. The suffixes `n` and `c` (per node, or per CPU) were written before
-/// Slurm 21.08 and are not read.
+/// Parses the memory of the whole job, in powers of 1,024. Does not read the suffixes `n` and `c` (for each node or
+/// CPU), which Slurm wrote only before 21.08.
 fn memory(text: &str) -> Option<Bytes> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -171,7 +172,7 @@ fn limit(text: &str) -> Result<Option<SimDuration>, &str> {
     }
 }
 
-/// Parses a number, counted in units of `seconds`, or a time: `30:00`, `02:30:00` or `1-02:30:00`.
+/// Parses a time such as `30:00`, `02:30:00` or `1-02:30:00`. A plain number is multiplied by `seconds`.
 fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     let Some((before, last)) = text.rsplit_once(':') else {
         return text.parse::<u32>().ok().map(|number| SimDuration::from_secs(u64::from(number) * seconds));
@@ -187,17 +188,17 @@ fn length(text: &str, seconds: u64) -> Option<SimDuration> {
     Some(SimDuration::from_secs(((days * 24 + hours) * 60 + below(minutes, 60)?) * 60 + below(last, 60)?))
 }
 
-/// Jobs in the output of `sacct --parsable2`.
+/// Iterates over the jobs in the output of `sacct --parsable2`.
 pub(super) struct SacctRows<R> {
     lines: Lines<R>,
     columns: Vec<String>,
-    /// The numbers given to users of whom only the names are known.
+    /// The numbers given to users, if the table has only their names.
     users: HashMap<String, u64>,
     seen: Seen,
 }
 
 impl<R: BufRead> SacctRows<R> {
-    /// Reads the header line; `file` is the input's name in messages.
+    /// Reads the header line. `file` is the name of the input in error messages.
     pub(super) fn new(file: &Path, input: R) -> Result<SacctRows<R>, TraceError> {
         let mut lines = Lines::new(file, input);
         lines.advance()?;
@@ -244,8 +245,8 @@ impl<R: BufRead> SacctRows<R> {
                 "User" => &mut user,
                 _ => continue,
             };
-            // Keep the first known value: columns of what was allocated come before columns of what was requested,
-            // where both are present.
+            // Keep the first known value. Columns of allocated resources come before columns of requested resources if
+            // both are present.
             if is_unknown(place) || *place == "0" {
                 *place = field;
             }
@@ -254,7 +255,7 @@ impl<R: BufRead> SacctRows<R> {
             job.resources = asked;
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());
-        // With a UID column, numbers made up here could be those of other users.
+        // If there is a UID column, do not number users, because the numbers could be the ids of other users.
         if let Some(name) = known(user).filter(|_| !columns.iter().any(|column| column == "UID")) {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
@@ -267,14 +268,14 @@ fn told<R: BufRead>(read: Result<Said, Wrong>, lines: &Lines<R>) -> Result<Said,
     read.map_err(|Wrong(expected, found)| lines.malformed(0, expected, &found))
 }
 
-/// Jobs of a file of jobcomp/filetxt, each a line of space-separated `Key=value` pairs.
+/// Iterates over the jobs of a jobcomp/filetxt file. Each line has one job as `Key=value` pairs, separated by spaces.
 pub(super) struct JobcompRows<R> {
     lines: Lines<R>,
     seen: Seen,
 }
 
-/// Keys of such a line. A value may contain spaces, so a word that begins with none of these keys belongs to the
-/// value before it.
+/// The keys of such a line. A value may contain spaces. So a word that does not begin with one of these keys belongs to
+/// the value before it.
 const KEYS: [&str; 25] = [
     "JobId",
     "UserId",
@@ -304,7 +305,7 @@ const KEYS: [&str; 25] = [
 ];
 
 impl<R: BufRead> JobcompRows<R> {
-    /// Opens the rows; `file` is the input's name in messages.
+    /// Opens the list. `file` is the name of the input in error messages.
     pub(super) fn new(file: &Path, input: R) -> JobcompRows<R> {
         JobcompRows { lines: Lines::new(file, input), seen: Seen::default() }
     }
@@ -323,7 +324,7 @@ impl<R: BufRead> JobcompRows<R> {
             };
             let rest = &text[from..];
             let ends = KEYS.iter().filter_map(|key| rest.find(&format!(" {key}=")));
-            // After an empty value comes the space before the next key.
+            // If the value is empty, the text begins with the space before the next key.
             Some(rest[..ends.min().unwrap_or(rest.len())].trim_end())
         };
         let get = |key: &str| value(key).unwrap_or("");
@@ -349,7 +350,7 @@ impl<R: BufRead> JobcompRows<R> {
     }
 }
 
-/// The common part of the two readers, which read a line at a time.
+/// The part that both readers share. Each of them reads one line at a time.
 trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
     fn read_line(&mut self) -> Result<Said, TraceError>;
@@ -457,8 +458,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Both files are of the same jobs on the same cluster: 16, of which one never started. `sacct` also has 15
-    /// steps. What was asked of `sbatch` is in `tests/data/slurm/README.md`.
+    /// Both files are about the same 16 jobs on the same cluster. One of these jobs never started. The output of
+    /// `sacct` also has 15 steps. The `sbatch` commands are in `tests/data/slurm/README.md`.
     #[test]
     fn both_files_say_the_same_of_the_same_jobs() {
         let file = Path::new("slurm");
@@ -470,7 +471,7 @@ mod tests {
         assert_eq!((written.tasks.len(), written.tally.count(Oddity::NeverStarted)), (15, 1));
         for task in &table.tasks {
             let other = written.tasks.iter().find(|other| other.name == task.name).unwrap();
-            // sacct was asked for the user's name only, and there was one user.
+            // This output of sacct has only the user's name, and there was one user.
             assert_eq!(*task, TraceTask { line: task.line, user: Some(1), ..other.clone() });
         }
         let by_name = |name: &str| table.tasks.iter().find(|task| task.application.as_deref() == Some(name)).unwrap();
@@ -506,7 +507,7 @@ mod tests {
                      7|2026-11-21T17:10:00|2026-11-21T17:10:05|2026-11-21T18:10:05|00:50:00|02:00:00\n";
         let file = Path::new("s.txt");
         let read = SacctRows::new(file, table.as_bytes()).and_then(|rows| collect(file, rows)).unwrap();
-        // Ten minutes of the hour were spent suspended.
+        // The job was suspended for ten minutes of the hour.
         assert_eq!(read.tasks[0].run, SimDuration::from_secs(3_000));
         assert_eq!(read.tasks[0].estimate, Some(SimDuration::from_secs(7_200)));
     }

@@ -1,4 +1,4 @@
-//! Reads a list of tasks one task at a time, in any format. The format can be recognized from the first line.
+//! Reads a list of tasks in any format, one task at a time. Can recognize the format from the first line.
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -9,19 +9,20 @@ use super::row::TraceTask;
 use super::rows::Rows;
 use super::text::{LINE_BYTES_MAX, lines_of, open_lines};
 
-/// The tasks of a file in its own order. After an error in one row, the next row follows.
+/// Iterates over the tasks of a file in the order of the file. An error in one row does not end the iteration.
 pub struct TaskStream {
     pub format: Format,
     pub rows: Box<dyn Rows>,
 }
 
 impl TaskStream {
-    /// Opens a file, plain or gzip, in this format, or in the one that its first line shows.
+    /// Opens a file, plain or gzip. If `format` is `None`, recognizes the format from the first line.
     pub fn open(path: &Path, format: Option<Format>) -> Result<TaskStream, TraceError> {
         TaskStream::of(path, open_lines(path)?, format)
     }
 
-    /// Reads from `input` in the same way; `name` is its name in messages.
+    /// Reads from `input` like [`TaskStream::open`] reads from a file. `name` is the name of the input in error
+    /// messages.
     pub fn read(name: &Path, input: impl Read + 'static, format: Option<Format>) -> Result<TaskStream, TraceError> {
         TaskStream::of(name, lines_of(name, input)?, format)
     }
@@ -30,8 +31,8 @@ impl TaskStream {
         let mut first = Vec::new();
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
         read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;
-        // The place where the header of a tar archive identifies itself. What follows may look like anything. Only
-        // one format comes in an archive.
+        // A tar archive has a magic number at this position. The rest of an archive could look like any format, so only
+        // the format that comes in an archive is accepted.
         let is_archive = first.get(257..262) == Some(b"ustar");
         let format = format.or_else(|| Format::guess(&first)).filter(|format| !is_archive || format.is_archive());
         let format = format.ok_or_else(|| {
@@ -44,8 +45,8 @@ impl TaskStream {
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
     }
 
-    /// Hands each task to `take` until a row is faulty. From then on only faults are collected, and all are reported
-    /// at once.
+    /// Passes each task to `take` until a row is faulty. After that, only collects further faults. All faults are
+    /// reported together.
     pub fn each<E: From<TraceError>>(
         &mut self,
         file: &Path,

@@ -1,4 +1,4 @@
-//! The checksum of a file's content, the same whether the file is kept plain or compressed.
+//! The checksum of a file's content. It is the same for the plain and the compressed form of the file.
 
 use std::fmt::Write;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::error::TraceError;
 use super::text;
 
-/// Passes the uncompressed bytes of a file through and computes their checksum.
+/// Reads the uncompressed bytes of a file and computes their checksum on the way.
 pub(super) struct Summing {
     input: Box<dyn Read>,
     state: Sha256,
@@ -20,7 +20,7 @@ impl Summing {
         Ok(Summing { input: text::open(path)?, state: Sha256::new() })
     }
 
-    /// The SHA-256 of the bytes that have passed, in lower-case hexadecimal.
+    /// The SHA-256 of the bytes read so far, in lowercase hexadecimal.
     pub(super) fn hex(self) -> String {
         self.state.finalize().iter().fold(String::new(), |mut hex, byte| {
             write!(hex, "{byte:02x}").expect("a String takes all that is written");
@@ -37,7 +37,7 @@ impl Read for Summing {
     }
 }
 
-/// The checksum of a file's uncompressed content. Where the file cannot be decompressed, the result says why instead.
+/// The checksum of a file's uncompressed content. If the file cannot be decompressed, the result says why.
 pub(super) fn of_file(path: &Path) -> Result<String, TraceError> {
     let mut input = Summing::open(path)?;
     match io::copy(&mut input, &mut io::sink()) {

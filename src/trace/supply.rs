@@ -1,4 +1,5 @@
-//! Compares what a list of tasks asks for with what a cluster has: offered load, and tasks that could never run.
+//! Compares the requests of a list of tasks with the resources of a cluster: the offered load, and tasks that could
+//! never run.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +9,32 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
 use super::row::{RunBasis, TraceNode, TraceTask};
 
-/// The resources that there are to run on.
+/// The resources of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Supply {
     pub nodes: Vec<TraceNode>,
-    /// Number of processors, where no node is described.
+    /// The number of processors, if no node is described.
     pub processors: Option<u64>,
-    /// Number of GPUs, where no node is described: all of one kind, and one task may take any of them together.
+    /// The number of GPUs, if no node is described. All GPUs are then of one kind, and a task may take any of them
+    /// together.
     pub gpus: Option<u64>,
 }
 
-/// Why a task could not run on an empty cluster.
+/// Why a task could not run even on an empty cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Impossible {
     TooManyProcessors,
-    /// No node belongs to its virtual cluster.
+    /// No node belongs to the task's virtual cluster.
     NoSuchCluster,
-    /// No node has GPUs of a model that it accepts.
+    /// No node has GPUs of a model that the task accepts.
     NoSuchGpu,
-    /// It asks for more GPUs than any single such node has or, if it may be spread over several nodes, than there
-    /// are.
+    /// The task requests more GPUs than any single suitable node has. If the task may use several nodes, it requests
+    /// more GPUs than all suitable nodes have together.
     TooManyGpus,
     TooMuchCpu,
     TooMuchRam,
-    /// Each of its needs is met on some node, but no node meets all of them.
+    /// Each requirement is met by some node, but no node meets all of them together.
     NotTogether,
 }
 
@@ -50,19 +52,19 @@ impl Impossible {
     }
 }
 
-/// What was asked of one pool: of the GPUs of these models in this virtual cluster, or of all processors.
+/// The load on one pool. A pool is the GPUs of certain models in one virtual cluster, or all processors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Load {
     pub pool: String,
     pub tasks: u64,
-    /// Tasks among these whose run time is not in the list: they are left out of the load.
+    /// The number of these tasks without a run time in the list. They do not count in the load.
     pub lengths_unknown: u64,
-    /// GPUs or processors that may serve the pool.
+    /// The number of GPUs or processors in the pool.
     pub capacity: u64,
-    /// GPU (or processor) seconds requested, rounded down to a second.
+    /// The requested GPU seconds or processor seconds, rounded down.
     pub asked_seconds: u64,
-    /// Requested seconds in thousandths of what the pool could give between the first and the last submission. `None`
-    /// where the pool could give nothing, or where no task's run time is known.
+    /// The requested seconds divided by the seconds that the pool could provide between the first and the last
+    /// submission, in thousandths. `None` if the pool has no capacity, or if no task has a known run time.
     pub offered_permille: Option<u64>,
 }
 
@@ -72,7 +74,7 @@ enum Pool {
     Gpus { cluster: Option<String>, models: Vec<String> },
 }
 
-/// What one node must have, and in which virtual cluster.
+/// The resources that a node needs for a task, and the task's virtual cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Need {
     cluster: Option<String>,
@@ -80,11 +82,11 @@ struct Need {
     gpus: u32,
     cpu: MilliCpu,
     ram: Bytes,
-    /// Whether everything must be on one node; otherwise its GPUs may be on different nodes.
+    /// Whether all resources must be on one node. If false, the GPUs may be on different nodes.
     together: bool,
 }
 
-/// Tasks that could not run: how many, and the first few by line and name.
+/// The tasks that could not run: their number, and the line and name of the first few.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cases {
     pub tasks: u64,
@@ -92,10 +94,10 @@ pub struct Cases {
 }
 
 const CASES_SHOWN: usize = 3;
-/// Nanoseconds times thousandths of a GPU in a GPU second.
+/// The number of nanoseconds times thousandths of a GPU in one GPU second.
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
-/// Number of tasks, number of those with unknown run time, and the work that the others ask for.
+/// The number of tasks, the number of tasks without a known run time, and the requested work of all others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     tasks: u64,
@@ -113,7 +115,7 @@ impl Asked {
     }
 }
 
-/// Gathers what tasks ask for.
+/// The requests of the tasks seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct Demands {
     asked: BTreeMap<Pool, Asked>,
@@ -176,7 +178,7 @@ impl Demands {
         why
     }
 
-    /// Offered load by pool, processors first; and tasks that could never run, by reason.
+    /// Returns the offered load of each pool, processors first, and the tasks that could never run, by reason.
     pub fn finish(self, supply: &Supply) -> (Vec<Load>, BTreeMap<Impossible, Cases>) {
         let window = self.window.map_or(0, |(from, to)| u128::from(to.since(from).as_nanos()));
         let load = |(pool, Asked { tasks, lengths_unknown, work }): (Pool, Asked)| {
@@ -204,7 +206,7 @@ impl Demands {
     }
 }
 
-/// Nodes of the virtual cluster; all nodes where the task names none or the nodes name none.
+/// The nodes of the virtual cluster. Returns all nodes if the task names no virtual cluster or no node has one.
 fn of_cluster<'n>(nodes: &'n [TraceNode], cluster: &Option<String>) -> impl Iterator<Item = &'n TraceNode> + Clone {
     let said = nodes.iter().any(|node| node.virtual_cluster.is_some());
     let wanted = cluster.clone().filter(|_| said);
@@ -215,7 +217,7 @@ fn accepts(models: &[String], node: &TraceNode) -> bool {
     models.is_empty() || node.gpu_model.as_ref().is_some_and(|model| models.contains(model))
 }
 
-/// Whether a node has enough of something.
+/// Tests whether a node has enough of one resource.
 type Check<'c> = &'c dyn Fn(&TraceNode) -> bool;
 
 fn unmet(need: &Need, nodes: &[TraceNode]) -> Option<Impossible> {
@@ -290,9 +292,9 @@ mod tests {
         }
     }
 
-    /// 100 s from the first submission to the last. The two T4 GPUs are asked for half of each for 50 s (50 GPU
-    /// seconds) and for one whole GPU for 100 s: 150 of 200 GPU seconds. The 10 GPUs of all types are asked for 8 for
-    /// 25 s: 200 of 1,000.
+    /// The first and the last submission are 100 s apart. The two T4 GPUs get requests for half of each for 50 s (50
+    /// GPU seconds) and for one whole GPU for 100 s. Together this is 150 of 200 GPU seconds. The pool of all 10 GPUs
+    /// gets a request for 8 GPUs for 25 s, which is 200 of 1,000 GPU seconds.
     #[test]
     fn load_is_of_each_pool_of_gpus() {
         let supply = Supply { nodes: vec![node("a", "T4", 2, 8), node("b", "V100", 8, 8)], ..Supply::default() };
@@ -325,7 +327,7 @@ mod tests {
                 Some(Impossible::NotTogether),
             ),
             (TraceTask { ram: Some(Bytes::from_mib(1001)), ..pod(6, 1, 0, 0, &[]) }, Some(Impossible::TooMuchRam)),
-            // A gang may be spread over several nodes.
+            // A task with only whole GPUs may be spread over several nodes.
             (TraceTask { cpu: None, gpu_share: None, ..pod(7, 1, 10, 1000, &[]) }, None),
             (TraceTask { cpu: None, gpu_share: None, ..pod(8, 1, 11, 1000, &[]) }, Some(Impossible::TooManyGpus)),
         ];

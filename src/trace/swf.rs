@@ -1,9 +1,10 @@
-//! The Standard Workload Format of the Parallel Workloads Archive, version 2.2: a header of `;` lines, then one job
-//! per line in 18 fields, with -1 for what is unknown.
+//! The Standard Workload Format of the Parallel Workloads Archive, version 2.2. A file has a header of `;` lines, then
+//! one job in each line. A job has 18 fields, and -1 means unknown.
 //!
-//! Source: S. Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999,
-//! and the archive's page `swf.html`. Some deviations are tolerated because real files have them: decimals in any
-//! time, additional fields, a missing header, gzip. Everything else is an error that points at the field.
+//! Source: S. Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999, and
+//! the archive's page `swf.html`. Real files deviate from the format in some ways, and the reader accepts these:
+//! decimals in any time, additional fields, a missing header, and gzip. Every other deviation is an error that points
+//! at the field.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -19,45 +20,45 @@ use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span, open_lines, quoted};
 
 const FIELDS: usize = 18;
-/// A line with more fields than this is of another format: the widest known SWF file has 28.
+/// A line with more fields than this is not in this format. The widest known SWF file has 28 fields.
 const FIELDS_MAX: usize = 64;
 const KIB: u64 = 1024;
 
-/// The header of an SWF file. A number of -1 in the file is `None` here.
+/// The header of an SWF file. The number -1 in the file is `None` here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwfHeader {
     pub max_jobs: Option<u64>,
     pub max_nodes: Option<u32>,
     pub max_procs: Option<u32>,
-    /// The log's zero, in seconds since 1970.
+    /// The time zero of the log, in seconds since 1970.
     pub unix_start_time: Option<u64>,
-    /// Description of each queue by its number; several lines on one queue are joined by `; `.
+    /// The description of each queue, by the queue's number. Several lines about one queue are joined by `; `.
     pub queues: BTreeMap<u32, String>,
-    /// The other directives (`Computer`, `Acknowledge`, `Note`, …) in the order of the file.
+    /// The other directives, such as `Computer`, `Acknowledge` or `Note`, in the order of the file.
     pub about: Vec<(String, String)>,
 }
 
-/// Reads a file, plain or gzip, to its end; reports all faults at once.
+/// Reads a whole file, plain or gzip. Reports all faults together.
 pub fn read_file(path: &Path) -> Result<TaskTrace, TraceError> {
     read(path, open_lines(path)?)
 }
 
-/// Reads `input` to its end; `file` is its name in messages.
+/// Reads all of `input`. `file` is the name of the input in error messages.
 pub fn read(file: &Path, input: impl BufRead) -> Result<TaskTrace, TraceError> {
     collect(file, SwfReader::new(file, input)?)
 }
 
-/// The jobs of an SWF file in its own order, one in memory at a time.
+/// Iterates over the jobs of an SWF file in the order of the file. Keeps only one job in memory.
 ///
-/// After an error in one row, the next row follows; after a read error, the iteration ends.
+/// A fault in one row does not end the iteration. A read error does.
 pub struct SwfReader<R> {
     lines: Lines<R>,
     header: SwfHeader,
     tally: Tally,
-    /// Whether the first job was reached while the header was read and is the current line.
+    /// Whether the current line is the first job, which was reached while the header was read.
     at_first_job: bool,
     last_submit: SimTime,
-    /// The last job yielded as a whole: rows of its parts may follow it.
+    /// The number of the last job that was returned as a whole. Rows about its parts may follow.
     last_whole: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ impl SwfReader<BufReader<Box<dyn Read>>> {
 }
 
 impl<R: BufRead> SwfReader<R> {
-    /// Reads the header; `file` is the input's name in messages.
+    /// Reads the header. `file` is the name of the input in error messages.
     pub fn new(file: &Path, input: R) -> Result<SwfReader<R>, TraceError> {
         let mut lines = Lines::new(file, input);
         let mut header = SwfHeader::default();
@@ -101,7 +102,7 @@ impl<R: BufRead> SwfReader<R> {
         &self.header
     }
 
-    /// What was odd in the rows read so far.
+    /// The counts of odd rows read so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -118,7 +119,7 @@ impl<R: BufRead> SwfReader<R> {
         Ok(false)
     }
 
-    /// The current line as a task, or `None` where it is left out.
+    /// Reads the current line as a task. Returns `None` if the row is left out.
     fn read_row(&mut self) -> Result<Option<TraceTask>, TraceError> {
         let (row, extra) = Row::split(&self.lines)?;
         let mut odd = Vec::new();
@@ -245,14 +246,14 @@ fn outcome_of(status: u64) -> Option<Outcome> {
     }
 }
 
-/// The fields of the current line, by their numbers in the format (from 1).
+/// The fields of the current line. They are numbered from 1, as in the definition of the format.
 struct Row<'a, R> {
     lines: &'a Lines<R>,
     fields: [Span; FIELDS],
 }
 
 impl<R: BufRead> Row<'_, R> {
-    /// The row, and whether it has more fields than the format defines.
+    /// Splits the line into fields. Also returns whether the line has more fields than the format defines.
     fn split(lines: &Lines<R>) -> Result<(Row<'_, R>, bool), TraceError> {
         let line = lines.bytes();
         let mut fields = [Span::default(); FIELDS];
@@ -294,7 +295,7 @@ impl<R: BufRead> Row<'_, R> {
         self.lines.whole(&self.fields[number - 1], expected)
     }
 
-    /// A whole number, or `None` for -1.
+    /// Parses a whole number. Returns `None` for -1.
     fn optional<N: TryFrom<u64>>(&self, number: usize, expected: &str) -> Result<Option<N>, TraceError> {
         match self.decimal(number, expected)?.is_minus_one() {
             true => Ok(None),
@@ -302,7 +303,7 @@ impl<R: BufRead> Row<'_, R> {
         }
     }
 
-    /// A value that is not negative, or `None` for -1.
+    /// Parses a value that must not be negative. Returns `None` for -1.
     fn unknown_or(&self, number: usize, expected: &str) -> Result<Option<Decimal>, TraceError> {
         let value = self.decimal(number, expected)?;
         match value.negative {
@@ -316,7 +317,8 @@ impl<R: BufRead> Row<'_, R> {
         self.unknown_or(number, expected)?.map(|value| self.duration(number, value)).transpose()
     }
 
-    /// A value that was measured rather than requested. Negative values other than -1 occur and carry no meaning.
+    /// Parses a value that was measured and not requested. Other negative values than -1 occur in real files and have
+    /// no meaning.
     fn measured(&self, number: usize, expected: &str, odd: &mut Vec<Oddity>) -> Result<Option<Decimal>, TraceError> {
         let value = self.decimal(number, expected)?;
         if value.negative && !value.is_minus_one() && !odd.contains(&Oddity::NegativeMeasurement) {
@@ -330,7 +332,7 @@ impl<R: BufRead> Row<'_, R> {
         seconds.as_billionths().map(SimDuration::from_nanos).ok_or_else(too_large)
     }
 
-    /// The memory of all processors; the format gives KiB for each processor.
+    /// Computes the memory of all processors. The format states KiB for each processor.
     fn memory(&self, number: usize, kib: Decimal, processors: u32) -> Result<Bytes, TraceError> {
         let too_large = || self.lines.wrong(&self.fields[number - 1], "a memory in KiB", NotDecimal::TooLarge);
         kib.scaled(KIB * u64::from(processors)).map(Bytes::new).ok_or_else(too_large)
@@ -338,7 +340,7 @@ impl<R: BufRead> Row<'_, R> {
 }
 
 impl SwfHeader {
-    /// Reads one line before the first job. A line that is not a directive is prose, and is skipped.
+    /// Reads one line before the first job. Skips a line that is not a directive.
     fn read_line<R: BufRead>(&mut self, lines: &Lines<R>) -> Result<(), TraceError> {
         let line = lines.bytes();
         let text = String::from_utf8_lossy(line);
@@ -359,7 +361,7 @@ impl SwfHeader {
         Ok(())
     }
 
-    /// Reads `1 - Normal jobs` or `2  besteffort`; a value without a number is prose.
+    /// Parses a queue such as `1 - Normal jobs` or `2  besteffort`. Skips a value without a number.
     fn add_queue(&mut self, value: &str) {
         let digits = value.bytes().take_while(u8::is_ascii_digit).count();
         let (number, name) = value.split_at(digits);
@@ -373,7 +375,7 @@ impl SwfHeader {
     }
 }
 
-/// The whole number at the start of a value (`144 (of 8 processors each)`), or `None` for -1.
+/// Parses the whole number at the start of a value, as in `144 (of 8 processors each)`. Returns `None` for -1.
 fn header_number<R: BufRead, N: TryFrom<u64>>(
     lines: &Lines<R>,
     key: &str,
@@ -419,12 +421,12 @@ mod tests {
         assert_eq!(task.estimate, Some(SimDuration::from_secs(432_000)));
         assert_eq!((task.processors, task.ram), (Some(24), None));
         assert_eq!(task.cpu_time_used, Some(SimDuration::from_secs(358)));
-        // 24 processors of 2560 KiB each are 60 MiB.
+        // 24 processors with 2560 KiB each have 60 MiB together.
         assert_eq!(task.ram_used, Some(Bytes::from_mib(60)));
         assert_eq!(task.outcome, Some(Outcome::Completed));
         assert_eq!((task.user, task.group, task.executable), (Some(5), Some(7), Some(6)));
         assert_eq!((task.queue, task.partition), (Some(2), None));
-        // The format says nothing about these.
+        // The format has no such fields.
         assert_eq!((task.cpu, task.gpus, task.gpu_share, task.qos.as_deref()), (None, None, None, None));
         assert_eq!((trace.tally.rows(), trace.tally.iter().count()), (1, 0));
     }
@@ -444,9 +446,9 @@ mod tests {
             ("1 0 1 5 2 -1 -1 2 60 -1 143 1 1 1 1 -1 -1 -1", &[Oddity::UndefinedStatus], 1),
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 7 30", &[Oddity::FollowsAnother], 1),
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1 9 9", &[Oddity::ExtraFields], 1),
-            // Times with decimals, and the minus zero that a difference of floats gives.
+            // Times with decimals, and minus zero, which comes from a difference of floats.
             ("2060 2754.556511 -0.0 140.95 2 -1 -1 2 212.0 -1 1 -1 -1 -1 -1 -1 -1 -1", &[], 1),
-            // A row of status 2 is not a part of an earlier job where there is none.
+            // A row of status 2 without an earlier row of the same job is not left out.
             ("1 0 1 5 2 -1 -1 2 60 -1 2 1 1 1 1 -1 -1 -1", &[], 1),
         ];
         for (row, expected, kept) in rows {
@@ -543,7 +545,7 @@ mod tests {
         assert!(told.contains("failed to read") && told.contains("log.swf.gz at line "), "{told}");
     }
 
-    /// Expected values are from traces/unilu-gaia-2014/NOTICE, counted there by other means.
+    /// The expected values are from traces/unilu-gaia-2014/NOTICE. They were counted there by other means.
     #[test]
     fn the_gaia_log_is_read_with_its_odd_rows_counted() {
         let trace = gaia();
@@ -563,7 +565,8 @@ mod tests {
         );
     }
 
-    /// 35,222 default, 14,915 best-effort and 1,850 interactive rows; 17, 11 and none of them have no run time.
+    /// The log has 35,222 default rows, 14,915 best-effort rows and 1,850 interactive rows. Of these, 17, 11 and none
+    /// have no run time.
     #[test]
     fn the_gaia_log_has_its_queues() {
         let trace = gaia();

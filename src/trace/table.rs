@@ -1,5 +1,5 @@
-//! CSV with a header line. Columns are identified by name and may be in any order. There is no quoting, so a
-//! quotation mark is not special.
+//! CSV with a header line. Columns are found by name and may be in any order. There is no quoting, so a quotation mark
+//! is an ordinary character.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::error::{Faults, TraceError, nearest};
 use super::text::{Lines, Span, quoted};
 
-/// All rows, or all faults at once.
+/// Returns all rows, or all faults together.
 pub(super) fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceError>>) -> Result<Vec<T>, TraceError> {
     let mut whole = Vec::new();
     let mut faults = Faults::default();
@@ -20,17 +20,17 @@ pub(super) fn gather<T>(file: &Path, rows: impl Iterator<Item = Result<T, TraceE
     if faults.is_empty() { Ok(whole) } else { Err(TraceError::from_faults(file, faults)) }
 }
 
-/// A CSV file whose `N` columns are identified by name.
+/// A CSV file. Its `N` columns are found by name.
 pub(super) struct Table<R, const N: usize> {
     pub(super) lines: Lines<R>,
     /// For each column of the file, the position of that column in the caller's order.
     order: Vec<usize>,
-    /// The fields of the current row in the caller's order; empty where the file lacks the column.
+    /// The fields of the current row, in the caller's order. A field is empty if the file lacks its column.
     pub(super) fields: [Span; N],
 }
 
 impl<R: BufRead, const N: usize> Table<R, N> {
-    /// Reads the header line, which must have every column; `file` is the input's name in messages.
+    /// Reads the header line, which must have every column. `file` is the name of the input in error messages.
     pub(super) fn new(file: &Path, input: R, columns: [&'static str; N]) -> Result<Table<R, N>, TraceError> {
         Table::with_at_least(N, file, input, columns)
     }
@@ -46,7 +46,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         let mut order = Vec::new();
         let mut seen = [false; N];
         let mut faults = Faults::default();
-        // A file without any line is treated as one in which every column is missing.
+        // In a file without any line, every column is missing.
         lines.advance()?;
         let valid = columns.join(", ");
         for span in split(lines.bytes()) {
@@ -84,7 +84,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         }
     }
 
-    /// Whether the file has these columns. It is an error if it has only some of them.
+    /// Whether the file has these columns. Returns an error if it has only some of them.
     pub(super) fn has_all_or_none(
         &self,
         these: std::ops::Range<usize>,
@@ -104,7 +104,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
         Err(TraceError::from_faults(file, faults))
     }
 
-    /// Moves to the next row that is not empty.
+    /// Moves to the next row that is not empty. Returns false at the end of the file.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         while self.lines.advance()? {
             let line = self.lines.bytes();
@@ -136,7 +136,7 @@ impl<R: BufRead, const N: usize> Table<R, N> {
     }
 }
 
-/// The comma-separated fields of a line; one empty field for an empty line.
+/// Splits a line at its commas. An empty line has one empty field.
 fn split(line: &[u8]) -> impl Iterator<Item = Span> + '_ {
     let mut start = 0;
     line.split(|byte| *byte == b',').map(move |field| {

@@ -1,57 +1,57 @@
-//! Counts of what was odd in a trace, by reason.
+//! Counts the odd rows of a trace, by reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Whether a row with an oddity is yielded nevertheless.
+/// Whether a row with an oddity is kept or left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     Kept,
     LeftOut,
 }
 
-/// A reason why a row is not taken as it is written.
+/// A reason why a row is left out or changed, or is unusual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oddity {
-    /// The run time is negative, so how long it ran is unknown.
+    /// The run time is negative, so the real run time is unknown.
     NegativeRun,
     /// The time of submission is unknown.
     NoSubmitTime,
-    /// The end is unknown, so how long it ran is unknown.
+    /// The end is unknown, so the run time is unknown.
     NoEnd,
-    /// It was never given a node, and how long it would have run is unknown.
+    /// The task was never given a node, so its run time is unknown.
     NeverStarted,
-    /// Its run time follows from its steps and from the steps per second of its type, which are not recorded.
+    /// The steps per second of the job's type are not recorded, so its run time is unknown.
     NoThroughput,
-    /// Neither the allocated nor the requested number of processors is above zero.
+    /// Neither the allocated nor the requested number of processors is greater than zero.
     NoProcessors,
-    /// It is a part of the job in the row before, which already gave the total (status 2, 3 or 4 and the same
-    /// number).
+    /// The row is a part of the job in the row before, which already has the totals. It has the status 2, 3 or 4 and
+    /// the same job number.
     PartOfJobBefore,
-    /// It ran for no time.
+    /// The run time is zero.
     ZeroRun,
-    /// It ran longer than requested. The request is an estimate, and the recorded time is kept.
+    /// The task ran longer than requested. The request is only an estimate, so the recorded time is kept.
     LongerThanRequested,
-    /// It was submitted before the row above it.
+    /// The task was submitted before the task in the row above.
     OutOfOrder,
     /// No processors were allocated, so the requested number is used.
     ProcessorsAsRequested,
-    /// A measured value is negative but not -1; it is treated as unknown.
+    /// A measured value is negative but not -1. It is treated as unknown.
     NegativeMeasurement,
-    /// The outcome is recorded as a number that the format does not define; it is treated as unknown.
+    /// The outcome is a number that the format does not define. It is treated as unknown.
     UndefinedStatus,
-    /// The row names a job that it waits for; the dependency is ignored.
+    /// The row names a job that this job waits for. The dependency is ignored.
     FollowsAnother,
-    /// The row has more fields than the format; the rest of the row is not read.
+    /// The row has more fields than the format defines. The additional fields are ignored.
     ExtraFields,
-    /// It was never given a node, so its length is the whole stay, from creation to deletion.
+    /// The pod was never given a node. Its length is the whole time from creation to deletion.
     NeverScheduled,
-    /// It asks for more than the whole of each GPU; the share is capped at the whole.
+    /// The task requests more than the whole of each GPU. The share is capped at the whole.
     ShareCapped,
-    /// It asks for a share of each GPU but for no GPU, so it gets none.
+    /// The task requests a share of each GPU but no GPU. It gets no GPU.
     ShareWithoutGpu,
 }
 
@@ -79,7 +79,7 @@ impl Oddity {
         }
     }
 
-    /// What became of such rows, as a text for people.
+    /// A text that says what was done with such rows.
     pub fn describe(self) -> &'static str {
         match self {
             Oddity::NegativeRun => "run time negative",
@@ -110,9 +110,9 @@ impl fmt::Display for Oddity {
     }
 }
 
-/// How many rows were read, and how many of them had each oddity.
+/// The number of rows that were read, and the number of rows with each oddity.
 ///
-/// A row that is left out is counted under one reason only; a row that is kept may have several oddities.
+/// A row that is left out is counted for one oddity only. A row that is kept may be counted for several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     rows: u64,
@@ -128,7 +128,7 @@ impl Tally {
         *self.odd.entry(oddity).or_default() += 1;
     }
 
-    /// Number of well-formed rows in the file, whether kept or left out.
+    /// The number of well-formed rows in the file, both kept and left out.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -145,14 +145,15 @@ impl Tally {
         self.odd.get(&oddity).copied().unwrap_or(0)
     }
 
-    /// The oddities met, in the order of [`Oddity`].
+    /// The oddities that occurred, in the order of [`Oddity`].
     pub fn iter(&self) -> impl Iterator<Item = (Oddity, u64)> + '_ {
         self.odd.iter().map(|(oddity, count)| (*oddity, *count))
     }
 }
 
 impl Tally {
-    /// One line for the rows that are left out and one for the odd rows that are kept, where there are any.
+    /// One line about the rows that are left out and one about the odd rows that are kept. A line without rows is
+    /// omitted.
     pub fn lines(&self) -> Vec<String> {
         let line = |(fate, title)| {
             let counts: Vec<String> = self.of(fate).map(|(odd, count)| format!("{count} {odd}")).collect();
@@ -167,7 +168,8 @@ impl Tally {
 }
 
 impl fmt::Display for Tally {
-    /// `51987 rows, 51959 kept; left out: 28 run time negative; kept, but odd: 100 run for no time, …`
+    /// Formats the tally, as in
+    /// `51987 rows, 51959 kept; left out: 28 run time negative; kept, but odd: 100 run for no time, …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rows, {} kept", self.rows, self.kept())?;
         self.lines().iter().try_for_each(|line| write!(f, "; {line}"))
@@ -175,7 +177,8 @@ impl fmt::Display for Tally {
 }
 
 impl Serialize for Tally {
-    /// `{"rows": 51987, "kept": 51959, "left_out": {"negative_run": 28}, "odd": {"zero_run": 100, …}}`
+    /// Serializes the tally, as in
+    /// `{"rows": 51987, "kept": 51959, "left_out": {"negative_run": 28}, "odd": {"zero_run": 100, …}}`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let by_name = |fate| self.of(fate).collect::<BTreeMap<Oddity, u64>>();
         let mut map = serializer.serialize_map(Some(4))?;

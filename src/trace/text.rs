@@ -1,4 +1,4 @@
-//! Reads the lines of a file that may be compressed, with their numbers and without an allocation per line.
+//! Reads the lines of a file with their numbers, without an allocation for each line. The file may be compressed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,28 +9,28 @@ use flate2::bufread::MultiGzDecoder;
 use super::decimal::{Decimal, NotDecimal};
 use super::error::TraceError;
 
-/// A longer line is not a trace. This bounds memory for any file.
+/// The largest length of a line. A file with a longer line is not a trace. The limit bounds the memory for any file.
 pub(super) const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// How many characters of a wrong field a message quotes.
+/// The largest number of characters of a wrong field that a message quotes.
 const QUOTED_CHARS_MAX: usize = 40;
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// The first bytes of a file compressed in this format.
+/// The first bytes of a gzip file and of a zstd file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Opens `path`, and decompresses it if it starts with the magic number of gzip or zstd, whatever its name.
+/// Opens `path`. Decompresses it if it begins with the magic number of gzip or zstd, whatever its name is.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let file = File::open(path).map_err(unopened)?;
-    // Opening a folder succeeds, and only reading from it fails.
+    // Opening a folder succeeds. Only reading from it would fail, so check it here.
     if file.metadata().map_err(unopened)?.is_dir() {
         return Err(unopened(io::Error::from(io::ErrorKind::IsADirectory)));
     }
     uncompressed(path, file)
 }
 
-/// Decompresses `input` in the same way; `path` is its name in messages.
+/// Decompresses `input` like [`open`]. `path` is the name of the input in error messages.
 fn uncompressed(path: &Path, input: impl Read + 'static) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let mut bytes = BufReader::with_capacity(BUFFER_BYTES, input);
@@ -43,12 +43,12 @@ fn uncompressed(path: &Path, input: impl Read + 'static) -> Result<Box<dyn Read>
     })
 }
 
-/// Opens a file as [`open`] does, for a reader of lines.
+/// Opens a file like [`open`], for reading lines.
 pub(super) fn open_lines(path: &Path) -> Result<BufReader<Box<dyn Read>>, TraceError> {
     Ok(BufReader::with_capacity(BUFFER_BYTES, open(path)?))
 }
 
-/// Reads `input` in the same way; `name` is its name in messages.
+/// Decompresses `input` like [`open`], for reading lines. `name` is the name of the input in error messages.
 pub(super) fn lines_of(name: &Path, input: impl Read + 'static) -> Result<BufReader<Box<dyn Read>>, TraceError> {
     Ok(BufReader::with_capacity(BUFFER_BYTES, uncompressed(name, input)?))
 }
@@ -59,7 +59,7 @@ pub(super) struct Lines<R> {
     file: PathBuf,
     line: u64,
     buffer: Vec<u8>,
-    /// Set at the end of the file, or where it cannot be read any further.
+    /// Set at the end of the file or after an error.
     done: bool,
 }
 
@@ -68,7 +68,7 @@ impl<R: BufRead> Lines<R> {
         Lines { input, file: file.to_path_buf(), line: 0, buffer: Vec::new(), done: false }
     }
 
-    /// Moves to the next line. Returns false at the end of the file, and always after an error.
+    /// Moves to the next line. Returns false at the end of the file and on every call after an error.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         if self.done {
             return Ok(false);
@@ -102,7 +102,7 @@ impl<R: BufRead> Lines<R> {
         Ok(true)
     }
 
-    /// The file's name in messages.
+    /// The name of the file in error messages.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
@@ -115,7 +115,7 @@ impl<R: BufRead> Lines<R> {
         &self.buffer
     }
 
-    /// An error at the byte `start` of the line.
+    /// An error at the byte `start` of the current line.
     pub(super) fn malformed(&self, start: usize, expected: impl Into<String>, found: &str) -> TraceError {
         TraceError::Malformed {
             file: self.file.clone(),
@@ -126,7 +126,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// An error about `field`, which the message quotes.
+    /// An error about `field`. The message quotes the field.
     pub(super) fn wrong(&self, field: &Span, expected: &str, why: NotDecimal) -> TraceError {
         self.malformed(field.start, expected, &format!("{}{why}", quoted(field.of(&self.buffer))))
     }
@@ -135,7 +135,7 @@ impl<R: BufRead> Lines<R> {
         Decimal::parse(field.of(&self.buffer)).map_err(|why| self.wrong(field, expected, why))
     }
 
-    /// A whole number from 0 that fits `N`.
+    /// Parses a whole number that is not negative and fits in `N`.
     pub(super) fn whole<N: TryFrom<u64>>(&self, field: &Span, expected: &str) -> Result<N, TraceError> {
         let value = self.decimal(field, expected)?;
         let whole = value.as_whole().ok_or_else(|| self.wrong(field, expected, NotDecimal::Malformed))?;
@@ -163,7 +163,7 @@ impl Span {
     }
 }
 
-/// The field as `` `abc` ``, shortened and without control characters; `nothing` if it is empty.
+/// Quotes a field as `` `abc` ``, shortened and without control characters. Returns `nothing` if the field is empty.
 pub(super) fn quoted(field: &[u8]) -> String {
     if field.is_empty() {
         return "nothing".to_string();

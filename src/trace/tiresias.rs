@@ -1,8 +1,8 @@
 //! The job lists and cluster descriptions of the Tiresias simulator (SymbioticLab/Tiresias, 959f9b0).
 //!
-//! Jobs have job_id, num_gpu, submit_time and duration (seconds); iterations, model_name and interval describe the
-//! training and are not used here. A cluster is one line: num_switch, num_node_p_switch, num_gpu_p_node,
-//! num_cpu_p_node and mem_p_node (GB, taken as GiB).
+//! A job has job_id, num_gpu, submit_time and duration (seconds). It also has iterations, model_name and interval,
+//! which describe the training and are not used here. A cluster is one line with num_switch, num_node_p_switch,
+//! num_gpu_p_node, num_cpu_p_node and mem_p_node (GB, read as GiB).
 
 use std::io::BufRead;
 use std::path::Path;
@@ -20,10 +20,10 @@ const JOB_COLUMNS: [&str; 7] = ["job_id", "num_gpu", "submit_time", "iterations"
 const CLUSTER_COLUMNS: [&str; 5] =
     ["num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node"];
 
-/// A bound on the number of nodes: no cluster has more.
+/// The largest accepted number of nodes. Real clusters are smaller.
 const MOST_NODES: u64 = 1_000_000;
 
-/// Reads a list of jobs, plain or gzip, to its end; reports all faults at once.
+/// Reads a whole list of jobs, plain or gzip. Reports all faults together.
 pub fn read_tasks(path: &Path) -> Result<TaskTrace, TraceError> {
     read_tasks_from(path, open_lines(path)?)
 }

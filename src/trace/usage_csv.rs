@@ -1,4 +1,4 @@
-//! Recorded GPU utilization: a CSV file with one column per GPU.
+//! Recorded GPU utilization: a CSV file with one column for each GPU.
 //!
 //! ```text
 //! time,gpu0,gpu1,gpu0_memory
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The first column is the time, in seconds or as `1m30s`. A column whose name ends in `_memory` is the memory of the
-//! GPU that is named before the suffix. Every other column is the utilization of a GPU in percent, with or without
-//! the sign. A cell that is empty or `N/A` (nvidia-smi writes `[N/A]`) was not read. NaN, an infinite number and a
-//! number outside 0 to 100 are counted by name and are not readings either.
+//! GPU with the name before that suffix. Every other column is the utilization of a GPU in percent, with or without
+//! `%`. A cell that is empty or `N/A` has no reading (nvidia-smi writes `[N/A]`). NaN, infinite numbers and numbers
+//! outside 0 to 100 are not readings either. They are counted by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,17 +19,17 @@ use super::text::open;
 use dryrack_units::{Bytes, Permille, SimDuration, UnitError};
 use dryrack_workload::{Series, UsageRow, utilization_of_percent};
 
-/// What was recorded, in the order of the file.
+/// The content of a recording, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageRecording {
-    /// Names of the GPUs, as in the header.
+    /// The names of the GPUs, as in the header.
     pub names: Vec<String>,
     pub rows: Vec<UsageRow>,
-    /// Number of cells without a reading, by reason.
+    /// The number of cells without a reading, by reason.
     pub refused: BTreeMap<&'static str, u64>,
 }
 
-/// A bound on the cells of a recording: one that does not fit in memory is not of one job.
+/// The largest number of cells in a recording. A larger recording would not fit in memory and cannot be of one job.
 const CELLS_MAX: usize = 50_000_000;
 
 /// Reads a recording, plain or gzip.
@@ -52,7 +52,7 @@ pub fn read_usage_csv(path: &Path) -> Result<UsageRecording, TraceError> {
             let line = fault.position().map_or(1, csv::Position::line);
             malformed(line, 1, "a line of CSV", &fault.to_string())
         })?;
-        // Empty lines are skipped, but they count as lines.
+        // Empty lines are skipped, but they count in line numbers.
         let line = record.position().map_or(1, csv::Position::line);
         if record.len() != header.len() {
             let expected = format!("{}, as the header has", has(header.len()));
@@ -73,19 +73,19 @@ pub fn read_usage_csv(path: &Path) -> Result<UsageRecording, TraceError> {
 struct Columns {
     names: Vec<String>,
     utilization: Vec<usize>,
-    /// Memory columns of the GPUs, if any GPU has one.
+    /// The memory column of each GPU. `None` if no GPU has one.
     memory: Option<Vec<usize>>,
 }
 
 impl Columns {
-    /// Reads the header. The error is what was expected and what is there instead.
+    /// Reads the header. The error is what was expected and what was found.
     fn of(header: &[String]) -> Result<Columns, (&'static str, String)> {
         let is_memory = |name: &str| name.ends_with("_memory");
         let gpus: Vec<usize> = (1..header.len()).filter(|column| !is_memory(&header[*column])).collect();
         if gpus.is_empty() {
             return Err(("a time and a column for each GPU, such as time,gpu0,gpu1", header.join(",")));
         }
-        // Without a header, the first sample would be taken for names.
+        // A file without a header would have its first sample read as names, so reject it.
         if time(&header[0]).is_some() {
             return Err(("names of columns, such as time,gpu0,gpu1", header.join(",")));
         }
@@ -118,7 +118,8 @@ fn time(text: &str) -> Option<SimDuration> {
     if plain { format!("{text}s").parse().ok() } else { text.parse().ok() }
 }
 
-/// Parses a utilization. `None` if the text is nothing of the kind; an `Err` names why there is no reading.
+/// Parses a utilization. Returns `None` if the text is not a utilization, and an `Err` with the reason if there is no
+/// reading.
 fn utilization(text: &str) -> Option<Result<Option<Permille>, &'static str>> {
     if matches!(text, "" | "N/A" | "[N/A]" | "n/a" | "NA") {
         return Some(Err("not available"));
@@ -141,7 +142,7 @@ fn memory(text: &str) -> Option<Option<Bytes>> {
 }
 
 impl UsageRecording {
-    /// Reads one record. The error is the wrong column, and what was expected there.
+    /// Reads one record. The error is the wrong column and what was expected there.
     fn row(&mut self, columns: &Columns, record: &csv::StringRecord) -> Result<UsageRow, (usize, &'static str)> {
         let cell = |column: usize| record[column].trim();
         let at = time(cell(0)).ok_or((0, "seconds, or a time such as 1m30s"))?;
@@ -160,7 +161,7 @@ impl UsageRecording {
         Ok(row)
     }
 
-    /// The series of one GPU. The times of the recording must ascend.
+    /// The series of one GPU. The times of the recording must be in ascending order.
     pub fn series(&self, column: usize) -> Series {
         let memory = match self.rows.first().is_some_and(|row| !row.memory.is_empty()) {
             true => self.rows.iter().map(|row| row.memory[column]).collect(),
@@ -173,7 +174,7 @@ impl UsageRecording {
         }
     }
 
-    /// The rows of one GPU, as a job of its own.
+    /// The rows of one GPU, as a job with only this GPU.
     pub fn column(&self, column: usize) -> Vec<UsageRow> {
         let row = |row: &UsageRow| UsageRow {
             at: row.at,
@@ -183,7 +184,7 @@ impl UsageRecording {
         self.rows.iter().map(row).collect()
     }
 
-    /// The first time that is not later than the one before it.
+    /// The first time that is not later than the time before it.
     pub fn first_out_of_order(&self) -> Option<SimDuration> {
         self.rows.windows(2).find(|pair| pair[1].at <= pair[0].at).map(|pair| pair[1].at)
     }

@@ -1,4 +1,5 @@
-//! Writers of lists of tasks, one task at a time: dryrack's own CSV and JSON lines, and the Standard Workload Format.
+//! Writers for lists of tasks: dryrack's own CSV and JSON lines, and the Standard Workload Format. They write one task
+//! at a time.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use super::own::{BETWEEN_MODELS, COLUMNS, Line, word};
 use super::row::{Outcome, RunBasis, TraceTask};
 use super::swf::SwfHeader;
 
-/// The format that is written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     Csv,
@@ -19,13 +20,13 @@ pub enum Written {
     Swf(Processors),
 }
 
-/// What a processor of the Standard Workload Format stands for, where the trace has no processors of its own.
+/// What is written as processors in the Standard Workload Format, if the trace has no processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processors {
-    /// Not stated: such a trace cannot be written.
+    /// Nothing is stated. A task without processors then cannot be written.
     Unsaid,
     Gpus,
-    /// Cores, rounded up.
+    /// The number of cores, rounded up.
     Cores,
 }
 
@@ -40,7 +41,7 @@ pub enum WriteError {
     NoProcessors { line: u64 },
 }
 
-/// What the format cannot hold, with the number of tasks that state it.
+/// The values that the output format cannot hold, each with the number of tasks that have it.
 pub type Lost = BTreeMap<&'static str, u64>;
 
 pub struct TaskWriter<W> {
@@ -51,7 +52,7 @@ pub struct TaskWriter<W> {
 }
 
 impl<W: Write> TaskWriter<W> {
-    /// Writes what precedes the first task.
+    /// Writes the beginning of the file, before the first task.
     pub fn new(mut out: W, form: Written, header: Option<&SwfHeader>) -> io::Result<TaskWriter<W>> {
         match form {
             Written::Csv => writeln!(out, "{}", COLUMNS.join(","))?,
@@ -74,7 +75,7 @@ impl<W: Write> TaskWriter<W> {
         Ok(())
     }
 
-    /// The output, the number of tasks written, and what was lost.
+    /// Returns the output, the number of tasks written, and the values that were lost.
     pub fn finish(self) -> (W, u64, Lost) {
         (self.out, self.rows, self.lost)
     }
@@ -87,7 +88,7 @@ impl<W: Write> TaskWriter<W> {
             (None, Processors::Cores) => cores.unwrap_or(0),
             (None, Processors::Unsaid) => return Err(WriteError::NoProcessors { line: task.line }),
         };
-        // A task without processors is not a valid job of that format, and no number is invented for it.
+        // A task without processors is not valid in this format, and no number is invented. So the task is left out.
         if processors == 0 {
             self.rows -= 1;
             *self.lost.entry("the whole task, which has no processor").or_default() += 1;

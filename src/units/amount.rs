@@ -1,4 +1,4 @@
-//! Memory, CPU, shares and money, as whole numbers of their smallest unit.
+//! Memory, CPU, shares, power and money, as integers in their smallest unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,7 +75,7 @@ quantity! {
     MilliCpu(u64)
 }
 quantity! {
-    /// A part of one GPU in thousandths; 1000 is the whole GPU.
+    /// A part of one GPU in thousandths. 1000 is the whole GPU.
     GpuShare(u32)
 }
 quantity! {
@@ -83,7 +83,7 @@ quantity! {
     Permille(u32)
 }
 quantity! {
-    /// Money in millionths of whatever currency the user's prices are in.
+    /// Money in millionths of the currency in which the user states prices.
     Money(u64)
 }
 
@@ -93,17 +93,16 @@ quantity! {
 }
 
 quantity! {
-    /// Requests per second, in thousandths.
+    /// Thousandths of a request per second.
     RequestRate(u64)
 }
 
 impl GpuShare {
     pub const WHOLE: GpuShare = GpuShare(1000);
 
-    /// This share of `memory`, rounded down: two halves never exceed the whole.
+    /// This share of `memory`, rounded down. So two halves never exceed the whole.
     pub fn of(self, memory: Bytes) -> Bytes {
-        // Thousands and remainder are multiplied separately, because the full product may overflow before the
-        // division.
+        // Multiply thousands and remainder separately, because the full product might overflow before the division.
         let (thousands, rest, share) = (memory.get() / 1000, memory.get() % 1000, u64::from(self.0));
         Bytes::new(thousands.saturating_mul(share).saturating_add(rest * share / 1000))
     }
@@ -117,7 +116,8 @@ impl Bytes {
         }
     }
 
-    /// An amount of MiB from a file, where a value that does not fit must be an error and not a panic.
+    /// Converts an amount in MiB from a file. Returns `None` if it is too large, because bad input must not cause a
+    /// panic.
     pub fn checked_from_mib(mib: u64) -> Option<Bytes> {
         mib.checked_mul(1 << 20).map(Bytes)
     }
@@ -153,7 +153,7 @@ const BYTE_UNITS: &[(&str, u64)] = &[
 
 impl FromStr for Bytes {
     type Err = UnitError;
-    /// `80GiB` (2^30), `24GB` (10^9), `512MiB`; a bare `0` needs no unit.
+    /// Parses an amount such as `80GiB` (2^30), `24GB` (10^9) or `512MiB`. `0` needs no unit.
     fn from_str(text: &str) -> Result<Bytes, UnitError> {
         parse_scaled_sum(text, BYTE_UNITS, "an amount of memory such as 80GiB, 24GB or 512MiB").map(Bytes)
     }
@@ -161,7 +161,7 @@ impl FromStr for Bytes {
 
 impl FromStr for MilliCpu {
     type Err = UnitError;
-    /// `2` or `0.5` cores, or thousandths as in Kubernetes: `500m`.
+    /// Parses cores such as `2` or `0.5`, or thousandths of a core as in Kubernetes: `500m`.
     fn from_str(text: &str) -> Result<MilliCpu, UnitError> {
         let expected = "a number of cores such as 2, 0.5 or 500m";
         let amount = match text.trim().strip_suffix('m') {
@@ -174,7 +174,7 @@ impl FromStr for MilliCpu {
 
 impl FromStr for Permille {
     type Err = UnitError;
-    /// A percentage: `92%`, `12.5%`.
+    /// Parses a percentage such as `92%` or `12.5%`.
     fn from_str(text: &str) -> Result<Permille, UnitError> {
         let expected = "a percentage such as 92% or 12.5%";
         let amount = parse_scaled_sum(text, &[("%", 10)], expected)?;
@@ -184,7 +184,7 @@ impl FromStr for Permille {
 
 impl FromStr for GpuShare {
     type Err = UnitError;
-    /// A decimal part of a GPU up to 1: `0.5`, or a percentage: `50%`.
+    /// Parses a part of a GPU, as a decimal up to 1 such as `0.5` or as a percentage such as `50%`.
     fn from_str(text: &str) -> Result<GpuShare, UnitError> {
         let expected = "a part of a GPU such as 0.5 or 50%";
         let milli = match text.trim().ends_with('%') {
@@ -210,7 +210,7 @@ impl FromStr for RequestRate {
 
 impl FromStr for MilliWatts {
     type Err = UnitError;
-    /// `350W`, `6.5kW`; a bare `0` needs no unit.
+    /// Parses a power such as `350W` or `6.5kW`. `0` needs no unit.
     fn from_str(text: &str) -> Result<MilliWatts, UnitError> {
         parse_scaled_sum(text, &[("kW", 1_000_000), ("W", 1000)], "a power such as 350W or 6.5kW").map(MilliWatts)
     }
@@ -225,7 +225,7 @@ impl FromStr for Money {
 }
 
 impl fmt::Display for Bytes {
-    /// Uses the largest binary unit that gives a number of at least one, with one decimal if it is not whole.
+    /// Formats the amount in the largest binary unit in which it is at least one. Adds one decimal if it is not whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, size) = BYTE_UNITS[..4].iter().find(|(_, size)| self.0 >= *size).unwrap_or(&("B", 1));
         let text = match self.0 % size {
@@ -239,7 +239,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// `amount`, counted in parts of which `per_unit` make a unit, as a decimal without trailing zeros.
+/// Formats `amount` as a decimal without trailing zeros. `per_unit` is the number of parts in one unit.
 fn decimal(amount: u64, per_unit: u64, digits: usize) -> String {
     let text = format!("{}.{:0digits$}", amount / per_unit, amount % per_unit);
     text.trim_end_matches('0').trim_end_matches('.').to_string()

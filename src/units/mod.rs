@@ -1,8 +1,8 @@
 //! Floor 0. Quantities: simulated time, memory, shares, money and scores.
 //!
 //! Owns every unit of the crate, its text form and its arithmetic. Time and quantities are integers, so a sum is the
-//! same on every machine. A float appears only in [`Score`] and in [`finite`], which turns a reading from outside
-//! into a unit or rejects it with a named error. Must never use a float for time, memory or money.
+//! same on every machine. Floats appear only in [`Score`] and in [`finite`]. [`finite`] turns a reading from outside
+//! into a unit, or rejects it with a named error. Must never use a float for time, memory or money.
 
 #![warn(clippy::unwrap_used)]
 

@@ -6,10 +6,11 @@ use std::ops::{Add, Mul};
 
 use serde::{Deserialize, Serialize};
 
-/// How good a candidate is; higher is better.
+/// The score of a candidate. A higher score is better.
 ///
-/// A double, like the scores of the schedulers that dryrack is compared with. `+ - * /` in the written order give the
-/// same bits on every machine; every other function is called from `libm` by name. Never NaN, so [`Ord`] is total.
+/// It is a double, like the scores of the schedulers with which dryrack is compared. `+ - * /` in the written order
+/// give the same bits on every machine. All other functions are called from `libm` by name, for the same reason. A
+/// score is never NaN, so [`Ord`] is total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Score(f64);
@@ -17,10 +18,10 @@ pub struct Score(f64);
 impl Score {
     pub const ZERO: Score = Score(0.0);
 
-    /// Panics on NaN: a scorer that divides zero by zero is a bug in this program, not bad input.
+    /// Panics if `value` is NaN. A scorer that divides zero by zero is a bug in this program and not bad input.
     pub fn new(value: f64) -> Score {
         assert!(!value.is_nan(), "a score must be a number");
-        // -0.0 and 0.0 would order differently under total_cmp.
+        // Adding 0.0 turns -0.0 into 0.0. Otherwise total_cmp would order the two differently.
         Score(value + 0.0)
     }
 

@@ -1,8 +1,8 @@
-//! The text form of quantities, and the check that floats from outside must pass.
+//! The text form of quantities, and a check of floats that come from outside.
 
 use thiserror::Error;
 
-/// Why a text is not the expected quantity; a fragment that fits "failed to read …: {error}".
+/// Why a text is not the expected quantity. The text of the error is meant to follow "failed to read …: ".
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum UnitError {
     #[error("`{text}` is not {expected}")]
@@ -24,7 +24,7 @@ pub enum UnitError {
 }
 
 impl UnitError {
-    /// The same error for the text as typed, where a unit was appended before parsing.
+    /// The same error for the text that the user typed. Used if a unit was appended to that text before parsing.
     pub(super) fn of(self, typed: &str) -> UnitError {
         let text = typed.to_string();
         match self {
@@ -39,7 +39,7 @@ impl UnitError {
 }
 
 impl UnitError {
-    /// What is wrong, and for a malformed text also what to write instead.
+    /// The error in two parts: what is wrong, and for a malformed text also what to write instead.
     pub fn parted(&self) -> (String, Option<String>) {
         let what = |expected: &str| expected.split(" such as ").next().unwrap_or(expected).to_string();
         let (message, expected) = match self {
@@ -62,7 +62,7 @@ impl UnitError {
     }
 }
 
-/// Checks that a reading from outside (a probe, a trace) is a number within `low..=high`; otherwise returns a named
+/// Checks that a reading from outside (a probe or a trace) is a number within `low..=high`. Otherwise returns a named
 /// error.
 pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64, UnitError> {
     if value.is_nan() {
@@ -77,7 +77,7 @@ pub fn finite(what: &'static str, value: f64, low: f64, high: f64) -> Result<f64
     Ok(value)
 }
 
-/// Parses a sum of decimal numbers with units (`1h30m`, `2.5GiB`) exactly, in integers.
+/// Parses a sum of decimal numbers with units (`1h30m`, `2.5GiB`). The result is exact, because only integers are used.
 pub(super) fn parse_scaled_sum(text: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, UnitError> {
     let trimmed = text.trim();
     let own = || text.to_string();
@@ -133,7 +133,7 @@ fn scale_decimal(number: &str, scale: u64, text: &str, expected: &'static str) -
     }
 }
 
-/// Serde through a quantity's text form: `#[serde(with = "text_form")]`.
+/// Serializes a quantity in its text form: `#[serde(with = "text_form")]`.
 pub mod text_form {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -148,7 +148,7 @@ pub mod text_form {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 
-    /// The same for an optional quantity.
+    /// Serializes an optional quantity in its text form.
     pub mod option {
         use super::*;
 
@@ -170,7 +170,7 @@ pub mod text_form {
     }
 }
 
-/// A number and what it counts: `1 node`, `2 nodes`.
+/// A number with its noun: `1 node`, `2 nodes`.
 pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -10,7 +10,7 @@ use super::text::{UnitError, parse_scaled_sum};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// An instant: nanoseconds since the start of the run (584 years fit).
+/// An instant, in nanoseconds since the start of the run. It can hold 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SimTime(u64);
@@ -36,7 +36,7 @@ impl SimTime {
         self.0
     }
 
-    /// Seconds, for reports only: never for a decision.
+    /// The time in seconds. For reports only, never for a decision.
     pub fn as_secs_f64(self) -> f64 {
         SimDuration(self.0).as_secs_f64()
     }
@@ -45,17 +45,18 @@ impl SimTime {
         self.0.checked_add(by.0).map(SimTime)
     }
 
-    /// The instant `by` later, or [`SimTime::MAX`] if the sum does not fit.
+    /// The instant `by` later, or [`SimTime::MAX`] if that is too large.
     pub fn saturating_add(self, by: SimDuration) -> SimTime {
         SimTime(self.0.saturating_add(by.0))
     }
 
-    /// Time since `earlier`; `None` if `earlier` is later.
+    /// The time since `earlier`. `None` if `earlier` is later than this instant.
     pub fn checked_since(self, earlier: SimTime) -> Option<SimDuration> {
         self.0.checked_sub(earlier.0).map(SimDuration)
     }
 
-    /// The time since `earlier`. Panics if `earlier` is later, because simulated time never runs backwards.
+    /// The time since `earlier`. Panics if `earlier` is later than this instant, because simulated time never runs
+    /// backwards.
     pub fn since(self, earlier: SimTime) -> SimDuration {
         match self.checked_since(earlier) {
             Some(length) => length,
@@ -91,8 +92,8 @@ impl SimDuration {
     }
 
     pub fn as_secs_f64(self) -> f64 {
-        // Whole and fractional seconds are converted separately: a u64 of nanoseconds does not fit a double's 53
-        // bits.
+        // Convert whole and fractional seconds separately, because a double's 53 bits cannot hold every number of
+        // nanoseconds.
         (self.0 / NANOS_PER_SEC) as f64 + (self.0 % NANOS_PER_SEC) as f64 / NANOS_PER_SEC as f64
     }
 
@@ -112,7 +113,7 @@ impl SimDuration {
         SimDuration(self.0.saturating_sub(other.0))
     }
 
-    /// Exact decimal seconds without trailing zeros: `12.5`, `0.000000001`.
+    /// The exact number of seconds as a decimal without trailing zeros: `12.5`, `0.000000001`.
     pub fn to_decimal_seconds(self) -> String {
         let (whole, nanos) = (self.0 / NANOS_PER_SEC, self.0 % NANOS_PER_SEC);
         if nanos == 0 {
@@ -170,7 +171,7 @@ const TIME_UNITS: &[(&str, u64)] = &[
 
 impl FromStr for SimDuration {
     type Err = UnitError;
-    /// `90s`, `1h30m`, `2.5d`, `250ms`; a bare `0` needs no unit.
+    /// Parses a duration such as `90s`, `1h30m`, `2.5d` or `250ms`. `0` needs no unit.
     fn from_str(text: &str) -> Result<SimDuration, UnitError> {
         parse_scaled_sum(text, TIME_UNITS, "a duration such as 90s, 1h30m or 250ms").map(SimDuration)
     }
@@ -184,7 +185,7 @@ impl FromStr for SimTime {
 }
 
 impl fmt::Display for SimDuration {
-    /// Exact, largest unit first, and parsed back to the same value: `1h30m`, `2d`, `1s500ms`.
+    /// Formats the exact duration, largest unit first: `1h30m`, `2d`, `1s500ms`. Parsing the text gives the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0 {
             return f.pad("0s");

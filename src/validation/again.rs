@@ -1,5 +1,5 @@
-//! A recorded run as a rehearsal: arrivals, run times and GPU usage are the recorded ones; everything else comes from
-//! the simulator.
+//! Turns a recorded run into a rehearsal. Arrivals, run times and GPU usage are those of the recording. Everything else
+//! comes from the simulator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use dryrack_ids::{JobId, Names, RunId};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, GpuUsage, JobBehavior, Series, Shape, Usage};
 
-/// The re-rehearsal, and the parts of the recording that it cannot express.
+/// The rehearsal of a recorded run, and the parts of the recording that a rehearsal cannot express.
 pub struct Again {
     pub rehearsal: Rehearsal,
     pub not_taken: Vec<String>,
 }
 
-/// Readings of each GPU of a run, with the time since its start.
+/// The readings of all GPUs of a run, each with the time since the run's start.
 type Readings = Vec<(SimDuration, Vec<Option<Permille>>)>;
 
-/// Builds the re-rehearsal from the scenario in the log's header and the log's records.
+/// Builds the rehearsal from the scenario in the log's header and from the log's records.
 pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
     let real = timelines(records, names);
     let mut not_taken = Vec::new();
@@ -37,7 +37,8 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
             _ => {}
         }
     }
-    // Jobs that were never submitted are left out. Ids are indexes in the list, so only the last ones can be missing.
+    // Leave out the jobs that were never submitted. Ids are indexes into this list, so only jobs at its end may be
+    // missing.
     let arrivals = (scenario.arrivals.iter().enumerate())
         .map_while(|(index, arrival)| {
             let job = JobId::new(index);
@@ -53,7 +54,7 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
     Again { rehearsal: Rehearsal { arrivals, cancellations, ..scenario }, not_taken }
 }
 
-/// A behavior with the recorded run time and ending.
+/// The behavior of a job with the recorded run time and ending.
 fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
     let mut behavior = foretold.clone();
     let length = |run: &AttemptTimeline| Some(run.ended?.since(run.started?));
@@ -67,7 +68,8 @@ fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut V
             not_taken.push(format!("the lengths of {others} attempts of {job} but the first: a job has one course"));
         }
     } else if let Some(stopped) = runs.iter().find(|run| run.stopping.is_some()) {
-        // The recording does not say how long a stopped run would have lasted, only that it is longer than it ran.
+        // A stopped run would have lasted longer than it ran, but the recording does not say how long. So assume at
+        // least twice the time.
         let at_least = stopped.started.and_then(|started| stopped.ended.map(|ended| ended.since(started)));
         behavior.run = behavior.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
     }
@@ -76,7 +78,7 @@ fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut V
     behavior
 }
 
-/// The readings of the first attempt of the first replica of each job.
+/// For each job, the readings of the first attempt of its first replica.
 fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTreeMap<JobId, Readings> {
     let mut found: BTreeMap<JobId, Readings> = BTreeMap::new();
     let started = |run: &RunId| {
@@ -96,8 +98,9 @@ fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTre
     found
 }
 
-/// A real reading covers the time before it, and the simulator reads the current value. So each reading holds from
-/// half-way to the previous one to half-way to the next.
+/// The usage that gives these readings. A real reading covers the time before it, but the simulator reads the current
+/// value. So each reading is used from the middle between it and the previous reading to the middle between it and the
+/// next reading.
 fn usage(readings: &Readings) -> Option<Arc<Usage>> {
     let gpus = readings.first()?.1.len();
     let mut before = SimDuration::ZERO;

@@ -1,4 +1,4 @@
-//! Estimates a machine's delays from recordings, as settings of a rehearsal.
+//! Estimates the delays of a machine from recordings. A rehearsal can use them as settings.
 
 use std::sync::Arc;
 
@@ -11,33 +11,36 @@ use dryrack_ids::{Names, RunId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior};
 
-/// The delays of a machine. Each is the median of recorded values, so it is a value that occurred.
+/// The delays of a machine. Each of the first three is the median of the recorded values, so it is a value that
+/// occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// The time from placement to start: `prepare`.
+    /// The time from placement to start, beyond the scenario's `prepare`.
     pub start: SimDuration,
-    /// How much longer a run lasts than its work: added to `duration`.
+    /// How much longer a run lasts than the scenario's `duration`.
     pub length: SimDuration,
-    /// The time from the request to stop to the end, if the process reacts: `stop`.
+    /// The time from the request to stop to the end, beyond the scenario's `stop`, for a process that reacts to the
+    /// request.
     pub stop: SimDuration,
-    /// The largest lateness of samples: `sampling.jitter`, of which a draw's median is half.
+    /// The largest lateness of a sample, for `sampling.jitter`. The lateness is drawn uniformly, so this is twice the
+    /// recorded median.
     pub jitter: SimDuration,
-    /// The number of values behind each of these, in this order.
+    /// How many recorded values each of the fields above is based on, in their order.
     pub counts: [usize; 4],
-    /// The results for an external scheduler, if one decided: `passes` and `completing` of the profile.
+    /// The results about an external scheduler, if one decided. They set `passes` and `completing` of the profile.
     pub outside: Option<Found>,
 }
 
-/// One recording and the rehearsal that predicted it.
+/// One recording, with the rehearsal that predicted it.
 pub struct Recording<'r> {
     pub rehearsal: &'r Rehearsal,
     pub records: &'r [Record],
     pub names: &'r Names,
-    /// The interval at which an external scheduler was polled; zero if its actions were seen at once.
+    /// The interval at which the external scheduler was polled. Zero if its actions were seen at once.
     pub every: SimDuration,
 }
 
-/// Fits the delays to all recordings together.
+/// Estimates the delays from all recordings together.
 pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, RunId) -> Option<SimDuration>) -> Delays {
     let (mut starts, mut lengths, mut stops, mut lates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for recording in recordings {
@@ -73,7 +76,7 @@ fn more_than_foretold(run: &AttemptTimeline, behavior: &JobBehavior) -> Option<S
     Some(between(run.started, run.ended)?.saturating_sub(behavior.run?))
 }
 
-/// The lateness of each sample relative to the multiples of its interval since the start.
+/// How late each sample was. Samples are due at multiples of the interval after the start of the run.
 fn lateness(
     recording: &Recording<'_>,
     interval: &impl Fn(&Rehearsal, RunId) -> Option<SimDuration>,
@@ -96,7 +99,7 @@ fn lateness(
     late
 }
 
-/// The median, which is the lower of the two middle values; zero if there are none.
+/// The median. Of two middle values, the lower one. Zero if there are no values.
 pub(super) fn median(mut values: Vec<SimDuration>) -> SimDuration {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
@@ -126,7 +129,7 @@ impl Delays {
     }
 }
 
-/// The absolute errors of predicted starts and ends, in nanoseconds.
+/// The absolute errors of the predicted starts, and those of the predicted ends, in nanoseconds.
 pub fn exactness(found: &Agreement) -> [Vec<u64>; 2] {
     [&found.starts, &found.ends].map(|errors| errors.iter().map(|error| error.by.unsigned_abs()).collect())
 }

@@ -1,4 +1,4 @@
-//! Compares two runs of one scenario, attempt by attempt.
+//! Compares two runs of the same scenario, attempt by attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use super::spread::Spread;
 use dryrack_event::AttemptTimeline;
 use dryrack_units::{SimDuration, SimTime};
 
-/// One decision in both runs.
+/// One decision, as predicted and as it was in the real run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// `chat`, or `chat replica 1, attempt 2` if it is not the first of each.
+    /// The attempt: `chat`, or `chat replica 1, attempt 2` if it is not the first replica or attempt.
     pub run: String,
-    /// `attempt`, `place`, `policy` or `end`.
+    /// The kind of decision: `attempt`, `place`, `policy` or `end`.
     pub what: &'static str,
     pub foretold: String,
     pub real: String,
@@ -24,33 +24,34 @@ impl Decision {
     }
 }
 
-/// The difference between a real and a predicted time.
+/// The difference between a real time and the predicted time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError {
     pub run: String,
-    /// How much later than predicted, in nanoseconds; negative if earlier.
+    /// How much later than predicted the event happened, in nanoseconds. Negative if it happened earlier.
     pub by: i64,
-    /// The error allowed besides the tolerance: the sampling interval, if samples led to the event.
+    /// An error that is allowed in addition to the tolerance. It is the sampling interval if the event depends on
+    /// samples.
     pub allowed: SimDuration,
 }
 
-/// The result of a comparison. Every attempt of either run is in `decisions`.
+/// The result of a comparison. `decisions` covers every attempt of either run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     pub decisions: Vec<Decision>,
     pub starts: Vec<TimeError>,
     pub ends: Vec<TimeError>,
-    /// Errors of the time when a utilization policy first held.
+    /// Errors of the time at which a utilization policy first fired.
     pub policies: Vec<TimeError>,
-    /// Pairs of attempts that were predicted to be placed one after the other, and those of them that were placed in
-    /// that order.
+    /// The number of pairs of attempts that were predicted to be placed one after the other. `pairs_in_order` is the
+    /// number of these pairs that were really placed in that order.
     pub pairs: u64,
     pub pairs_in_order: u64,
-    /// What could not be compared, and why.
+    /// Descriptions of what could not be compared, each with the reason.
     pub not_compared: Vec<String>,
 }
 
-/// Compares two runs. `interval` gives the sampling interval of a job's GPUs, if they are sampled.
+/// Compares two runs. `interval` returns the sampling interval of a job's GPUs, or `None` if they are not sampled.
 pub fn compare(
     foretold: &[AttemptTimeline],
     real: &[AttemptTimeline],
@@ -113,7 +114,7 @@ impl Agreement {
         self.time(("moment its policy holds", &run), foretold.fired, real.fired, allowed, |it| &mut it.policies);
     }
 
-    /// Adds a time error to the list that `of` selects, if both runs have the event.
+    /// Adds a time error to the list that `of` selects. Does nothing unless both runs have the event.
     fn time(
         &mut self,
         (what, run): (&str, &str),
@@ -157,7 +158,7 @@ impl Agreement {
         self.decisions.iter().filter(|decision| decision.is_equal()).count()
     }
 
-    /// The time errors beyond the tolerance, each with its kind.
+    /// The time errors that exceed the tolerance, each with its kind.
     pub fn beyond(&self, tolerance: SimDuration) -> Vec<(&'static str, &TimeError)> {
         let all = [("start", &self.starts), ("end", &self.ends), ("policy", &self.policies)];
         let is_beyond =
@@ -167,7 +168,7 @@ impl Agreement {
             .collect()
     }
 
-    /// Whether every decision is the same and every time is within the tolerance.
+    /// Whether all decisions are the same and all times are within the tolerance.
     pub fn holds(&self, tolerance: SimDuration) -> bool {
         self.equal_decisions() == self.decisions.len() && self.beyond(tolerance).is_empty()
     }
@@ -215,7 +216,8 @@ mod tests {
         let unequal: Vec<(&str, &str)> =
             found.decisions.iter().filter(|it| !it.is_equal()).map(|it| (it.run.as_str(), it.what)).collect();
         assert_eq!(unequal, [("a", "place"), ("c", "attempt")]);
-        // a starts 6 s and ends 2 s late; b's policy holds 2 s late, of which 1 s is the interval of its samples.
+        // Job a starts 6 s late and ends 2 s late. The policy of b fires 2 s late, and 1 s of this is the sampling
+        // interval.
         let beyond = |secs| -> Vec<(&str, i64)> {
             let found = found.beyond(SimDuration::from_secs(secs));
             found.iter().map(|(what, error)| (*what, error.by / 1_000_000_000)).collect()

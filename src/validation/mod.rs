@@ -1,15 +1,15 @@
-//! Floor 10. How closely a run on a real machine and a rehearsal of it agree: decision by decision, and in time.
+//! Floor 10. How closely a run on a real machine agrees with a rehearsal of it, in its decisions and in its times.
 //!
-//! Owns what is compared between two runs, what is not, and why. It reads only records. Must never run anything on a
-//! machine, nor ignore a difference: what cannot be compared is counted and named.
+//! Owns what is compared between two runs, what is not compared, and why. Reads only records. Must never run anything
+//! on a machine. Must never ignore a difference: whatever cannot be compared is counted and named.
 //!
-//! There are three grades. Each is stronger than the one before it and tests something else:
+//! There are three grades of validation. Each is stronger than the grade before it and tests something else:
 //!
-//! | grade | what is rerun | what it shows |
+//! | grade | what is run again | what it shows |
 //! | --- | --- | --- |
-//! | replay | the recorded inputs, through the control plane | the control plane did not know which world it was in |
-//! | re-rehearsal | recorded arrivals, run times and usage, in the simulated world | the simulator's sampler, timers and delays match the machine's |
-//! | blind | nothing: the prediction made before the run began is compared | the rehearsal predicted what would happen |
+//! | replay | the control plane, with the recorded inputs | the control plane did not depend on the kind of its world |
+//! | re-rehearsal | the simulated world, with recorded arrivals, run times and usage | sampler, timers and delays match the machine's |
+//! | blind | nothing: the prediction from before the run is compared | the rehearsal predicted what would happen |
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Estimates when an external scheduler looks at its queue, from recordings of what it started, and says when they do
-//! not determine it.
+//! Estimates from recordings at which times an external scheduler examines its queue. Also detects if the recordings do
+//! not determine these times.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use dryrack_event::{AttemptTimeline, Record};
 use dryrack_ids::Names;
 use dryrack_units::SimDuration;
 
-/// Periods to try, besides none at all: those that Slurm itself uses (sched_interval, bf_interval and
-/// sched_min_interval of slurm.conf(5), Slurm 22.05, from a second to a minute), and shorter ones.
+/// The periods to try, in addition to a pass on every change. They are those that Slurm uses, from a second to a minute
+/// (sched_interval, bf_interval and sched_min_interval of slurm.conf(5), Slurm 22.05), and shorter ones.
 const PERIODS: [SimDuration; 12] = [
     SimDuration::from_millis(100),
     SimDuration::from_millis(250),
@@ -32,10 +32,10 @@ const PERIODS: [SimDuration; 12] = [
     SimDuration::from_secs(60),
 ];
 
-/// The number of phases to try in a period; the best is then shifted by its remaining error.
+/// The number of phases to try for each period. The best phase is then shifted by its remaining error.
 const PHASES: u64 = 8;
 
-/// Completing times to try besides the profile's: as long as a Slurm with an epilog would take.
+/// The completing times to try, in addition to the profile's. A Slurm cluster with an epilog has such times.
 const COMPLETING: [SimDuration; 5] = [
     SimDuration::ZERO,
     SimDuration::from_millis(250),
@@ -44,17 +44,18 @@ const COMPLETING: [SimDuration; 5] = [
     SimDuration::from_secs(3),
 ];
 
-/// The number of polling intervals that a value must last at least to be determined.
+/// To be determined, a value must be at least this many polling intervals long.
 const LOOKS: u64 = 4;
 
-/// The largest number of rounds in which the clocks are fitted in turn; fitting stops when nothing changes.
+/// The largest number of rounds of fitting. In each round, one clock is fitted after the other. Fitting ends earlier if
+/// a round changes nothing.
 const ROUNDS: usize = 3;
 
-/// When an external scheduler looks at its queue, and how long a job stays completing there.
+/// When an external scheduler examines its queue, and how long a job stays in its state "completing".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside {
     pub place: PassOptions,
-    /// The backfill pass, if the profile has a separate one.
+    /// The backfill pass, if the profile has a separate backfill pass.
     pub backfill: Option<PassOptions>,
     pub completing: SimDuration,
 }
@@ -92,14 +93,14 @@ enum Clock {
     Backfill,
 }
 
-/// A value that recordings determine, or why they do not.
+/// A value that the recordings determine, or the reason why they do not determine it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<T> {
     Told(T),
-    /// Several values explain the starts as well as the best of them.
+    /// Several values explain the starts about equally well.
     Untold(Vec<SimDuration>),
-    /// The value found is short relative to the polling interval. Ends are seen late by up to that interval, and then
-    /// a shorter period explains starts that a longer one would make too late.
+    /// The value is short compared with the polling interval. Ends are seen late by up to that interval. So a start can
+    /// seem to come early, and then a period that is too short explains it better than the true one.
     Coarse {
         found: SimDuration,
         every: SimDuration,
@@ -115,27 +116,31 @@ impl<T: Copy> Told<T> {
     }
 }
 
-/// The results for an external scheduler.
+/// The results about an external scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub place: Told<PassOptions>,
-    /// The backfill pass, if the profile has a separate one.
+    /// The backfill pass, if the profile has a separate backfill pass.
     pub backfill: Option<Told<PassOptions>>,
     pub completing: Told<SimDuration>,
-    /// The determined values; undetermined ones are the profile's.
+    /// The determined values. Values that are not determined are those of the profile.
     pub outside: Outside,
-    /// How much later starts still are with these values; `None` if a clock is undetermined, because its phase may be
-    /// the whole error.
+    /// By how much the real starts are still later than rehearsed, if these values are used. `None` if a clock is not
+    /// determined, because then the error may come from its phase alone.
     pub later: Option<SimDuration>,
 }
 
-/// Fits the clocks of an external scheduler to recordings, using the recorded run times. Chooses the clocks with the
-/// smallest median error of starts; on a tie, the smallest total error, then the first. Fits in turn: one clock for
-/// both passes, the clock of backfill, the clock of the other pass, repeating while anything changes, and then the
-/// completing time. A value is determined only if every other value is ruled out, and if it is at least four times as
-/// long as the polling interval. A value is ruled out if it is further off at so many more starts than it is nearer
-/// that chance does that in at most one of a hundred cases. `rehearse` runs one rehearsal. Returns `None` if nothing
-/// started.
+/// Fits the clocks of an external scheduler to recordings. The rehearsals use the recorded run times.
+///
+/// The best clocks are those with the smallest median error of starts. On a tie, the smallest total error decides, then
+/// the order of trying. Fits first one clock for both passes, then the clock of backfill and the clock of the other
+/// pass, and repeats the last two while anything changes. Fits the completing time last.
+///
+/// A value is determined if all other values are ruled out and if it is at least four polling intervals long. Another
+/// value is ruled out if it fits more starts worse than better, and if chance causes such an excess in at most one of a
+/// hundred cases.
+///
+/// `rehearse` runs one rehearsal. Returns `None` if no run started.
 pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehearsal) -> Vec<Record>) -> Option<Found> {
     let own = Outside::of(&recordings.first()?.rehearsal.profile);
     let recorded = recordings.iter().map(Recorded::of).collect();
@@ -187,7 +192,7 @@ fn coarse<T>(told: Told<T>, found: SimDuration, every: SimDuration) -> Told<T> {
     }
 }
 
-/// The period of a clock; zero for passes without a period.
+/// The period of a clock. Zero if its pass has no period.
 fn period(outside: Outside, clock: Clock) -> SimDuration {
     match outside.clock(clock).map(|pass| pass.trigger) {
         Some(Trigger::Every(period) | Trigger::EachAfter(period)) => period,
@@ -195,7 +200,8 @@ fn period(outside: Outside, clock: Clock) -> SimDuration {
     }
 }
 
-/// Judges whether the best value is determined: whether it rules out all others, each given with its value.
+/// Judges whether the best value is determined, that is, whether it rules out all others. Each of `others` comes with
+/// its value.
 fn judged<'t, T>(
     it: T,
     value: SimDuration,
@@ -208,10 +214,11 @@ fn judged<'t, T>(
     if left.len() == 1 { Told::Told(it) } else { Told::Untold(left) }
 }
 
-/// How much later than rehearsed each attempt of each recording started, in nanoseconds.
+/// How much later than rehearsed each attempt started, in nanoseconds. The key is the number of the recording and the
+/// attempt.
 type Errors = BTreeMap<(usize, String), i64>;
 
-/// One choice of clocks, and its errors.
+/// One choice of clocks, with the errors of a rehearsal that uses it.
 #[derive(Clone)]
 struct Tried {
     outside: Outside,
@@ -219,8 +226,8 @@ struct Tried {
 }
 
 impl Tried {
-    /// The median of the absolute errors (the lower of the two middle ones), and their sum; the worst score if there
-    /// are none.
+    /// The score of the choice: the median of the absolute errors and their sum. Smaller is better. Of two middle
+    /// values, the lower one is the median. Without errors, the worst possible score.
     fn score(&self) -> (u64, u64) {
         let mut sizes: Vec<u64> = self.errors.values().map(|error| error.unsigned_abs()).collect();
         sizes.sort_unstable();
@@ -228,14 +235,14 @@ impl Tried {
         (middle, sizes.iter().fold(0, |all, size| all.saturating_add(*size)))
     }
 
-    /// The median error with its sign.
+    /// The median of the errors with their signs.
     fn bias(&self) -> i64 {
         let mut errors: Vec<i64> = self.errors.values().copied().collect();
         errors.sort_unstable();
         errors.get(errors.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     }
 
-    /// Whether the other choice is further off at significantly more starts than it is nearer.
+    /// Whether the other choice is worse for significantly more starts than it is better.
     fn rules_out(&self, other: &Tried) -> bool {
         let sizes = self.errors.iter().filter_map(|(run, error)| Some((error.abs(), other.errors.get(run)?.abs())));
         let (mut further, mut nearer) = (0, 0);
@@ -247,9 +254,10 @@ impl Tried {
     }
 }
 
-/// Whether a fair coin gives such an excess of heads over tails in at most one of a hundred cases. By the bound of
-/// Hoeffding (Journal of the American Statistical Association 58, 1963, theorem 1) that is so if the square of the
-/// difference is at least 2 ln 100 times the number of throws. It is never so for fewer than ten throws.
+/// Whether chance is ruled out as the cause of an excess of heads over tails: a fair coin gives such an excess in at
+/// most one of a hundred cases. By Hoeffding's bound (Journal of the American Statistical Association 58, 1963, theorem
+/// 1), this is so if the square of the difference is at least 2 ln 100 times the number of throws. Fewer than ten
+/// throws never rule out chance.
 fn is_no_chance(heads: u64, tails: u64) -> bool {
     let more = u128::from(heads.saturating_sub(tails));
     more * more * 1000 >= u128::from(heads + tails) * 9211 && more > 0
@@ -272,7 +280,7 @@ impl<'r> Recorded<'r> {
 struct Fitting<'r, R> {
     recorded: Vec<Recorded<'r>>,
     rehearse: R,
-    /// The choices tried so far: later rounds and the final comparison try the same ones again.
+    /// All choices tried so far. Later rounds and the final comparison try some of them again.
     known: RefCell<Vec<Tried>>,
 }
 
@@ -292,7 +300,8 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         tried
     }
 
-    /// The best choice with one clock for both passes, periodic or on every change; `None` if nothing started.
+    /// The best choice with the same clock for both passes, either periodic or on every change. `None` if no run
+    /// started.
     fn of_both(&self, own: Outside) -> Option<Tried> {
         let both = |trigger, offset| Outside {
             place: clock(own.place, trigger, offset),
@@ -305,7 +314,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         tried.filter(|tried| !tried.errors.is_empty()).min_by_key(Tried::score)
     }
 
-    /// The best choice for each period of one clock; for the main scheduler, also that of a pass on every change.
+    /// The best choice for each period of one clock. For the place pass, also a pass on every change.
     fn of_each_period(&self, known: Outside, of: Clock) -> Vec<Tried> {
         let Some(own) = known.clock(of) else { return Vec::new() };
         let event =
@@ -315,20 +324,21 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         event.into_iter().chain(PERIODS.into_iter().map(of_period)).collect()
     }
 
-    /// The best phase for this period: the best of a few phases, or that phase shifted by its remaining error.
+    /// The best choice for this period. Tries a few phases, then shifts the best of them by its remaining error.
     fn of_period(&self, period: SimDuration, choice: impl Fn(SimDuration) -> Outside) -> Tried {
         let offset = |phase| SimDuration::from_nanos(period.as_nanos() / PHASES * phase);
         let coarse = (0..PHASES).map(|phase| (offset(phase), self.tried(choice(offset(phase)))));
         let (offset, coarse) = coarse.min_by_key(|(_, tried)| tried.score()).expect("there are some phases");
         let moved = i128::from(offset.as_nanos()) + i128::from(coarse.bias());
         let moved = u64::try_from(moved.rem_euclid(i128::from(period.as_nanos()))).expect("less than the period");
-        // Times are not recorded more finely than milliseconds.
+        // Recorded times have milliseconds at best.
         let fine = self.tried(choice(SimDuration::from_millis(moved / 1_000_000)));
         std::cmp::min_by_key(coarse, fine, Tried::score)
     }
 }
 
-/// A pass with this trigger. Its duration is the profile's, because it would have to be observed to the millisecond.
+/// The pass with this trigger and offset. Its duration stays that of the profile, because to fit it, starts would have
+/// to be observed to the millisecond.
 fn clock(pass: PassOptions, trigger: Trigger, offset: SimDuration) -> PassOptions {
     let takes = if trigger == Trigger::Event { PassTime::NONE } else { pass.takes };
     PassOptions { trigger, offset, takes, ..pass }
@@ -338,8 +348,8 @@ fn clock(pass: PassOptions, trigger: Trigger, offset: SimDuration) -> PassOption
 mod tests {
     use super::*;
 
-    /// Ten of ten throws, or 66 of a hundred, rule out chance: 32 squared is 1,024, and 9.211 times 100 is 921.1; 30
-    /// squared is 900.
+    /// Ten of ten throws rule out chance. So do 66 of 100, because 32 squared is 1,024 and 9.211 times 100 is 921.1. 65
+    /// of 100 do not, because 30 squared is 900.
     #[test]
     fn what_chance_would_do_rules_nothing_out() {
         for (heads, tails, is_no) in [

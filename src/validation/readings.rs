@@ -1,4 +1,4 @@
-//! Readings of GPU usage: the predicted and the real value of each sample.
+//! Compares readings of GPU usage: the predicted and the real value of each sample.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,31 @@ use dryrack_event::{Event, Input, Phase, Record, Said};
 use dryrack_ids::RunId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// A GPU is idle if at most this utilization is read, and busy if at least that is.
+/// A GPU counts as idle if its reading is at most `IDLE`, and as busy if its reading is at least `BUSY`.
 const IDLE: Permille = Permille::new(50);
 const BUSY: Permille = Permille::new(200);
 
-/// The agreement of samples for which either idle or busy was predicted.
+/// How many samples agree with the prediction. Covers only samples that were predicted as idle or as busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
     pub idle: u64,
-    /// At most 5 %.
+    /// The number of samples predicted as idle whose real reading is at most 5 %.
     pub idle_as_foretold: u64,
-    /// The largest reading of samples predicted as idle.
+    /// The largest real reading of the samples that were predicted as idle.
     pub worst_idle: Permille,
     pub busy: u64,
-    /// At least 20 %.
+    /// The number of samples predicted as busy whose real reading is at least 20 %.
     pub busy_as_foretold: u64,
-    /// The smallest reading of samples predicted as busy; `None` if there are none.
+    /// The smallest real reading of the samples that were predicted as busy. `None` if there are none.
     pub worst_busy: Option<Permille>,
-    /// Samples that were predicted and not read, or read and not predicted, or predicted in between.
+    /// Samples that only one of the two runs has, and samples that were predicted as neither idle nor busy.
     pub not_compared: u64,
 }
 
-/// Samples by run, number (time in intervals) and GPU.
+/// Samples by run, number and GPU. The number of a sample is its time in intervals.
 type Samples = BTreeMap<(RunId, u64, usize), Option<Permille>>;
 
-/// Compares the readings of two runs. `interval` gives the sampling interval of a run.
+/// Compares the readings of two runs. `interval` returns the sampling interval of a run.
 pub fn readings(foretold: &[Record], real: &[Record], interval: impl Fn(RunId) -> Option<SimDuration>) -> Readings {
     let (foretold, mut real) = (samples(foretold, &interval), samples(real, &interval));
     let mut found = Readings::default();

@@ -1,16 +1,16 @@
-//! Checks that the prediction in a log's header and its first records follow from its source.
+//! Checks that the prediction in a log's header and the log's first records follow from the log's source.
 //!
-//! A source written after the run, with the real run times and usage, also gives a consistent header. So nothing in
-//! the log proves that the prediction came before the run; only its digest, stored elsewhere before the run, proves
-//! that.
+//! Someone could write the source after the run, with the real run times and usage, and the header would still be
+//! consistent. So the log alone cannot prove that the prediction came first. That takes a copy of the prediction's
+//! digest that was stored elsewhere before the run.
 
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
 use dryrack_event::{Input, Prediction, Record, Said};
 use dryrack_ids::{JobId, Names};
 
-/// The contradictions, each as a sentence; empty if there are none. `foretold` is the prediction in the header,
-/// `rehearsed` are the records of a rehearsal of the source with their `digest`, and `records` are those of the log.
+/// Returns the contradictions, each as a sentence. `foretold` is the prediction in the header. `rehearsed` are the
+/// records of a rehearsal of the source, with their `digest`. `records` are the records of the log.
 pub fn not_of_source(
     scenario: &Rehearsal,
     foretold: &Prediction,
@@ -34,7 +34,8 @@ pub fn not_of_source(
     faults
 }
 
-/// The declarations come before all other inputs, except for the reconfiguration of a run with external decisions.
+/// Checks the declarations of fleets and nodes. They must come before all other inputs, except that a run with external
+/// decisions may begin with a reconfiguration.
 fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String> {
     let first = records.iter().filter_map(|record| match &record.said {
         Said::Input(input) => Some(input),

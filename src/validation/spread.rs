@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The spread of errors in nanoseconds, positive if the machine was later. All figures are values that occurred.
+/// The spread of errors in nanoseconds. An error is positive if the machine was later. Each figure is a value that
+/// occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     pub count: usize,
@@ -16,7 +17,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of these errors; `None` if there are none.
+    /// The spread of these errors. `None` if there are none.
     pub fn of(errors: impl IntoIterator<Item = i64>) -> Option<Spread> {
         let mut errors: Vec<i64> = errors.into_iter().collect();
         errors.sort_unstable();
@@ -24,13 +25,13 @@ impl Spread {
         let median = errors[(errors.len() - 1) / 2];
         let mut sizes: Vec<u64> = errors.iter().map(|error| error.unsigned_abs()).collect();
         sizes.sort_unstable();
-        // The nearest rank.
+        // The nearest-rank quantile.
         let p95 = sizes[(sizes.len() * 95).div_ceil(100) - 1];
         Some(Spread { count: errors.len(), least, median, p95, most, worst: sizes[sizes.len() - 1] })
     }
 }
 
-/// `+0.004s`
+/// A signed number of seconds, such as `+0.004s`.
 pub(super) fn signed(nanos: i64) -> String {
     format!("{:+.3}s", nanos as f64 / 1e9)
 }

@@ -1,4 +1,4 @@
-//! The timeline of each attempt, folded from events.
+//! The timeline of each attempt, computed from events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use dryrack_fleet::Placement;
 use dryrack_ids::{GpuId, Names, RunId};
 use dryrack_units::SimTime;
 
-/// Collects the timelines from every record of a run; `names` has all its nodes and jobs.
+/// Collects timelines from all records of a run. `names` must contain all nodes and jobs of the run.
 pub struct Timelines {
     names: Names,
     runs: BTreeMap<RunId, AttemptTimeline>,
@@ -19,7 +19,7 @@ impl Timelines {
         Timelines { names, runs: BTreeMap::new() }
     }
 
-    /// The timelines in order of jobs, replicas and attempts.
+    /// The timelines, in order of jobs, replicas and attempts.
     pub fn finish(self) -> Vec<AttemptTimeline> {
         self.runs.into_values().collect()
     }
@@ -78,7 +78,7 @@ impl Sink for Timelines {
                 known.fired = known.fired.or(Some(at));
             }
             Event::Ended { run, outcome, because, .. } => self.end(*run, at, Some(*outcome), *because),
-            // The event names the new attempt; its reason is why the previous one ended.
+            // The event names the new attempt, but its reason is about the end of the previous attempt.
             Event::Retry { run, because, .. } if run.attempt > 1 => {
                 let before = RunId { attempt: run.attempt - 1, ..*run };
                 if self.runs.get(&before).is_some_and(|known| known.ended.is_none()) {
@@ -118,7 +118,7 @@ pub fn timelines(records: &[Record], names: &Names) -> Vec<AttemptTimeline> {
     timelines.finish()
 }
 
-/// The highest attempt number of each job of which a start failed, for the re-rehearsal.
+/// For each job with a failed start, the highest attempt number that failed to start. The re-rehearsal uses it.
 pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<dryrack_ids::JobId, u32> {
     let mut failed = BTreeMap::new();
     for record in records {

@@ -3,36 +3,36 @@
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// How jobs arrive. A rate is given as the mean time between two arrivals.
+/// The process by which jobs arrive. A rate is given as the mean time between two arrivals (`gap`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// At this fixed distance, the first one at once.
+    /// Arrivals at this fixed interval. The first job arrives at once.
     Every(SimDuration),
     Poisson {
         gap: SimDuration,
     },
-    /// A Poisson process whose rate switches between two states, each of which lasts for an exponential time: a
-    /// Markov modulated Poisson process (Fischer and Meier-Hellstern, *The Markov-modulated Poisson process (MMPP)
-    /// cookbook*, Performance Evaluation 18, 1993). It begins in the quiet state.
+    /// A Poisson process that switches between two states with different rates. Each state lasts for an exponentially
+    /// distributed time. This is a Markov-modulated Poisson process (Fischer and Meier-Hellstern, *The Markov-modulated
+    /// Poisson process (MMPP) cookbook*, Performance Evaluation 18, 1993). It begins in the quiet state.
     Bursty {
         quiet: Spell,
         busy: Spell,
     },
-    /// A Poisson process whose rate oscillates around its mean once a day, by thinning (Lewis and Shedler,
+    /// A Poisson process whose rate oscillates once a day around its mean. It is drawn by thinning (Lewis and Shedler,
     /// *Simulation of Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26, 1979).
     Daily {
         gap: SimDuration,
-        /// The time of the peak, after midnight; a run begins at midnight.
+        /// The time of the peak after midnight. A run begins at midnight.
         peak: SimDuration,
-        /// The amplitude of the rate, as a proportion of the mean; at most 100 %.
+        /// The amplitude of the rate as a proportion of the mean, at most 100 %.
         swing: Permille,
     },
-    /// A Poisson process whose rate has a weight for each hour, also by thinning: 24 hours of a day or 168 of a week.
-    /// The first hour begins at midnight, when the run begins.
+    /// A Poisson process whose rate has one weight for each of the 24 hours of a day or the 168 hours of a week. It is
+    /// drawn by thinning. A run begins at midnight, in the first hour.
     Hourly {
         /// The mean gap over the whole day or week.
         gap: SimDuration,
-        /// Only their proportions matter; not all may be zero.
+        /// The rate of each hour in proportion to the others. At least one weight must be greater than zero.
         weights: Vec<u64>,
     },
 }
@@ -41,7 +41,7 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spell {
     pub gap: SimDuration,
-    /// How long it lasts on average.
+    /// The mean time for which the state lasts.
     pub lasts: SimDuration,
 }
 
@@ -49,7 +49,7 @@ const HOUR: SimDuration = SimDuration::from_secs(3_600);
 const DAY: SimDuration = SimDuration::from_secs(86_400);
 
 impl Arrivals {
-    /// The arrival times from `from` until before `until`, at most `most` of them.
+    /// Draws the arrival times from `from` until before `until`, at most `most` of them.
     pub fn times(&self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
         let mut times = Vec::new();
         let mut process = Process { arrivals: self, at: from, busy: false, switch: None, is_first: true };
@@ -68,7 +68,7 @@ struct Process<'a> {
     arrivals: &'a Arrivals,
     at: SimTime,
     busy: bool,
-    /// When the current spell ends.
+    /// The time at which the current state ends.
     switch: Option<SimTime>,
     is_first: bool,
 }
@@ -100,7 +100,8 @@ impl Process<'_> {
                 self.at = at;
                 return;
             }
-            // A draw beyond the end of the spell is repeated: the exponential distribution has no memory.
+            // The next arrival would be after the end of this state. Discard it and draw again from the next state.
+            // This is valid because the exponential distribution has no memory.
             (self.at, self.busy, self.switch) = (switch, !self.busy, None);
         }
     }
@@ -108,7 +109,8 @@ impl Process<'_> {
     fn next_of_hours(&mut self, stream: &mut Stream, gap: SimDuration, weights: &[u64]) {
         let (sum, most) = (weights.iter().sum::<u64>() as f64, weights.iter().copied().max().unwrap_or(0));
         assert!(most > 0, "something comes in some hour");
-        // The shortest gap relates to the mean gap as the mean weight relates to the largest weight.
+        // Thinning draws at the highest rate. So the shortest gap is the mean gap times the mean weight divided by the
+        // largest weight.
         let shortest = gap.as_nanos() as f64 * (sum / weights.len() as f64 / most as f64);
         loop {
             self.at = self.at.saturating_add(stream.exponential(SimDuration::from_nanos(shortest as u64)));
@@ -149,15 +151,15 @@ mod tests {
         assert_eq!(found, [0, 6, 12, 18].map(|hour| SimTime::from_secs(3600 * hour)));
     }
 
-    /// 10 per hour for 400 days make 96,000, within three times the square root of that.
+    /// 10 per hour for 400 days give 96,000 arrivals. The tolerance is three times the square root of that.
     #[test]
     fn a_poisson_process_keeps_its_rate() {
         let found = times(Arrivals::Poisson { gap: SimDuration::from_secs(360) }, 400).len() as f64;
         assert!((found - 96_000.0).abs() < 3.0 * 96_000f64.sqrt(), "{found}");
     }
 
-    /// The rate at the peak is 1.8 times the mean, and twelve hours later 0.2 times. Over the six hours around the
-    /// peak the mean of 1 + 0.8 cos is 1 + 0.8 sin(pi/4) / (pi/4) = 1.72025, so these hours get 6/24 * 1.72025 =
+    /// The rate at the peak is 1.8 times the mean, and twelve hours later 0.2 times the mean. Over the six hours around
+    /// the peak, the mean of 1 + 0.8 cos is 1 + 0.8 sin(pi/4) / (pi/4) = 1.72025. So these hours get 6/24 * 1.72025 =
     /// 0.43006 of a day's arrivals.
     #[test]
     fn a_day_has_its_peak_where_it_is_said_to_be() {
@@ -171,8 +173,8 @@ mod tests {
         assert!((part - 0.43006).abs() < 3.0 * error, "{part}");
     }
 
-    /// Weights are 3 from 9 to 12, 1 from 12 to 17 and 0 otherwise: 14 in total, so 9/14 of a day's jobs arrive in
-    /// the first three hours.
+    /// The weights are 3 from 9 to 12, 1 from 12 to 17 and 0 otherwise, which is 14 in total. So 9/14 of a day's jobs
+    /// arrive from 9 to 12.
     #[test]
     fn an_hour_has_the_part_of_its_weight() {
         let weights = (0..24).map(|hour| if (9..12).contains(&hour) { 3 } else { u64::from((12..17).contains(&hour)) });
@@ -186,9 +188,9 @@ mod tests {
         assert!((part - 9.0 / 14.0).abs() < 3.0 * (45.0 / 196.0 / total).sqrt(), "{part}");
     }
 
-    /// 2 h at 2 per hour and 20 min at 40 per hour: 7.4286 per hour on average. The number in one cycle of 2.3333 h
-    /// has the mean 17.33 and, for exponential spells, the variance 17.33 + 4^2 + 13.33^2 = 211.1; 400 days are
-    /// 4114.3 cycles.
+    /// A cycle has 2 h at 2 per hour and 20 min at 40 per hour, which is 7.4286 per hour on average. The number of
+    /// arrivals in one cycle of 2.3333 h has the mean 17.33. With exponential states, its variance is 17.33 + 4^2 +
+    /// 13.33^2 = 211.1. 400 days have 4114.3 cycles.
     #[test]
     fn bursts_come_in_their_proportion() {
         let quiet = Spell { gap: SimDuration::from_secs(1800), lasts: HOUR.saturating_mul(2) };

@@ -1,4 +1,4 @@
-//! Jobs that arrive in batches, several at the same time.
+//! Batches: several jobs that arrive at the same time.
 
 use dryrack_rng::Stream;
 use dryrack_units::SimTime;
@@ -8,15 +8,16 @@ use dryrack_units::SimTime;
 pub enum Batch {
     /// Always this many, at least one.
     Fixed(u32),
-    /// From the first number to the second, both included, uniformly; the first is at least one.
+    /// A uniformly distributed number between these two, both included. The first is at least one.
     Uniform(u32, u32),
-    /// At least one, with this mean: after each job another one follows with a constant probability.
+    /// A geometrically distributed number with this mean: after each job, another one follows with a constant
+    /// probability.
     Geometric { mean: u32 },
 }
 
 impl Batch {
-    /// Draws a batch size. The geometric one is 1 + floor(ln(1 - U) / ln(1 - p)) with p = 1 / mean (inverse
-    /// transform; Devroye, *Non-Uniform Random Variate Generation*, 1986, X.2.1).
+    /// Draws a batch size. A geometric size is 1 + floor(ln(1 - U) / ln(1 - p)) with p = 1 / mean (inverse transform;
+    /// Devroye, *Non-Uniform Random Variate Generation*, 1986, X.2.1).
     pub fn draw(self, stream: &mut Stream) -> u32 {
         match self {
             Batch::Fixed(size) => size,
@@ -30,7 +31,7 @@ impl Batch {
         }
     }
 
-    /// Repeats each arrival time once per job that arrives then, with at most `most` in total.
+    /// Repeats each arrival time once for each job of its batch. Returns at most `most` times in total.
     pub fn spread(self, instants: &[SimTime], stream: &mut Stream, most: usize) -> Vec<SimTime> {
         let mut times = Vec::with_capacity(instants.len());
         for at in instants {
@@ -59,7 +60,7 @@ mod tests {
         assert!((2..=5).all(|size| sizes.contains(&size)) && sizes.iter().all(|size| (2..=5).contains(size)));
     }
 
-    /// With mean 4, p is 1/4: a quarter of the sizes are 1, and 3/16 are 2; the variance (1 - p) / p^2 is 12.
+    /// With mean 4, p is 1/4. So 1/4 of the sizes are 1, 3/16 of them are 2, and the variance (1 - p) / p^2 is 12.
     #[test]
     fn a_geometric_size_has_its_mean_and_its_ones() {
         let (count, sizes) = (20_000.0, sizes(Batch::Geometric { mean: 4 }, 20_000));

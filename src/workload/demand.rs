@@ -1,4 +1,4 @@
-//! What a job needs from a fleet: the part that a scheduler reads.
+//! The resources that a job needs. This is the part of a job that a scheduler reads.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,27 +12,27 @@ use dryrack_catalog::{CpuArch, Os};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// Everything that decides where a job may be placed. Jobs of equal demand are interchangeable except for their place
-/// in the queue.
+/// Everything that affects where a job may be placed. Jobs with equal demands are interchangeable, except for their
+/// position in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "Written<'static>")]
 pub struct Demand {
-    /// The number of tasks; more than one make a gang, which is placed as a whole or not at all.
+    /// The number of tasks. Several tasks form a gang, which is placed as a whole or not at all.
     pub tasks: u32,
     pub kind: DemandKind,
     pub gang: Gang,
-    /// A manual pick, which narrows the candidates and changes nothing else.
+    /// A hand pick of nodes or GPUs. It narrows the candidates and changes nothing else.
     pub pick: Option<Pick>,
 }
 
-/// What is asked for.
+/// The kind of demand, with its resources.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DemandKind {
-    /// A part of a node for each task.
+    /// Each task takes a part of a node.
     Tasks(TaskDemand),
-    /// GPUs for one replica of a model, which determines what it takes.
+    /// One replica of a model takes GPUs. How many and how much of them depends on the model.
     Model(Arc<Deployment>),
-    /// Blocks of an instance of a fleet for each task.
+    /// Each task takes blocks of a fleet's instance.
     Requirements(Arc<Requirements>),
 }
 
@@ -40,7 +40,7 @@ pub enum DemandKind {
 #[derive(Clone, Copy, Debug)]
 pub struct TaskGroup<'a> {
     pub tasks: u32,
-    /// What each task needs.
+    /// The resources of each task.
     pub task: &'a TaskDemand,
     pub gang: Gang,
     pub pick: Option<&'a Pick>,
@@ -52,7 +52,7 @@ pub struct TaskDemand {
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub gpus: Option<GpuDemand>,
-    /// Labels that the node must carry with exactly these values.
+    /// Labels that the node must have, with exactly these values.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     pub os: Option<Os>,
     pub arch: Option<CpuArch>,
@@ -61,24 +61,25 @@ pub struct TaskDemand {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuDemand {
-    /// The number of distinct GPUs of one node, for each task.
+    /// The number of different GPUs that each task takes on its node.
     pub count: u32,
     pub take: GpuTake,
-    /// Acceptable models, by name; any if empty.
+    /// The names of acceptable GPU models. Any model is acceptable if the list is empty.
     pub models: Vec<Arc<str>>,
-    /// Minimum total memory of each GPU, including what the system reserves.
+    /// The minimum total memory of each GPU, including memory that the system reserves.
     pub min_memory: Option<Bytes>,
 }
 
-/// How much is taken of each GPU.
+/// How much a task takes of each of its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuTake {
-    /// The whole GPU, exclusively. If its memory is part of RAM, it gets as much as the task's own RAM leaves.
+    /// The whole GPU, exclusively. If the GPU's memory is part of the RAM, the task gets the RAM that its own RAM
+    /// demand leaves.
     Whole,
-    /// A share of its time, with the same share of its memory.
+    /// A share of the GPU's time, with the same share of its memory.
     Share(GpuShare),
-    /// Memory only. No share of its time is guaranteed, but others must leave some.
+    /// Memory only. The task has no guaranteed share of the GPU's time, but other tasks must leave some time free.
     Memory(Bytes),
 }
 
@@ -86,12 +87,12 @@ pub enum GpuTake {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gang {
-    /// Anywhere: nodes in the scheduler's order of preference, each filled before the next one.
+    /// Tasks may go to any node. Nodes are filled one after the other in the scheduler's order of preference.
     #[default]
     Anywhere,
-    /// Each task on a separate node.
+    /// Each task goes to a different node.
     Spread,
-    /// On as few nodes as possible.
+    /// The tasks go to as few nodes as possible.
     Packed,
 }
 
@@ -99,11 +100,12 @@ pub enum Gang {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pick {
-    /// Only these nodes.
+    /// The tasks may use only these nodes.
     Nodes(Vec<NodeId>),
-    /// Only these GPUs.
+    /// The tasks may use only these GPUs.
     Gpus(Vec<GpuId>),
-    /// Exactly these GPUs, all of them: one task on each of their nodes, which takes the GPUs picked there.
+    /// The tasks use exactly these GPUs. Each node of these GPUs gets one task, which takes all GPUs picked on that
+    /// node.
     AllGpus(Vec<GpuId>),
 }
 
@@ -122,7 +124,7 @@ impl Pick {
         }
     }
 
-    /// The picked nodes, in order of ids, without duplicates.
+    /// The picked nodes, or the nodes of the picked GPUs, in order of ids and without duplicates.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes = match self {
             Pick::Nodes(nodes) => nodes.clone(),
@@ -133,7 +135,7 @@ impl Pick {
         nodes
     }
 
-    /// The GPUs picked on `node`, in order of their index; `None` if the pick is not of GPUs.
+    /// The GPUs picked on `node`, in order of their indexes. `None` if the pick is of nodes.
     pub fn gpus_on(&self, node: NodeId) -> Option<Vec<u16>> {
         match self {
             Pick::Nodes(_) => None,
@@ -148,12 +150,12 @@ impl Pick {
 }
 
 impl Demand {
-    /// A demand for one task or replica, anywhere.
+    /// A demand for one task or replica, without a gang rule or a pick.
     pub fn of(kind: impl Into<DemandKind>) -> Demand {
         Demand { tasks: 1, kind: kind.into(), gang: Gang::Anywhere, pick: None }
     }
 
-    /// The number of nodes of a run, where jobs are runs of nodes: one for each task that needs a separate node.
+    /// How many nodes a run has in a profile with multi-node runs: one for each task that needs its own node.
     pub fn nodes_apart(&self) -> u32 {
         let apart = match self.kind {
             DemandKind::Tasks(_) => self.gang == Gang::Spread,
@@ -164,12 +166,12 @@ impl Demand {
         if apart && !picked_together { self.tasks } else { 1 }
     }
 
-    /// The tasks, if it is a demand for tasks.
+    /// The tasks of this demand. `None` if the demand is of another kind.
     pub fn task_group(&self) -> Option<TaskGroup<'_>> {
         Some(TaskGroup { tasks: self.tasks, task: self.task()?, gang: self.gang, pick: self.pick.as_ref() })
     }
 
-    /// What each task needs, if it is a demand for tasks.
+    /// The resources of each task. `None` if the demand is of another kind.
     pub fn task(&self) -> Option<&TaskDemand> {
         match &self.kind {
             DemandKind::Tasks(task) => Some(task),
@@ -177,7 +179,7 @@ impl Demand {
         }
     }
 
-    /// The GPUs that each task needs, if it is a demand for tasks.
+    /// The GPUs of each task. `None` if the tasks need no GPUs or the demand is of another kind.
     pub fn gpus(&self) -> Option<&GpuDemand> {
         self.task()?.gpus.as_ref()
     }
@@ -215,7 +217,7 @@ impl From<Arc<Requirements>> for DemandKind {
     }
 }
 
-/// The form of a demand in logs. It states a task in any case; with a model or with requirements, that is [`NO_TASK`].
+/// The form of a demand in logs. The field `task` is always present. For models and requirements, it is [`NO_TASK`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Demand", deny_unknown_fields)]
 struct Written<'a> {
@@ -264,7 +266,7 @@ impl TryFrom<Written<'_>> for Demand {
 }
 
 impl TaskDemand {
-    /// Only CPUs, anywhere: what a trace of an HPC machine asks for.
+    /// A demand for CPUs alone, as in a trace of an HPC machine.
     pub const fn cpu_only(cpu: MilliCpu) -> TaskDemand {
         TaskDemand { cpu, ram: Bytes::ZERO, gpus: None, labels: BTreeMap::new(), os: None, arch: None }
     }
@@ -274,7 +276,7 @@ impl TaskDemand {
 mod tests {
     use super::*;
 
-    /// Reads a demand of two tasks with these further fields, and writes it again.
+    /// Reads a demand with two tasks and these additional fields.
     fn read(fields: &str) -> Result<Demand, String> {
         let task = r#"{"cpu":0,"ram":0,"gpus":null,"labels":{},"os":null,"arch":null}"#;
         let text = format!(r#"{{"tasks":2,"task":{task},"gang":"anywhere","pick":null,{fields}}}"#);

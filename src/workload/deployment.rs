@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use dryrack_catalog::{Category, Served, Server};
 use dryrack_units::Bytes;
 
-/// What a user states about a model to be served. What it takes of a GPU follows from this and from the scheduler's
-/// rules.
+/// The user's description of a model to serve. Together with the scheduler's rules, it determines how much of a GPU a
+/// replica takes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
@@ -18,18 +18,18 @@ pub struct Deployment {
     pub strategy: Strategy,
     /// Whether one replica may span several nodes.
     pub distributable: bool,
-    /// Labels that a node must carry. Some schedulers distinguish a missing selector from an empty one.
+    /// Labels that a node must have. Some schedulers treat an empty selector differently from none.
     pub selector: Option<BTreeMap<Arc<str>, Arc<str>>>,
-    /// The number of manually picked GPUs that one replica takes.
+    /// The number of GPUs that each replica takes, if GPUs were picked by hand.
     pub gpus_per_replica: Option<u32>,
-    /// The backend's own arguments, as typed on a command line: `--tensor-parallel-size=4`.
+    /// Arguments for the backend, as typed on a command line: `--tensor-parallel-size=4`.
     pub arguments: Vec<Arc<str>>,
-    /// Environment variables of the backend, which some schedulers read.
+    /// Environment variables for the backend. Some schedulers read them.
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl Deployment {
-    /// The query for the compatibility table.
+    /// The query to the compatibility table for this deployment.
     pub fn served(&self) -> Served<'_> {
         Served {
             backend: self.backend.server(),
@@ -39,24 +39,24 @@ impl Deployment {
     }
 }
 
-/// What a model's published files say. An unknown figure is `None`, never a guess.
+/// Facts from a model's published files. An unknown figure is `None`, never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFacts {
-    /// The name in the catalog, or the scenario's own: `Qwen/Qwen3-32B`.
+    /// The name in the catalog, or a name that only the scenario defines. An example is `Qwen/Qwen3-32B`.
     pub name: Arc<str>,
     pub categories: Vec<Category>,
-    /// `architectures[0]` of its config file.
+    /// The entry `architectures[0]` of the model's config file.
     pub architecture: Option<Arc<str>>,
-    /// The total size of its weight files.
+    /// The total size of the model's weight files.
     pub weights: Bytes,
-    /// Attention heads.
+    /// The number of attention heads.
     pub heads: Option<u32>,
-    /// Attention heads of its vision part.
+    /// The number of attention heads in the vision part.
     pub vision_heads: Option<u32>,
-    /// Tokens in its vocabulary.
+    /// The number of tokens in the vocabulary.
     pub vocabulary: Option<u32>,
-    /// How its weights are quantized, if they are: `fp8`, `awq`, `gptq`.
+    /// The quantization of the weights, such as `fp8`, `awq` or `gptq`. `None` if they are not quantized.
     pub quantization: Option<Arc<str>>,
 }
 
@@ -66,7 +66,7 @@ pub struct ModelFacts {
 pub enum Backend {
     Vllm,
     Sglang,
-    /// Serves layers of a GGUF file, some of which may stay in RAM.
+    /// Serves the layers of a GGUF file. Some layers may stay in RAM.
     LlamaBox(GgufEstimate),
 }
 
@@ -80,7 +80,7 @@ impl Backend {
         }
     }
 
-    /// The argument that sets which part of a GPU's memory it reserves, without the dashes.
+    /// The name of the argument for the part of GPU memory to reserve, without dashes.
     pub fn utilization(&self) -> &'static str {
         match self {
             Backend::Vllm | Backend::LlamaBox(_) => "gpu-memory-utilization",
@@ -97,22 +97,22 @@ impl Backend {
     }
 }
 
-/// Memory of a GGUF model, layer by layer, as estimated by a parser of the file; no formula gives it.
+/// The memory of a GGUF model by layer. A parser of the file estimates it, because no formula gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GgufEstimate {
     pub layers: u32,
-    /// GPU memory of each layer that is offloaded.
+    /// The GPU memory of each offloaded layer.
     pub layer_memory: Bytes,
-    /// GPU memory in addition to the layers, on each GPU used.
+    /// The GPU memory that each used GPU needs in addition to its layers.
     pub fixed_memory: Bytes,
-    /// RAM with every layer on a GPU.
+    /// The RAM that the model needs if every layer is on a GPU.
     pub ram_offloaded: Bytes,
-    /// RAM with no layer on a GPU.
+    /// The RAM that the model needs if no layer is on a GPU.
     pub ram_unoffloaded: Bytes,
 }
 
-/// The preferred distribution of replicas.
+/// How replicas are preferably distributed over nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {

@@ -1,10 +1,11 @@
-//! A job: what the control plane is asked to run, and what will really happen to it.
+//! A job: what a user submits to the control plane, and how the job really behaves.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
+use super::dependency::Dependency;
 use super::launch::Launch;
 use super::random_faults::RandomFaults;
 use super::sampling::Sampling;
@@ -14,49 +15,53 @@ use super::usage::Usage;
 use super::utilization::UtilizationOverrides;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// What the control plane is told at submission.
+/// The specification of a job, as the control plane gets it at submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     pub name: Arc<str>,
-    /// Shared by all jobs that ask for the same.
+    /// Jobs with equal demands share one value.
     pub demand: Arc<Demand>,
-    /// The number of copies, which are placed independently and kept at this number.
+    /// The number of replicas. Each is placed on its own, and the control plane keeps this number running.
     pub replicas: u32,
-    /// Scales the number of replicas with the requests that arrive; `replicas` is the initial number. Used only in a
-    /// profile that has runs.
+    /// How the number of replicas follows the number of requests. Then `replicas` is the initial number. Used only by a
+    /// profile with multi-node runs.
     #[serde(default)]
     pub scaling: Option<Box<Scaling>>,
-    /// Higher goes first.
+    /// A job with a higher number goes first.
     pub priority: i32,
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
-    /// The project whose quota it counts against.
+    /// The project whose quota the job counts against.
     #[serde(default)]
     pub project: Option<Arc<str>>,
-    /// How long the user expects it to take; a hint for planning, never enforced.
+    /// The user's estimate of the run time. It is a hint for planning and is never enforced.
     pub estimate: Option<SimDuration>,
-    /// A run longer than this is ended.
+    /// A run that takes longer than this is ended.
     pub time_limit: Option<SimDuration>,
-    /// Whether it must be analysed before it is placed.
+    /// Whether the job must be analysed before it is placed.
     pub analyse: bool,
     pub restart: Restart,
-    /// Overrides the profile's.
+    /// The job's own retry policy, which replaces the profile's.
     pub retry: Option<Box<RetryPolicy>>,
-    /// What happens if its manual pick cannot be selected when it is submitted.
+    /// What happens if the job's hand pick is not allowed at submission.
     pub unselectable: Unselectable,
-    /// Whether it claims to write checkpoints, so that a preempted run continues where it was.
+    /// Whether the job declares that it writes checkpoints, so that a preempted run resumes its work.
     #[serde(default)]
     pub checkpoints: bool,
-    /// How its nodes are started, ended and retried together. Used only in a profile that has runs.
+    /// How the nodes of a multi-node run are started, ended and retried. Used only by a profile with multi-node runs.
     #[serde(default)]
     pub terms: Arc<RunTerms>,
-    /// What its configuration says about the utilization policy; it overrides the profile.
+    /// The job's own settings of the utilization policy. They override the profile's.
     pub utilization: Arc<UtilizationOverrides>,
+    /// The dependencies that must be met before the job waits for a placement. This field must stay last and is left
+    /// out if empty, so that digests of jobs without dependencies do not change.
+    #[serde(default, skip_serializing_if = "<[Dependency]>::is_empty")]
+    pub after: Arc<[Dependency]>,
 }
 
 impl JobSpec {
-    /// One replica with nothing else specified: it waits for what it asks for, runs once, and no limit ends it.
+    /// A job with one replica and no other settings. It waits until it is placed, runs once, and has no limits.
     pub fn of(name: Arc<str>, demand: impl Into<Arc<Demand>>) -> JobSpec {
         JobSpec {
             name,
@@ -76,91 +81,93 @@ impl JobSpec {
             checkpoints: false,
             terms: Arc::default(),
             utilization: Arc::default(),
+            after: Arc::default(),
         }
     }
 }
 
-/// What happens to a pick that a front end would have greyed out.
+/// What happens to a hand pick that is not allowed. A front end would not have offered such a pick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unselectable {
-    /// It waits until it can be placed as picked.
+    /// The job waits until it can be placed as picked.
     #[default]
     Wait,
-    /// It ends at once.
+    /// The job ends at once.
     Refuse,
 }
 
-/// When a run that ended by itself is started again.
+/// When a run is started again after it has ended by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
     #[default]
     Never,
     OnFailure,
-    /// Always, for a deployment, which is meant to run until it is cancelled.
+    /// The run is always started again. This suits a deployment that should run until it is cancelled.
     Always,
 }
 
-/// How often a failed attempt is retried, and after what pause.
+/// How often a failed attempt is retried, and how long to wait before each retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// The number of attempts after the first; `None` means no limit.
+    /// The number of retries after the first attempt. `None` means no limit.
     pub limit: Option<u32>,
     pub backoff: Backoff,
 }
 
-/// A growing pause: `first`, then each time `factor` times as long, at most `max`.
+/// A pause that grows with each retry: first `first`, then `factor` times the previous pause, but at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
     pub first: SimDuration,
-    /// 2000‰ doubles.
+    /// The growth in thousandths: 2000‰ doubles the pause.
     pub factor: Permille,
     pub max: SimDuration,
 }
 
-/// What will really happen to each run of a job. Only the world knows it, never the control plane.
+/// How each run of a job really behaves. Only the world knows this, never the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobBehavior {
-    /// How long it runs; `None`: until it is stopped.
+    /// The run time. `None` if the job runs until it is stopped.
     pub run: Option<SimDuration>,
-    /// The length for the first node of each replica, if it differs.
+    /// The run time of the first node of each replica, if it differs from `run`.
     pub master_run: Option<SimDuration>,
     pub ending: Ending,
-    /// The time from placement to start: pulling an image, loading weights.
+    /// The time from placement to start, for example to pull an image or load weights.
     pub prepare: SimDuration,
-    /// How long its analysis takes; `None`: the analysis never answers.
+    /// The duration of the analysis. `None` if the analysis never answers.
     pub analysis: Option<SimDuration>,
     pub analysis_fails: bool,
-    /// The number of first attempts that fail to start.
+    /// How many of the first attempts fail to start.
     pub failing_starts: u32,
-    /// The time from being told to stop until it has stopped.
+    /// The time that the run needs to stop after it is told to.
     pub stop: SimDuration,
-    /// The checkpoints that survive a run that is interrupted; without them nothing does.
+    /// How the job saves its progress. Without checkpoints, an interrupted run loses all of its work.
     pub checkpoint: Option<Checkpoint>,
-    /// Random faults; most jobs have none.
+    /// Probabilities of random faults. Most jobs have none.
     pub random_faults: Option<Box<RandomFaults>>,
-    /// What its GPUs do; `None`: they are never sampled.
+    /// The usage of the run's GPUs. `None` if the GPUs are never sampled.
     pub usage: Option<Arc<Usage>>,
-    /// The requests that it receives as a service.
+    /// The requests that the job receives if it is a service.
     pub requests: Option<Arc<Requests>>,
     pub sampling: Arc<Sampling>,
-    /// What is executed if the world is a real machine; the rest is then a prediction.
+    /// The program to execute if the world is a real machine. The other fields are then only a prediction.
     pub launch: Option<Arc<Launch>>,
 }
 
 /// How a job saves its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The amount of work between two checkpoints; zero: only when it is told to stop.
+    /// The amount of work between two checkpoints. Zero means that the job writes a checkpoint only when it is told to
+    /// stop.
     pub every: SimDuration,
-    /// The time that resuming from a checkpoint takes before new work is done.
+    /// The time that a resumed run needs before it does new work.
     pub restart: SimDuration,
 }
 
-/// How a run that ends by itself ends.
+/// The result of a run that ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -170,7 +177,7 @@ pub enum Ending {
 }
 
 impl Default for JobBehavior {
-    /// Starts at once, runs until it is stopped, stops at once.
+    /// A job that starts at once, runs until it is stopped, and then stops at once.
     fn default() -> JobBehavior {
         JobBehavior {
             run: None,
@@ -191,18 +198,19 @@ impl Default for JobBehavior {
     }
 }
 
-/// A job, when it arrives, and what will really happen to it.
+/// A job with its arrival time and its real behavior.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     pub at: SimTime,
     pub spec: Arc<JobSpec>,
     pub behavior: Arc<JobBehavior>,
-    /// What the trace recorded, for comparison only.
+    /// The wait that the trace recorded. It is used only for comparison.
     pub recorded_wait: Option<SimDuration>,
 }
 
 impl Arrival {
-    /// The behavior of one replica. The masters of the replicas that a job begins with come first.
+    /// The behavior of one replica. The replicas with the lowest numbers are the masters, which may have their own run
+    /// time.
     pub fn course_of(&self, replica: u32) -> Arc<JobBehavior> {
         match self.behavior.master_run.filter(|_| replica < self.spec.replicas) {
             Some(length) => Arc::new(JobBehavior { run: Some(length), ..JobBehavior::clone(&self.behavior) }),

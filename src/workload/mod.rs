@@ -1,14 +1,15 @@
-//! Floor 2. What users ask for: jobs, their tasks, gangs and manual picks, and how retries work.
+//! Floor 2. What users ask for: jobs, their tasks, gangs and hand picks, and how retries work.
 //!
-//! Owns what a user states. [`JobSpec`] is what the control plane is told; [`JobBehavior`] is what will really
-//! happen, which only the simulated world knows. Must never know a node's state or hold a control plane's
-//! bookkeeping.
+//! Owns everything that a user states. [`JobSpec`] is the part that the control plane gets. [`JobBehavior`] is how the
+//! job really behaves, which only the simulated world knows. Must never know a node's state and must never keep records
+//! for the control plane.
 
 #![warn(clippy::unwrap_used)]
 
 mod arrivals;
 mod batch;
 mod demand;
+mod dependency;
 mod deployment;
 mod job;
 mod launch;
@@ -24,6 +25,7 @@ mod utilization;
 pub use arrivals::{Arrivals, Spell};
 pub use batch::Batch;
 pub use demand::{Demand, DemandKind, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskGroup};
+pub use dependency::{Condition, Dependency};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use dryrack_catalog::Category;
 pub use job::{Arrival, Backoff, Checkpoint, Ending, JobBehavior, JobSpec, Restart, RetryPolicy, Unselectable};
@@ -38,6 +40,6 @@ pub use usage::{
     GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Spent, Usage, UsageRow, utilization_of_percent,
 };
 pub use utilization::{
-    AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
+    AtMinimum, Coverage, Gaps, IdleGpus, OwnRule, PolicyMode, PolicySource, SampleFault, UtilizationOverrides,
     UtilizationPolicy, UtilizationRule,
 };

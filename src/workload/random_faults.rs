@@ -1,9 +1,9 @@
-//! Random faults of a run: in its start, its analysis, and its acknowledgements.
+//! Random faults of a run: faults of its start, its analysis and its acknowledgements.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration};
 
-/// Probabilities for each run of a job; nothing goes wrong by default.
+/// The probabilities of faults for each run of a job. All are zero by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RandomFaults {
     pub starts: Starts,
@@ -11,45 +11,45 @@ pub struct RandomFaults {
     pub acks: Acks,
 }
 
-/// Probabilities for each attempt. A start that fails is not slow, so the probabilities add up to at most 100 %.
+/// Probabilities for the start of each attempt. A start either fails or is slow, so the two add up to at most 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Starts {
     pub fail: Permille,
     pub slow: Permille,
-    /// How much longer a slow one takes.
+    /// The additional time of a slow start.
     pub slow_by: SimDuration,
 }
 
-/// Probabilities for each analysis; they add up to at most 100 %.
+/// Probabilities for each analysis. They add up to at most 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Analyses {
     pub fail: Permille,
-    /// It never answers.
+    /// The probability that the analysis never answers.
     pub hang: Permille,
     pub slow: Permille,
     pub slow_by: SimDuration,
 }
 
-/// Probabilities for each acknowledgement; they add up to at most 100 %.
+/// Probabilities for each acknowledgement. They add up to at most 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
     pub lost: Permille,
     pub late: Permille,
-    /// It arrives on time and then once more.
+    /// The probability that the acknowledgement arrives on time and then once more.
     pub repeated: Permille,
-    /// How much later the late ones and the repetitions arrive.
+    /// The additional delay of a late or repeated acknowledgement.
     pub late_by: SimDuration,
 }
 
-/// The result of a draw.
+/// The result of a draw of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Well,
     Fails,
-    /// For an analysis: it hangs. For an acknowledgement: it is lost.
+    /// An analysis hangs, or an acknowledgement is lost.
     Never,
     SlowBy(SimDuration),
-    /// On time, and again this much later.
+    /// An acknowledgement arrives on time, and once more after this time.
     AgainAfter(SimDuration),
 }
 
@@ -73,7 +73,8 @@ impl Acks {
     }
 }
 
-/// A single draw decides, so that enabling one fault disturbs the others as little as possible.
+/// Draws one of several faults. It takes only one draw, so that enabling one fault changes the others as little as
+/// possible.
 fn draw<const N: usize>(stream: &mut Stream, rows: [(Permille, Fate); N]) -> Fate {
     let drawn = stream.between(0, 999);
     let mut below = 0;

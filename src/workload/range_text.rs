@@ -1,14 +1,14 @@
-//! dstack's notation for ranges: `2..8`, `16GB..`, `..4`, `80GB`.
+//! Parses dstack's notation for ranges: `2..8`, `16GB..`, `..4`, `80GB`.
 //!
-//! Source: the answers of the parser of dstack 0.19.9 to 0.22.5. Whitespace is dropped, case is ignored, a number
-//! without a unit is in GB, 1 GB is 1024 MB, and 1 TB is 1024 GB.
+//! Source: the answers of the parser of dstack 0.19.9 to 0.22.5. The parser drops whitespace and ignores case. A number
+//! without a unit is in GB. 1 GB is 1024 MB, and 1 TB is 1024 GB.
 
 use thiserror::Error;
 
 use super::requirements::Bounds;
 use dryrack_units::Bytes;
 
-/// Why a text is not a range; a fragment that fits "…: {error}".
+/// Why a text is not a range. The message is meant to follow a name and a colon.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
     #[error("a range without both ends allows anything")]
@@ -23,7 +23,7 @@ pub enum RangeError {
 pub trait Bound: Copy + Ord {
     const EXPECTED: &'static str;
 
-    /// Parses one end. A value finer than the unit is rounded up if `is_min` (a lower end), and down otherwise.
+    /// Parses one end of a range. A value between two units is rounded up if `is_min` is true (a lower end), else down.
     fn read(text: &str, is_min: bool) -> Option<Self>;
 }
 
@@ -54,7 +54,7 @@ impl Bound for Bytes {
         let (number, unit) = found.unwrap_or((lower.as_str(), 1 << 30));
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        // No real amount of memory has more than 18 decimal places.
+        // Real amounts of memory never have more than 18 decimal places. The limit prevents overflow below.
         if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) || fraction.len() > 18 {
             return None;
         }
@@ -67,7 +67,7 @@ impl Bound for Bytes {
     }
 }
 
-/// Parses `a..b`, `a..`, `..b` or a single value, which is used for both ends.
+/// Parses `a..b`, `a..`, `..b` or a single value, which then is both ends of the range.
 pub fn parse_range<T: Bound>(text: &str) -> Result<Bounds<T>, RangeError> {
     let bare: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     let end = |part: &str, is_min| match part {
@@ -82,7 +82,7 @@ pub fn parse_range<T: Bound>(text: &str) -> Result<Bounds<T>, RangeError> {
     check_range(bounds, &bare)
 }
 
-/// Rejects a range that allows nothing, and one that allows everything.
+/// Rejects a range that no value satisfies, and a range that every value satisfies.
 pub fn check_range<T: Bound>(bounds: Bounds<T>, text: &str) -> Result<Bounds<T>, RangeError> {
     match (bounds.min, bounds.max) {
         (None, None) => Err(RangeError::Endless),
@@ -100,7 +100,7 @@ mod tests {
         parse_range::<Bytes>(text).map(|range| (range.min.map(mib), range.max.map(mib)))
     }
 
-    /// In MiB, by the rules at the top of this file.
+    /// Expected values are in MiB, by the rules at the top of this file.
     #[test]
     fn ranges_of_memory_are_read_as_dstack_reads_them() {
         let rows = [

@@ -1,4 +1,4 @@
-//! What a job requires of one node of a fleet: inclusive ranges, as dstack states resources.
+//! The resources that a job requires of one instance of a fleet, as inclusive ranges in dstack's terms.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use dryrack_catalog::{ComputeCapability, CpuArch, Vendor};
 use dryrack_units::{Bytes, Money};
 
-/// An inclusive range; a missing end means no limit.
+/// An inclusive range. A missing end means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds<T> {
@@ -29,25 +29,25 @@ impl<T: Ord + Copy> Bounds<T> {
     }
 }
 
-/// What each node of a job must have. All bounds are inclusive; a slice of a host that exceeds an upper bound does
-/// not match.
+/// The requirements of each node of a job. All bounds are inclusive. A slice of a host with more than an upper bound
+/// does not match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirements {
-    /// Whole cores.
+    /// The number of whole cores.
     pub cpu: Bounds<u64>,
     pub arch: Option<CpuArch>,
     pub memory: Bounds<Bytes>,
     pub disk: Option<Bounds<Bytes>>,
-    /// `None`: GPUs do not matter.
+    /// The GPUs. `None` if GPUs do not matter.
     pub gpu: Option<GpuRequirements>,
-    /// Per hour, for the whole host.
+    /// The maximum price of the whole host for each hour.
     pub max_price: Option<Money>,
     pub spot: SpotPolicy,
-    /// Any if empty; the same holds for the fields below.
+    /// The acceptable providers. Any provider is acceptable if the list is empty.
     pub backends: Vec<Arc<str>>,
     pub regions: Vec<Arc<str>>,
-    /// The only fleets that may be used.
+    /// The only fleets that may be used. Any fleet may be used if the list is empty.
     pub fleets: Vec<Arc<str>>,
     pub creation: CreationPolicy,
 }
@@ -56,28 +56,28 @@ pub struct Requirements {
 #[serde(deny_unknown_fields)]
 pub struct GpuRequirements {
     pub vendor: Option<Vendor>,
-    /// Any if empty; case is ignored.
+    /// The names of acceptable GPUs. Case is ignored. Any GPU is acceptable if the list is empty.
     pub names: Vec<Arc<str>>,
     pub count: Bounds<u32>,
-    /// Memory of each GPU.
+    /// The memory of each GPU.
     pub memory: Option<Bounds<Bytes>>,
-    /// Memory of all GPUs together.
+    /// The memory of all GPUs together.
     pub total_memory: Option<Bounds<Bytes>>,
     pub compute_capability: Option<ComputeCapability>,
 }
 
-/// Which instances a job may use or have created.
+/// Which instances a job may use: spot, on-demand or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpotPolicy {
     Spot,
     OnDemand,
-    /// Either.
+    /// Both kinds.
     #[default]
     Auto,
 }
 
-/// Whether a job may have instances created for it.
+/// Whether new instances may be created for a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CreationPolicy {
@@ -87,7 +87,7 @@ pub enum CreationPolicy {
 }
 
 impl Default for GpuRequirements {
-    /// Any number of any GPUs.
+    /// Any number of GPUs of any kind.
     fn default() -> GpuRequirements {
         GpuRequirements {
             vendor: None,
@@ -101,7 +101,7 @@ impl Default for GpuRequirements {
 }
 
 impl Default for Requirements {
-    /// dstack's defaults (0.19.9 to 0.22.5): at least two cores, 8 GB and a disk of 100 GB.
+    /// dstack's defaults (0.19.9 to 0.22.5): at least two cores, at least 8 GB of memory, and at least 100 GB of disk.
     fn default() -> Requirements {
         Requirements {
             cpu: Bounds::from(2),

@@ -1,28 +1,30 @@
-//! How GPU usage is sampled, and what goes wrong between a GPU and its observer.
+//! How GPU usage is sampled, and what can go wrong between a GPU and its observer.
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
-/// Sampling faults; none by default. The control plane determines how often samples are taken.
+/// The faults of sampling. There are none by default. The control plane sets the sampling interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// Each sample is taken late by a random time up to this.
+    /// The longest random delay with which a sample is taken.
     pub jitter: SimDuration,
-    /// Each sample arrives this long after it was taken.
+    /// The time from taking a sample to its arrival.
     pub delay: SimDuration,
     pub lost: Permille,
     pub repeated: Permille,
     pub late: Permille,
-    /// How much later the late samples and the repetitions arrive. If it exceeds the interval, samples arrive out of
+    /// The additional delay of a late or repeated sample. If it exceeds the sampling interval, samples arrive out of
     /// order.
     pub late_by: SimDuration,
-    /// The probability, for each reading, that the probe reports none (`N/A`).
+    /// The probability, for each reading, that the probe reports no value (`N/A`).
     pub not_available: Permille,
     /// The probability, for each reading, that the probe reports NaN.
     pub nan: Permille,
-    /// Periods in which the exporter is silent: start, counted from the start of the run, and length.
+    /// Periods in which the exporter sends nothing. Each has its start, counted from the start of the run, and its
+    /// length.
     pub silences: Vec<(SimDuration, SimDuration)>,
-    /// Steps of its clock: when, counted from the start of the run, and by how many nanoseconds it jumps.
+    /// Jumps of the exporter's clock. Each has its time, counted from the start of the run, and its size in
+    /// nanoseconds.
     pub clock_steps: Vec<(SimDuration, i64)>,
 }
 
@@ -31,13 +33,13 @@ pub struct Sampling {
 pub enum SampleFate {
     Heard,
     Lost,
-    /// Arrives this much later than it otherwise would.
+    /// The sample arrives this much later than usual.
     Late(SimDuration),
-    /// Arrives, and arrives again this much later.
+    /// The sample arrives, and arrives once more after this time.
     Repeated(SimDuration),
 }
 
-/// What a probe reports for one GPU.
+/// The result of a probe of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeFate {
     Number,
@@ -46,12 +48,13 @@ pub enum ProbeFate {
 }
 
 impl Sampling {
-    /// How long after its time a sample is taken.
+    /// Draws the delay with which a sample is taken.
     pub fn draw_jitter(&self, stream: &mut Stream) -> SimDuration {
         stream.duration(SimDuration::ZERO, self.jitter)
     }
 
-    /// A single draw decides, so that enabling one fault disturbs the others as little as possible.
+    /// Draws what happens to a sample. It takes only one draw, so that enabling one fault changes the others as little
+    /// as possible.
     pub fn draw_fate(&self, stream: &mut Stream) -> SampleFate {
         let drawn = stream.between(0, 999);
         let mut below = 0;
@@ -84,7 +87,7 @@ impl Sampling {
         self.silences.iter().any(|(from, length)| since_start >= *from && since_start < from.saturating_add(*length))
     }
 
-    /// What the exporter's clock shows at `now`, clamped to the range of [`SimTime`].
+    /// The time that the exporter's clock shows at `now`, clamped to the range of [`SimTime`].
     pub fn clock(&self, started: SimTime, now: SimTime) -> SimTime {
         let since = now.since(started);
         let steps = self.clock_steps.iter().filter(|(at, _)| *at <= since).map(|(_, by)| i128::from(*by));
@@ -104,7 +107,7 @@ mod tests {
         let sampling = Sampling { clock_steps: vec![(secs(10), -hour), (secs(20), hour)], ..Sampling::default() };
         let at = |seconds| SimTime::ZERO + secs(seconds);
         let shown = [5, 7_205, 7_215].map(|now| sampling.clock(at(7_200 - 5), at(7_200).max(at(now))));
-        // The run started at 7195 s; these are 5 s, 10 s and 20 s into it.
+        // The run started at 7195 s. The clock is read 5 s, 10 s and 20 s after that.
         assert_eq!(shown, [at(7_200), at(7_205 - 3_600), at(7_215)]);
         let early = Sampling { clock_steps: vec![(SimDuration::ZERO, -hour)], ..Sampling::default() };
         assert_eq!(early.clock(SimTime::ZERO, at(5)), SimTime::ZERO);

@@ -1,22 +1,22 @@
-//! How a multi-node run is started, ended and retried.
+//! How the nodes of a multi-node run are started, ended and retried.
 
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::SimDuration;
 
-/// What a job says about its nodes as one run. Only a control plane that has runs reads it
+/// A job's settings for its nodes as one run. Only a profile with multi-node runs reads them
 /// ([`crate::JobSpec::terms`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunTerms {
-    /// `None`: if a node fails, the run fails.
+    /// When to retry. If `None`, the run fails as soon as one of its nodes fails.
     #[serde(default)]
     pub retry: Option<EventRetry>,
     #[serde(default)]
     pub startup: StartupOrder,
     #[serde(default)]
     pub stop: StopCriteria,
-    /// How long an instance made for it may be idle; `None`: as its fleet says.
+    /// How long an instance that was created for this run may be idle. If `None`, the fleet's setting applies.
     #[serde(default)]
     pub idle: Option<IdleLimit>,
 }
@@ -26,30 +26,31 @@ pub struct RunTerms {
 #[serde(rename_all = "snake_case")]
 pub enum IdleLimit {
     After(SimDuration),
-    /// Forever.
+    /// The instance may be idle forever.
     Off,
 }
 
-/// Restarts all nodes when one of them meets one of these events.
+/// Restarts all nodes of a run when one of these events happens to one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRetry {
-    /// Sorted, without duplicates.
+    /// The events, sorted and without duplicates.
     pub on: Vec<RetryEvent>,
-    /// The longest time to retry. For lack of capacity it is counted from submission until a node first had a place;
-    /// otherwise from the last time that the node was checked while it had a place.
+    /// The longest time to retry. For `NoCapacity`, it is counted from the submission, as long as the node has never
+    /// been placed. In all other cases, it is counted from the last time that the control plane checked the node while
+    /// it was placed.
     pub duration: SimDuration,
 }
 
-/// An event that a node may meet.
+/// An event that may happen to a node of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryEvent {
-    /// There was no place for it.
+    /// There was no capacity for the node.
     NoCapacity,
-    /// The node it ran on was taken away.
+    /// The instance of the node was taken away.
     Interruption,
-    /// It failed by itself, or never started.
+    /// The node failed by itself, or never started.
     Error,
 }
 
@@ -65,7 +66,7 @@ impl RetryEvent {
     }
 }
 
-/// Which nodes start working first. Node 0 is the master.
+/// The order in which the nodes of a run start to work. Node 0 is the master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartupOrder {
@@ -81,7 +82,7 @@ pub enum StartupOrder {
 pub enum StopCriteria {
     #[default]
     AllDone,
-    /// When its master is done; the workers are stopped.
+    /// The run is complete when its master is done. Its workers are then stopped.
     MasterDone,
 }
 

@@ -1,11 +1,12 @@
-//! What the GPUs of a job really do while it runs. Only the world knows it; samples are taken of it.
+//! The real GPU usage of a running job. Only the world knows it. Samplers read it.
 
 use std::sync::Arc;
 
 use dryrack_rng::Stream;
 use dryrack_units::{Bytes, Permille, SimDuration, UnitError, finite};
 
-/// The usage of each GPU of a run, in the order of its placement; a GPU beyond the last entry behaves like the last.
+/// The usage of each GPU of a run, in the order of the run's placement. If the run has more GPUs than there are
+/// entries, the last entry applies to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     gpus: Vec<GpuUsage>,
@@ -14,10 +15,10 @@ pub struct Usage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuUsage {
     pub shape: Shape,
-    /// Each sample deviates by a random value from minus this to plus this, both included, and is clamped to 0 to
-    /// 100%.
+    /// The largest deviation of a reading in either direction. The deviation is random, and the result is clamped to 0
+    /// to 100%.
     pub noise: Permille,
-    /// The GPU memory used; a recording has its own.
+    /// The GPU memory in use. A recording has its own memory readings.
     pub memory: Option<Bytes>,
 }
 
@@ -25,10 +26,10 @@ pub struct GpuUsage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Constant(Permille),
-    /// A level from each of these times on, in order of time; zero before the first.
+    /// Levels, each with the time from which it holds, in order of time. The level is zero before the first time.
     Steps(Vec<(SimDuration, Permille)>),
     Phases(Phases),
-    /// High for the first part of each period, low for the rest.
+    /// `high` for the first part of each period, `low` for the rest.
     Periodic {
         period: SimDuration,
         high_for: SimDuration,
@@ -37,28 +38,28 @@ pub enum Shape {
     },
     Recorded {
         series: Arc<Series>,
-        /// The position in the recording at which the run starts.
+        /// The position in the recording that corresponds to the start of the run.
         from: SimDuration,
     },
 }
 
-/// What a job does, one phase after the other.
+/// A sequence of phases of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phases {
-    /// Each must be longer than zero.
+    /// The kind, the length and the GPU level of each phase. Each length must be greater than zero.
     pub phases: Vec<(Phase, SimDuration, Permille)>,
-    /// Whether to start again after the last phase; otherwise the last phase continues.
+    /// Whether the phases start again after the last one. Otherwise the last phase continues.
     pub repeat: bool,
 }
 
 /// The kind of work in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Reads data or weights, while its GPUs wait.
+    /// The job reads data or weights while its GPUs wait.
     Load,
     Train,
     Evaluate,
-    /// Does nothing.
+    /// The job does nothing.
     Idle,
 }
 
@@ -66,7 +67,7 @@ impl Phase {
     pub const ALL: [(&'static str, Phase); 4] =
         [("load", Phase::Load), ("train", Phase::Train), ("evaluate", Phase::Evaluate), ("idle", Phase::Idle)];
 
-    /// The default level. Only the level matters to a policy, and any level can be stated.
+    /// The default GPU level of the phase. A scenario can state another level.
     pub fn level(self) -> Permille {
         match self {
             Phase::Load | Phase::Idle => Permille::ZERO,
@@ -76,13 +77,13 @@ impl Phase {
     }
 }
 
-/// A recording of one GPU: its readings, in order of time. Each reading holds until the next, and the last one for as
-/// long as the one before it did.
+/// A recording of one GPU: its readings in order of time. Each reading holds until the next one. The last reading holds
+/// for as long as the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     pub times: Vec<SimDuration>,
     pub utilization: Vec<Option<Permille>>,
-    /// As many as there are times, or none.
+    /// One entry for each time, or empty.
     pub memory: Vec<Option<Bytes>>,
 }
 
@@ -90,50 +91,51 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {
     pub at: SimDuration,
-    /// Utilization of each GPU.
+    /// The utilization of each GPU.
     pub utilization: Vec<Option<Permille>>,
-    /// Memory of each GPU, or empty.
+    /// The memory of each GPU, or empty.
     pub memory: Vec<Option<Bytes>>,
 }
 
-/// What a GPU does at one moment; `None` for what is unknown.
+/// The usage of a GPU at one moment. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     pub utilization: Option<Permille>,
     pub memory: Option<Bytes>,
 }
 
-/// Converts a percentage of a GPU, as reported by a probe or a recording, rounding to a thousandth of the GPU. NaN,
-/// infinity and numbers outside 0 to 100 are rejected with a named error.
+/// Converts a percentage of a GPU from a probe or a recording. Rounds to a thousandth of the GPU. Returns a named error
+/// for NaN, infinity and numbers outside 0 to 100.
 pub fn utilization_of_percent(percent: f64) -> Result<Permille, UnitError> {
     let percent = finite("GPU utilization in percent", percent, 0.0, 100.0)?;
     Ok(Permille::new((percent * 10.0).round() as u32))
 }
 
-/// What a GPU did over some time, in nanoseconds.
+/// How much a GPU was used over a time span. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Weighted by the thousandths of the GPU that were in use.
+    /// The time multiplied by the thousandths of the GPU that were in use.
     pub used: u128,
     pub idle: u128,
-    /// Time in which its use is unknown.
+    /// The time for which the GPU's usage is unknown.
     pub unknown: u128,
 }
 
 impl Usage {
-    /// Makes every GPU repeat the recording of one, from its beginning.
+    /// The usage in which every GPU repeats the recording of one GPU from its beginning.
     pub fn of_one(series: &Series) -> Usage {
         let shape = Shape::Recorded { series: Arc::new(series.clone()), from: SimDuration::ZERO };
         Usage { gpus: vec![GpuUsage { shape, noise: Permille::ZERO, memory: None }] }
     }
 
-    /// The usage of at least one GPU.
+    /// The usage of these GPUs. Panics if there are none.
     pub fn new(gpus: Vec<GpuUsage>) -> Usage {
         assert!(!gpus.is_empty(), "usage of no GPU");
         Usage { gpus }
     }
 
-    /// The reading of the n-th GPU of a run, this long after the run started. Each call takes exactly one draw.
+    /// The reading of the n-th GPU of a run, `since` after the start of the run. Each call takes exactly one random
+    /// draw.
     pub fn read(&self, gpu: usize, since: SimDuration, noise: &mut Stream) -> Reading {
         let usage = &self.gpus[gpu.min(self.gpus.len() - 1)];
         let Reading { utilization, memory } = usage.shape.at(since);
@@ -146,8 +148,8 @@ impl Usage {
         Reading { utilization: utilization.map(noisy), memory: memory.or(usage.memory) }
     }
 
-    /// What the n-th GPU of a run does between two times since the run started. Noise is left out, since it belongs
-    /// to the observer and not to the GPU.
+    /// The usage of the n-th GPU of a run between two times, counted from the start of the run. Ignores noise, because
+    /// noise is an error of the observer.
     pub fn between(&self, gpu: usize, from: SimDuration, to: SimDuration, is_idle: impl Fn(Permille) -> bool) -> Spent {
         let mut spent = Spent::default();
         self.gpus[gpu.min(self.gpus.len() - 1)].shape.pieces(from, to, &mut |length, level| match level {
@@ -160,7 +162,7 @@ impl Usage {
         spent
     }
 
-    /// The GPUs that are described individually.
+    /// The GPUs with usage of their own.
     pub fn gpus(&self) -> &[GpuUsage] {
         &self.gpus
     }
@@ -184,8 +186,8 @@ impl Shape {
         Reading { utilization, memory: None }
     }
 
-    /// Calls `tell` with each level between two times and its length in nanoseconds. A level may be reported more
-    /// than once.
+    /// Calls `tell` with each level between two times and the length of that level in nanoseconds. May call it several
+    /// times for the same level.
     fn pieces(&self, from: SimDuration, to: SimDuration, tell: &mut impl FnMut(u128, Option<Permille>)) {
         let nanos = |time: SimDuration| u128::from(time.as_nanos());
         match self {
@@ -226,7 +228,7 @@ impl Shape {
     }
 }
 
-/// Reports levels that each hold from a given time on. The times ascend.
+/// Calls `tell` with levels that each hold from a given time on. The times must be in ascending order.
 fn told_in_turn(
     levels: impl Iterator<Item = (SimDuration, Option<Permille>)>,
     (from, to): (SimDuration, SimDuration),
@@ -245,7 +247,7 @@ fn told_in_turn(
     }
 }
 
-/// Reports parts that repeat endlessly, one after the other.
+/// Calls `tell` with the levels of a sequence that repeats forever.
 fn told_again_and_again(
     parts: &[(u64, Permille)],
     (from, to): (SimDuration, SimDuration),
@@ -254,7 +256,8 @@ fn told_again_and_again(
     let whole: u64 = parts.iter().map(|(length, _)| *length).fold(0, u64::saturating_add);
     let mut before = 0;
     for (length, level) in parts {
-        // The time spent in this part up to `time`: all of it in each whole round, and its share of the last round.
+        // The time that this part takes up until `time`: its whole length in each whole round, and its share of the
+        // last round.
         let up_to = |time: SimDuration| {
             let (rounds, into) = (time.as_nanos() / whole, time.as_nanos() % whole);
             u128::from(rounds) * u128::from(*length) + u128::from(into.saturating_sub(before).min(*length))
@@ -268,7 +271,7 @@ fn told_again_and_again(
 }
 
 impl Phases {
-    /// The phase this long after the start, and its level.
+    /// The phase at the time `since` after the start, and its level.
     pub fn at(&self, since: SimDuration) -> (Phase, Permille) {
         let whole: u64 = self.phases.iter().map(|(_, length, _)| length.as_nanos()).fold(0, u64::saturating_add);
         let mut into = if self.repeat { since.as_nanos() % whole } else { since.as_nanos() };
@@ -284,7 +287,7 @@ impl Phases {
 }
 
 impl Series {
-    /// The recording as rows of a job that has only this GPU.
+    /// The recording as rows of a job with only this GPU.
     pub fn rows(&self) -> Vec<UsageRow> {
         let row = |index: usize| UsageRow {
             at: self.times[index],
@@ -294,7 +297,7 @@ impl Series {
         (0..self.times.len()).map(row).collect()
     }
 
-    /// Its length, including that of its last reading.
+    /// The length of the recording, including the time for which the last reading holds.
     pub fn length(&self) -> SimDuration {
         match self.times.as_slice() {
             [] => SimDuration::ZERO,
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!(found, [None, Some(10), None, None, Some(30), Some(30), None]);
     }
 
-    /// The totals over a span equal the sum of what is read minute by minute.
+    /// The totals over a time span must equal the sum of the readings minute by minute.
     #[test]
     fn what_is_spent_is_the_sum_of_what_is_read() {
         let level = Permille::new;

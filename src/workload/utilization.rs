@@ -1,37 +1,76 @@
-//! The parts of a utilization policy: its values, who may state them, and what is reported when it fires.
+//! The parts of a utilization policy: its values, the sources of these values, and what is reported when the policy
+//! fires.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
 use dryrack_units::{Permille, SimDuration, SimTime, text_form};
 
-/// The rule that decides whether a window was idle. [This module](crate) holds the words, and the policy module the
-/// definitions.
+/// The rule that decides whether a GPU was idle for the whole window. This crate names the rules. The policy crate
+/// implements them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum UtilizationRule {
-    /// A sequence of idle readings, none too far from the next, that is as long as the window; evaluated at each
-    /// sample.
+    /// A sequence of idle readings covers the whole window, and no two neighbouring readings are too far apart.
+    /// Evaluated at each sample.
     #[default]
     Covered,
-    /// What dstack 0.18.44 to 0.22.5 does with the samples in the window each time it evaluates them.
+    /// The rule of dstack 0.18.44 to 0.22.5, which looks only at the samples in the window at the time of evaluation.
     Dstack {
-        /// The interval of evaluation, counted from the start of the run.
+        /// The interval between two evaluations, counted from the start of the run.
         #[serde(with = "text_form")]
         looks_every: SimDuration,
-        /// How far into the window the first sample that counts may lie (60 s upstream).
+        /// How long after the beginning of the window the first counted sample may be (60 s upstream).
         #[serde(with = "text_form")]
         first_within: SimDuration,
     },
+    /// A rule that a program has registered under this name.
+    Own(OwnRule),
 }
 
-/// What happens when it fires.
+/// The name of a rule that a program registers. Each name is stored once for the life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OwnRule(&'static str);
+
+impl OwnRule {
+    pub fn new(name: &str) -> OwnRule {
+        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(name) {
+            return OwnRule(known);
+        }
+        let name: &'static str = Box::leak(name.into());
+        names.insert(name);
+        OwnRule(name)
+    }
+
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl Serialize for OwnRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for OwnRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OwnRule, D::Error> {
+        String::deserialize(deserializer).map(|name| OwnRule::new(&name))
+    }
+}
+
+/// What happens when the policy fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyMode {
-    /// It is only logged.
+    /// The policy only writes to the log.
     Observe,
-    /// The user is warned, once for each idle spell.
+    /// The user is warned, once for each idle period.
     Warn,
     /// The run is ended.
     #[default]
@@ -45,32 +84,32 @@ pub enum IdleGpus {
     /// One idle GPU is enough.
     #[default]
     Any,
-    /// All of them, over the same window.
+    /// All GPUs of the run must have been idle in the same window.
     All,
 }
 
-/// How a reading equal to the minimum counts.
+/// Whether a reading equal to the minimum counts as busy or as idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtMinimum {
-    /// Busy: only a reading strictly below the minimum is idle.
+    /// Busy. Only a reading strictly below the minimum is idle.
     #[default]
     Busy,
     Idle,
 }
 
-/// What two readings that are further apart than the longest gap say about the time between them.
+/// How the time between two readings counts if they are further apart than the longest gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaps {
-    /// Nothing: the window begins again after the gap.
+    /// It does not count as idle. The window begins again after the gap.
     #[default]
     Void,
-    /// Idle before and after means idle in between.
+    /// If the readings before and after the gap are idle, the gap counts as idle.
     Bridge,
 }
 
-/// The values of the policy that applies to a run.
+/// The values of the utilization policy that applies to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationPolicy {
@@ -82,19 +121,19 @@ pub struct UtilizationPolicy {
     pub time_window: SimDuration,
     pub gpus: IdleGpus,
     pub at_minimum: AtMinimum,
-    /// How often samples are meant to be taken.
+    /// The intended time between two samples.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Two readings further apart than this have a gap between them.
+    /// The longest time between two readings without a gap between them.
     #[serde(with = "text_form")]
     pub longest_gap: SimDuration,
     pub gaps: Gaps,
-    /// Readings from before the run has run for this long do not count.
+    /// Readings do not count until the run has run for this long.
     #[serde(with = "text_form")]
     pub grace: SimDuration,
 }
 
-/// Settings of one run's configuration that override its profile; absent ones come from the profile.
+/// A run's own settings, which override its profile. Absent settings come from the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UtilizationOverrides {
@@ -106,62 +145,64 @@ pub struct UtilizationOverrides {
     pub longest_gap: Option<SimDuration>,
     pub gaps: Option<Gaps>,
     pub grace: Option<SimDuration>,
-    /// How often this run's GPUs are sampled. It is a fact about the sampler, not a request of the user.
+    /// The sampling interval of this run's GPUs. It is a property of the sampler and not a setting of the user.
     pub interval: Option<SimDuration>,
-    /// The source of these values. Values that a file takes from a project's profiles count as the profile's.
+    /// The source of these settings. If a file takes its settings from a project's profiles, the source is the profile.
     pub from: PolicySource,
 }
 
 impl UtilizationOverrides {
-    /// Whether a user stated anything.
+    /// Whether a user has set any value. The sampling interval does not count.
     pub fn is_stated(&self) -> bool {
         let unstated = UtilizationOverrides { interval: self.interval, from: self.from, ..Default::default() };
         *self != unstated
     }
 }
 
-/// The source of the values of a bound policy.
+/// The source of the values of a policy that binds a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicySource {
-    /// The profile alone.
+    /// All values come from the profile.
     Profile,
-    /// Some or all of them are stated in the run's configuration.
+    /// Some or all values come from the run's configuration.
     #[default]
     Configuration,
 }
 
-/// The readings that covered a window.
+/// The readings that covered an idle window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coverage {
-    /// The idle GPUs, by their place among the run's GPUs.
+    /// The idle GPUs, by their position among the run's GPUs.
     pub gpus: SmallVec<[u16; 8]>,
     /// The times of the first and the last sample.
     pub first: SimTime,
     pub last: SimTime,
-    /// The number of samples from the first to the last, both included; of several GPUs, the smallest number.
+    /// The number of samples from the first to the last, both included. With several GPUs, the smallest of their
+    /// numbers.
     pub samples: u32,
 }
 
-/// Why a sample is not used, or what is odd about it.
+/// What is wrong with a sample. Depending on the fault, the sample is used or ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleFault {
-    /// It arrived after a later one. It is used.
+    /// The sample arrived after a sample with a later time. The sample is used.
     Disorder,
-    /// Samples come faster than the interval says. A sample that a window may still need was dropped, so that only
-    /// its effect is remembered, and a sample from before it would be rejected. It is used.
+    /// The sample is used, but the buffer was full, because samples come faster than the interval says. So an older
+    /// sample that a window may still need was dropped. Its effect is kept, but samples from before it will be
+    /// rejected.
     Overflow,
-    /// There already is a sample of the same time.
+    /// There already is a sample with the same time.
     Duplicate,
-    /// It is older than every sample that is kept.
+    /// The sample is older than all samples that are kept.
     TooOld,
-    /// Its time is in the future by more than the longest gap.
+    /// The sample's time is further in the future than the longest gap.
     Future,
-    /// Its time is before the start of the run.
+    /// The sample's time is before the start of the run.
     BeforeStart,
-    /// It has more GPUs than the run, or fewer.
+    /// The sample does not have as many GPUs as the run.
     GpuCount,
 }
 

@@ -1,8 +1,7 @@
-//! Compares decisions with stored ones: what did a change alter?
+//! Compares decisions with stored ones, to show what a change of the code altered.
 //!
-//! A baseline is a folder with a file for each scenario. The file holds, for each run, its digest and the scheduler's
-//! decisions, one to a line. A file that is too long for a person to read is compressed. If the digests are equal,
-//! nothing else is compared.
+//! A baseline is a folder with one file for each scenario. The file holds the digest and the scheduler's decisions of
+//! each run, one decision on each line. Long files are compressed. If the digests are equal, nothing else is compared.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,62 +12,23 @@ use serde::Serialize;
 use super::case::{Case, Status, Tested};
 use crate::exit::Failure;
 use crate::output::WholeFile;
-use dryrack_event::{Event, Input, Outcome, Record, Said, Sink};
-use dryrack_ids::Names;
-use dryrack_report::{Filter, record_line};
-use dryrack_units::SimTime;
 
 const FIRST_LINE: &str = "dryrack baseline 1";
-/// The longest file that is kept as plain text, in bytes.
+/// The size in bytes above which a file is compressed.
 const PLAIN_BYTES: usize = 64 * 1024;
 
-/// Collects the scheduler's decisions.
-pub struct Decisions {
-    names: Names,
-    pub lines: Vec<String>,
-}
-
-impl Decisions {
-    pub fn new(names: Names) -> Decisions {
-        Decisions { names, lines: Vec::new() }
-    }
-}
-
-impl Sink for Decisions {
-    fn input(&mut self, _step: u64, _at: SimTime, _input: &Input) {}
-
-    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        let is_decision = match event {
-            Event::Held { .. }
-            | Event::Placed { .. }
-            | Event::CommitRefused { .. }
-            | Event::Retry { .. }
-            | Event::DeadlineExpired { .. }
-            | Event::Preempted { .. }
-            | Event::SafetyBroken { .. } => true,
-            Event::JobEnded { outcome, .. } => *outcome != Outcome::Completed,
-            _ => false,
-        };
-        if is_decision {
-            let record = Record { step, at, said: Said::Event(event.clone()) };
-            let line = record_line(&record, &self.names, &Filter::default()).unwrap_or_default();
-            self.lines.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-    }
-}
-
-/// How a run compares with what was stored for it.
+/// The result of comparing a run with the baseline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Change {
-    /// Nothing is stored for it.
+    /// The baseline does not have this run.
     New,
     Same,
-    /// It is stored, but the scenario, or this run of it, no longer exists.
+    /// The baseline has this run, but the scenario or this run of it no longer exists.
     Gone,
-    /// The decisions are the same, but the log differs.
+    /// The decisions are the same, but the log differs in something else.
     LogOnly,
-    /// The first decision that differs; `None` on a side that has no more decisions.
+    /// The first decision that differs. `None` means that this side has no more decisions.
     Decision {
         number: usize,
         was: Option<String>,
@@ -76,11 +36,11 @@ pub enum Change {
     },
 }
 
-/// One run, and how it compares with what was stored for it.
+/// One run, and the result of comparing it with the baseline.
 pub struct ComparedRun {
     /// The scenario file.
     pub file: PathBuf,
-    /// The file, the cell, and the profile under which something is reproduced.
+    /// The path of the file, the cell, and the profile of a reproduction.
     pub name: String,
     pub change: Change,
 }
@@ -102,7 +62,7 @@ impl Change {
         !matches!(self, Change::Same | Change::New)
     }
 
-    /// What differs, in one to three lines; empty if the run is as stored, or new.
+    /// The differences, in one to three lines; empty if the run is new or equal to the baseline.
     pub fn lines(&self) -> Vec<String> {
         let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
         match self {
@@ -116,14 +76,14 @@ impl Change {
     }
 }
 
-/// What was stored for one run.
+/// One run in the baseline.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Stored {
     digest: String,
     lines: Vec<String>,
 }
 
-/// What was asked for: the paths, whether no option leaves runs out or alters them, and whether to update the
+/// The arguments: the paths, whether all runs of the files are included and unaltered, and whether to update the
 /// baseline.
 pub struct Asked<'a> {
     pub paths: &'a [PathBuf],
@@ -131,7 +91,7 @@ pub struct Asked<'a> {
     pub updates: bool,
 }
 
-/// Compares every run with the baseline in `dir`, and stores it there if that is asked for.
+/// Compares every run with the baseline in `dir`. Updates the baseline if the user asks for it.
 pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compared, Failure> {
     let updates = asked.updates;
     if !updates && !dir.is_dir() {
@@ -174,7 +134,8 @@ pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compa
     Ok(Compared { runs, was_updated: updates })
 }
 
-/// The scenario files below `paths` that are stored but no longer exist, each with where it is stored.
+/// Scenario files below `paths` that are in the baseline but no longer exist. Each is paired with its file in the
+/// baseline.
 fn gone(dir: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -188,7 +149,7 @@ fn gone(dir: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
             }
             let text = path.to_string_lossy();
             let Some(stem) = text.strip_suffix(".gz").unwrap_or(&text).strip_suffix(".baseline") else { continue };
-            // Where a file would be stored tells which of the paths it is below.
+            // The path inside the baseline shows below which of the given paths the scenario file was.
             let stem = Path::new(stem);
             let below = |asked: &PathBuf| Some(asked.join(stem.strip_prefix(place_of_folder(dir, asked)).ok()?));
             if let Some(file) = paths.iter().filter(|path| path.is_dir()).find_map(below)
@@ -206,7 +167,7 @@ fn is_run(case: &Case) -> bool {
     matches!(case.status, Status::Passed | Status::Failed) && case.digest.is_some()
 }
 
-/// The name of a run in the file: `[profile=spread] under gpustack-0.5-dev`, or `-`.
+/// The name of a run inside the file of the baseline, such as `[profile=spread] under gpustack-0.5-dev`, or `-`.
 fn label(case: &Case) -> String {
     let cell = if case.cell.is_empty() { "-".to_string() } else { format!("[{}]", case.cell) };
     match &case.reproduces {
@@ -228,7 +189,7 @@ fn change(stored: Option<&Stored>, case: &Case) -> Change {
     }
 }
 
-/// Where the baseline of a scenario file is, below `dir`.
+/// The path of the baseline file for a scenario file, below `dir`.
 fn place(dir: &Path, file: &Path) -> PathBuf {
     let path = place_of_folder(dir, file);
     let name = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
@@ -302,7 +263,7 @@ fn write(path: &Path, stored: &BTreeMap<String, Stored>) -> Result<(), Failure> 
     let packed = compressed(path);
     let other = match text.len() > PLAIN_BYTES {
         true => {
-            // No time in the header, so that equal decisions give equal bytes.
+            // The header must not contain the time, so that equal decisions give equal bytes.
             let mut encoder = flate2::GzBuilder::new().mtime(0).write(Vec::new(), flate2::Compression::default());
             encoder.write_all(text.as_bytes()).map_err(unwritable)?;
             WholeFile::write(&packed, &encoder.finish().map_err(unwritable)?)?;

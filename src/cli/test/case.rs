@@ -1,4 +1,4 @@
-//! Runs and judges one scenario, or one cell of its matrix, and what it reproduces under other profiles.
+//! Runs and judges one scenario or one cell of its matrix, and its reproductions under other profiles.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,87 +8,94 @@ use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::baseline::Decisions;
 use super::plan::Plan;
 use super::why::why;
 use crate::causes::{Causes, profile_beside};
+use crate::decider::{failure_text, start, with_decider};
 use crate::fault::{fault_text, runaway_text};
 use crate::guard::{Broken, guarded_run};
 use crate::run::Overrides;
-use dryrack_engine::{Progress, Rehearsal};
+use dryrack_compare::Decisions;
+use dryrack_engine::{Progress, Records, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
-use dryrack_rehearse::{names, rehearse};
-use dryrack_scenario::{Cell, Diagnostics, Loaded, load};
+use dryrack_outside::Session;
+use dryrack_rehearse::names;
+use dryrack_scenario::{Cell, Loaded, load};
 use dryrack_scheduler::Caching;
 use dryrack_units::counted;
+use dryrack_yaml::Diagnostics;
 
-/// What all cases have in common.
+/// The settings that all cases share.
 pub struct Context<'a> {
     pub overrides: &'a Overrides,
     pub keeps_decisions: bool,
 }
 
-/// The result of a scenario, or of one of its reproductions.
+/// The result of a scenario or of one of its reproductions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Passed,
     Failed,
-    /// Its trace is not here.
+    /// A trace or other data for the scenario is missing.
     NotRun,
     Invalid,
     OurFault,
 }
 
-/// One line of the report, and the details below it.
+/// One run of a scenario: one line of the report with details below it. With several seeds, one case covers all of
+/// them.
 pub struct Case {
     pub title: String,
-    /// `profile=spread, gpus=2`; empty without a matrix.
+    /// The cell of the matrix, such as `profile=spread, gpus=2`; empty without a matrix.
     pub cell: String,
     /// The overrides that select the cell.
     pub set: Vec<String>,
-    /// The profile, where it is not the scenario's own.
+    /// The profile of a reproduction; `None` for the scenario's own run.
     pub reproduces: Option<String>,
     pub status: Status,
     pub wall: Duration,
-    /// The number of seeds it was run with, and the first of them.
+    /// The number of seeds, and the first of them.
     pub seeds: usize,
     pub seed: u64,
     /// The verdict on every expectation, in the order of the file.
     pub judged: Vec<Judged>,
-    /// What broke, or why it was not run.
+    /// What broke, or why the scenario was not run.
     pub text: String,
-    /// The same as diagnostics, if the file is at fault.
+    /// Whether the scheduler in another process failed. If so, the verdicts say nothing about its decisions.
+    pub gave_up: bool,
+    /// The errors of the file, as diagnostics with places.
     pub diagnostics: Diagnostics,
     /// Warnings about a scenario that can still be run.
     pub warnings: Diagnostics,
     pub digest: Option<String>,
-    /// One decision to a line, if decisions are kept.
+    /// One decision on each line, if the user asked to compare decisions.
     pub decisions: Vec<String>,
     pub repeat: Option<String>,
-    /// Which options of the profile cause what is reproduced.
+    /// The options of the profile that cause the reproduced report.
     pub causes: Option<Causes>,
-    /// What share of the seeds the file asks for.
+    /// The shares of the seeds in which the file's expectations must hold.
     shares: Vec<ShareAt>,
 }
 
 /// The verdict on an expectation, and its place in the file.
 pub struct Judged {
     pub place: SourcePlace,
-    /// The name of the entry in the file, which may be about several subjects.
+    /// The name of the entry in the file. One entry may be about several subjects.
     pub entry: Arc<str>,
     pub verdict: Verdict,
-    /// The explanation of the job concerned, if the expectation failed.
+    /// The explanation of the job in question, if the expectation failed.
     pub why: Vec<String>,
-    /// With several seeds: in how many it held, and the command that repeats the first that speaks against it.
+    /// With several seeds: the number of seeds in which the expectation held, and a command that repeats a
+    /// counterexample.
     pub share: Option<Shared>,
 }
 
 pub struct Shared {
     pub held: usize,
     pub of: usize,
-    /// The share that is asked for, if not every seed.
+    /// The share of seeds that the file asks for; `None` if it must hold in every seed.
     pub asked: Option<Share>,
     pub repeat: Option<String>,
 }
@@ -98,7 +105,7 @@ pub struct Tested {
     pub cases: Vec<Case>,
 }
 
-/// Runs every cell of a file, and what it reproduces.
+/// Runs every cell of a file, with its reproductions.
 pub fn test_plan(plan: &Plan, context: &Context<'_>, bar: &ProgressBar) -> Tested {
     let cells = plan.cells.par_iter().map(|cell| test_cell(plan, cell, context, bar)).collect::<Vec<_>>();
     Tested { file: plan.file.clone(), cases: cells.into_iter().flatten().collect() }
@@ -107,11 +114,11 @@ pub fn test_plan(plan: &Plan, context: &Context<'_>, bar: &ProgressBar) -> Teste
 fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar) -> Vec<Case> {
     let overrides = context.overrides.with_set(&cell.set);
     let mut reproductions = Vec::new();
-    let is_own_profile = !overrides.names_profile() && cell.reproduces;
+    let is_own_profile = !overrides.names_profile() && !overrides.names_outside() && cell.reproduces;
     let take = |loaded: &mut Loaded| {
         reproductions = std::mem::take(&mut loaded.reproductions);
         let own = loaded.expectations.len();
-        // Witnesses are checked under the scenario's own profile too.
+        // Check witnesses under the scenario's own profile too. A witness that holds there as well proves nothing.
         if is_own_profile && plan.seeds.is_empty() {
             let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
             loaded.expectations.extend(witnesses.cloned());
@@ -135,7 +142,8 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
         };
         let mut case = test_case(&plan.file, &under, context, add);
         case.reproduces = Some(reproduction.profile.to_string());
-        // A run under the profile would judge the expectations, not whether they fail as reported.
+        // Repeat with `dryrack test`: a plain run under the profile would not check that the expectations fail as
+        // reported.
         case.repeat = case.repeat.map(|_| overrides.repeat_test(&plan.file));
         if matches!(case.status, Status::Passed | Status::Failed) {
             judge_case(&mut case, &reproduction);
@@ -160,8 +168,8 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     cases
 }
 
-/// Takes the witnesses' verdicts out of the scenario's own run, and tells for each reproduction whether all of its
-/// witnesses held there too.
+/// Removes the verdicts on witnesses from the scenario's own run. Returns for each reproduction whether all of its
+/// witnesses held in that run.
 fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> {
     let witnesses: usize = reproductions.iter().map(|reproduction| reproduction.and.len()).sum();
     let was_run = matches!(case.status, Status::Passed | Status::Failed) && case.text.is_empty();
@@ -179,7 +187,7 @@ fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> 
     reproductions.iter().map(held).collect()
 }
 
-/// Runs the reproduction once for each option that could be its cause.
+/// Runs the reproduction once for each option of the profile that could be its cause.
 fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
     let context = Context { overrides: context.overrides, keeps_decisions: false };
     Causes::find(file, &reproduction.profile, |option| {
@@ -193,7 +201,7 @@ fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproducti
     })
 }
 
-/// Replaces the verdicts of a run under the historic profile with the verdict on the reproduction.
+/// Replaces the verdicts of a run under the historic profile with one verdict on the reproduction.
 fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     let verdicts: Vec<Verdict> = case.judged.drain(..).map(|judged| judged.verdict).collect();
     let (verdicts, witnesses) = verdicts.split_at(verdicts.len() - reproduction.and.len());
@@ -203,7 +211,7 @@ fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     case.judged.push(Judged { place, entry, verdict, why: Vec::new(), share: None });
 }
 
-/// Runs the scenario once with each seed. `prepare` may change the first before it runs.
+/// Runs the scenario once with each seed. `prepare` may change the first of these runs.
 fn test_seeds(
     file: &Path,
     seeds: &[u64],
@@ -214,7 +222,7 @@ fn test_seeds(
 ) -> Case {
     let with = |seed: &u64| overrides.clone().and_seed(*seed);
     let first = test_case(file, &with(&seeds[0]), context, prepare);
-    // Decisions are kept of the first seed alone.
+    // Keep the decisions of the first seed only.
     let quiet = Context { overrides: context.overrides, keeps_decisions: false };
     let others: Vec<Case> = (seeds[1..].par_iter())
         .map(|seed| {
@@ -226,7 +234,7 @@ fn test_seeds(
     merged(seeds, first, others)
 }
 
-/// Merges the cases of all seeds into one. If one of them was not judged, it stands for all.
+/// Merges the cases of all seeds into one. If a case was not judged, the result is that case.
 fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
     let is_judged = |case: &Case| matches!(case.status, Status::Passed | Status::Failed) && case.text.is_empty();
     if !is_judged(&first) {
@@ -253,12 +261,13 @@ fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
     Case { judged, seeds: of, repeat: None, ..first }
 }
 
-/// What was judged, grouped by entry of the file. How many subjects an entry has is random if arrivals are.
+/// The verdicts grouped by entry of the file. With random arrivals the number of subjects of an entry is random.
 fn entries(case: &Case) -> Vec<&[Judged]> {
     case.judged.chunk_by(|one, other| one.place == other.place).collect()
 }
 
-/// One entry of the file over all seeds. With a seed it holds if it holds for each of its subjects.
+/// The verdict on one entry of the file over all seeds. With one seed, the entry holds if it holds for each of its
+/// subjects.
 fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt]) -> Judged {
     let first = &all[0].1[entry][0];
     let asked = shares.iter().find(|share| share.place == first.place).map(|share| share.share);
@@ -285,8 +294,13 @@ fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt
     Judged { place: first.place.clone(), entry, verdict, why, share: Some(Shared { held, of, asked, repeat }) }
 }
 
-/// Runs the scenario once. First `prepare` may change it, and returns how many of the expectations, counted from the
-/// first, are explained if they fail.
+/// Runs the scenario once and judges it, without its reproductions.
+pub fn judged_once(file: &Path, overrides: &Overrides) -> Case {
+    test_case(file, overrides, &Context { overrides, keeps_decisions: false }, |_| 0)
+}
+
+/// Runs the scenario once. `prepare` may change it first. It returns a number `n`: a failure of one of the first `n`
+/// expectations gets an explanation.
 fn test_case(
     file: &Path,
     overrides: &Overrides,
@@ -300,7 +314,7 @@ fn test_case(
         Err(diagnostics) => return not_loaded(file, diagnostics, begun.elapsed()),
     };
     let explained = prepare(&mut loaded);
-    let Loaded { rehearsal, expectations, warnings, shares, .. } = loaded;
+    let Loaded { rehearsal, expectations, warnings, shares, outside, .. } = loaded;
     let repeat = overrides.repeat(file, rehearsal.seed);
     let mut case = Case {
         title: rehearsal.title.clone(),
@@ -311,7 +325,15 @@ fn test_case(
         ..Case::blank()
     };
     let progress = Progress::default();
-    match guarded_run(|| judge(&rehearsal, (expectations, explained), &progress, context, &mut case)) {
+    let mut session = match outside.map(|setup| start(setup, &rehearsal)).transpose() {
+        Ok(session) => session,
+        Err(failure) => {
+            case.status = Status::Invalid;
+            case.text = failure.text().to_string();
+            return case;
+        }
+    };
+    match guarded_run(|| judge(&rehearsal, (expectations, explained), &progress, context, (&mut case, &mut session))) {
         Ok(()) => {}
         Err(Broken::Runaway(runaway)) => {
             case.status = Status::Invalid;
@@ -331,19 +353,30 @@ fn judge(
     (expectations, explained): (Vec<Expectation>, usize),
     progress: &Progress,
     context: &Context<'_>,
-    case: &mut Case,
+    (case, session): (&mut Case, &mut Option<Session>),
 ) {
     let mut decisions = Decisions::new(names(rehearsal));
     let mut more: Vec<&mut dyn Sink> = Vec::new();
     if context.keeps_decisions {
         more.push(&mut decisions);
     }
-    let rehearsed = rehearse(rehearsal, expectations.clone(), progress, Caching::On, more);
-    case.decisions = decisions.lines;
+    // Keep the records: a run with a scheduler in another process cannot be repeated without that process.
+    let mut records = session.is_some().then(Records::default);
+    more.extend(records.iter_mut().map(|records| records as &mut dyn Sink));
+    let rehearsed = with_decider(session, rehearsal, expectations.clone(), progress, Caching::On, more);
+    case.decisions = decisions.into_lines();
     case.digest = Some(rehearsed.digest.to_string());
     let failed = rehearsed.verdicts.iter().any(|verdict| !verdict.passed);
     case.status = if failed { Status::Failed } else { Status::Passed };
-    let mut whys = why(rehearsal, &rehearsed.verdicts[..explained]);
+    if let Some(session) = session {
+        session.end();
+        if let Some(failure) = session.failure() {
+            case.status = Status::Failed;
+            case.gave_up = true;
+            case.text = failure_text(failure, rehearsed.end.at);
+        }
+    }
+    let mut whys = why(rehearsal, &rehearsed.verdicts[..explained], records);
     let judged = expectations.into_iter().zip(rehearsed.verdicts).enumerate();
     case.judged = judged
         .map(|(index, (expectation, verdict))| {
@@ -354,7 +387,7 @@ fn judge(
 }
 
 fn not_loaded(file: &Path, diagnostics: Diagnostics, wall: Duration) -> Case {
-    // If DRYRACK_DATA says where traces are, a missing trace is a failure.
+    // If DRYRACK_DATA names the folder of traces, a missing trace is a failure.
     let must_be_there = std::env::var_os("DRYRACK_DATA").is_some();
     let status = match (diagnostics.lacks_only_a_trace(), must_be_there) {
         (false, _) => Status::Invalid,
@@ -378,6 +411,7 @@ impl Case {
             seed: 0,
             judged: Vec::new(),
             text: String::new(),
+            gave_up: false,
             diagnostics: Diagnostics::default(),
             warnings: Diagnostics::default(),
             digest: None,
@@ -388,7 +422,7 @@ impl Case {
         }
     }
 
-    /// The file, the cell, and the profile under which something is reproduced.
+    /// The path of the file, the cell, and the profile of a reproduction.
     pub fn name(&self, file: &Path) -> String {
         let name = super::plan::name(file, &self.cell);
         match &self.reproduces {
@@ -397,7 +431,7 @@ impl Case {
         }
     }
 
-    /// The title, with the number of seeds where there are several.
+    /// The title, followed by the number of seeds if there are several.
     pub fn full_title(&self) -> String {
         match self.seeds {
             1 => self.title.clone(),

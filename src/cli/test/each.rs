@@ -1,5 +1,5 @@
-//! Runs every scenario under every profile that accepts it: each run has to end, and each explanation has to be
-//! possible. Expectations are not judged, because they hold for the scenario's own profile.
+//! Runs every scenario under every profile that accepts it. Each run must end, and each explanation must succeed.
+//! Expectations are not judged, because they are meant for the scenario's own profile.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ use crate::output::{TestFormat, say, say_json};
 use crate::run::Overrides;
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
+use dryrack_profile::profile_names;
 use dryrack_rehearse::names;
 use dryrack_report::table;
-use dryrack_scenario::{Cell, Loaded, load, profile_names};
+use dryrack_scenario::{Cell, Loaded, load};
 use dryrack_units::SimTime;
 
-/// A scenario with more jobs than this is run only until the next of them arrives.
+/// A scenario with more jobs than this runs only until the next job arrives.
 const MOST_JOBS: usize = 400;
-/// A run with more records than this counts as endless.
+/// A run with more records than this is treated as endless.
 const MOST_RECORDS: u64 = 2_000_000;
-/// About how many records are replayed to explain one run.
+/// The approximate number of records that are replayed for the explanations of one run.
 const REPLAYED: usize = 10_000;
 
 /// The result of one scenario under one profile.
 enum Came {
-    /// The profile does not accept it, or the file uses something that only its own profile has.
+    /// The profile does not accept the scenario, or the file uses something that only its own profile has.
     Refused,
-    /// Its trace is not here.
+    /// A trace or other data for the scenario is missing.
     NotRun,
     Ended {
         explanations: u64,
@@ -68,7 +69,7 @@ impl Line {
     }
 }
 
-/// Runs every scenario under every profile, on the threads of this pool.
+/// Runs every scenario under every profile, on the threads of `pool`.
 pub fn each_profile(plans: &[Plan], overrides: &Overrides, pool: &rayon::ThreadPool, bar: &ProgressBar) -> EachProfile {
     let all: Vec<(&Plan, &Cell)> =
         plans.iter().flat_map(|plan| plan.cells.iter().map(move |cell| (plan, cell))).collect();
@@ -162,7 +163,7 @@ fn shorten(loaded: &mut Loaded) {
     }
 }
 
-/// Runs it, and asks for explanations of jobs at several moments; returns how many.
+/// Runs the scenario, and explains jobs at several moments. Returns the number of explanations.
 fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, String> {
     let mut records = Records::default();
     let options = RunOptions { progress: Some(progress), most_records: MOST_RECORDS, ..RunOptions::default() };
@@ -172,7 +173,7 @@ fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, St
     let moments: [Option<SimTime>; 4] = [records.len(), records.len() / 4, records.len() / 2, records.len() * 3 / 4]
         .map(|place| records.get(place).map(|record| record.at));
     let most = (REPLAYED / records.len().max(1)).max(moments.len());
-    // Spread evenly over the jobs, with as many moments of each as there is time for.
+    // Spread the questions evenly over the jobs and moments, within the limit on replayed records.
     let every = (rehearsal.arrivals.len() * moments.len()).div_ceil(most).max(1);
     let questions = (0..rehearsal.arrivals.len() * moments.len()).step_by(every);
     let mut asked = 0;

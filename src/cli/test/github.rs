@@ -1,22 +1,21 @@
-//! Annotations for GitHub: lines that its runner shows at the lines of the files.
+//! Annotations for GitHub: output lines that its runner displays beside the lines of the files.
 
 use super::Outcome;
 use super::case::{Case, Status};
-use dryrack_scenario::{COMMAND_LINE, Diagnostic, Severity};
+use dryrack_yaml::{COMMAND_LINE, Diagnostic, Severity};
 
 pub fn annotations(outcome: &Outcome<'_>) -> String {
     let mut text = String::new();
     for tested in &outcome.tested {
         let file = tested.file.display().to_string();
-        // Each reproduction loads the same file, so the warnings are the same.
+        // Each reproduction loads the same file, so print the warnings only once.
         let first = &tested.cases[0];
         first.warnings.iter().for_each(|found| text.push_str(&diagnostic(found, None)));
         tested.cases.iter().for_each(|case| text.push_str(&of_case(&file, case)));
     }
     for run in outcome.compared.iter().flat_map(|compared| &compared.runs).filter(|run| run.change.is_other()) {
         let file = run.file.display().to_string();
-        // A changed decision has no line, so the first of the file stands for it. A file that is gone has none
-        // either.
+        // A changed decision has no line in the file, so annotate line 1. A deleted file gets no place at all.
         let place = run.file.exists().then_some((file.as_str(), 1, 1));
         let title = format!("{} is not as in the baseline", run.name);
         text.push_str(&line("warning", place, &title, &run.change.lines().join("\n")));
@@ -26,7 +25,7 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
 
 fn of_case(file: &str, case: &Case) -> String {
     let mut text = String::new();
-    // A missing trace fails nothing.
+    // A missing trace is not a failure, so it is only a notice.
     let level = (case.status == Status::NotRun).then_some("notice");
     case.diagnostics.iter().for_each(|found| text.push_str(&diagnostic(found, level)));
     if case.status == Status::OurFault {
@@ -43,22 +42,22 @@ fn of_case(file: &str, case: &Case) -> String {
     text
 }
 
-/// The annotation of a diagnostic, at `level` or else at that of its severity.
+/// The annotation for a diagnostic, at `level` or else at the level of its severity.
 fn diagnostic(found: &Diagnostic, level: Option<&str>) -> String {
     let level = level.unwrap_or(match found.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
     });
     let help = found.help.as_ref().map_or(String::new(), |help| format!("\nhelp: {help}"));
-    // What was typed on the command line is in no file.
+    // An error on the command line has no place in a file.
     let place = (*found.file != *COMMAND_LINE).then_some((&*found.file, found.line, found.column));
     line(level, place, &found.message, &format!("{}{help}", found.message))
 }
 
-/// `::error file=a.yaml,line=3,col=5,title=…::…`
+/// Formats an annotation, such as `::error file=a.yaml,line=3,col=5,title=…::…`.
 fn line(level: &str, place: Option<(&str, u32, u32)>, title: &str, message: &str) -> String {
     let place = place.map_or(String::new(), |(file, line, column)| {
-        // Paths are relative to the repository.
+        // GitHub expects paths relative to the repository, without `./`.
         let file = file.strip_prefix("./").unwrap_or(file);
         format!("file={},line={line},col={column},", property(file))
     });

@@ -11,14 +11,14 @@ use super::baseline::{Change, Compared};
 use super::case::{Case, Judged, Status, Tested};
 use super::plan::name;
 use crate::causes::Causes;
-use dryrack_scenario::Kind;
 use dryrack_units::counted;
+use dryrack_yaml::Kind;
 
 const OK: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// A longer run is slow.
+/// A run that takes longer than this is listed as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
 pub fn text(outcome: &Outcome<'_>) -> String {
@@ -30,7 +30,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
         }
     }
     for Tested { file, cases } in &outcome.tested {
-        // Data that is not here is reported once for all runs.
+        // Missing data is reported once for all runs, below.
         let is_told = |case: &&Case| match case.status {
             Status::Passed => false,
             Status::NotRun => outcome.args.verbose,
@@ -54,13 +54,13 @@ pub fn text(outcome: &Outcome<'_>) -> String {
     text + &summary_line(outcome)
 }
 
-/// How many were not run because data is missing, which data that is, and how to get it: one line for all of them.
+/// One line about all runs that lack data: how many they are, which data is missing, and how to get it.
 fn not_run(tested: &[Tested]) -> String {
     let cases: Vec<&Case> =
         tested.iter().flat_map(|tested| &tested.cases).filter(|case| case.status == Status::NotRun).collect();
     let lacking =
         cases.iter().flat_map(|case| case.diagnostics.iter()).filter(|known| known.kind == Kind::TraceMissing);
-    // `trace openb is not here: no FILE`, or `FILE is not here`.
+    // The message is `trace openb is not here: no FILE`, or `FILE is not here`.
     let names: BTreeSet<&str> = lacking.filter_map(|known| Some(known.message.split_once(" is not here")?.0)).collect();
     let traces: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("trace ")).collect();
     let files: Vec<&str> = names.iter().filter(|name| !name.starts_with("trace ")).copied().collect();
@@ -104,7 +104,7 @@ fn case_line(file: &Path, case: &Case) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// For each expectation about a share of the seeds, in how many seeds it held.
+/// For each passed expectation about a share of the seeds: the number of seeds in which it held.
 fn shares(case: &Case) -> String {
     let mut text = String::new();
     for judged in case.judged.iter().filter(|judged| judged.verdict.passed) {
@@ -124,7 +124,7 @@ fn shares(case: &Case) -> String {
 fn case_details(file: &Path, case: &Case) -> String {
     let bold = Style::new().bold();
     let name = name(file, &case.cell);
-    // A file that could not be loaded has no title of its own.
+    // A file that could not be loaded has its path as its title. Do not print the path twice.
     let title = if case.title == file.display().to_string() { "" } else { &case.title };
     let mut text = format!("\n{}\n", format!("{bold}{name}{bold:#}  {title}").trim_end());
     if case.text.is_empty() && case.judged.is_empty() {
@@ -153,7 +153,7 @@ fn failure(judged: &Judged) -> String {
     text
 }
 
-/// The runs that differ from the baseline, and the first decision in which each does.
+/// The runs that differ from the baseline, each with the first decision that differs.
 fn comparison(compared: &Compared) -> String {
     let count = |wanted: fn(&Change) -> bool| compared.runs.iter().filter(|run| wanted(&run.change)).count();
     let mut text = String::new();

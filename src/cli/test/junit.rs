@@ -1,8 +1,8 @@
-//! The report as JUnit XML, as Jenkins, GitLab and similar tools read it: a suite for each run of a scenario, a case
-//! for each expectation, and one suite for the comparison with a baseline.
+//! The report as JUnit XML, for Jenkins, GitLab and similar tools. Each run of a scenario is a suite, and each
+//! expectation is a case. The comparison with a baseline is one more suite.
 //!
-//! The same verdicts give the same bytes, so it holds no times. It is valid under the schema of Jenkins' xUnit
-//! plug-in, `junit-10.xsd`, which has no `skipped` for the whole report.
+//! The report contains no times, so equal verdicts give equal bytes. It is valid under the schema of Jenkins' xUnit
+//! plug-in, `junit-10.xsd`, which has no `skipped` attribute for the whole report.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
     text.replacen(&of_all, "", 1)
 }
 
-/// A suite with a case for each comparison.
+/// The suite for the baseline, with a case for each compared run.
 fn baseline(compared: &Compared) -> TestSuite {
     let mut suite = TestSuite::new("baseline");
     for run in &compared.runs {
@@ -62,7 +62,7 @@ fn suite(file: &Path, case: &Case) -> TestSuite {
     suite
 }
 
-/// The status of a case in which nothing was judged.
+/// The status of a run without verdicts.
 fn whole(case: &Case) -> TestCaseStatus {
     let first = || case.text.lines().next().unwrap_or("").to_string();
     match case.status {

@@ -1,4 +1,4 @@
-//! Selects files by path, tag and title, each with the cells of its matrix and its seeds.
+//! Selects scenario files by path, tag and title, with the cells of their matrices and their seeds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,27 +6,28 @@ use std::path::{Path, PathBuf};
 use super::TestArgs;
 use crate::run::Overrides;
 use dryrack_nearest::nearest;
-use dryrack_scenario::{Cell, matches_pattern, outline};
+use dryrack_scenario::{Cell, outline};
 use dryrack_units::counted;
+use dryrack_yaml::matches_pattern;
 
-/// A file, and what to run of it.
+/// A scenario file, with the cells and seeds to run.
 pub struct Plan {
     pub file: PathBuf,
     pub cells: Vec<Cell>,
-    /// Empty if only the file's own seed is run.
+    /// The seeds to run; empty means the file's own seed only.
     pub seeds: Vec<u64>,
 }
 
 pub struct Selection {
     pub plans: Vec<Plan>,
-    /// How many cells are not run.
+    /// The number of cells that tags and filters left out.
     pub left_out: usize,
-    /// All tags that were seen.
+    /// All tags of the files.
     tags: BTreeSet<String>,
 }
 
-/// Selects by tag and filter. A file whose tags and title cannot be read is run, so that its faults are reported,
-/// unless its path does not match.
+/// Selects cells by tag and filter. If the outline of a file cannot be read, the file passes every tag filter. It is
+/// then run, which reports its errors, unless `--filter` excludes its path.
 pub fn select(files: &[PathBuf], args: &TestArgs, overrides: &Overrides) -> Selection {
     let mut selection = Selection { plans: Vec::new(), left_out: 0, tags: BTreeSet::new() };
     for file in files {
@@ -52,7 +53,7 @@ pub fn select(files: &[PathBuf], args: &TestArgs, overrides: &Overrides) -> Sele
     selection
 }
 
-/// `file.yaml [profile=spread, gpus=2]`
+/// The name of a run, such as `file.yaml [profile=spread, gpus=2]`.
 pub fn name(file: &Path, cell: &str) -> String {
     match cell {
         "" => file.display().to_string(),
@@ -73,12 +74,12 @@ fn is_among(filters: &[String], name: &str, title: &str) -> bool {
 }
 
 impl Selection {
-    /// The least number of runs; reproductions are known only later.
+    /// The number of runs without reproductions, which are known only after loading the files.
     pub fn runs(&self) -> u64 {
         self.plans.iter().map(|plan| (plan.cells.len() * plan.seeds.len().max(1)) as u64).sum()
     }
 
-    /// Why nothing was selected.
+    /// A message that says why nothing was selected.
     pub fn nothing(&self, args: &TestArgs) -> String {
         let unknown = args.tag.iter().find(|tag| !self.tags.contains(*tag));
         let why = match unknown {

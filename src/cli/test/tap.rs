@@ -1,5 +1,5 @@
-//! The report as TAP, version 14: a point for each run, and for each comparison with a baseline, with a YAML block if
-//! it is not ok.
+//! The report as TAP, version 14. Each run and each comparison with a baseline is a test point. A failed point has a
+//! YAML block.
 
 use std::path::Path;
 
@@ -79,7 +79,7 @@ fn block(case: &Case) -> String {
     text + "  ...\n"
 }
 
-/// Escapes the text: a `#` would begin a directive.
+/// Escapes the text. An unescaped `#` would begin a directive.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('#', "\\#")
 }

@@ -1,4 +1,4 @@
-//! When to run again: the files are checked a few times a second.
+//! Detects changes of files for `--watch`, by checking the files several times a second.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 /// The time between two checks.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Every file that may matter, with its modification time and length.
+/// The modification time and length of every watched file.
 pub type Snapshot = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
-/// The YAML files below the paths. For a path that is a file, also those below its folder, because it may include
-/// them.
+/// The YAML files below the paths. If a path is a file, all YAML files in its folder count too, because the file may
+/// include them.
 pub fn snapshot(paths: &[PathBuf]) -> Snapshot {
     let mut seen = Snapshot::new();
     for path in paths {
@@ -26,7 +26,7 @@ pub fn snapshot(paths: &[PathBuf]) -> Snapshot {
     seen
 }
 
-/// Waits until something differs from `seen`, and returns the new snapshot.
+/// Waits until the files differ from `seen`, and returns the new snapshot.
 pub fn changed(paths: &[PathBuf], seen: Snapshot) -> Snapshot {
     loop {
         #[expect(clippy::disallowed_methods, reason = "the wall clock is waited for between runs, never in one")]
@@ -41,7 +41,7 @@ pub fn changed(paths: &[PathBuf], seen: Snapshot) -> Snapshot {
 fn look(dir: &Path, seen: &mut Snapshot) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        // A link to a folder is not followed: it may lead back here.
+        // Links to folders are not followed, because they may lead back here.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => look(&path, seen),
             _ if path.extension().is_some_and(|extension| extension == "yaml") => note(&path, seen),

@@ -1,4 +1,4 @@
-//! Explains the job that a failed expectation is about, as `dryrack explain` does, but in a line or two.
+//! Explains the job behind a failed expectation in a line or two, shorter than `dryrack explain` does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,20 +8,23 @@ use dryrack_engine::{Records, Rehearsal, RunOptions, explain, run};
 use dryrack_expect::{TurnedOn, Verdict};
 use dryrack_rehearse::names;
 
-/// How many failures of one run are explained: only the first ones, if there are more.
+/// The number of failures that are explained in one run. Further failures get no explanation.
 const EXPLAINED: usize = 5;
 
-/// The lines for each failed expectation, by its place in the list. The run is repeated and recorded for this, which
-/// is cheaper than recording every run.
-pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict]) -> BTreeMap<usize, Vec<String>> {
+/// The explanation of each failed expectation, by its index in the list. Without kept records the run is repeated and
+/// recorded for this. That is cheaper than recording every run.
+pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict], kept: Option<Records>) -> BTreeMap<usize, Vec<String>> {
     let failed = verdicts.iter().enumerate().filter(|(_, verdict)| !verdict.passed);
     let asked: Vec<_> =
         failed.filter_map(|(index, verdict)| Some((index, verdict.turned_on?))).take(EXPLAINED).collect();
     if asked.is_empty() {
         return BTreeMap::new();
     }
-    let mut records = Records::default();
-    run(rehearsal, RunOptions::default(), &mut [&mut records]);
+    let records = kept.unwrap_or_else(|| {
+        let mut records = Records::default();
+        run(rehearsal, RunOptions::default(), &mut [&mut records]);
+        records
+    });
     let names = names(rehearsal);
     let lines = |TurnedOn { job, replica, at }: TurnedOn| {
         let profile = Arc::clone(&rehearsal.profile);

@@ -1,8 +1,8 @@
-//! GPUStack's rows of model instances: what users and nodes did, and what every call of the released scheduler left
-//! in its store.
+//! Recorded sequences of GPUStack's model instances. A sequence contains the actions of users and nodes, and the
+//! database rows that each call of the released scheduler wrote.
 //!
-//! The control plane receives the recorded actions at the times at which they happened. After every instant its rows
-//! and its queue are compared with the recorded ones. `tests/upstream/gpustack/sequences` says how they are recorded.
+//! The control plane gets the recorded actions at their recorded times. After every instant, its rows and its queue are
+//! compared with the recorded ones. `tests/upstream/gpustack/sequences` describes how sequences are recorded.
 
 mod record;
 mod retrace;

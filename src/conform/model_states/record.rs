@@ -1,4 +1,4 @@
-//! A recorded sequence, and the parts of it that the control plane is told.
+//! A recorded sequence, and how its parts are described to the control plane.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Sequence {
 #[derive(Deserialize)]
 pub struct Worker {
     pub name: Arc<str>,
-    /// Memory of each GPU, in bytes.
+    /// The memory of each GPU in bytes.
     gpus: Vec<u64>,
     ram: u64,
     reserved_ram: u64,
@@ -41,7 +41,7 @@ pub struct Model {
     computes_ms: u64,
 }
 
-/// What was called or done, and the state of the store after it.
+/// A recorded call or action, and the state of the store after it.
 #[derive(Deserialize)]
 pub struct Step {
     pub at_ms: u64,
@@ -54,7 +54,7 @@ pub struct Step {
     pub last_ms: Option<u64>,
     pub rows: Vec<RowRecord>,
     pub queue: Vec<u64>,
-    /// States of the workers that are not ready.
+    /// The states of all workers that are not ready.
     pub workers: BTreeMap<Arc<str>, String>,
 }
 
@@ -68,7 +68,7 @@ pub struct RowRecord {
 }
 
 impl Sequence {
-    /// Checks that a record holds what is needed to tell the control plane of it.
+    /// Checks that the record contains everything that the control plane must be told.
     pub fn check(&self) -> Result<(), String> {
         let models: BTreeSet<&str> = self.models.iter().map(|model| &*model.name).collect();
         let workers: BTreeSet<&str> = self.workers.iter().map(|worker| &*worker.name).collect();
@@ -123,7 +123,7 @@ impl Worker {
 }
 
 impl Model {
-    /// How long a computation for this model lasts.
+    /// The duration of a computation for this model.
     pub fn computes(&self) -> SimDuration {
         SimDuration::from_millis(self.computes_ms)
     }

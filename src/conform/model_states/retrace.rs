@@ -1,4 +1,5 @@
-//! Replays the recorded actions to the control plane and compares it with the record, instant by instant.
+//! Replays the recorded actions to the control plane, and compares the control plane with the record after every
+//! instant.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Ending;
 
-/// The states of GPUStack's instances and the phase that each maps to. An `unreachable` instance runs on a node that
-/// is unreachable; an instance in `error` waits for its next attempt.
+/// The states of GPUStack's instances, each with the phase that it maps to. An `unreachable` instance runs on an
+/// unreachable node. An instance in `error` waits for its next attempt.
 const STATES: [(&str, Phase); 7] = [
     ("pending", Phase::Pending),
     ("analyzing", Phase::Analysing),
@@ -24,7 +25,7 @@ const STATES: [(&str, Phase); 7] = [
     ("error", Phase::Pending),
 ];
 
-/// The difference at the first instant after which rows, queue or nodes are not as recorded.
+/// Finds the first instant after which the rows, the queue or the nodes differ from the record. Returns the difference.
 pub fn first_difference(sequence: &Sequence, profile: Arc<Profile>) -> Option<Difference> {
     let mut outside = Outside::new(sequence, profile);
     for instant in sequence.steps.chunk_by(|one, two| one.at_ms == two.at_ms) {
@@ -48,18 +49,18 @@ fn time(ms: u64) -> SimTime {
     SimTime::ZERO.saturating_add(SimDuration::from_millis(ms))
 }
 
-/// Users and workers: they repeat their recorded actions and answer what they are asked.
+/// The users and workers. They repeat their recorded actions and answer the commands of the control plane.
 struct Outside<'s> {
     sequence: &'s Sequence,
     control: Control,
-    /// Model names, in order of job id.
+    /// The names of models, in order of job ids.
     jobs: Vec<Arc<str>>,
-    /// Computations to be answered, by the time of the answer.
+    /// The computations that are running, with the times at which they end.
     computations: BTreeMap<(SimTime, RunId), ()>,
-    /// Inputs still to be told in the same instant.
+    /// Inputs that the control plane still gets in the current instant.
     answers: VecDeque<Input>,
     recorded: Option<&'s Step>,
-    /// The row that a step refers to although it does not exist.
+    /// The id of a row that a step refers to although the row does not exist.
     missing: Option<u64>,
 }
 
@@ -87,7 +88,7 @@ impl<'s> Outside<'s> {
         [computed, wakeup].into_iter().flatten().min()
     }
 
-    /// Handles everything of one instant: the recorded actions, and then answers until nothing more follows.
+    /// Handles one instant. First passes on the recorded actions, then answers commands until there are no more.
     fn instant(&mut self, at: SimTime, steps: &[Step]) {
         while let Some((&(due, run), ())) = self.computations.first_key_value() {
             if due > at {
@@ -182,8 +183,8 @@ impl<'s> Outside<'s> {
                 inputs.push(Input::NodeReported { node, state: NodeState::Ready });
                 inputs
             }
-            // A worker's failure to answer a probe is an event, and the control plane is told of it. That its
-            // heartbeats are too old is something the control plane concludes.
+            // If a worker does not answer a probe, that is a recorded event, so the control plane gets it as an input.
+            // The control plane itself decides if heartbeats are too old.
             "syncer" => {
                 let unreachable = |node: &NodeId| {
                     let name = &self.sequence.workers[node.index()].name;
@@ -211,7 +212,7 @@ impl<'s> Outside<'s> {
         }
     }
 
-    /// The first thing that is not as recorded.
+    /// The first difference between the control plane and the record.
     fn difference(&self, at: SimTime) -> Option<Difference> {
         let recorded = self.recorded?;
         let tell = |kind, text: String| Some(Difference { kind, text: format!("{at}: {text}") });
@@ -258,7 +259,7 @@ impl<'s> Outside<'s> {
     }
 }
 
-/// A recorded row in the form of dryrack's own rows: the first state of its phase, GPUs in order.
+/// Converts a recorded row to the form of dryrack's rows: the state that stands for its phase, and GPUs in order.
 fn canonical(row: &RowRecord) -> RowRecord {
     let mut row = row.clone();
     row.gpus.sort_unstable();

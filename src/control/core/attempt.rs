@@ -1,4 +1,4 @@
-//! What every flow does to an attempt in the store: its deadline, its end, and the attempt after it.
+//! What every flow does to an attempt in the store: sets its deadline, ends it, and begins the next attempt.
 
 use super::Core;
 use super::store::ReplicaIndex;
@@ -16,12 +16,13 @@ impl Core {
         let longest = match replica.phase {
             Phase::Pending => deadlines.pending,
             Phase::Analysing => Some(deadlines.analysing),
-            // While an instance is on its way, `NotProvisioned` limits the wait instead.
+            // While an instance is on its way, the timer `NotProvisioned` limits the wait.
             Phase::Scheduled if self.awaits_instance(index) => None,
             Phase::Scheduled => Some(deadlines.scheduled),
             Phase::Preparing => Some(deadlines.preparing),
-            // A scheduler outside enforces time limits too.
-            Phase::Running if self.is_decided_outside() => None,
+            // A real scheduler enforces time limits itself. An outside program in a simulated run has no clock to do
+            // so.
+            Phase::Running if self.is_decided_outside() && self.profile.program.is_none() => None,
             Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
             Phase::Stopping => Some(deadlines.stopping),
             Phase::Ended => None,
@@ -38,7 +39,7 @@ impl Core {
         placement.flat_map(|placement| placement.claims()).any(|claim| self.is_coming(claim.node))
     }
 
-    /// Whether another attempt follows, if the limit of attempts allows it.
+    /// Whether another attempt of this replica follows, apart from the limit on the number of attempts.
     pub(crate) fn is_tried_again(&self, index: ReplicaIndex, outcome: Outcome, because: Reason) -> bool {
         let replica = &self.replicas[index as usize];
         let job = &self.jobs[replica.job.index()];
@@ -52,8 +53,8 @@ impl Core {
         again && !job.cancelled && !replica.dismissed
     }
 
-    /// Frees the claims of an attempt that ends, except `kept`. On a node that is gone, nothing is kept. Returns the
-    /// claims that are kept.
+    /// Frees the claims of an attempt that ends, except `kept`. Claims on a node that is gone are always freed. Returns
+    /// the claims that are kept.
     pub(crate) fn release(
         &mut self,
         index: ReplicaIndex,
@@ -75,7 +76,7 @@ impl Core {
             if let Ok(place) = runs.binary_search(&index) {
                 runs.remove(place);
             }
-            // A kept claim stays taken, but no longer has an expected end.
+            // A kept claim stays taken, but its expected end is no longer known.
             self.fleet.note_change(claim.node);
             if !kept.touches(claim.node) {
                 self.release_claim(run, claim);
@@ -90,7 +91,7 @@ impl Core {
         kept
     }
 
-    /// Begins the next attempt, which is pending and is tried at `at`.
+    /// Begins the next attempt. It is pending, and is due at `at`.
     pub(crate) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.replicas[index as usize];
         replica.attempt += 1;

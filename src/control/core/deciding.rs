@@ -1,5 +1,5 @@
-//! Decisions about places, and the comparison at their commit. A decision is computed on the fleet as read, and
-//! committed by compare-and-set.
+//! Decisions about places, and the check when a decision is committed. A decision is computed on the fleet as it was
+//! read, and committed by compare-and-set.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Core {
         self.decide_of(replica.demand, replica.run(), keep)
     }
 
-    /// The same, for a run with the demand of this number.
+    /// Decides about a run with the demand of this number on the current fleet.
     pub(crate) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
         let demand = &self.demands[number as usize].demand;
         let context = self.context(run);
@@ -47,26 +47,26 @@ impl Core {
         }
     }
 
-    /// How many candidates to keep. If a decision is committed in the instant in which the fleet was read, nothing can
-    /// change in between, so one is enough.
+    /// How many candidates a decision keeps. If a decision is committed at the instant at which the fleet was read,
+    /// nothing can change in between, so one candidate is enough.
     pub(crate) fn candidates_wanted(&self) -> usize {
         let options = self.profile.commit;
         if options.decision_time.is_zero() { 1 } else { options.candidates as usize }
     }
 
-    /// Emits what the scheduler would decide about a demand at this time. Nothing is placed.
+    /// Emits what the scheduler would decide about a demand now. Nothing is placed.
     pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
         let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
-    /// The context in which a run is placed, which says whose replica it is.
+    /// The context in which a run is placed. It says whose replica the run is.
     pub(crate) fn context(&self, run: RunId) -> PlacementContext {
         let job = &self.jobs[run.job.index()];
         self.context_for(run, &job.spec, job.fleet)
     }
 
-    /// The same, for a job that may not be in the store. `fleet` is the fleet of its other replicas.
+    /// The context for a job that may not be in the store. `fleet` is the fleet of the job's other replicas.
     pub(crate) fn context_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
         let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
         PlacementContext { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
@@ -80,7 +80,8 @@ impl Core {
         read
     }
 
-    /// Compare-and-set: whether the nodes that the decision read are unchanged, or the candidate still fits.
+    /// Compare-and-set: whether the nodes of the candidate are unchanged since they were read, or the candidate still
+    /// fits.
     pub(crate) fn may_commit(&self, index: ReplicaIndex, candidate: &Candidate, read: &[(NodeId, u64)]) -> bool {
         if !self.profile.commit.recheck {
             return true;

@@ -1,5 +1,5 @@
-//! Drops the records of jobs that have ended and can no longer affect anything, so that the memory of a long simulation
-//! does not grow with every job. Every output is the same as if the records were kept.
+//! Drops the records of ended jobs that can no longer affect anything. So the memory of a long simulation does not grow
+//! with every job. The outputs are the same as if all records were kept.
 
 use crate::core::Core;
 use dryrack_event::Phase;
@@ -7,24 +7,24 @@ use dryrack_ids::{JobId, RunId};
 
 #[derive(Default)]
 pub(super) struct Dropping {
-    /// Jobs that have ended, or have freed their last kept claim, since records were last dropped.
+    /// Jobs that have ended, or whose last kept claim was freed, since records were last dropped.
     over: Vec<JobId>,
     /// Jobs dropped since `take_dropped` was last called.
     dropped: Vec<JobId>,
 }
 
 impl Core {
-    /// Stops keeping the records of jobs that are over.
+    /// From now on, drops the records of ended jobs.
     pub(crate) fn drop_from_now_on(&mut self) {
         self.dropping = Some(Dropping::default());
     }
 
-    /// Passes each job that was dropped since the last call to `take`.
+    /// Calls `take` with each job that was dropped since the last call.
     pub(crate) fn take_dropped(&mut self, take: impl FnMut(JobId)) {
         self.dropping.iter_mut().flat_map(|dropping| dropping.dropped.drain(..)).for_each(take);
     }
 
-    /// The index of a replica; `None` if its job is over and was dropped.
+    /// The index of a replica. `None` if its job has ended and was dropped.
     pub(crate) fn replica_of(&self, run: RunId) -> Option<super::store::ReplicaIndex> {
         let job = self.jobs.get(run.job.index())?;
         Some(job.replica(run.replica).expect("checked at the door"))
@@ -45,7 +45,7 @@ impl Core {
         }
     }
 
-    /// Drops the records of ended jobs. No other state may still refer to them.
+    /// Drops the records of ended jobs. No other state may refer to these records any more.
     pub(crate) fn drop_ended(&mut self) {
         if self.dropping.as_ref().is_none_or(|dropping| dropping.over.is_empty()) {
             return;
@@ -54,17 +54,18 @@ impl Core {
         for job in over.drain(..) {
             let Some(record) = self.jobs.get(job.index()) else { continue };
             let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
-            // The job is not over, or is marked again when its kept claims are freed.
+            // Skip a job that has not ended. Also skip a job with kept claims: it is marked again when they are freed.
             if record.live > 0 || record.parked || self.kept_claims.range(of_job).next().is_some() {
                 continue;
             }
-            let mut replicas = 0;
+            let (over, mut replicas) = (record.over, 0);
             for index in record.replicas() {
                 let replica = self.replicas.drop_one(index as usize, 0);
                 assert_eq!(replica.phase, Phase::Ended, "{} is dropped", replica.run());
                 replicas += 1;
             }
             self.jobs.drop_one(job.index(), replicas);
+            self.remember_end(job, over);
             dropped.push(job);
         }
         self.dropping = Some(Dropping { over, dropped });

@@ -1,5 +1,5 @@
-//! Decisions about a job that is being explained. Each decision is recorded with all its reasons while it is made, and
-//! kept until it is asked for.
+//! Decisions about a job that is being explained. While a decision is made, it is recorded with all its reasons. The
+//! record is kept until the caller takes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use dryrack_scheduler::{Examination, Seats, Sight};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
-/// What a decision saw, and the same decision computed node by node.
+/// What a decision saw, together with the same decision computed node by node.
 #[derive(Clone)]
 pub struct Watched {
     pub at: SimTime,
-    /// The run that the decision is about; if it is about several nodes, the run of the first.
+    /// The run that the decision is about. If the decision is about several nodes of a run, the run of the first node.
     pub run: RunId,
     pub sight: Sight,
     pub examination: Examination,
 }
 
-/// The runs before a replica that waits to be analysed.
+/// The runs that are analysed before a replica that waits for its analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnalysedBefore {
-    /// Runs that are being analysed.
+    /// Runs that are being analysed now.
     pub now: Vec<RunId>,
-    /// Entries of the queue before the replica's own, in order: `wanted` has those of runs that have not ended,
-    /// `unwanted` those of runs that have.
+    /// Runs of the entries ahead of the replica in the queue, in order. `wanted` holds the runs that have not ended,
+    /// `unwanted` those that have ended.
     pub wanted: Vec<RunId>,
     pub unwanted: Vec<RunId>,
 }
@@ -46,19 +46,19 @@ pub enum Watch {
 #[derive(Default)]
 pub(super) struct Examined {
     whose: Watch,
-    /// The last decision about any replica. `decided` has the last decision about each replica that has not been placed
+    /// The last decision about any replica. `decided` holds the last decision about each replica that is not placed
     /// yet.
     last: Option<Watched>,
     decided: BTreeMap<(JobId, u32), Watched>,
-    /// All decisions, until they are taken.
+    /// All decisions that were not taken yet.
     decisions: Vec<Watched>,
-    /// The decisions that placed something, until they are taken.
+    /// The decisions that placed a replica and were not taken yet.
     placed: BTreeMap<RunId, Watched>,
 }
 
 impl Core {
-    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision
-    /// that placed something with [`Core::take_watched`].
+    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision that
+    /// placed a replica with [`Core::take_watched`].
     pub(crate) fn watch(&mut self, whose: Watch) {
         self.examined.whose = whose;
     }
@@ -81,8 +81,8 @@ impl Core {
         std::mem::take(&mut self.examined.decisions)
     }
 
-    /// The first replica that has no place. If all replicas of the job have places, replica 0, as an example of one
-    /// more replica. `None` for a job that is not submitted yet.
+    /// The number of the first replica without a place. If all replicas of the job have places, replica 0, as an
+    /// example of one more replica. `None` if the job is not submitted yet.
     pub(crate) fn next_to_place(&self, job: JobId) -> Option<u32> {
         let record = self.jobs.get(job.index())?;
         let waits =
@@ -90,8 +90,8 @@ impl Core {
         Some(record.replicas().find(waits).map_or(0, |index| self.replicas[index as usize].number))
     }
 
-    /// What a decision about this run sees. It uses the replica's own demand, unless the decision is about a part of
-    /// it.
+    /// What a decision about this replica sees. The demand is the replica's own, unless the decision covers only a part
+    /// of it.
     pub(crate) fn sight(
         &self,
         index: ReplicaIndex,
@@ -117,13 +117,13 @@ impl Core {
         self.examined.decisions.push(watched);
     }
 
-    /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` gives
-    /// the fleet that the decision sees, if that is not the current fleet.
+    /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` returns
+    /// the fleet that the decision sees; `None` means the current fleet.
     pub(crate) fn examine_if_watched(&mut self, index: ReplicaIndex, fleet: impl FnOnce(&Core) -> Option<Fleet>) {
         self.examine_several_if_watched(index, 1, fleet);
     }
 
-    /// The same, for a decision with several candidates.
+    /// Like [`Core::examine_if_watched`], for a decision with several candidates.
     pub(crate) fn examine_several_if_watched(
         &mut self,
         index: ReplicaIndex,
@@ -137,7 +137,7 @@ impl Core {
         }
     }
 
-    /// The same, with a demand other than the replica's own.
+    /// Like [`Core::examine_if_watched`], for a demand other than the replica's own.
     pub(crate) fn examine_part_if_watched(&mut self, index: ReplicaIndex, demand: &Arc<Demand>, seats: Seats) {
         if self.is_watched(index) {
             let watched = self.examined(index, Some((Arc::clone(demand), seats)), &self.fleet, 1);
@@ -145,9 +145,8 @@ impl Core {
         }
     }
 
-    /// Keeps the last decision about a replica as the one that places it. Called before the ledger changes, when the
-    /// replica is about to be placed. A replica that is placed without a decision of its own is examined at this
-    /// point.
+    /// Keeps the last decision about a replica as the one that places it. Call this just before the replica is placed,
+    /// while the ledger is unchanged. A replica that is placed without a decision of its own is examined here.
     pub(crate) fn keep_examination(&mut self, index: ReplicaIndex) {
         if !self.is_watched(index) {
             return;
@@ -163,12 +162,13 @@ impl Core {
         self.examined.last.clone().filter(|_| self.is_watched(index)).map(Box::new)
     }
 
-    /// Keeps an earlier decision as the one that places a replica. It may have been made about another replica.
+    /// Keeps an earlier decision as the one that places a replica. The decision may have been made about another
+    /// replica.
     pub(crate) fn keep_examination_of(&mut self, index: ReplicaIndex, decided: Option<Box<Watched>>) {
         self.place_by(index, decided.map(|decided| *decided));
     }
 
-    /// Keeps the last decision about any replica as the one that places this replica together with others.
+    /// Keeps the last decision about any replica of the job as the one that places this replica together with others.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
         let decided = self.examined.last.clone().filter(|last| last.run.job == job);

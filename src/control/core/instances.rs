@@ -1,5 +1,5 @@
-//! Instances that clouds make. They are requested when a run finds nothing idle or a fleet has too few, and given back
-//! when nothing has been on them for too long. The cloud's answers are inputs, as all facts are.
+//! Instances that clouds make. An instance is requested when a run finds no idle instance, or when a fleet has too few.
+//! It is given back when it was idle for too long. The cloud's answers are inputs, like all facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,26 +15,27 @@ use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Money, SimDuration, SimTime};
 use dryrack_workload::IdleLimit;
 
-/// An instance that is not up this long after its request is given up.
+/// Time limit from the request of an instance until it is up. After that, the instance is given up.
 ///
 /// Source: dstack 0.22.5, provisioning timeout of most backends.
 pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 
-/// An instance that stays silent for this long after its silence was noticed is given back, whatever runs there.
+/// Time from the moment a silence is noticed until the silent instance is given back, even if runs are on it.
 ///
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
 
-/// The instances of all fleets, and what is known of the fleets whose instances a cloud makes.
+/// The instances of all fleets, and the records of the fleets whose instances a cloud makes.
 #[derive(Default)]
 pub(super) struct Instances {
-    /// By fleet; `None` for a fleet whose instances are all there from the start.
+    /// For each fleet, its cloud record. `None` for a fleet whose instances all exist from the start.
     clouds: Vec<Option<CloudRecord>>,
-    /// Instances of cloud fleets, including places at which there is no instance.
+    /// Records of all instances of cloud fleets. A record exists even for a place without an instance.
     records: BTreeMap<NodeId, InstanceRecord>,
 }
 
-/// An instance that was requested for a waiting replica stays at least this long, so that a pass can use it.
+/// Minimum idle time of an instance that was requested for a waiting replica. It gives a pass the time to use the
+/// instance.
 const LEAST_IDLE: SimDuration = SimDuration::from_secs(2 * 60);
 
 /// A fleet whose instances a cloud makes.
@@ -43,26 +44,27 @@ struct CloudRecord {
     consolidation: Consolidation,
     /// When the fleet next checks for missing instances; `None` if no check is due.
     look_at: Option<SimTime>,
-    /// Whether its first instances have been requested.
+    /// Whether the first instances of the fleet have been requested.
     has_begun: bool,
     /// Instances that are being given back.
     leaving: u32,
-    /// Instances that are idle for too long but kept to satisfy the fleet's minimum; the longest idle first.
+    /// Instances that were idle for too long but are kept for the fleet's minimum. The longest idle instance comes
+    /// first.
     kept: BTreeSet<(SimTime, NodeId)>,
 }
 
-/// An instance, or the place of one that does not exist yet.
+/// An instance, or a place where an instance can be made.
 struct InstanceRecord {
     fleet: FleetId,
     state: InstanceState,
     made_for: MadeFor,
-    /// The idle limit stated by the run that it was made for.
+    /// The idle limit stated by the run for which the instance was made.
     of_run: Option<IdleLimit>,
-    /// When it entered its state.
+    /// When the instance entered its state.
     since: SimTime,
-    /// When it was requested.
+    /// When the instance was requested.
     asked: SimTime,
-    /// Increases with every change of its state. The change makes its timers void.
+    /// Increases with every change of the state. An increase makes all timers of the old state void.
     epoch: u64,
 }
 
@@ -122,7 +124,7 @@ impl Core {
         self.time_instance(node);
     }
 
-    /// Sets the timer that ends a state without any input.
+    /// Sets the timer that limits the time in a state. Only states with such a limit have a timer.
     fn time_instance(&mut self, node: NodeId) {
         let InstanceRecord { fleet, state, made_for, of_run, since, epoch, .. } = self.instances.records[&node];
         match state {
@@ -133,7 +135,7 @@ impl Core {
             InstanceState::Idle => {
                 let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
                 if let Some(longest) = longest_idle(idle_rule(cloud.idle_duration, of_run), made_for) {
-                    let waits_for_pass = made_for == MadeFor::Run && self.grows_for_waiting;
+                    let waits_for_pass = made_for == MadeFor::Run && self.scales_up;
                     let longest = if waits_for_pass { longest.max(LEAST_IDLE) } else { longest };
                     self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
                 }
@@ -145,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Requests the instances that a placement needs and that do not exist.
+    /// Requests the instances that a placement needs and that do not exist yet.
     pub(crate) fn make_for(&mut self, placement: &Placement, of_run: Option<IdleLimit>) {
         for claim in placement.claims() {
             if self.fleet.is_unmade(claim.node) {
@@ -162,8 +164,9 @@ impl Core {
         self.command(Command::Provision { node });
     }
 
-    /// Gives back instances that were kept for the minimum and are now unnecessary, because the placement's own
-    /// instances count too. The placement may be on one of the kept instances, so all of it must be in the ledger.
+    /// Gives back instances that were kept for the minimum and are no longer needed, because the placement's own
+    /// instances count too. The placement may use one of the kept instances. So call this only when the whole placement
+    /// is in the ledger.
     pub(crate) fn give_back_beside(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             if let Some(fleet) = self.instances.records.get(&claim.node).map(|record| record.fleet) {
@@ -177,9 +180,9 @@ impl Core {
         self.instances.records.get(&node).is_some_and(|record| record.state.is_coming())
     }
 
-    /// Whether a report of this state is to be ignored. Such a report is about an instance that was given up, or about
-    /// the predecessor of an instance that has not been heard of yet. For an instance on its way, only the reports that
-    /// it is up or gone count.
+    /// Whether a report of this state must be ignored. One reason is that the instance was given up. Another is that
+    /// the report can only be about the predecessor of an instance that is still on its way. For such an instance, only
+    /// reports that it is joining, ready or gone count.
     pub(crate) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
         let Some(record) = self.instances.records.get(&node) else { return false };
         match state {
@@ -191,7 +194,7 @@ impl Core {
         }
     }
 
-    /// Updates an instance after its node has reported a state. Returns whether the instance has just come up.
+    /// Updates an instance after its node reported a state. Returns whether the instance has just come up.
     pub(crate) fn instance_reported(&mut self, node: NodeId, state: NodeState) -> bool {
         let Some(InstanceRecord { fleet, state: known, .. }) = self.instances.records.get(&node) else { return false };
         let (fleet, known) = (*fleet, *known);
@@ -235,14 +238,14 @@ impl Core {
         false
     }
 
-    /// Makes an idle instance busy, after something was placed on it.
+    /// Makes an idle instance busy, after a claim was placed on it.
     pub(super) fn instance_taken(&mut self, node: NodeId) {
         if self.instances.records.get(&node).is_some_and(|record| record.state == InstanceState::Idle) {
             self.change_instance(node, InstanceState::Busy, Reason::InstanceWanted);
         }
     }
 
-    /// Updates an instance after something on it was released.
+    /// Updates an instance after a claim on it was released.
     pub(super) fn instance_released(&mut self, node: NodeId) {
         let Some(record) = self.instances.records.get(&node) else { return };
         if !self.fleet.node(node).status.is_unused() {
@@ -250,7 +253,7 @@ impl Core {
         }
         match record.state {
             InstanceState::Busy => self.change_instance(node, InstanceState::Idle, Reason::NotNeeded),
-            // The run that it was made for is over before the instance is up.
+            // The run for which the instance was made has ended before the instance is up.
             InstanceState::Pending | InstanceState::Provisioning if record.made_for == MadeFor::Run => {
                 self.give_back_instance(node, Reason::NotNeeded);
             }
@@ -264,7 +267,7 @@ impl Core {
 
     pub(crate) fn idle_too_long(&mut self, node: NodeId) {
         let InstanceRecord { fleet, since, epoch, .. } = self.instances.records[&node];
-        // Such as a member of a gang whose other instances are still on their way.
+        // A waiting replica may still need this instance. For example, other instances of its gang are on their way.
         if self.is_awaited(node) {
             self.timers.set(self.now.saturating_add(LEAST_IDLE), Timer::IdleTooLong { node, epoch });
             return;
@@ -274,7 +277,7 @@ impl Core {
         self.give_back_kept(fleet);
     }
 
-    /// Gives back as many instances that were idle for too long as the minimum allows.
+    /// Gives back instances that were idle for too long, as far as the fleet's minimum allows.
     fn give_back_kept(&mut self, fleet: FleetId) {
         let nodes = self.fleet.fleet(fleet).nodes;
         while may_give_back(nodes, self.staying(fleet)) {
@@ -284,7 +287,7 @@ impl Core {
         }
     }
 
-    /// Number of instances that exist or are on their way, without those that are being given back.
+    /// Number of instances that exist or are on their way, not counting those that are being given back.
     fn staying(&self, fleet: FleetId) -> u32 {
         let leaving = self.instances.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
         self.fleet.live_instances(fleet) - leaving
@@ -292,14 +295,14 @@ impl Core {
 
     pub(crate) fn give_back_instance(&mut self, node: NodeId, because: Reason) {
         let fleet = self.instances.records[&node].fleet;
-        // From here on, nothing is placed there.
+        // From now on, no replica is placed on this node.
         self.set_reported(node, NodeState::NotReady, because);
         self.change_instance(node, InstanceState::Terminating, because);
         self.command(Command::Terminate { node });
         self.check_minimum(fleet);
     }
 
-    /// Sets the timer that gives a silent instance back.
+    /// Sets the timer after which a silent instance is given back.
     pub(super) fn expect_sign_of(&mut self, node: NodeId) {
         if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };
@@ -357,18 +360,21 @@ impl Core {
         self.make_missing(fleet, min);
     }
 
-    /// Whether instances are made at all. A flow that asks for them with each place may be told not to.
+    /// Whether instances are requested at all. The profile can forbid it for a flow that requests instances with each
+    /// place.
     fn makes_instances(&self) -> bool {
-        self.grows_for_waiting || self.profile.scheduler.offers.new_instances != NewInstances::Never
+        self.scales_up
+            || self.profile.program.is_some()
+            || self.profile.scheduler.offers.new_instances != NewInstances::Never
     }
 
-    /// The instances that were requested and are not up.
+    /// The instances that were requested and are not up yet.
     pub(super) fn coming_instances(&self) -> impl Iterator<Item = NodeId> {
         self.instances.records.iter().filter(|(_, record)| record.state.is_coming()).map(|(node, _)| *node)
     }
 
-    /// The offers of a fleet: the number and price of each, and the places of up to `count` instances that its cloud
-    /// would make next.
+    /// The offers of a fleet. Each entry has the offer's number, its price, and the places of up to `count` instances
+    /// that the cloud would make next.
     pub(super) fn unmade_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
         let mut offers: BTreeMap<u32, (Money, Vec<NodeId>)> = BTreeMap::new();
         let near = self.cluster_of(fleet);
@@ -388,7 +394,7 @@ impl Core {
         each.filter(|(.., places)| !places.is_empty()).collect()
     }
 
-    /// Where the instances of a cluster are; `None` if the fleet is not a cluster, or has no instances.
+    /// The backend and region of a cluster's instances. `None` if the fleet is not a cluster, or has no instances.
     fn cluster_of(&self, fleet: FleetId) -> Option<(Arc<str>, Arc<str>)> {
         match self.fleet.fleet(fleet).placement {
             FleetPlacement::Any => None,
@@ -400,7 +406,7 @@ impl Core {
         }
     }
 
-    /// Requests the cheapest instances until the fleet has this many, as far as capacity allows.
+    /// Requests the cheapest instances until the fleet has `wanted` instances, as far as capacity allows.
     fn make_missing(&mut self, fleet: FleetId, wanted: u32) {
         while self.makes_instances() && self.staying(fleet) < wanted && self.fleet.instances_left(fleet) > 0 {
             let Some(node) = self.cheapest(fleet) else { return };
@@ -409,7 +415,8 @@ impl Core {
         }
     }
 
-    /// The cheapest instance that the fleet's cloud would make. In a cluster, it must be where the others are.
+    /// The cheapest instance that the fleet's cloud would make. In a cluster, it must be in the region of the other
+    /// instances.
     fn cheapest(&self, fleet: FleetId) -> Option<NodeId> {
         let offers = self.unmade_by_offer(fleet, 1);
         offers.into_iter().map(|(_, price, places)| (price, places[0])).min().map(|(_, node)| node)
@@ -444,7 +451,7 @@ impl Core {
     }
 }
 
-/// Where an instance is, or would be made.
+/// The backend and region in which an instance is, or would be made.
 fn place_of(fleet: &Fleet, node: NodeId) -> Option<(Arc<str>, Arc<str>)> {
     let instance = fleet.node(node).shape.instance.as_ref();
     instance.map(|own| (Arc::clone(&own.backend), Arc::clone(&own.region)))

@@ -1,4 +1,4 @@
-//! Claims that outlive their run, because a node cannot confirm that the run has stopped or is still completing it.
+//! Claims that are kept after their run has ended: a node cannot confirm the stop, or is still completing the run.
 
 use super::Core;
 use super::timer::Timer;
@@ -8,7 +8,7 @@ use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{NodeId, RunId};
 
 impl Core {
-    /// Asks runs with kept claims on a node to stop, once the node's heartbeats arrive again.
+    /// Asks runs with kept claims on a node to stop again, once the node's heartbeats arrive again.
     pub(super) fn expect_stops_on(&mut self, node: NodeId) {
         let touches = |(_, kept): &(&RunId, &Placement)| kept.touches(node);
         let kept: Vec<RunId> = self.kept_claims.iter().filter(touches).map(|(run, _)| *run).collect();
@@ -24,7 +24,7 @@ impl Core {
         }
     }
 
-    /// Frees what a run that is over still holds on these nodes.
+    /// Frees the kept claims of an ended run on those nodes for which `is_free` holds.
     pub(crate) fn free_kept(&mut self, run: RunId, is_free: impl Fn(NodeId) -> bool) {
         let Some(kept) = self.kept_claims.remove(&run) else { return };
         let (free, remains) = kept.split(is_free);
@@ -46,36 +46,21 @@ impl Core {
         if self.carried.contains(&run) {
             return;
         }
-        let is_over = match fact {
-            Lifecycle::Stopped
-            | Lifecycle::StartFailed
-            | Lifecycle::Exited(_)
-            | Lifecycle::GpuFailed
-            | Lifecycle::NodeFailed
-            | Lifecycle::Preempted
-            | Lifecycle::TimedOut => true,
-            Lifecycle::Analysed
-            | Lifecycle::AnalysisFailed
-            | Lifecycle::Preparing
-            | Lifecycle::Prepared
-            | Lifecycle::Started
-            | Lifecycle::StoppedOn { .. } => false,
-        };
-        if is_over {
+        if fact.is_end() {
             self.free_kept(run, |_| true);
         } else if let Lifecycle::StoppedOn { node } = fact {
             self.free_kept(run, |other| other == node);
         }
     }
 
-    /// Sets a timer to ask a run again to stop: the message that it has stopped may have been lost.
+    /// Sets a timer to ask a run to stop again, because the message that it has stopped may have been lost.
     pub(crate) fn expect_stop(&mut self, run: RunId, left: u8) {
         let at = self.now.saturating_add(self.profile.deadlines.stopping);
         self.timers.set(at, Timer::StopAgain { run, left });
         self.note_asking(run, true);
     }
 
-    /// Asks a run again to stop, if one of its nodes can answer. A node that is silent is asked when it returns.
+    /// Asks a run to stop again, if one of its nodes is ready to answer. A silent node is asked when it returns.
     pub(crate) fn stop_again(&mut self, run: RunId, left: u8) {
         let is_ready = |node: NodeId| self.fleet.node(node).status.state == NodeState::Ready;
         if !self.kept_claims[&run].claims().iter().any(|claim| is_ready(claim.node)) {
@@ -104,7 +89,8 @@ impl Core {
         }
     }
 
-    /// Asserts that no claim is kept on a ready node, which has had enough time to confirm that the run has stopped.
+    /// Asserts that no claim is kept on a ready node. Such a node has had enough time to confirm that the run has
+    /// stopped.
     pub(crate) fn check_kept_claims(&self) {
         for (run, kept) in self.kept_claims.iter().filter(|(run, _)| !self.carried.contains(run)) {
             for claim in kept.claims() {

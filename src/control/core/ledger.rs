@@ -1,5 +1,5 @@
-//! The ledger: which run holds what. Only this file enters what a placement takes. It also counts that against the
-//! user's share and the project's quota.
+//! The ledger: which run holds which resources. Only this file enters placements into the ledger. It also charges them
+//! to the user's share and to the project's quota.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use dryrack_scheduler::{Candidate, PlacementContext};
 use dryrack_workload::{Demand, Deployment};
 
 impl Core {
-    /// Binds a replica to a place: checks that the placement is safe, and enters it into the ledger and into the log.
-    /// `part` is the demand that was placed, if that is not the replica's own. `is_torn` says that the nodes of the
-    /// gang are not placed together.
+    /// Binds a replica to a place: checks that the placement is safe, enters it into the ledger, and logs it. `part` is
+    /// the demand that was placed, if it differs from the replica's own. `is_torn` says that the nodes of the gang are
+    /// not placed together.
     pub(crate) fn bind(&mut self, index: ReplicaIndex, candidate: Candidate, part: Option<&Demand>, is_torn: bool) {
         let Candidate { placement, score } = candidate;
         let replica = &self.replicas[index as usize];
@@ -42,13 +42,13 @@ impl Core {
         self.replicas[index as usize].placement = Some(placement);
     }
 
-    /// Enters a placement into the ledger, and counts what it takes against shares and quotas.
+    /// Enters a placement into the ledger, and charges it to shares and quotas.
     fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
         let replica = &self.replicas[index as usize];
         let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.model().cloned());
         self.hold_placement(run, deployment.as_deref(), placement);
-        // Here, taking something can make room: if it moves the first node of a gang elsewhere, what that node would
-        // have taken is left for the rest of its gang.
+        // Under this rule, a placement can make room. If it moves the first node of a gang elsewhere, the rest of the
+        // gang may use what that node would have taken.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Whether the replica's project may take this much more.
+    /// Whether the quota of the replica's project allows this much more.
     pub(crate) fn is_within_quota(&self, index: ReplicaIndex, wanted: Holding) -> bool {
         let job = &self.jobs[self.replicas[index as usize].job.index()];
         self.quotas.admits(job.spec.project.as_deref(), wanted)
@@ -99,7 +99,7 @@ impl Core {
         each.fold(Holding::default(), Holding::and)
     }
 
-    /// Asserts that quotas count for each project what its runs hold.
+    /// Asserts that the quotas count exactly what the runs of each project hold.
     pub(super) fn assert_quotas(&self) {
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
         let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));

@@ -1,19 +1,21 @@
 //! The core of the control plane: the store of records, the ledger, the timers, the clock and the outbox.
 //!
-//! Only the core binds, releases and emits. It never checks which flow it serves. It has a part for each thing that all
+//! Only the core binds, releases and emits. It never checks which flow it serves. It has a part for everything that all
 //! flows share, and each part keeps its own state: instances that clouds make and take back ([`instances`],
-//! [`growing`]), services that scale with their requests ([`services`]), quotas and shares ([`ledger`], [`shares`]),
-//! utilization policies ([`usage`]), and decisions that are recorded for an explanation ([`examined`]).
+//! [`scale_up`]), services that scale with their requests ([`services`]), jobs that wait for other jobs
+//! ([`dependencies`]), quotas and shares ([`ledger`], [`shares`]), utilization policies ([`usage`]), and recorded
+//! decisions for an explanation ([`examined`]).
 
 mod attempt;
 mod deciding;
+pub(crate) mod dependencies;
 mod dropping;
 mod examined;
-mod growing;
 mod instances;
 mod kept;
 mod ledger;
 pub(crate) mod nodes;
+mod scale_up;
 mod scaling;
 mod services;
 pub(crate) mod shares;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 
 use super::flow::Held;
 use super::profile::{Profile, Trigger};
+use dependencies::Dependencies;
 use dropping::Dropping;
 use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Placement};
@@ -39,9 +42,9 @@ use dryrack_scheduler::{Caching, Grouping, OrderKey, Rankings, Refusals};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 use examined::Examined;
-use growing::Growing;
 use instances::Instances;
 use nodes::NodeRecord;
+use scale_up::ScaleUp;
 use services::Services;
 use shares::Shares;
 use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
@@ -53,43 +56,44 @@ pub(crate) struct Core {
     pub caching: Caching,
     pub rankings: Rankings,
     pub refusals: Refusals,
-    /// Determines everything that the profile leaves to chance.
+    /// Random seed for everything that the profile leaves to chance.
     pub seed: u64,
     pub now: SimTime,
-    /// When `settle` last did anything.
+    /// The instant at which `settle` last did anything.
     pub settled_at: SimTime,
     pub fleet: Fleet,
     pub nodes: Vec<NodeRecord>,
     pub jobs: Records<JobRecord>,
     pub replicas: Records<Replica>,
-    /// Ended jobs that are to be dropped, and those dropped since `take_dropped` was last called; `None` keeps all
-    /// records.
+    /// Ended jobs that can be dropped, and jobs dropped since the last `take_dropped`. `None` if all records are kept.
     dropping: Option<Dropping>,
     pub demands: Vec<DemandRecord>,
     demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
-    /// Numbers of demands by address. Most jobs share a demand that is already known, and the address finds it fastest.
+    /// Numbers of demands by memory address. Most jobs share a demand that is already known, and the address finds it
+    /// fastest.
     demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
-    /// GPU time that each user has used, if the queue is ordered by it.
+    /// GPU time that each user has used. Present only if the queue order needs it.
     pub shares: Option<Shares>,
-    /// Claims that outlive their run, because a node cannot confirm that it has stopped.
+    /// Claims that are kept after their run has ended, because a node has not confirmed the stop yet.
     pub kept_claims: BTreeMap<RunId, Placement>,
     /// Runs with kept claims whose nodes are no longer asked about them.
     given_up: BTreeSet<RunId>,
-    /// Ended runs of which the flow still has a record, with or without a kept claim.
+    /// Ended runs that the flow still has a record of, with or without a kept claim.
     pub carried: BTreeSet<RunId>,
     pub timers: Timers,
-    /// The number of the computation that the flow waits for, if it waits for one.
+    /// The number of the computation that the flow waits for, if any.
     pub computing: Option<u64>,
-    /// For nodes that have lost readiness: until when the loss counts against the node, earliest first.
+    /// Nodes that have lost readiness, each with the time until which the loss counts, earliest first.
     flaps: VecDeque<(SimTime, NodeId)>,
-    /// Replicas with a usage sample in this instant.
+    /// Replicas with a usage sample at this instant.
     pub to_judge: BTreeSet<ReplicaIndex>,
     pub quotas: Quotas,
     instances: Instances,
-    growing: Growing,
-    /// Whether instances are requested for waiting replicas, because the flow does not request them itself.
-    pub grows_for_waiting: bool,
+    scale_up: ScaleUp,
+    /// Whether the core requests instances for waiting replicas. False if the flow requests instances itself.
+    pub scales_up: bool,
     services: Services,
+    dependencies: Dependencies,
     outbox: VecDeque<Output>,
     examined: Examined,
     /// When the profile last changed.
@@ -127,9 +131,10 @@ impl Core {
             flaps: VecDeque::new(),
             to_judge: BTreeSet::new(),
             instances: Instances::default(),
-            growing: Growing::default(),
-            grows_for_waiting: true,
+            scale_up: ScaleUp::default(),
+            scales_up: true,
             services: Services::new(),
+            dependencies: Dependencies::default(),
             outbox: VecDeque::new(),
             examined: Examined::default(),
             reconfigured: None,
@@ -152,7 +157,7 @@ impl Core {
         self.outbox.push_back(Output::Command(command));
     }
 
-    /// Takes the next output, in the order in which outputs arose.
+    /// Takes the oldest output that was not yet taken.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outbox.pop_front()
     }
@@ -162,12 +167,22 @@ impl Core {
         self.outbox.is_empty()
     }
 
+    /// A number that rises whenever a refused demand may fit now. Usually this is when the fleet grows, because placing
+    /// a replica makes no room. A custom filter may refuse a node because it is too empty. In that case, every change
+    /// of the fleet raises the number.
+    pub fn growth(&self) -> u64 {
+        match self.profile.scheduler.may_placing_make_room() {
+            true => self.fleet.version(),
+            false => self.fleet.growth(),
+        }
+    }
+
     /// Whether an outside scheduler decides.
     pub fn is_decided_outside(&self) -> bool {
         self.profile.passes.place.trigger == Trigger::Outside
     }
 
-    /// Emits why a replica waits, unless these are the reasons that were emitted last.
+    /// Emits why a replica waits, unless the same reasons were emitted last.
     pub fn hold(&mut self, index: ReplicaIndex, held: Held) {
         let replica = &mut self.replicas[index as usize];
         let same = (replica.held.as_ref())
@@ -179,13 +194,13 @@ impl Core {
         }
     }
 
-    /// What each run holds, including kept claims.
+    /// What each run holds. This includes claims that a run keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
         live.chain(self.kept_claims.values().cloned()).collect()
     }
 
-    /// Where a replica that holds a place is.
+    /// The placement of a replica that holds a place.
     pub fn placement_of(&self, index: ReplicaIndex) -> &Placement {
         self.replicas[index as usize].placement.as_ref().expect("it holds a place")
     }
@@ -198,9 +213,10 @@ impl Core {
         holders
     }
 
-    /// Replaces the profile, and returns the old one. Every demand is then judged again.
+    /// Replaces the profile and returns the old one. Every demand is then judged again.
     pub fn follow(&mut self, profile: Profile) -> Arc<Profile> {
-        // Lines and accounts are numbered in the order of all jobs, including ended ones.
+        // Lines and accounts are numbered in the order of all jobs, including ended jobs. So the records of ended jobs
+        // are needed here.
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
         self.rankings = Rankings::new(&profile.scheduler);
         self.refusals = Refusals::default();
@@ -212,12 +228,13 @@ impl Core {
         self.fleet.ask_again();
         self.follow_shares(&before);
         self.follow_quotas();
-        self.hope_again();
+        self.search_again();
+        self.judge_never_satisfied_again();
         before
     }
 
-    /// Sets up the users' shares. If shares begin with this profile, every account starts at zero, but counts what its
-    /// user holds now.
+    /// Sets up the users' shares for a new profile. If the old profile had no shares, every account starts at zero, but
+    /// what a user holds now is counted from now on.
     fn follow_shares(&mut self, before: &Profile) {
         let options = &self.profile.scheduler;
         let is_fair = options.order.contains(&OrderKey::FairShare);
@@ -251,7 +268,7 @@ impl Core {
         }
     }
 
-    /// Asserts the integrity of the store and the ledger. Visits every record.
+    /// Asserts the integrity of the store and the ledger. This visits every record.
     pub fn check(&self) {
         let held = self.held();
         self.fleet.assert_adds_up(held.iter());
@@ -269,5 +286,6 @@ impl Core {
         self.assert_monitors();
         self.assert_instances();
         self.assert_quotas();
+        self.assert_dependencies();
     }
 }

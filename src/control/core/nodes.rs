@@ -11,17 +11,17 @@ use dryrack_ids::{GpuId, NodeId};
 use dryrack_lifecycle::is_node_edge;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The control plane's record of a node, besides its status in the fleet.
+/// The control plane's record of a node. The node's status is in the fleet.
 pub struct NodeRecord {
-    /// The state that it last reported, or that was set on its behalf.
+    /// The state that the node last reported, or that was set on its behalf.
     pub(crate) reported: NodeState,
-    /// The time of its last heartbeat, while one is overdue.
+    /// The time of the last heartbeat, if a heartbeat is overdue.
     pub silent_since: Option<SimTime>,
-    /// Whether its silence has outlasted the grace period.
+    /// Whether the silence has lasted longer than the grace period.
     pub(crate) presumed_lost: bool,
-    /// Increases whenever its timers become void.
+    /// Increases whenever the timers of this node become void.
     pub epoch: u64,
-    /// Replicas with a claim here, in order of their numbers.
+    /// Replicas with a claim on this node, in order of their numbers.
     pub runs: SmallVec<[ReplicaIndex; 4]>,
 }
 
@@ -37,13 +37,13 @@ impl Core {
             runs: SmallVec::new(),
         });
         self.declare_instance(node, state, spec);
-        // A demand that fitted nowhere may fit on the new node.
+        // A demand that did not fit anywhere may fit on the new node.
         for demand in &mut self.demands {
             demand.held = None;
         }
     }
 
-    /// Sets the reported state as if the node had reported it itself.
+    /// Sets the reported state as if the node itself had reported it.
     pub(super) fn set_reported(&mut self, node: NodeId, state: NodeState, because: Reason) {
         self.nodes[node.index()].reported = state;
         self.update_node(node, because);
@@ -126,8 +126,8 @@ impl Core {
         self.fleet.set_reliance(node, reliance);
     }
 
-    /// Forgets losses of readiness that are too old to count. They affect only preferences, so no waiting replica is
-    /// looked at again.
+    /// Forgets losses of readiness that are too old to count. The count only affects preferences, so waiting replicas
+    /// are not judged again.
     pub(crate) fn forget_flaps(&mut self) {
         while let Some((_, node)) = self.flaps.pop_front_if(|(until, _)| *until <= self.now) {
             let reliance = self.fleet.node(node).status.reliance;
@@ -136,8 +136,8 @@ impl Core {
     }
 }
 
-/// When the control plane notices that a silence has lasted beyond `end`: at the next multiple of `every`, or at `end`
-/// if there is no `every`.
+/// When the control plane notices that a silence has lasted until `end`: at the next multiple of `every` after `end`,
+/// or at `end` if `every` is absent.
 pub(crate) fn noticed(end: SimTime, every: Option<SimDuration>) -> SimTime {
     let Some(every) = every else { return end };
     let ticks = end.as_nanos() / every.as_nanos() + 1;

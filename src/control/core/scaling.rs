@@ -1,4 +1,4 @@
-//! Which replicas of a job count, and in which order they are removed when the job is scaled down.
+//! Which replicas of a job count, and the order in which scaling down removes replicas.
 
 use std::cmp::Reverse;
 
@@ -13,22 +13,23 @@ impl Core {
         self.jobs[job.index()].replicas().filter(|index| self.counts(*index)).collect()
     }
 
-    /// Whether a lost replica is surplus: the job is scaled down, and would have removed a replica anyway.
+    /// Whether a lost replica needs no replacement, because scaling down would have removed a replica of the job
+    /// anyway.
     pub(crate) fn is_one_too_many(&self, index: ReplicaIndex) -> bool {
         let job = self.replicas[index as usize].job;
         let unmet = self.jobs[job.index()].unmet;
         unmet.is_some_and(|wanted| self.counts(index) && self.counted(job).len() as u32 > wanted)
     }
 
-    /// Whether a replica counts. A replica that is tried again never counts as ended, because its next attempt is
-    /// pending at once.
+    /// Whether a replica counts. A replica with another attempt never counts as ended, because that attempt is pending
+    /// at once.
     pub(super) fn counts(&self, index: ReplicaIndex) -> bool {
         let replica = &self.replicas[index as usize];
         replica.phase != Phase::Ended && !replica.dismissed
     }
 
-    /// Sorts replicas for removal, the least useful first: the furthest from running, then the one that has been in its
-    /// phase for the shortest time, then the last in order.
+    /// Sorts replicas for removal, the least useful first: the least healthy, then the one that entered its phase last,
+    /// then the last in order.
     pub(crate) fn sort_least_healthy_first(&self, replicas: &mut [ReplicaIndex]) {
         replicas.sort_by_key(|index| {
             let replica = &self.replicas[*index as usize];
@@ -36,8 +37,8 @@ impl Core {
         });
     }
 
-    /// How healthy a replica is. In ascending order: stopping, waiting, about to run, running where something is
-    /// wrong, running where all is well.
+    /// How healthy a replica is, in ascending order: stopping, waiting, about to run, running on a node or GPU that is
+    /// not ready, running on ready nodes and GPUs.
     fn health(&self, index: ReplicaIndex) -> u8 {
         let replica = &self.replicas[index as usize];
         match replica.phase {

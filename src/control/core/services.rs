@@ -1,4 +1,4 @@
-//! Services whose number of replicas follows their requests: the number that each needs, and when it last changed.
+//! Services that scale with their requests: the number of replicas that each needs, and when this number last changed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use dryrack_ids::JobId;
 use dryrack_policy::{Scaled, autoscale};
 use dryrack_units::SimTime;
 
-/// The services whose requests have been counted.
+/// The services whose requests were counted at least once.
 pub(super) type Services = BTreeMap<JobId, Service>;
 
 pub(super) struct Service {
@@ -23,8 +23,8 @@ pub(super) struct Service {
 }
 
 impl Core {
-    /// Records how many requests a service had in its window. A count for a job that does not scale, or is over, is
-    /// ignored.
+    /// Records the number of requests of a service in its window. A count for a job that does not scale, or has ended,
+    /// is ignored.
     pub(crate) fn count_requests(&mut self, job: JobId, requests: u64) {
         let scales = |record: &&JobRecord| {
             let is_over = (record.live == 0 && !record.parked) || record.cancelled;
@@ -35,8 +35,8 @@ impl Core {
         self.services.entry(job).or_insert(new).requests = requests;
     }
 
-    /// The new number of replicas of a service; `None` if it does not change now. If a change is due later, sets the
-    /// timer for it.
+    /// The new number of replicas of a service. `None` if the number does not change now. If a change is due later,
+    /// sets a timer for it.
     pub(crate) fn rescaled(&mut self, job: JobId) -> Option<u32> {
         let (now, scaling) = (self.now, self.jobs.get(job.index())?.spec.scaling.as_deref().copied()?);
         let service = self.services.get_mut(&job)?;
@@ -61,7 +61,7 @@ impl Core {
         self.services.get(&job).is_some_and(|service| service.look_at == Some(at))
     }
 
-    /// Forgets a service that is over.
+    /// Forgets a service that has ended.
     pub(super) fn forget_service(&mut self, job: JobId) {
         self.services.remove(&job);
     }

@@ -1,9 +1,9 @@
-//! Fair shares: how much each user has used. Older use counts less.
+//! Fair shares: how much each user has used. Older use counts less than recent use.
 //!
-//! A user's account is the integral over time of what the user's runs hold. The weight of a moment halves with every
-//! half-life that has passed since. An account is brought up to date whenever the user's holdings change, and can be
-//! read at any time. Holdings are counted in thousandths of a GPU, or of a core if a placement has no GPU. The order of
-//! the queue looks at accounts divided by weights.
+//! A user's account is the integral over time of what the user's runs hold. The weight of past use halves with every
+//! half-life. An account is updated whenever the user's holdings change, and can be read at any time. Holdings are
+//! counted in thousandths of a GPU, or of a core if a placement has no GPU. The order of the queue uses accounts
+//! divided by weights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub struct Shares {
 
 struct Account {
     weight: f64,
-    /// Thousandths times seconds, as of `at`.
+    /// Used amount up to `at`, in thousandths of a GPU or core multiplied by seconds.
     had: f64,
     at: SimTime,
-    /// Thousandths.
+    /// Current holdings, in thousandths of a GPU or core.
     holds: u64,
 }
 
@@ -36,8 +36,7 @@ impl Shares {
         Shares { half_life_seconds, numbers: HashMap::default(), accounts: Vec::new() }
     }
 
-    /// The number of a user's account. Jobs that name no user share one account. Users without a weight have a weight
-    /// of 1.
+    /// The number of a user's account. All jobs without a user share one account. The default weight of a user is 1.
     pub fn number(&mut self, user: Option<&Arc<str>>, options: &FairShare, now: SimTime) -> User {
         if let Some(number) = self.numbers.get(&user.cloned()) {
             return *number;

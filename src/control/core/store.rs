@@ -14,15 +14,15 @@ use dryrack_scheduler::{Entry, QueueKey, Verdict, refused_at_submission, refused
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Demand, JobSpec, Unselectable};
 
-/// A replica's index in the store. An index is never used again.
+/// A replica's index in the store. An index is never used for another replica.
 pub type ReplicaIndex = u32;
 
 pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     pub demand: u32,
-    /// The account of its user, if the profile has accounts.
+    /// The account of the job's user, if the profile has accounts.
     pub user: u32,
-    /// The line of the queue that it waits in.
+    /// The line of the queue in which the job waits.
     pub line: u32,
     pub first: ReplicaIndex,
     /// Replicas added after the job's submission, in order of their numbers.
@@ -30,14 +30,19 @@ pub struct JobRecord {
     /// Replicas that have not ended for good.
     pub live: u32,
     pub cancelled: bool,
-    /// Whether the job is scaled to zero replicas for the time being. It does not end although all its replicas have.
+    /// Whether the job is scaled to zero replicas for now. Such a job does not end although all its replicas have
+    /// ended.
     pub parked: bool,
-    /// The wanted number of replicas, if scaling down to it has failed so far.
+    /// The wanted number of replicas, if scaling down to this number has failed so far.
     pub unmet: Option<u32>,
-    /// The fleet that all its replicas go to, once it has one.
+    /// The fleet in which all replicas of the job must be placed, once it is known.
     pub fleet: Option<FleetId>,
-    /// The gravest end of a replica so far.
+    /// The worst outcome of a replica so far.
     pub ended: Option<(Outcome, Reason)>,
+    /// Whether a replica has run.
+    pub has_started: bool,
+    /// The final outcome of the job, once it has ended.
+    pub over: Option<Outcome>,
 }
 
 /// A demand. Jobs with equal demands share one record.
@@ -45,7 +50,7 @@ pub struct DemandRecord {
     pub demand: Arc<Demand>,
     /// The last refusal of this demand.
     pub held: Option<(Refusal, Histogram)>,
-    /// The fleet's growth when a scanned flow or a flow of loops last refused this demand.
+    /// The fleet's growth when a polled or scanned flow last refused this demand.
     pub refused_at: Option<u64>,
 }
 
@@ -59,12 +64,14 @@ pub enum Wait {
     Queue,
     /// For a scan over the rows.
     Scan,
-    /// For the end of the decision that is being made about it; it is out of the queue until then.
+    /// For the decision about it, which is in progress. The replica is out of the queue until then.
     Decision,
-    /// For the quota of its project, beside the queue.
+    /// For the quota of its project. The replica is set aside from the queue.
     Quota,
     /// For the pause between two attempts.
     BackOff,
+    /// For other jobs.
+    Dependency,
 }
 
 pub struct Replica {
@@ -73,38 +80,39 @@ pub struct Replica {
     pub attempt: u32,
     pub phase: Phase,
     pub wait: Wait,
-    /// Increases with every change of the replica. A commit is refused, and a timer is void, if it has changed since.
+    /// Increases with every change of the replica. An increase makes timers void and lets commits fail that were set or
+    /// read before it.
     pub version: u64,
-    /// How long it ran before it was preempted, counting only work that was kept.
+    /// How long the replica ran before it was preempted. Only work that was kept counts.
     pub ran: SimDuration,
-    /// How long it ran in all its past running phases, whether or not that work was kept.
+    /// How long the replica ran in all its past running phases. Lost work counts too.
     pub served: SimDuration,
     /// When the phase began.
     pub since: SimTime,
     pub key: QueueKey,
     pub demand: u32,
     pub placement: Option<Placement>,
-    /// The reasons last given for why it waits.
+    /// The last reasons for waiting that were emitted.
     pub held: Option<(Refusal, Histogram)>,
     pub analysed: bool,
     pub retry: RetryState,
-    /// The outcome that it will have once it has stopped.
+    /// The outcome that the replica will have once it has stopped.
     pub stopping: Option<(Outcome, Reason)>,
-    /// Whether it was removed by scaling down, so that no attempt follows.
+    /// Whether scaling down removed the replica. No attempt follows then.
     pub dismissed: bool,
-    /// Nodes that have already reported that their part of it has stopped.
+    /// Nodes that have already reported the stop of their part of the run.
     pub stopped_on: SmallVec<[NodeId; 1]>,
-    /// When it last started again in place after a failure.
+    /// When the replica last started again in place after a failure.
     pub last_restart: Option<SimTime>,
-    /// Present while it runs under a policy.
+    /// The monitor of a utilization policy, while the replica runs under one.
     pub watch: Option<Box<Watch>>,
-    /// When a pass with an `each_after` trigger looks at it next.
+    /// When a pass with an `each_after` trigger visits the replica next.
     pub due: SimTime,
-    /// Since when it is wanted: its job's submission, or the scaling up that added it.
+    /// Since when the replica is wanted: the submission of its job, or the scaling up that added the replica.
     pub wanted: SimTime,
-    /// How often a pass with an `each_after` trigger has drawn a jitter for it.
+    /// How often a pass with an `each_after` trigger has drawn a jitter for the replica.
     pub processed: u32,
-    /// Its number among the replicas for which an event is still to say why they wait.
+    /// The number of the replica among those for which an event must still say why they wait.
     pub fresh: Option<u64>,
 }
 
@@ -152,7 +160,7 @@ impl Replica {
 }
 
 impl Core {
-    /// Adds the record of a job in this line. Its replicas are added next.
+    /// Adds the record of a job in this line. The caller adds its replicas next.
     pub(crate) fn add_job(&mut self, spec: &Arc<JobSpec>, line: u32) {
         let demand = self.demand_number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
@@ -171,10 +179,12 @@ impl Core {
             unmet: None,
             fleet: None,
             ended: None,
+            has_started: false,
+            over: None,
         });
     }
 
-    /// Adds a record for one more replica, which does not wait for anything yet.
+    /// Adds a record for one more replica. The replica does not wait for anything yet.
     pub(crate) fn add_replica(&mut self, job: JobId, number: u32) -> ReplicaIndex {
         let index = self.replicas.len() as ReplicaIndex;
         let record = &self.jobs[job.index()];
@@ -210,7 +220,7 @@ impl Core {
     }
 
     fn demand_number(&mut self, demand: &Arc<Demand>) -> u32 {
-        // The answer for a model depends on whose replica it is, so deployments share no record.
+        // The answer for a model depends on the job of the replica, so deployments share no record.
         if demand.model().is_none() {
             let known = self.demand_places.get(&Arc::as_ptr(demand)).or_else(|| self.demand_index.get(demand));
             if let Some(number) = known {
@@ -219,16 +229,17 @@ impl Core {
         }
         let number = self.demands.len() as u32;
         self.demand_index.insert(Arc::clone(demand), number);
-        // The record below keeps the demand alive, so its address cannot be used again.
+        // The record below keeps the demand in memory, so its address cannot be used for another demand.
         self.demand_places.insert(Arc::as_ptr(demand), number);
         self.demands.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
         number
     }
 
-    /// Ends a job all of whose replicas have ended for good.
+    /// Ends a job after all its replicas have ended for good.
     pub(crate) fn end_job(&mut self, job: JobId, outcome: Outcome, because: Reason) {
         self.emit(Event::JobEnded { job, outcome, because });
         self.forget_service(job);
+        self.job_has_ended(job, outcome);
         self.job_is_over(job);
     }
 
@@ -242,8 +253,8 @@ impl Core {
         &self.demands[self.replicas[index as usize].demand as usize].demand
     }
 
-    /// Why a job is refused at submission; `None` if it is not. A job that does not wait for its picks is refused if
-    /// they cannot be selected at that time.
+    /// Why a job is refused at submission. `None` if the job is accepted. A job whose picks cannot be selected now is
+    /// refused, unless it waits for its picks.
     pub(crate) fn refused_picks(&self, spec: &JobSpec) -> Option<(Refusal, Histogram)> {
         let options = &self.profile.scheduler;
         if let Some((refusal, reason)) = refused_at_submission(options, &spec.demand, &self.fleet) {

@@ -1,4 +1,4 @@
-//! Timers: what is due when, and what makes each timer void.
+//! Timers: what is due at which time, and what makes each timer void.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,12 +8,13 @@ use crate::core::store::ReplicaIndex;
 use dryrack_ids::{FleetId, JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 
-/// A timer. Each holds what it was set for, such as a version or an epoch, and is void once that has changed.
+/// A timer. It holds the state for which it was set, such as a version or an epoch. If that state has changed, the
+/// timer is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A node's silence has outlasted the grace period.
+    /// The silence of a node has lasted longer than the grace period.
     SilenceExpired { node: NodeId, epoch: u64 },
-    /// The runs on a node are to be given up.
+    /// The runs on a silent node must be given up.
     Evict { node: NodeId, epoch: u64 },
     /// A run has stayed in its phase for too long.
     Deadline { replica: ReplicaIndex, version: u64 },
@@ -21,28 +22,30 @@ pub enum Timer {
     RetryDue { replica: ReplicaIndex, version: u64 },
     /// An ended run with kept claims has not confirmed that it has stopped.
     StopAgain { run: RunId, left: u8 },
-    /// The nodes of a run that has ended are no longer completing.
+    /// The nodes of an ended run are no longer completing.
     Completed { run: RunId },
-    /// A computation of a scanned flow has not been answered.
+    /// The world has not answered a computation of a scanned flow.
     ComputationExpired { number: u64 },
-    /// The time that a decision takes is over.
+    /// The decision time is over, so the decision must be committed.
     CommitDue { replica: ReplicaIndex, version: u64 },
-    /// A run has had enough GPU time to move to the queue of the next level.
+    /// A run has used enough GPU time to move to the next queue.
     NextLevel { replica: ReplicaIndex, version: u64 },
-    /// A utilization policy would fire even without another sample. Void once another time is set.
+    /// A utilization policy would fire even without another sample. Void once a new time is set.
     PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
     /// An instance has been idle for too long.
     IdleTooLong { node: NodeId, epoch: u64 },
-    /// An instance that was requested at `asked` is not up.
+    /// An instance that was requested at `asked` is not up in time.
     NotProvisioned { node: NodeId, asked: SimTime },
-    /// An instance has been silent for very long.
+    /// An instance has been silent for so long that it is given back.
     SilentForLong { node: NodeId, since: SimTime },
-    /// The number of a service's replicas may change. Void once another time is set.
+    /// The number of replicas of a service may change. Void once a new time is set.
     Rescale { job: JobId, at: SimTime },
-    /// An offer whose instances have failed may be asked for again.
-    OfferAgain { fleet: FleetId, offer: u32, at: SimTime },
-    /// A fleet lacks instances.
+    /// The back-off of an offer is over, so its instances may be requested again.
+    BackoffOver { fleet: FleetId, offer: u32, at: SimTime },
+    /// A fleet may have fewer instances than its minimum, so missing instances are requested.
     LookForMissing { fleet: FleetId, at: SimTime },
+    /// The dependencies of a job are met, or one of them can never be met.
+    DependencyJudged { job: JobId },
 }
 
 impl Timer {
@@ -61,29 +64,31 @@ impl Timer {
             Timer::IdleTooLong { .. } => "an instance that is idle",
             Timer::NotProvisioned { .. } => "an instance to be up",
             Timer::SilentForLong { .. } => "an instance that is silent",
-            Timer::OfferAgain { .. } => "an offer to be tried again",
+            Timer::BackoffOver { .. } => "an offer to be tried again",
             Timer::Rescale { .. } => "a service to be scaled",
             Timer::LookForMissing { .. } => "a look for missing instances",
+            Timer::DependencyJudged { .. } => "a job that waited for others",
         }
     }
 }
 
-/// Timers in order of time. Timers of equal times are in the order in which they were set.
+/// Timers in order of time. Timers with equal times are in the order in which they were set.
 #[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Entry>,
-    /// Timers set in this instant. Most of them are void before the instant is over, and never reach the heap.
+    /// Timers that were set at this instant. Most of them are void before the instant is over, and never reach the
+    /// heap.
     fresh: Vec<Entry>,
     set: u64,
 }
 
 type Entry = Reverse<(SimTime, u64, Timer)>;
 
-/// At most this many timers of one instant are searched one by one; more go to the heap.
+/// Maximum number of timers of one instant that are searched one by one. If there are more, they move to the heap.
 const MOST_FRESH: usize = 16;
 
 impl Timers {
-    /// A timer at the end of time never fires and is not kept.
+    /// Sets a timer. A timer at the end of time never fires, so it is not kept.
     pub fn set(&mut self, at: SimTime, timer: Timer) {
         if at < SimTime::MAX {
             self.fresh.push(Reverse((at, self.set, timer)));
@@ -120,11 +125,12 @@ impl Core {
             self.timers.heap.pop();
         }
         let valid = self.timers.fresh.iter().filter(|Reverse((.., timer))| self.is_valid(*timer));
-        // Entries are in reverse order of time, so the greatest is due first.
+        // Entries compare in reverse order of time, so the greatest entry is due first.
         valid.chain(self.timers.heap.peek()).max().copied()
     }
 
-    /// Moves the valid timers of `fresh` to the heap, once their instant is over or they are too many to search.
+    /// Moves the valid timers of `fresh` to the heap. This happens when their instant is over, or when there are too
+    /// many to search.
     #[inline]
     pub(super) fn keep_timers(&mut self) {
         if !self.timers.fresh.is_empty() {
@@ -138,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Whether a replica still has this version. A dropped replica does not, because its version rose when it ended.
+    /// Whether a replica still has this version. A dropped replica is not in the store, so the answer is no.
     fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
         self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
     }
@@ -149,8 +155,9 @@ impl Core {
                 self.nodes[node.index()].epoch == epoch
             }
             Timer::SilentForLong { node, since } => self.nodes[node.index()].silent_since == Some(since),
-            Timer::OfferAgain { fleet, offer, at } => self.is_paused_until(fleet, offer, at),
+            Timer::BackoffOver { fleet, offer, at } => self.is_backed_off_until(fleet, offer, at),
             Timer::Rescale { job, at } => self.is_rescaled_at(job, at),
+            Timer::DependencyJudged { job } => self.judged(job).is_some(),
             Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::LookForMissing { fleet, at } => self.is_missing_looked_for(fleet, at),

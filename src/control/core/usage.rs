@@ -1,5 +1,5 @@
-//! The monitors of running runs. A monitor is bound when a run starts, is given samples, is asked whether it fires,
-//! and is dropped when the run ends.
+//! The utilization monitors of running runs. A monitor is bound when a run starts, receives samples, is asked whether
+//! it fires, and is dropped when the run ends.
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -12,14 +12,14 @@ use dryrack_workload::{PolicySource, SampleFault, UtilizationPolicy};
 /// The monitor of one run.
 pub struct Watch {
     pub(crate) monitor: UtilizationMonitor,
-    /// When it is looked at next even if no sample arrives.
+    /// When the monitor must be checked next even if no sample arrives.
     pub(crate) look_at: Option<SimTime>,
-    /// For each kind of sample fault, whether it has been reported. Each kind is reported once.
+    /// For each kind of sample fault, whether it was reported for this run. Each kind is reported once.
     odd: [bool; SampleFault::ALL.len()],
 }
 
 impl Core {
-    /// The policy that binds a running replica, if any.
+    /// The policy that applies to a replica, if any.
     fn effective_policy(&self, index: ReplicaIndex) -> Option<(PolicySource, UtilizationPolicy)> {
         let replica = &self.replicas[index as usize];
         let over = &self.jobs[replica.job.index()].spec.utilization;
@@ -46,7 +46,7 @@ impl Core {
         self.command(Command::Sample { run, interval: values.interval });
     }
 
-    /// Records a sample. A sample of a run that is no longer running changes nothing.
+    /// Records a sample. A sample for a run that has ended changes nothing.
     pub(crate) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
         let Some(index) = self.replica_of(run) else { return };
         let replica = &mut self.replicas[index as usize];
@@ -54,7 +54,7 @@ impl Core {
             return;
         }
         let Some(watch) = &mut replica.watch else { return };
-        // A probe that measures no memory at all has no list to compare.
+        // A probe that does not measure memory sends no memory list, so there is no length to compare.
         let memory_entries = if memory == 0 { utilization.len() } else { memory };
         let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
         self.to_judge.insert(index);
@@ -69,7 +69,7 @@ impl Core {
     }
 
     /// Asserts that every running replica with an effective policy has a monitor of that policy, and that no other
-    /// replica has a monitor. Runs that began under an earlier profile keep the policy that it bound.
+    /// replica has a monitor. Runs that began under an earlier profile keep the policy of that profile.
     pub(super) fn assert_monitors(&self) {
         let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
         for (index, replica) in self.replicas.iter() {
@@ -84,7 +84,7 @@ impl Core {
     }
 }
 
-/// Checks that the numbers of a sample are possible for any run.
+/// Checks that the values of a sample are possible for a run.
 pub(crate) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
     if utilization.len().max(memory) > usize::from(u16::MAX) {
         return Err("a sample of more GPUs than any run has");

@@ -1,4 +1,4 @@
-//! When each of the loops comes by, and which records are due then.
+//! The clocks of the loops: when each loop runs, and which records are due then.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::pass::PassState;
 use crate::profile::{PassOptions, Trigger};
 use dryrack_units::{SimDuration, SimTime};
 
-/// The loops, in the order in which they come by within one instant.
+/// The loops, in the order in which they run within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Look {
     Submitted,
@@ -30,12 +30,12 @@ impl Look {
     }
 }
 
-/// When a loop comes by, and for which records.
+/// The clock of one loop: when it runs, and which records are due.
 pub(super) struct Clock {
     rounds: Option<(PassState, SimDuration, Option<u32>)>,
-    /// Records that will be due, with their times. A flagged record is due since the beginning of time.
+    /// Records with the times at which they are due. A flagged record is due since time zero.
     pub due: BTreeSet<(SimTime, u32)>,
-    /// How many of them a look would change.
+    /// Number of these records that a look would change.
     pub lively: usize,
 }
 
@@ -63,8 +63,8 @@ impl Clock {
         Clock { rounds, due: BTreeSet::new(), lively: 0 }
     }
 
-    /// When the loop next has something to look at. A loop with a limited batch comes by only as long as a look would
-    /// change one of the records that are due.
+    /// When the loop has records to look at next. A loop with a limited batch runs only while a look would change one
+    /// of the records.
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         let (at, _) = self.due.first().filter(|_| self.lively > 0 || self.batch() == usize::MAX)?;
         let at = (*at).max(now);
@@ -74,9 +74,9 @@ impl Clock {
         }
     }
 
-    /// Whether the loop comes by now. In rounds, it comes by with or without anything to look at; otherwise only if
-    /// there is something. Rounds with a limited batch in which nothing would change are left out, whatever else
-    /// happens in their instant, unless `of_all`.
+    /// Whether the loop runs now. A loop with rounds runs in every round, even if no record is due. A loop without
+    /// rounds runs only if a record is due. If a loop has a limited batch and a look would change no record, its round
+    /// is skipped, unless `of_all` is set.
     pub fn comes_by(&self, now: SimTime, of_all: bool) -> bool {
         match &self.rounds {
             None => self.due.first().is_some_and(|(at, _)| *at <= now),

@@ -1,4 +1,4 @@
-//! What runs and their nodes are told: they are submitted, heard of, cancelled, and scaled.
+//! How inputs reach runs and their nodes: submissions, facts, cancellations and changes of scale.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_workload::{Ending, RetryEvent};
 
 impl Polled {
-    /// The first `spec.replicas` replicas are the masters. The workers follow, those of the first replica first.
+    /// The first `spec.replicas` store entries are the masters. The workers follow, with those of the first replica
+    /// first.
     pub(super) fn submit_run(&mut self, core: &mut Core, job: JobId, refused: Option<Held>) {
         let spec = Arc::clone(&core.jobs[job.index()].spec);
         let retry = spec.terms.retry.as_ref().filter(|retry| retry.on.contains(&RetryEvent::NoCapacity));
@@ -41,6 +42,7 @@ impl Polled {
             requests: None,
             scale_at: None,
             unasked: false,
+            held: core.waits_for_others(job),
             due: None,
             lively: false,
         };
@@ -49,7 +51,9 @@ impl Polled {
         self.run(job).turn = turn;
         let masters: Vec<ReplicaIndex> = (0..spec.replicas).map(|number| core.add_replica(job, number)).collect();
         for (number, master) in masters.iter().enumerate() {
-            core.set_deadline(*master);
+            if !self.run(job).held {
+                core.set_deadline(*master);
+            }
             self.run(job).groups.push(group_of(*master, number as u32, 0));
             self.add_member(core, job, number as u32);
         }
@@ -63,7 +67,7 @@ impl Polled {
         }
     }
 
-    /// Adds a record for the last member of a group.
+    /// Adds a record for the node that was added to a group last.
     fn add_member(&mut self, core: &mut Core, job: JobId, group: u32) {
         let now = core.now;
         let count = self.next_count();
@@ -71,7 +75,22 @@ impl Polled {
         let (index, node) = (members[members.len() - 1], members.len() as u32 - 1);
         assert_eq!(index as usize, self.members.len(), "every replica is a node of a run");
         self.members.push(Member::new(job, group, node, now, count));
+        core.wait_for_others(index);
         self.index_member(index);
+    }
+
+    /// Begins with a run that no longer waits for other jobs, as if it were submitted now.
+    pub(super) fn free_run(&mut self, core: &mut Core, job: JobId, replicas: &[ReplicaIndex]) {
+        let now = core.now;
+        let run = self.run(job);
+        (run.held, run.submitted, run.processed) = (false, now, now);
+        for index in replicas {
+            let member = self.member(*index);
+            (member.submitted, member.processed) = (now, now);
+            core.set_deadline(*index);
+        }
+        self.members_of(job).into_iter().for_each(|index| self.index_member(index));
+        self.index_run(job);
     }
 
     fn add_workers(&mut self, core: &mut Core, job: JobId, group: u32) {
@@ -82,7 +101,7 @@ impl Polled {
         }
     }
 
-    /// Takes in a fact about a node. It is noticed when the node's record is looked at.
+    /// Records a fact about a node. It takes effect when a loop looks at the node's record.
     pub(super) fn hear(&mut self, core: &mut Core, index: ReplicaIndex, fact: Lifecycle) {
         match fact {
             Lifecycle::Prepared => self.member(index).prepared = true,
@@ -107,7 +126,7 @@ impl Polled {
                 let over = claims.map(|claim| claim.node).all(|node| replica.stopped_on.contains(&node));
                 self.member(index).over |= over;
             }
-            // What it does in between is seen when it is looked at.
+            // A loop finds these changes when it next looks at the node.
             Lifecycle::Preparing | Lifecycle::Analysed | Lifecycle::AnalysisFailed => return,
         }
         self.notice(index);
@@ -119,7 +138,8 @@ impl Polled {
         member.news = member.news.or(Some((outcome, because)));
     }
 
-    /// Makes what was heard noticed: by the next look, and by those who wait for it; without loops, at once.
+    /// Makes a recorded fact take effect: at the next look, also for nodes that wait for this one. Without loops, this
+    /// happens at once.
     fn notice(&mut self, index: ReplicaIndex) {
         let job = self.member(index).run;
         match self.is_ideal() {
@@ -129,7 +149,7 @@ impl Polled {
         self.stir(job);
     }
 
-    /// Takes in that what it runs on is given up.
+    /// Records that the node's host was lost.
     pub(super) fn member_lost(&mut self, index: ReplicaIndex) {
         let member = self.member(index);
         member.lost = true;
@@ -141,11 +161,11 @@ impl Polled {
         self.notice(index);
     }
 
-    /// Makes the nodes that wait for an instance be looked at again.
+    /// Makes loops look again at the nodes that wait for this instance.
     pub(super) fn wake_on(&mut self, core: &mut Core, node: NodeId) {
         let waiting: Vec<ReplicaIndex> = core.nodes[node.index()].runs.iter().copied().collect();
         for index in waiting {
-            // Looks that were left out meanwhile count as taken.
+            // Looks that were skipped in the meantime count as done.
             self.index_member(index);
             self.member(index).awaits = false;
             core.set_deadline(index);
@@ -153,14 +173,14 @@ impl Polled {
         }
     }
 
-    /// Ends a node because of a policy, which has just looked at it.
+    /// Ends a node because of a policy. A loop has just looked at this node.
     pub(super) fn member_unwanted(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         if self.member(index).state.is_live() {
             self.terminate(core, index, outcome, because);
         }
     }
 
-    /// Takes in that it has stayed too long in one phase.
+    /// Records that a node has stayed too long in one phase.
     pub(super) fn too_long(&mut self, index: ReplicaIndex, phase: Phase) {
         let news = match phase {
             Phase::Pending => (Outcome::Expired, Reason::DeadlineExpired),
@@ -169,7 +189,8 @@ impl Polled {
             Phase::Stopping | Phase::Ended => panic!("its end is not noticed but made"),
         };
         let (job, state) = (self.member(index).run, self.member(index).state);
-        // Nobody looks at it, because its run pauses or it waits for others.
+        // No loop looks at this node, because its run is in a pause or the node waits for other nodes. So the whole run
+        // ends.
         if matches!(state, MemberState::Ended | MemberState::Waiting) {
             self.end_run(job, news);
             return;
@@ -179,13 +200,14 @@ impl Polled {
         self.notice(index);
     }
 
-    pub(super) fn cancel_run(&mut self, job: JobId) {
-        self.end_run(job, (Outcome::Cancelled, Reason::Cancelled));
+    pub(super) fn cancel_run(&mut self, job: JobId, because: Reason) {
+        self.end_run(job, (Outcome::Cancelled, because));
     }
 
-    /// Ends a run because of a wish from outside. The run is looked at in the next round.
+    /// Ends a run because of a request from outside. A loop looks at the run in the next round.
     fn end_run(&mut self, job: JobId, ending: (Outcome, Reason)) {
         let run = self.run(job);
+        run.held = false;
         match run.state {
             WholeState::Ended => return,
             WholeState::Terminating => run.ending = run.ending.max(Some(ending)),
@@ -197,7 +219,7 @@ impl Polled {
         self.flag_run(job);
     }
 
-    /// Scales a run. Replicas beyond those wanted go, the last ones first; missing ones come as new ones.
+    /// Scales a run. Surplus replicas are removed, the last ones first. Missing replicas are added as new ones.
     pub(super) fn scale_run(&mut self, core: &mut Core, job: JobId, wanted: u32) {
         if !self.run(job).state.is_active() {
             return;
@@ -225,7 +247,7 @@ impl Polled {
         stopped
     }
 
-    /// Adds a new replica, or the next submission of one that still terminates.
+    /// Adds a new replica. If `follows` names a replica that is still terminating, adds its next submission.
     pub(super) fn add_group(&mut self, core: &mut Core, job: JobId, follows: Option<u32>) {
         let (number, before) = match follows {
             None => (self.run(job).groups.iter().filter(|group| !group.followed).count() as u32, 0),
@@ -247,11 +269,11 @@ impl Polled {
         self.add_workers(core, job, group);
     }
 
-    /// Takes the last edge of a node.
+    /// Ends a node of a run: moves its record to the last state.
     pub(super) fn member_ended(&mut self, core: &mut Core, index: ReplicaIndex) {
         let job = self.member(index).run;
         let state = self.member(index).state;
-        // An announced attempt that does not come ends without having been a state of its own.
+        // An announced attempt that is given up ends without a state of its own.
         if state == MemberState::Ended {
             return;
         }
@@ -274,6 +296,8 @@ fn add_to_job(core: &mut Core, job: JobId) -> ReplicaIndex {
     let index = core.add_replica(job, number);
     core.jobs[job.index()].added.push(index);
     core.emit(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
-    core.set_deadline(index);
+    if !core.waits_for_others(job) {
+        core.set_deadline(index);
+    }
     index
 }

@@ -1,14 +1,14 @@
-//! The flow of runs: jobs are runs of nodes, and loops look at their records in their own time.
+//! The polled flow: jobs are runs of nodes, and loops look at their records at intervals.
 //!
-//! Each node of a run is a replica in the control plane's store, with a claim and a lifecycle of its own. The run is
-//! a record beside them. A fact about a node is heard at once, and noticed when its record is looked at. Four loops
-//! look at records: submitted nodes, running nodes, terminating nodes, runs. A loop first lists the records that are
-//! due and clears their flags, then looks at one after the other. What becomes due meanwhile waits for the next
-//! round. Under `loops: ideal`, the same looks are taken in the instant in which something changes, until nothing
-//! changes any more.
+//! Each node of a run is a replica in the control plane's store, with its own claim and lifecycle. The run has a record
+//! beside its nodes. A fact about a node is recorded at once, but takes effect only when a loop looks at the node's
+//! record. There are four loops, over submitted nodes, running nodes, terminating nodes, and runs. A loop first lists
+//! the records that are due and clears their flags. Then it looks at one record after the other. A record that becomes
+//! due meanwhile waits for the next round. Under `loops: ideal`, a record is looked at as soon as something changes,
+//! until nothing changes any more.
 //!
-//! The rules were read in dstack 0.22.5 and are checked against recorded sequences of it. States and edges are in
-//! [`dryrack_lifecycle`].
+//! The rules come from the source of dstack 0.22.5 and are checked against its recorded sequences. States and edges are
+//! in [`dryrack_lifecycle`].
 
 mod clock;
 mod facts;
@@ -45,7 +45,7 @@ use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
 impl Flow for Polled {
-    /// Nodes of runs wait in their records.
+    /// Not used: nodes of runs wait in their records, where a loop finds them.
     fn queue_up(&mut self, _core: &mut Core, _index: ReplicaIndex) {
         panic!("a loop looks for what waits");
     }
@@ -58,7 +58,7 @@ impl Flow for Polled {
         self.next_look(core)
     }
 
-    /// What is kept twice agrees, and records that wait can be found.
+    /// Asserts that data stored in two places agrees, and that a loop can find every waiting record.
     fn check(&self, core: &Core) {
         self.assert_runs(core);
     }
@@ -78,8 +78,12 @@ impl Flow for Polled {
         }
     }
 
-    fn cancelled(&mut self, core: &mut Core, job: JobId) {
-        self.at(core).cancel_run(job);
+    fn cancelled(&mut self, core: &mut Core, job: JobId, because: Reason) {
+        self.at(core).cancel_run(job, because);
+    }
+
+    fn freed(&mut self, core: &mut Core, job: JobId, replicas: Vec<ReplicaIndex>) {
+        self.at(core).free_run(core, job, &replicas);
     }
 
     fn scale(&mut self, core: &mut Core, job: JobId, wanted: u32) {
@@ -121,13 +125,13 @@ impl Flow for Polled {
         self.at(core).member_ended(core, index);
     }
 
-    /// Old releases lose what is given back.
+    /// Releases of dstack up to 0.21.0 lose claims that are given back.
     fn leaks_claims(&self) -> bool {
         self.options.release == ReleaseRule::LastOfRound
     }
 
-    fn waiting(&self, _core: &Core) -> Option<Vec<ReplicaIndex>> {
-        None
+    fn requests_instances(&self) -> bool {
+        true
     }
 
     fn part_of(&self, core: &Core, index: ReplicaIndex) -> Option<(Arc<Demand>, Seats)> {
@@ -141,24 +145,24 @@ impl Flow for Polled {
 }
 
 impl Polled {
-    /// Goes on to the time of the core.
+    /// Sets the time of this flow to the time of the core.
     pub(crate) fn at(&mut self, core: &Core) -> &mut Polled {
         self.now = core.now;
         self
     }
 
-    /// For a caller that steps this control plane through every look, in rounds of its own: no look is left out
-    /// because nothing would come of it.
+    /// Makes the loops look at records in every round, even if a look would change nothing. A caller that steps through
+    /// each round needs this.
     pub(crate) fn look_in_rounds(&mut self) {
         self.in_rounds = true;
     }
 
-    /// Takes all looks that are due.
+    /// Looks at all records that are due.
     fn look_at_runs(&mut self, core: &mut Core) {
         self.unpark(core);
         let now = core.now;
-        // With loops, a loop that comes by and finds nothing has still come by. Without loops, whatever has changed
-        // is looked at again: each look changes something, or is the last one at its record.
+        // With loops, one round is enough. Without loops, a changed record is looked at again until nothing changes.
+        // Each look changes something or is the last look at its record, so the number of rounds is bounded.
         let enough = 1000 + 64 * (self.members.len() + self.runs.len());
         for rounds in 0.. {
             assert!(rounds < enough, "looks at runs go on for ever at {now}: {:?}", self.next_look(core));
@@ -218,9 +222,9 @@ impl Polled {
         }
     }
 
-    /// Makes nodes that wait for capacity where they are due again, once the fleet has grown.
+    /// Makes parked nodes due again once the fleet has grown. These nodes wait for capacity without leaving their turn.
     fn unpark(&mut self, core: &mut Core) {
-        let growth = core.fleet.growth();
+        let growth = core.growth();
         if self.growth != growth {
             self.growth = growth;
             let parked: Vec<ReplicaIndex> = self.parked.iter().copied().collect();
@@ -228,7 +232,7 @@ impl Polled {
         }
     }
 
-    /// Notes that the record was looked at.
+    /// Notes that a loop has looked at the record.
     fn processed(&mut self, core: &mut Core, index: ReplicaIndex) {
         let now = core.now;
         let turn = self.next_turn();
@@ -237,7 +241,7 @@ impl Polled {
         self.index_member(index);
     }
 
-    /// Follows one edge of a node's states, and of its phases if it is an edge there too.
+    /// Moves a node along one edge of its states. If the phase of the replica changes too, moves the replica as well.
     fn advance(&mut self, core: &mut Core, index: ReplicaIndex, to: MemberState, because: Option<Reason>) {
         let ideal = self.is_ideal();
         let member = self.member(index);
@@ -247,7 +251,7 @@ impl Polled {
         member.flagged |= ideal;
         let replica = &core.replicas[index as usize];
         let phase = to.phase(replica.placement.is_some());
-        // What is placed and what ends have events of their own.
+        // Placement and end have events of their own.
         if replica.phase != phase && !matches!(phase, Phase::Scheduled | Phase::Ended) {
             self.enter(core, index, phase, because);
         }
@@ -255,8 +259,8 @@ impl Polled {
         self.index_member(index);
     }
 
-    /// Shows a change in one node to its run, and to the nodes that wait for others of the run; without loops, at
-    /// once.
+    /// Notes for the run that one of its nodes has changed, and also for the nodes that wait for other nodes of the
+    /// run. Without loops, this takes effect at once.
     fn stir(&mut self, job: JobId) {
         let ideal = self.is_ideal();
         let run = self.run(job);
@@ -265,8 +269,8 @@ impl Polled {
         self.index_run(job);
         for group in 0..self.run(job).groups.len() {
             let members = self.run(job).groups[group].members.clone();
-            // Nobody begins before all can, and a node that is already due stays so. So each node sees each change
-            // once, and not once for each of the others.
+            // No node may begin before all nodes can, and a node that is already due stays due. So each node is marked
+            // once for a change, not once for each of the other nodes.
             let all_can = self.are_ready(&members) || self.options.placeless == PlacelessRule::Raises;
             for index in members {
                 let member = self.member(index);
@@ -303,7 +307,7 @@ impl Polled {
         self.index_run(job);
     }
 
-    /// Follows one edge of a run's states.
+    /// Moves a run along one edge of its states.
     fn advance_run(&mut self, job: JobId, to: WholeState) {
         let ideal = self.is_ideal();
         let run = self.run(job);
@@ -312,13 +316,13 @@ impl Polled {
         run.changed = true;
         run.flagged |= ideal;
         self.index_run(job);
-        // Whether its nodes are looked at depends on the run's state.
+        // The state of the run decides whether loops look at its nodes.
         for index in self.members_of(job) {
             self.index_member(index);
         }
     }
 
-    /// Ends a node of a run. It terminates in the looks that follow.
+    /// Ends a node of a run. The following looks terminate it.
     fn terminate(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let member = self.member(index);
         assert!(member.state.is_live(), "what is not live is terminating already");

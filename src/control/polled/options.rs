@@ -1,12 +1,12 @@
-//! What a profile says about runs: how its loops look at them, and what they do with what they see.
+//! Options of the polled flow: how its loops look at records, and what they do with them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::profile::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
-/// The flow of runs. In a profile that has it, a demand of several tasks, each on a node of its own (`gang: spread`),
-/// is a run of that many nodes. Every node is placed, started and ended by itself, but they fail and are tried again
+/// The polled flow. In its profiles, a demand of several tasks, each on a node of its own (`gang: spread`), is a run of
+/// that many nodes. Every node is placed, started and ended separately. The nodes fail together and are tried again
 /// together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,21 +17,21 @@ pub struct RunsOptions {
     pub begin: BeginRule,
     pub placeless: PlacelessRule,
     pub no_capacity: NoCapacityRule,
-    /// Pauses before the first, second, ... submission after the one that failed. The last one repeats.
+    /// Pauses before each new submission of a failed run, in order. The last pause repeats.
     pub pauses: Vec<Pause>,
     pub release: ReleaseRule,
     pub uncounted: UncountedRule,
     pub replica_retry: ReplicaRetryRule,
 }
 
-/// When records are looked at.
+/// When loops look at records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loops {
-    /// Whatever changes is looked at in the same instant, until nothing changes any more.
+    /// A changed record is looked at in the same instant, until nothing changes any more.
     Ideal,
     /// Each record is looked at once its interval has passed since the last look. Within one instant, submitted nodes
-    /// come first, then running and terminating ones, then runs.
+    /// come first, then running nodes, terminating nodes, and runs.
     Polled(PolledLoops),
 }
 
@@ -44,28 +44,28 @@ pub struct PolledLoops {
     pub runs: RunsLoop,
 }
 
-/// When one loop comes by.
+/// When one loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rounds {
-    /// It looks for records at multiples of this.
+    /// Time between two rounds. A round looks for due records.
     #[serde(with = "text_form")]
     pub every: SimDuration,
-    /// Each round is later by a random time from zero to this.
+    /// Random delay of each round, from zero to this time.
     #[serde(with = "text_form")]
     pub jitter: SimDuration,
-    /// Records looked at in one round; all that are due if absent.
+    /// Maximum number of records that one round looks at; all due records if absent.
     pub batch: Option<u32>,
 }
 
-/// The least time between two looks at one record. A record that is flagged is looked at in the next round.
+/// The shortest time between two looks at one record. A flagged record is looked at in the next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmittedLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a place is used in the look that finds it, or in the next.
+    /// Whether a place is used in the same look that finds it, or in the next look.
     pub passes: Assignment,
 }
 
@@ -80,7 +80,7 @@ pub enum Assignment {
 #[serde(deny_unknown_fields)]
 pub struct RunningLoop {
     pub rounds: Rounds,
-    /// For a node that is still to run.
+    /// Interval for a node that has not started yet.
     #[serde(with = "text_form")]
     pub starting: SimDuration,
     #[serde(with = "text_form")]
@@ -93,8 +93,7 @@ pub struct TerminatingLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a node that has run is given up only in the second look, because its last words are asked for in the
-    /// first.
+    /// Whether a node that has run is given up only in the second look. The first look then asks for its final report.
     pub drains: bool,
 }
 
@@ -102,35 +101,35 @@ pub struct TerminatingLoop {
 #[serde(deny_unknown_fields)]
 pub struct RunsLoop {
     pub rounds: Rounds,
-    /// For a run that is submitted or terminating.
+    /// Interval for a run that is submitted or terminating.
     #[serde(with = "text_form")]
     pub hasty: SimDuration,
-    /// For every other run.
+    /// Interval for all other runs.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a look at a run counts as a look at each of its nodes, which then lose their turn.
+    /// Whether a look at a run also counts as a look at each of its nodes. The nodes then lose their turn.
     pub counts_for_nodes: bool,
 }
 
-/// How the nodes of a run get their places.
+/// How the nodes of a run are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangRule {
-    /// All in one decision, or none.
+    /// All nodes are placed in one decision, or none is placed.
     Whole,
-    /// The master first, then each worker. A node that has a place keeps it while others are refused. Only a historic
-    /// profile may have this.
+    /// The master is placed first, then each worker. A node that has a place keeps it while other nodes are refused.
+    /// Only a historic profile may have this.
     OneByOne,
 }
 
-/// When a node that has a place is prepared.
+/// When a placed node is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrepareRule {
     AtOnce,
-    /// A node whose turn to begin comes later is not prepared before the others have begun (dstack 0.22.5).
+    /// A node that must begin later is prepared only after the earlier nodes have begun (dstack 0.22.5).
     InTurn,
-    /// No node is prepared before every node of the replica has a place (dstack 0.19.9 and 0.19.10).
+    /// No node is prepared until every node of the replica has a place (dstack 0.19.9 and 0.19.10).
     AllPlaced,
 }
 
@@ -140,63 +139,64 @@ pub enum PrepareRule {
 pub enum BeginRule {
     /// Once every node of the run has a place.
     AllPlaced,
-    /// Once every node of the run is prepared; then all begin together.
+    /// Once every node of the run is prepared. All nodes then begin together.
     AllPrepared,
 }
 
-/// How a node that is to begin reacts to a node beside it that ended without ever having had a place.
+/// How a node that is about to begin reacts if another node of its replica ended without ever having a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlacelessRule {
-    /// It waits, and its run notices what has become of the other.
+    /// The node waits until its run reacts to the end of the other node.
     Waits,
-    /// The look at it fails and keeps the lock on its record, so its run cannot be looked at either (dstack to
+    /// The look at the node fails and keeps the lock on its record, so no loop can look at its run either (dstack up to
     /// 0.21.1, issue 4146). Only a historic profile may have this.
     Raises,
 }
 
-/// What happens to a node that finds no place, if it may be tried again.
+/// What happens to a node that finds no place but may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoCapacityRule {
-    /// It waits where it is, and is looked at in its turn as soon as something has been given back.
+    /// The node keeps its turn. It is looked at again as soon as capacity is given back.
     KeepsTurn,
-    /// Its run pauses, longer each time, and is not in the queue meanwhile. A run that came later, or counts less,
-    /// takes what is given back (dstack to 0.22.5, issue 4246).
+    /// The run of the node pauses, longer after each failure, and is not in the queue meanwhile. So a later run, or one
+    /// with a lower priority, can take capacity that is given back (dstack up to 0.22.5, issue 4246).
     BacksOff,
 }
 
-/// How it is recorded that several nodes of one host give back what they hold in one round.
+/// How the records change when several nodes of a run on one host give back their claims in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseRule {
     Each,
-    /// Each is subtracted from what was taken when the round began, so only the last one counts, and what the others
-    /// held stays taken forever (dstack to 0.21.0, issue 4117). Only a historic profile may have this.
+    /// Each claim is subtracted from the amount that was taken at the beginning of the round. So only the last one
+    /// counts, and the other claims stay taken forever (dstack up to 0.21.0, issue 4117). Only a historic profile may
+    /// have this.
     LastOfRound,
 }
 
-/// When a replica that is tried again by itself is submitted again, while others of its run go on.
+/// When a failed replica is submitted again while other replicas of its run continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaRetryRule {
-    /// Once its nodes have ended and the first pause is over.
+    /// After its nodes have ended and the first pause is over.
     FirstPause,
-    /// In the look at its run that sees that it failed, if it holds nothing; otherwise once it holds nothing. So it
-    /// is submitted as often as its run is looked at, for as long as it finds no capacity (dstack to 0.22.5). Without
-    /// loops, the same as `first_pause`.
+    /// In the look at its run that notices the failure, if the replica holds nothing; otherwise once it holds nothing.
+    /// So while it finds no capacity, it is submitted again at every look at its run (dstack up to 0.22.5). Without
+    /// loops, this equals `first_pause`.
     AtOnce,
 }
 
-/// How many replicas a service that scales is to have until its requests are counted for the first time.
+/// The number of replicas of a scaling service before its requests are counted for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UncountedRule {
-    /// As few as it may have.
+    /// The smallest number that the service allows.
     Fewest,
-    /// One, whatever its bounds. A service that began with more is scaled down, and one that may have none begins one
-    /// (dstack to 0.22.5, where the number of a run of which nothing is known is one). Only a historic profile may
-    /// have this.
+    /// One replica, whatever the limits of the service are. A service that began with more is scaled down. A service
+    /// that allows zero replicas begins with one (dstack up to 0.22.5, where a run without data is given the number
+    /// one). Only a historic profile may have this.
     One,
 }
 
@@ -205,7 +205,7 @@ pub enum UncountedRule {
 pub struct Pause(#[serde(with = "text_form")] pub SimDuration);
 
 impl RunsOptions {
-    /// The pause before the submission that follows this many failed ones, counted from 1.
+    /// The pause before the next submission, after `attempt` failed submissions. The count begins at 1.
     pub(super) fn pause(&self, attempt: u32) -> SimDuration {
         let index = (attempt as usize).saturating_sub(1).min(self.pauses.len() - 1);
         self.pauses[index].0

@@ -1,4 +1,4 @@
-//! The records of runs and of their nodes, and where each stands in the loop that looks at it.
+//! The records of runs and of their nodes, and when the loops look at each record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,41 +12,44 @@ use dryrack_policy::Holding;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::StartupOrder;
 
-/// A run: all replicas of a job.
+/// The record of a run: all replicas of a job.
 pub(super) struct RunRow {
     pub job: JobId,
     pub state: WholeState,
-    /// When it was last looked at.
+    /// When a loop last looked at the run.
     pub processed: SimTime,
-    /// Counts looks. Of two looks at the same instant, the earlier comes first again.
+    /// Number of the last look. If two records were looked at in the same instant, the one with the lower number comes
+    /// first again.
     pub turn: u64,
-    /// It has never been looked at.
+    /// Whether no loop has looked at the run yet.
     pub fresh: bool,
-    /// It is to be looked at in the next round.
+    /// Whether a loop must look at the run in its next round.
     pub flagged: bool,
-    /// Submissions that failed since the run last came as far as provisioning.
+    /// Number of failed submissions since the run last reached provisioning.
     pub attempt: u32,
-    /// Why it terminates, and how it ends.
+    /// Why the run terminates, and its outcome.
     pub ending: Option<(Outcome, Reason)>,
     pub submitted: SimTime,
-    /// Something about its nodes has changed since it was last looked at.
+    /// Whether one of its nodes has changed since the last look at the run.
     pub changed: bool,
     pub startup: StartupOrder,
-    /// For how long it is tried again when there is no capacity.
+    /// How long the run is tried again when there is no capacity.
     pub capacity_retry: Option<SimDuration>,
     pub groups: Vec<Group>,
-    /// One of its nodes has found a place, so its workers may look for theirs.
+    /// Whether one of the run's nodes has a place. Only then may its workers look for places.
     pub settled: bool,
-    /// For a service that scales: how many replicas it is to have, by the last look at it.
+    /// For a service that scales: the wanted number of replicas, by the last look at the run.
     pub desired: u32,
-    /// For such a service: how many requests were last counted.
+    /// For a service that scales: the last count of requests.
     pub requests: Option<u64>,
-    /// For such a service: when it may next have more or fewer replicas, if not yet.
+    /// For a service that scales: when its number of replicas may change next, if it may not change now.
     pub scale_at: Option<SimTime>,
-    /// It pauses, and by the last count it is to have no replica.
+    /// Whether the run pauses and its last count of requests asks for no replica.
     pub unasked: bool,
+    /// Whether the run waits for other jobs. If so, no loop looks at it or searches places for its nodes.
+    pub held: bool,
     pub due: Option<SimTime>,
-    /// A look at it would change something, now or once it is due.
+    /// Whether a look at the run would change something, now or once it is due.
     pub lively: bool,
 }
 
@@ -62,65 +65,69 @@ impl RunRow {
     }
 }
 
-/// A replica of a run: its nodes.
+/// A replica of a run, which consists of nodes.
 pub(super) struct Group {
-    /// In order; the first is the master.
+    /// The nodes, in order. The first node is the master.
     pub members: Vec<ReplicaIndex>,
-    /// It was scaled away.
+    /// Whether scaling down removed this replica.
     pub dismissed: bool,
-    /// Its next attempt was announced and has not been submitted yet.
+    /// Whether the next attempt of this replica was announced but not submitted yet.
     pub announced: bool,
-    /// Its number among the replicas of the run.
+    /// The number of this replica in its run.
     pub number: u32,
-    /// How often that replica was submitted before this record of it.
+    /// How often this replica was submitted under earlier records.
     pub before: u32,
-    /// It was wanted again while it still terminated, so there is another record with the same number.
+    /// Whether another record with the same number follows, because the replica was wanted again while it was
+    /// terminating.
     pub followed: bool,
 }
 
-/// A node of a run.
+/// The record of a node of a run.
 pub(super) struct Member {
     pub run: JobId,
     pub group: u32,
-    /// Its number among the nodes of its group; 0 is the master.
+    /// The number of this node in its group. Node 0 is the master.
     pub node: u32,
     pub state: MemberState,
     /// When this submission was made.
     pub submitted: SimTime,
-    /// When it, or its run, was last looked at.
+    /// When a loop last looked at this node, or at its run.
     pub processed: SimTime,
-    /// Counts looks. Of two looks at the same instant, the earlier comes first again.
+    /// Number of the last look. If two records were looked at in the same instant, the one with the lower number comes
+    /// first again.
     pub turn: u64,
-    /// It has not been looked at since it was submitted.
+    /// Whether no loop has looked at this node since it was submitted.
     pub fresh: bool,
     pub flagged: bool,
-    /// Counts submissions of all nodes. Of two nodes that were looked at together, the earlier comes first.
+    /// Number of this submission among the submissions of all nodes. If two nodes were looked at together, the one with
+    /// the lower number comes first.
     pub created: u64,
-    /// What was heard of it and has not been noticed yet.
+    /// The end that was recorded for this node but has not taken effect yet.
     pub news: Option<(Outcome, Reason)>,
     pub prepared: bool,
-    /// Its instance was requested and is not up.
+    /// Whether the node's instance was requested and is not up yet.
     pub awaits: bool,
-    /// It was asked to prepare.
+    /// Whether the node was told to prepare.
     pub asked: bool,
-    /// It was told to begin.
+    /// Whether the node was told to begin.
     pub began: bool,
-    /// It was heard to have begun.
+    /// Whether the node has reported that it began.
     pub started: bool,
-    /// None of its processes is alive.
+    /// Whether no process of the node is alive.
     pub over: bool,
-    /// What it ran on cannot be heard.
+    /// Whether the node's host was lost, so that nothing is known about its processes.
     pub lost: bool,
-    /// How it ends, or has ended.
+    /// The outcome of the node, and the reason.
     pub ending: Option<(Outcome, Reason)>,
-    /// It has, or had, a place in this submission.
+    /// Whether the node had a place at some time in this submission.
     pub had_place: bool,
-    /// When it was last looked at in the latest of its earlier submissions that had a place.
+    /// The last look at the latest earlier submission of this node that had a place.
     pub placed_before: Option<SimTime>,
-    /// The fleet's growth when it was refused, if it waits where it is.
+    /// The fleet's growth when the node was refused. Present while the node is parked: it waits for capacity and keeps
+    /// its turn.
     pub parked: Option<u64>,
     pub due: Option<(Look, SimTime)>,
-    /// A look at it would change something, now or once it is due.
+    /// Whether a look at the node would change something, now or once it is due.
     pub lively: bool,
 }
 
@@ -165,25 +172,25 @@ impl Member {
 /// All runs, and the clocks of the loops that look at them.
 pub(crate) struct Polled {
     pub(super) options: RunsOptions,
-    /// By the number of their job.
+    /// The runs, by the number of their job.
     pub(super) runs: Vec<RunRow>,
-    /// By the number of their replica.
+    /// The nodes, by the number of their replica.
     pub(super) members: Vec<Member>,
     pub(super) clocks: [Clock; 4],
     pub(super) created: u64,
     pub(super) turns: u64,
-    /// Nodes that were refused and wait where they are.
+    /// Nodes that were refused and are parked: they wait for capacity and keep their turn.
     pub(super) parked: BTreeSet<ReplicaIndex>,
-    /// Those of the parked nodes whose projects have too little quota left, with how much they want.
+    /// Parked nodes whose projects lack quota, each with the resources that it wants.
     pub(super) over_quota: BTreeMap<ReplicaIndex, Holding>,
-    /// The fleet's growth when the parked nodes were last put in order.
+    /// The fleet's growth when the due times of the parked nodes were last computed.
     pub(super) growth: u64,
     /// The time of the last input or settle.
     pub(super) now: SimTime,
-    /// The caller takes every look. Otherwise a look that would change nothing is left out, and a record that is
-    /// looked at after such a pause counts as looked at when it would have been.
+    /// Whether the caller steps through every look. If not, looks that would change nothing are skipped. After skipped
+    /// looks, a record counts as looked at when the last skipped look was due.
     pub(super) in_rounds: bool,
-    /// Records listed in this round and not looked at yet, the next one last.
+    /// Records of the current round that no loop has looked at yet. The next one is last in the list.
     pub(super) rest: Vec<u32>,
 }
 
@@ -217,13 +224,13 @@ impl Polled {
         &mut self.members[index as usize]
     }
 
-    /// Notes that it no longer waits where it is.
+    /// Removes a node from the parked nodes.
     pub(super) fn unlist(&mut self, index: ReplicaIndex) {
         self.parked.remove(&index);
         self.over_quota.remove(&index);
     }
 
-    /// The turn and the number of the next submission.
+    /// The turn and the submission number for the next submission.
     pub(super) fn next_count(&mut self) -> (u64, u64) {
         self.created += 1;
         (self.next_turn(), self.created)
@@ -235,7 +242,7 @@ impl Polled {
         self.turns
     }
 
-    /// The nodes of the same replica, including itself.
+    /// The nodes of the same replica, including this node.
     pub(super) fn siblings(&self, index: ReplicaIndex) -> &[ReplicaIndex] {
         let member = &self.members[index as usize];
         &self.runs[member.run.index()].groups[member.group as usize].members
@@ -245,12 +252,12 @@ impl Polled {
         self.runs[job.index()].groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
-    /// Whether every node of it has ended.
+    /// Whether every node of the run has ended.
     pub(super) fn is_over(&self, job: JobId) -> bool {
         self.members_of(job).iter().all(|index| self.members[*index as usize].state == MemberState::Ended)
     }
 
-    /// Puts a node where its loop will find it, after anything about it has changed.
+    /// Updates the position of a node in its loop. Call this after any change of the node.
     pub(super) fn index_member(&mut self, index: ReplicaIndex) {
         self.resume_member(index);
         let due = self.member_due(index);
@@ -289,13 +296,13 @@ impl Polled {
         }
     }
 
-    /// Whether records are looked at even if nothing would come of it. With a limited batch, a record that stays as
-    /// it is takes the turn of another.
+    /// Whether the loop must also look at records that a look would not change. This is so with a limited batch,
+    /// because such a record takes the turn of another record.
     fn looks_at_all(&self, look: Look) -> bool {
         self.in_rounds || self.clocks[look as usize].batch() < usize::MAX
     }
 
-    /// Whether a look at it would change nothing.
+    /// Whether a look at the node would change nothing.
     fn is_quiet(&self, index: ReplicaIndex) -> bool {
         let member = &self.members[index as usize];
         if member.flagged || member.news.is_some() {
@@ -317,8 +324,8 @@ impl Polled {
         !run.flagged && !run.fresh && !run.changed && !awaits_time
     }
 
-    /// Keeps the turn of a record that was not looked at while nothing could come of it: it counts as looked at when
-    /// it would have been.
+    /// Restores the turn of a record. Its looks were skipped because they would have changed nothing, so it counts as
+    /// looked at when the last skipped look was due.
     fn resume_member(&mut self, index: ReplicaIndex) {
         let member = &self.members[index as usize];
         let Some(look) = look_of(member.state) else { return };
@@ -365,12 +372,12 @@ impl Polled {
         }
     }
 
-    /// Whether it is prepared, and so are those it waits for.
+    /// Whether the node is prepared and need not wait for other nodes any more.
     pub(super) fn may_begin(&self, index: ReplicaIndex) -> bool {
         self.members[index as usize].prepared && self.is_its_turn(index) && self.are_ready(self.siblings(index))
     }
 
-    /// Whether those of its replica that are to begin before it have begun.
+    /// Whether all nodes of the replica that must begin earlier have begun.
     fn is_its_turn(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
         let has_started = |other: &ReplicaIndex| self.members[*other as usize].started;
@@ -381,7 +388,7 @@ impl Polled {
         }
     }
 
-    /// Whether others of its replica may begin once it has started.
+    /// Whether other nodes of the replica may begin only after this node has started.
     pub(super) fn is_awaited(&self, index: ReplicaIndex) -> bool {
         let siblings = self.siblings(index);
         match self.runs[self.members[index as usize].run.index()].startup {
@@ -391,7 +398,7 @@ impl Polled {
         }
     }
 
-    /// Whether a node that has a place may begin to prepare. Its instance must be up.
+    /// Whether a node that has a place may prepare now. Its instance must be up.
     pub(super) fn may_prepare(&self, index: ReplicaIndex) -> bool {
         let in_turn = match self.options.prepare {
             PrepareRule::AtOnce => true,
@@ -401,8 +408,8 @@ impl Polled {
         in_turn && !self.members[index as usize].awaits
     }
 
-    /// Whether each of the nodes of a replica has what the others wait for. A node that has begun, and may be done
-    /// already, is not waited for.
+    /// Whether these nodes of a replica are ready, so that any of them may begin. A node that has already begun counts
+    /// as ready, even if it has ended since.
     pub(super) fn are_ready(&self, siblings: &[ReplicaIndex]) -> bool {
         let is_ready = |index: &ReplicaIndex| {
             let member = &self.members[*index as usize];
@@ -415,8 +422,8 @@ impl Polled {
         siblings.iter().all(is_ready)
     }
 
-    /// Whether looks at one of its nodes that is to begin fail, because a node beside it ended without ever having
-    /// had a place. While that goes on, nobody looks at the run.
+    /// Whether looks at a node of this run fail, because another node of its replica ended without ever having a place.
+    /// While this lasts, no loop can look at the run.
     pub(super) fn is_locked(&self, job: JobId) -> bool {
         let run = &self.runs[job.index()];
         self.options.placeless == PlacelessRule::Raises
@@ -431,11 +438,14 @@ impl Polled {
     fn member_due(&self, index: ReplicaIndex) -> Option<(Look, SimTime)> {
         let member = &self.members[index as usize];
         let run = &self.runs[member.run.index()];
+        if run.held && member.state == MemberState::Submitted {
+            return None;
+        }
         if self.is_quiet(index) && !look_of(member.state).is_some_and(|look| self.looks_at_all(look)) {
             return None;
         }
         let look = match member.state {
-            // A worker looks for a place once its run has settled somewhere.
+            // A worker looks for a place only after a node of its run has found one.
             MemberState::Submitted => (member.node == 0 || run.settled).then_some(Look::Submitted)?,
             MemberState::Assigned => Look::Submitted,
             MemberState::Provisioning | MemberState::Pulling | MemberState::Running => {
@@ -449,7 +459,7 @@ impl Polled {
         }
         let interval = self.interval(member.state, look);
         match (member.parked.filter(|_| member.news.is_none()), interval) {
-            // Its time for being tried again does not run out meanwhile, because capacity is not what it lacks.
+            // The time limit for retries does not run out here, because the node lacks quota and not capacity.
             (Some(growth), _) if growth == self.growth && self.over_quota.contains_key(&index) => None,
             (Some(growth), interval) if growth == self.growth => {
                 let over = self.retry_over_at(index)?;
@@ -463,17 +473,17 @@ impl Polled {
 
     fn run_due(&self, job: JobId) -> Option<SimTime> {
         let run = &self.runs[job.index()];
-        if run.state == WholeState::Ended || (self.is_run_quiet(job) && !self.looks_at_all(Look::Runs)) {
+        if run.state == WholeState::Ended || run.held || (self.is_run_quiet(job) && !self.looks_at_all(Look::Runs)) {
             return None;
         }
         if run.flagged || run.fresh {
             return Some(SimTime::ZERO);
         }
         match &self.options.loops {
-            // Nobody looks at it until one of its nodes changes.
+            // A locked run is not looked at until one of its nodes changes.
             Loops::Ideal if self.is_locked(job) => None,
             Loops::Ideal => match run.state {
-                // Until all nodes have ended, it waits for their ends.
+                // A run in a pause waits until all its nodes have ended.
                 WholeState::Pending if !self.is_over(job) => None,
                 WholeState::Pending => {
                     let announced = run.announced().next().map(|_| self.next_submission(job));
@@ -482,26 +492,26 @@ impl Polled {
                 WholeState::Submitted | WholeState::Provisioning | WholeState::Running => {
                     self.retried(job).map(|group| self.next_of_group(job, group)).chain(run.scale_at).min()
                 }
-                // What was announced no longer comes.
+                // Announced attempts are given up here.
                 WholeState::Terminating | WholeState::Ended => None,
             },
             Loops::Polled(_) => Some(run.processed.saturating_add(self.run_interval(run.state).unwrap_or_default())),
         }
     }
 
-    /// When a run that pauses may be submitted again: one pause after the last look at any of its nodes.
+    /// When a run in a pause may be submitted again: one pause after the last look at any of its nodes.
     pub(super) fn next_submission(&self, job: JobId) -> SimTime {
         let run = &self.runs[job.index()];
         let is_wanted = |group: &&Group| !group.dismissed;
-        // A service without replicas had some, or is new.
+        // A service without wanted replicas had some before, or is new. In this case, all its replicas count.
         let any = run.groups.iter().any(|group| is_wanted(&group));
         let members = run.groups.iter().filter(|group| !any || is_wanted(group)).flat_map(|group| &group.members);
         let last = members.map(|index| self.members[*index as usize].processed).max();
         last.map_or(SimTime::ZERO, |last| last.saturating_add(self.options.pause(run.attempt)))
     }
 
-    /// Replicas whose next attempt was announced and comes by itself. A replica that was done when its service
-    /// paused, and was not wanted after that, comes once it is wanted.
+    /// Replicas whose announced attempt comes by itself. One kind is left out: a replica that had completed when its
+    /// service paused comes only when it is wanted again.
     fn retried(&self, job: JobId) -> impl Iterator<Item = u32> + '_ {
         let run = &self.runs[job.index()];
         let is_done = |index: &ReplicaIndex| {
@@ -514,13 +524,13 @@ impl Polled {
         run.announced().filter(comes)
     }
 
-    /// Whether a replica that is tried again by itself skips the pause. Without loops it would be tried forever in
-    /// one instant.
+    /// Whether a replica that is retried on its own skips the pause. Not without loops, because the replica would then
+    /// be retried forever in one instant.
     pub(super) fn retries_at_once(&self) -> bool {
         self.options.replica_retry == ReplicaRetryRule::AtOnce && !self.is_ideal()
     }
 
-    /// When a replica that is tried again by itself may be submitted again.
+    /// When a replica that is retried on its own may be submitted again.
     pub(super) fn next_of_group(&self, job: JobId, group: u32) -> SimTime {
         let members = &self.runs[job.index()].groups[group as usize].members;
         let last = members.iter().map(|index| self.members[*index as usize].processed).max().unwrap_or(self.now);
@@ -530,8 +540,8 @@ impl Polled {
         }
     }
 
-    /// The first instant at which a node that waits for capacity has waited for too long; `None` if it may not be
-    /// tried again at all.
+    /// The first instant after which a node that waits for capacity has waited for too long. `None` if it is not
+    /// retried at all.
     fn retry_over_at(&self, index: ReplicaIndex) -> Option<SimTime> {
         let member = &self.members[index as usize];
         let from = member.placed_before.unwrap_or(self.runs[member.run.index()].submitted);
@@ -540,7 +550,7 @@ impl Polled {
     }
 }
 
-/// The loop that looks at a node in this state, if a look in this state may change nothing.
+/// The loop for a node in this state, if looks in this state may change nothing.
 fn look_of(state: MemberState) -> Option<Look> {
     match state {
         MemberState::Submitted => Some(Look::Submitted),
@@ -550,7 +560,7 @@ fn look_of(state: MemberState) -> Option<Look> {
     }
 }
 
-/// The last instant that is a multiple of the interval after `from` and not after `now`.
+/// The latest time that is `from` plus a multiple of the interval, and not after `now`.
 fn last_of(from: SimTime, interval: Option<SimDuration>, now: SimTime) -> SimTime {
     match interval {
         Some(interval) if !interval.is_zero() && now > from => {

@@ -1,4 +1,4 @@
-//! Looks at nodes that are to run or are running.
+//! Looks at nodes that are about to run or are running.
 
 use super::Polled;
 use super::options::BeginRule;
@@ -12,7 +12,7 @@ impl Polled {
         let member = self.member(index);
         let (state, job, news) = (member.state, member.run, member.news);
         if !matches!(state, MemberState::Provisioning | MemberState::Pulling | MemberState::Running) {
-            // It was ended since it was listed.
+            // The node has ended since the round began.
             return;
         }
         if let Some((outcome, because)) = news {
@@ -42,8 +42,8 @@ impl Polled {
         self.processed(core, index);
     }
 
-    /// The nodes that begin when this one may begin. If all are to be prepared first, these are all nodes of its
-    /// replica that need not wait for another one to begin first.
+    /// The nodes that begin when this one may begin. If all nodes must be prepared first, these are all nodes of its
+    /// replica that may begin now.
     fn begins_with(&mut self, index: ReplicaIndex) -> Vec<ReplicaIndex> {
         match self.options.begin {
             BeginRule::AllPlaced => vec![index],

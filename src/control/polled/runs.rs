@@ -1,4 +1,4 @@
-//! Looks at runs: what the states of their nodes amount to, and what follows.
+//! Looks at runs: which state a run has, given the states of its nodes, and what follows from that.
 
 use super::Polled;
 use super::options::Loops;
@@ -11,7 +11,7 @@ use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_workload::{RetryEvent, StopCriteria};
 
-/// What one node says of its run.
+/// What the state of one node means for its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     Done,
@@ -19,7 +19,7 @@ enum Reading {
     Provisioning,
     Running,
     Retry,
-    /// `is_late` says whether it would have been tried again if its time were not over.
+    /// `is_late` says whether only the time limit for retries prevents another attempt.
     Failed {
         outcome: Outcome,
         because: Reason,
@@ -82,7 +82,8 @@ impl Polled {
             }
             if found.contains(&Reading::Retry) {
                 retried.push(number as u32);
-                // Its other nodes were stopped because of the one that is tried again.
+                // The other nodes of this replica were stopped only because it is retried. Their ends are not failures
+                // of the run.
                 found.retain(|reading| !matches!(reading, Reading::Failed { because: Reason::RunOver, .. }));
             }
             readings.extend(found);
@@ -101,7 +102,7 @@ impl Polled {
         }
     }
 
-    /// Moves a run to the state that follows from what its nodes say.
+    /// Moves a run to the state that follows from the readings of its nodes.
     fn conclude_run(&mut self, core: &mut Core, job: JobId, readings: &[Reading], retried: &[u32]) {
         let failures = readings.iter().filter_map(|reading| match reading {
             Reading::Failed { outcome, because, is_late } => Some((*is_late, (*outcome, *because))),
@@ -113,7 +114,7 @@ impl Polled {
         }
         let is = |reading| readings.contains(&reading);
         let state = self.run(job).state;
-        // A replica is tried again by itself while others of its run go on.
+        // If other replicas of the run continue, a replica is retried on its own.
         let others_go_on = retried.len() < self.live_groups(job)
             && (is(Reading::Running) || is(Reading::Provisioning) || is(Reading::Submitted));
         let scales = core.jobs[job.index()].spec.scaling.is_some();
@@ -169,7 +170,7 @@ impl Polled {
         self.advance_run(job, WholeState::Terminating);
     }
 
-    /// Ends a run at its submission. No loop looks at any node of it, so none looks for a place.
+    /// Ends a run at its submission. No loop looks at its nodes, so none of them looks for a place.
     pub(super) fn refuse_run(&mut self, core: &mut Core, job: JobId, because: Reason) {
         let ending = (Outcome::Refused, because);
         self.wind_up(job, ending);
@@ -178,7 +179,7 @@ impl Polled {
         self.look_at_terminating_run(core, job);
     }
 
-    /// Makes live nodes begin to terminate. Returns whether there were any.
+    /// Makes live nodes terminate. Returns whether there were any.
     fn stop_members(
         &mut self,
         core: &mut Core,
@@ -214,7 +215,8 @@ impl Polled {
         }
     }
 
-    /// Whether the time in which it is tried again after such an end is over; `None` if it is never tried again.
+    /// Whether the time limit for retries is over for a node with such an end. `None` if the node is never retried
+    /// after such an end.
     pub(super) fn is_retry_over(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason) -> Option<bool> {
         let event = event_of(because)?;
         let member = self.member(index);
@@ -244,8 +246,8 @@ impl Polled {
         wanted.into_iter().for_each(|group| self.resubmit(core, job, group));
     }
 
-    /// Tries a replica again by itself, while others of its run go on. It begins anew once all its nodes have ended
-    /// and the first pause is over.
+    /// Retries a replica on its own while other replicas of its run continue. Its next attempt begins once all its
+    /// nodes have ended and the first pause is over.
     fn retry_group(&mut self, core: &mut Core, job: JobId, group: u32) {
         self.stop_members(core, job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));
         let members = self.run(job).groups[group as usize].members.clone();
@@ -266,7 +268,7 @@ impl Polled {
         }
     }
 
-    /// Announces that the nodes of a run that pauses will be tried again, once all have ended.
+    /// Announces another attempt for the nodes of a run that pauses, once all of them have ended.
     pub(super) fn announce_retry(&mut self, core: &mut Core, job: JobId) {
         if self.run(job).state != WholeState::Pending || !self.is_over(job) {
             return;
@@ -274,7 +276,7 @@ impl Polled {
         for group in 0..self.run(job).groups.len() as u32 {
             self.announce(core, job, group);
         }
-        // It is looked at when its pause is over.
+        // A loop looks at the run when its pause is over.
         self.index_run(job);
     }
 
@@ -288,27 +290,19 @@ impl Polled {
         let at = if pauses { self.next_submission(job) } else { self.next_of_group(job, group) };
         let because = self.cause_of(&members);
         for index in members {
-            let replica = &mut core.replicas[index as usize];
-            replica.attempt += 1;
-            replica.phase = Phase::Pending;
-            replica.since = core.now;
-            replica.version += 1;
-            replica.held = None;
-            let run = replica.run();
-            core.emit(Event::Retry { run, at, because });
-            core.set_deadline(index);
+            core.begin_next_attempt(index, at, because);
             core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
         }
     }
 
-    /// What went wrong first among the nodes of a replica.
+    /// The first cause of failure among the nodes of a replica.
     fn cause_of(&mut self, members: &[ReplicaIndex]) -> Reason {
         let reasons = members.iter().filter_map(|index| self.members[*index as usize].ending);
         let mut reasons = reasons.map(|(_, because)| because);
         reasons.clone().find(|because| event_of(*because).is_some()).or(reasons.next()).unwrap_or(Reason::RunOver)
     }
 
-    /// Makes the next submission of a replica that was announced.
+    /// Submits a replica whose next attempt was announced.
     pub(super) fn resubmit(&mut self, core: &mut Core, job: JobId, group: u32) {
         let now = core.now;
         let members = self.run(job).groups[group as usize].members.clone();
@@ -320,14 +314,14 @@ impl Polled {
             self.index_member(index);
         }
         for index in self.run(job).groups[group as usize].members.clone() {
-            // Its pause is over, so the reasons why it waits are given anew.
+            // The pause is over, so the reasons for waiting are emitted again.
             core.replicas[index as usize].held = None;
         }
     }
 
     fn look_at_terminating_run(&mut self, core: &mut Core, job: JobId) {
         let (outcome, because) = self.run(job).ending.expect("what terminates does so for a reason");
-        // If the end was wished for from outside, each node ends in the same way.
+        // If the end was requested from outside, each node ends with that outcome.
         let of_nodes = match outcome {
             Outcome::Cancelled | Outcome::Refused => (outcome, because),
             Outcome::Completed | Outcome::Failed | Outcome::Lost | Outcome::NeverFits | Outcome::Expired => {
@@ -345,7 +339,7 @@ impl Polled {
         if !self.is_over(job) {
             return;
         }
-        // What was announced no longer comes.
+        // The announced attempts of these nodes are given up.
         for index in self.members_of(job) {
             if core.replicas[index as usize].phase != Phase::Ended {
                 self.end(core, index, outcome, because);
@@ -356,10 +350,11 @@ impl Polled {
         record.live = 0;
         record.ended = Some((outcome, because));
         core.emit(Event::JobEnded { job, outcome, because });
+        core.job_has_ended(job, outcome);
     }
 }
 
-/// The kind of event that such an end is for retries; `None` for an end that was wished for.
+/// The kind of retry event for such an end. `None` for an end that was requested.
 fn event_of(because: Reason) -> Option<RetryEvent> {
     match because {
         Reason::NoCapacity => Some(RetryEvent::NoCapacity),

@@ -11,7 +11,7 @@ use dryrack_policy::{Scaled, autoscale};
 use dryrack_units::SimTime;
 use dryrack_workload::Scaling;
 
-/// How much a replica is worth keeping. A replica that has begun to terminate no longer counts as one.
+/// How useful a replica is. A replica that has begun to terminate counts as inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Inactive,
@@ -21,7 +21,7 @@ enum Worth {
 }
 
 impl Polled {
-    /// Takes in a count of requests, which is seen at the next look at the run.
+    /// Records a count of requests. The next look at the run uses it.
     pub(super) fn count_requests(&mut self, core: &mut Core, job: JobId, requests: u64) {
         if core.jobs[job.index()].spec.scaling.is_none() {
             return;
@@ -35,7 +35,7 @@ impl Polled {
         self.index_run(job);
     }
 
-    /// Looks at a service that is active and of which no replica is to be tried again.
+    /// Looks at an active service. None of its replicas is waiting for a retry.
     pub(super) fn scale_service(&mut self, core: &mut Core, job: JobId) {
         let scaling = scaling(core, job);
         let last = self.last_scaled(job);
@@ -58,13 +58,13 @@ impl Polled {
         }
     }
 
-    /// Looks at a service that pauses or has no replicas. Its requests take effect without any delay.
+    /// Looks at a service that pauses or has no replicas. Its requests take effect without delay.
     pub(super) fn look_at_pending_service(&mut self, core: &mut Core, job: JobId) {
         let scaling = scaling(core, job);
         let now = core.now;
         let at = self.next_submission(job);
         if !self.is_over(job) || now < at {
-            // A service that is not over waits for the ends of its nodes.
+            // A service that is not over waits until its nodes have ended.
             self.run(job).scale_at = Some(at).filter(|at| *at > now);
             return;
         }
@@ -81,8 +81,8 @@ impl Polled {
         self.bring_up(core, job, desired as usize);
     }
 
-    /// Adds this many replicas: first those that have ended or are about to, in order of their numbers, then new
-    /// ones.
+    /// Adds this many replicas. First come replicas that have ended or are about to end, in order of their numbers. New
+    /// replicas follow.
     fn bring_up(&mut self, core: &mut Core, job: JobId, more: usize) {
         let mut inactive = self.groups_that(job, |worth| worth == Worth::Inactive);
         inactive.retain(|group| self.states_of(job, *group).all(|state| !state.is_live()));
@@ -93,7 +93,7 @@ impl Polled {
             let has_ended = self.states_of(job, group).all(|state| state == MemberState::Ended);
             match has_ended {
                 true => self.revive(core, job, group),
-                // Its end is still to come, but nobody waits for it.
+                // This replica is still terminating, but the new submission does not wait for that.
                 false => self.add_group(core, job, Some(group)),
             }
         }
@@ -101,7 +101,7 @@ impl Polled {
         self.stir(job);
     }
 
-    /// Submits a replica that has ended again, because it is wanted again.
+    /// Submits a replica again that has ended and is wanted again.
     fn revive(&mut self, core: &mut Core, job: JobId, group: u32) {
         let now = core.now;
         let run = self.run(job);
@@ -139,7 +139,7 @@ impl Polled {
         members.iter().map(|index| self.members[*index as usize].state)
     }
 
-    /// The worth of its node that has come the least far.
+    /// The usefulness of a replica is that of its node with the least progress.
     fn worth(&self, job: JobId, group: u32) -> Worth {
         let worth_of = |state| match state {
             MemberState::Terminating | MemberState::Draining | MemberState::Ended => Worth::Inactive,
@@ -150,10 +150,10 @@ impl Polled {
         self.states_of(job, group).map(worth_of).min().unwrap_or(Worth::Inactive)
     }
 
-    /// When the number of its replicas last changed, as far as they show it: by the submission of one that is active,
-    /// or by the last look at one that is not.
+    /// When the number of replicas of a service last changed. The replicas only show this in part: an active replica by
+    /// its submission, an inactive one by the last look at it.
     ///
-    /// Source: dstack 0.22.5, where a replica that is tried again counts as a change too.
+    /// Source: dstack 0.22.5, where a retry of a replica counts as a change too.
     fn last_scaled(&self, job: JobId) -> Option<SimTime> {
         let run = &self.runs[job.index()];
         let changed = |group: u32| {

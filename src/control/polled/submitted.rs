@@ -1,4 +1,4 @@
-//! Looks at submitted nodes: the first finds a place, the second begins to use it.
+//! Looks at submitted nodes: the first look finds a place, the second begins to use it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Polled {
         match self.member(index).state {
             MemberState::Submitted => self.assign(core, index),
             MemberState::Assigned => self.provision(core, index),
-            // It was ended since it was listed.
+            // The node has ended since the round began.
             MemberState::Waiting
             | MemberState::Provisioning
             | MemberState::Pulling
@@ -70,20 +70,20 @@ impl Polled {
         }
     }
 
-    /// Whether it waits until its run has a fleet. If nodes are placed one by one, the first node of the first
-    /// replica finds the fleet of the run, and the others wait for it.
+    /// Whether the node must wait until its run has a fleet. If nodes are placed one by one, the first node of the
+    /// first replica chooses the fleet of the run.
     fn awaits_fleet(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
         let by_offers = core.jobs[core.replicas[index as usize].job.index()].spec.demand.requirements().is_some();
         let (one_by_one, member) = (self.options.gang == GangRule::OneByOne, &self.members[index as usize]);
         one_by_one && by_offers && member.group > 0 && !self.runs[member.run.index()].settled
     }
 
-    /// Whether all nodes of a run's replica get their places together.
+    /// Whether all nodes of a replica are placed together.
     pub(super) fn places_whole(&self) -> bool {
         self.options.gang == GangRule::Whole
     }
 
-    /// Binds each of these nodes of the run to its claim of the placement.
+    /// Binds each of these nodes to its own claim of the placement.
     fn bind_all(&mut self, core: &mut Core, seekers: &[ReplicaIndex], candidate: Candidate, torn: bool) {
         let Candidate { placement, score } = candidate;
         if let [index] = seekers {
@@ -99,7 +99,7 @@ impl Polled {
         self.settle_in_fleet(core, seekers[0], &placement);
     }
 
-    /// Sets the fleet of a run whose nodes are placed together: its other replicas go to no other fleet.
+    /// Sets the fleet of a run whose nodes are placed together. Its other replicas must use the same fleet.
     fn settle_in_fleet(&mut self, core: &mut Core, index: ReplicaIndex, placement: &Placement) {
         let job = core.replicas[index as usize].job;
         let own = core.fleet.node(placement.claims()[0].node).shape.instance.as_ref().map(|own| own.fleet);
@@ -108,7 +108,7 @@ impl Polled {
         }
     }
 
-    /// Enters the place of one node into the ledger and into the log. Nothing is asked of its host yet.
+    /// Enters the place of one node into the ledger and the log. No command is sent to its host yet.
     pub(crate) fn bind(
         &mut self,
         core: &mut Core,
@@ -162,14 +162,14 @@ impl Polled {
         }
     }
 
-    /// Handles a node for which there is no place.
+    /// Handles a node that finds no place.
     fn refused(&mut self, core: &mut Core, index: ReplicaIndex, held: (Refusal, Histogram)) {
         let whole = self.options.gang == GangRule::Whole;
-        // Nodes that get places together wait for them together.
+        // Nodes that are placed together also wait together.
         let waiting = if whole { self.siblings(index).to_vec() } else { vec![index] };
         waiting.into_iter().for_each(|waiting| core.hold(waiting, held.clone()));
         self.over_quota.remove(&index);
-        let growth = core.fleet.growth();
+        let growth = core.growth();
         let (keeps_turn, over) = (
             self.options.no_capacity == NoCapacityRule::KeepsTurn && self.siblings(index)[0] == index,
             self.is_retry_over(core, index, Reason::NoCapacity),
@@ -183,19 +183,19 @@ impl Polled {
         }
     }
 
-    /// Makes a node wait until its project has enough quota left, whatever the profile does when there is no
-    /// capacity.
+    /// Makes a node wait until its project has enough quota left. This does not depend on the profile's rule for lack
+    /// of capacity.
     fn over_quota(&mut self, core: &mut Core, siblings: &[ReplicaIndex], wanted: Holding) {
         let held = (Refusal::Unfit, Histogram::of(Reason::QuotaExceeded, core.fleet.len() as u32));
         siblings.iter().for_each(|waiting| core.hold(*waiting, held.clone()));
-        let growth = core.fleet.growth();
+        let growth = core.growth();
         self.member(siblings[0]).parked = Some(growth);
         self.parked.insert(siblings[0]);
         self.over_quota.insert(siblings[0], wanted);
     }
 }
 
-/// Decides for all nodes together, or for one of them.
+/// Decides about all nodes of a replica together, or about one of them.
 fn seek(
     core: &mut Core,
     index: ReplicaIndex,
@@ -203,7 +203,7 @@ fn seek(
     whole: bool,
 ) -> Result<Candidate, (Refusal, Histogram)> {
     let replica = &core.replicas[index as usize];
-    let (number, growth) = (replica.demand, core.fleet.growth());
+    let (number, growth) = (replica.demand, core.growth());
     let context = core.context(replica.run());
     let (demand, seats) = part(core, index, siblings, whole);
     if let Seats::One { master } = seats {
@@ -216,8 +216,8 @@ fn seek(
         };
     }
     let record = &core.demands[number as usize];
-    // A refused demand stays refused as long as nothing is given back. That does not hold for replicas of models,
-    // which differ, nor for those of a run that has its fleet.
+    // A refused demand stays refused until capacity is given back. This is not true for replicas of models, because
+    // they differ. It is also not true for replicas of a run that already has a fleet.
     let alike = siblings.len() == 1 && record.demand.model().is_none() && context.fleet.is_none();
     let alike = alike && (record.demand.requirements().is_none() || context.least == 1);
     if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {
@@ -236,9 +236,10 @@ fn seek(
     }
 }
 
-/// What is decided about when one node of a run looks for a place: all its nodes together; or one of them, on the
-/// first offer that it has in the run's fleet and, for a worker, near its master; or one of them, on a node that
-/// none of the others has.
+/// The demand and the seats for which a node of a run looks for a place. There are three cases. If `whole` is set, the
+/// demand covers all nodes of the replica together. If the run has requirements, it covers one node, which takes its
+/// first offer in the run's fleet. A worker also takes an offer near its master. Otherwise it covers one node, on a
+/// host that no other node of the replica uses.
 pub(in crate::polled) fn part(
     core: &Core,
     index: ReplicaIndex,
@@ -257,7 +258,7 @@ pub(in crate::polled) fn part(
     }
 }
 
-/// The demand of one of its tasks, on a node that no sibling has.
+/// The demand of one task, on a node that no sibling uses.
 fn demand_of_one(core: &Core, demand: &Demand, siblings: &[ReplicaIndex]) -> Demand {
     let taken: Vec<NodeId> = (siblings.iter())
         .filter_map(|index| core.replicas[*index as usize].placement.as_ref())

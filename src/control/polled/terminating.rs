@@ -1,4 +1,4 @@
-//! Looks at terminating nodes: they are stopped, their last words are awaited, and what they hold is given back.
+//! Looks at terminating nodes: the loop stops them, waits for their final reports, and gives back their claims.
 
 use super::Polled;
 use super::options::{Loops, ReleaseRule};
@@ -21,7 +21,7 @@ impl Polled {
                     let run = core.replicas[index as usize].run();
                     core.command(Command::Stop { run });
                 }
-                // A node that never began holds nothing that could be in another's way.
+                // The job of a node that never began has not run on its host, so the claim can be given back at once.
                 if !began || (over && !self.drains()) {
                     self.give_back(core, index);
                 } else {
@@ -48,7 +48,7 @@ impl Polled {
         }
     }
 
-    /// Ends a node. What it began on a host that cannot be heard stays taken until it is known to be over.
+    /// Ends a node. If its host is lost, the claim stays taken until the job there is known to have stopped.
     pub(crate) fn give_back(&mut self, core: &mut Core, index: ReplicaIndex) {
         let member = self.member(index);
         let (outcome, because) = member.ending.expect("what terminates does so for a reason");
@@ -67,7 +67,7 @@ impl Polled {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Whether another node gives back something on this host later in this round.
+    /// Whether another node gives back a claim on this host later in this round.
     fn is_overwritten(&self, core: &Core, node: NodeId) -> bool {
         self.rest.iter().any(|index| {
             let member = &self.members[*index as usize];

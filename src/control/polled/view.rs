@@ -1,4 +1,4 @@
-//! How runs and their nodes stand, in the words of their own tables, for comparison with a program that has such
+//! The state of runs and their nodes, in the terms of their own tables. It can be compared with a program that has such
 //! tables.
 
 use super::Polled;
@@ -14,9 +14,9 @@ use dryrack_scheduler::{Decision, Grouping, decide_for};
 pub struct RunStanding {
     pub job: JobId,
     pub state: WholeState,
-    /// The number of replicas that it is to have, if it is a service that scales.
+    /// The wanted number of replicas. Present for a service that scales.
     pub desired: Option<u32>,
-    /// Present once it terminates.
+    /// Why the run ends. Present once the run terminates.
     pub ending: Option<(Outcome, Reason)>,
 }
 
@@ -24,15 +24,15 @@ pub struct RunStanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberStanding {
     pub job: JobId,
-    /// The replica of the run that it belongs to.
+    /// The number of the node's replica in its run.
     pub group: u32,
     pub node: u32,
     pub replica: u32,
     pub attempt: u32,
-    /// How often that replica was submitted before this record of it.
+    /// How often this replica was submitted under earlier records.
     pub before: u32,
     pub state: MemberState,
-    /// Counts the submissions of all nodes.
+    /// Number of this submission among the submissions of all nodes.
     pub created: u64,
 }
 
@@ -65,7 +65,7 @@ impl Polled {
         self.members.iter().zip(core.replicas.values()).map(standing).collect()
     }
 
-    /// Asserts that no node waits where it is that the fleet would hold.
+    /// Asserts that no parked node waits although the fleet has room for it.
     pub(super) fn assert_no_run_waits_in_vain(&self, core: &Core) {
         for index in &self.parked {
             let replica = &core.replicas[*index as usize];
@@ -79,7 +79,7 @@ impl Polled {
         }
     }
 
-    /// Asserts that what is kept twice agrees, and that records that wait can be found.
+    /// Asserts that data stored in two places agrees, and that a loop can find every waiting record.
     pub(super) fn assert_runs(&self, core: &Core) {
         assert_eq!(self.members.len(), core.replicas.len(), "every replica is a node of a run");
         let mut listed = [0; 4];

@@ -1,9 +1,9 @@
-//! Attained service: how much GPU time a replica has had, and in which of the queues of Tiresias (Gu and others, NSDI
-//! 2019; its discretized two-dimensional least attained service) that puts it.
+//! Attained service: how much GPU time a replica has used. Tiresias (Gu and others, NSDI 2019) assigns replicas to
+//! queues by this time. This module follows its discretized two-dimensional least attained service.
 //!
-//! GPU time counts whole GPUs or their shares. Each task that takes no GPU counts as one GPU, and a GPU that is taken
-//! by memory counts as a whole one. A replica accrues GPU time while it runs, in all of its attempts, whether or not
-//! any of the work is kept.
+//! GPU time is the running time multiplied by the number of GPUs. A share of a GPU counts as that share. A GPU that is
+//! taken by memory counts as a whole GPU. A task without GPUs counts as one GPU. GPU time adds up over all attempts of
+//! a replica, even if the work of an attempt is lost.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use dryrack_scheduler::{OrderKey, Preempt};
 use dryrack_units::{GpuShare, SimDuration, SimTime};
 use dryrack_workload::{Demand, GpuTake};
 
-/// The GPUs of a demand, in thousandths of GPUs.
+/// The number of GPUs of a demand, in thousandths of a GPU.
 fn width(demand: &Demand) -> u64 {
     let each = match demand.gpus() {
         None => u64::from(GpuShare::WHOLE.get()),
@@ -32,26 +32,27 @@ fn width(demand: &Demand) -> u64 {
     u64::from(demand.tasks) * each.max(1)
 }
 
-/// Turns of the replicas that have had enough GPU time to leave the first queue, where the order looks at turns. In
-/// the first queue nobody is ever stopped, and turns are those of submission.
+/// The turns of replicas that have left the first queue of Tiresias. Only an order with the key `joined` uses turns. No
+/// run in the first queue is ever preempted, so replicas there have their turns in order of submission.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The lowest turn given, and the highest with its time. Replicas that come last in one moment share a turn, and
-    /// are in the order of their submission.
+    /// The lowest turn given so far, and the highest with the time at which it was given. Replicas that come last at
+    /// one instant share a turn and keep their order of submission.
     first: i64,
     last: (i64, SimTime),
     of: BTreeMap<ReplicaIndex, Turn>,
-    /// The replicas that entered a queue while they ran, at the last moment at which any did.
+    /// The replicas that entered a queue while they ran, at the last instant at which any replica did so.
     joined: (SimTime, Vec<ReplicaIndex>),
 }
 
 #[derive(Clone, Copy, Default)]
 struct Turn {
-    /// Its place among those that wait in its queue.
+    /// Sort key of the replica among those that wait in its queue.
     place: i64,
-    /// When it last entered a queue while it ran.
+    /// When the replica last entered a queue while it ran.
     joined: SimTime,
-    /// It was stopped in the moment in which it entered its queue, so it waits behind those it found there.
+    /// Whether the replica was stopped at the instant at which it entered its queue. If so, it waits behind the
+    /// replicas that were already there.
     is_last: bool,
 }
 
@@ -64,17 +65,18 @@ impl Turns {
     }
 }
 
-/// One GPU second, in nanoseconds times thousandths of a GPU.
+/// One GPU second, in nanoseconds multiplied by thousandths of a GPU.
 const GPU_SECOND: u128 = 1_000_000_000_000;
 
 impl Queue {
-    /// Its place among those that wait in its queue.
+    /// The sort key of a replica among those that wait in its queue.
     pub(super) fn turn(&self, core: &Core, index: ReplicaIndex) -> i64 {
         let of_submission = core.replicas[index as usize].job.index() as i64;
         self.turns.of.get(&index).map_or(of_submission, |turn| turn.place)
     }
 
-    /// Gives a replica that begins to wait its place in the queue, according to the GPU time it has had so far.
+    /// Sets the place in the queue of a replica that begins to wait. The place depends on the GPU time the replica has
+    /// used.
     pub(super) fn take_turn(&mut self, core: &mut Core, index: ReplicaIndex) {
         let order = &core.profile.scheduler.order;
         if !order.iter().any(|key| matches!(key, OrderKey::Remaining | OrderKey::Attained)) {
@@ -94,7 +96,7 @@ impl Queue {
         core.replicas[index as usize].key = self.key_of(core, index);
     }
 
-    /// Moves a replica into the next queue while it runs.
+    /// Moves a running replica into the next queue.
     pub(super) fn join_next_level(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.turns.of.entry(index).or_default().joined = core.now;
         if self.turns.joined.0 != core.now {
@@ -105,30 +107,33 @@ impl Queue {
         await_next_level(core, index);
     }
 
-    /// The replicas that entered a queue in this moment while they ran.
+    /// The replicas that entered a queue at this instant while they ran.
     pub(super) fn those_who_join(&self, core: &Core) -> &[ReplicaIndex] {
         if self.turns.joined.0 == core.now { &self.turns.joined.1 } else { &[] }
     }
 
-    /// Whether it entered its queue in this moment while it ran.
+    /// Whether the replica entered its queue at this instant while it ran.
     fn joined_now(&self, core: &Core, index: ReplicaIndex) -> bool {
         self.turns.of.get(&index).is_some_and(|turn| turn.joined == core.now)
     }
 
-    /// Whether it goes behind the other, which waits in the queue that it enters in this moment.
+    /// Whether a running replica ranks behind `other`, which waits. This is so if the running replica enters the queue
+    /// of `other` at this instant.
     pub(super) fn joins_behind(&self, core: &Core, index: ReplicaIndex, other: ReplicaIndex) -> bool {
         let runs_on = core.replicas[index as usize].since < core.now;
         runs_on && self.joined_now(core, index) && !self.joined_now(core, other)
     }
 
-    /// Notes that it is stopped. If it entered its queue in this moment, it comes last there.
+    /// Notes that a running replica is stopped. If the replica entered its queue at this instant, it waits behind all
+    /// others there.
     pub(super) fn leave_as_last(&mut self, core: &mut Core, index: ReplicaIndex) {
         if self.joined_now(core, index) {
             self.turns.of.entry(index).or_default().is_last = true;
         }
     }
 
-    /// Since when it has been one of those that run in its queue. In one moment, those that waited there come first.
+    /// Sort key of a running replica: since when it has run in its queue. At equal times, a replica that started from
+    /// this queue comes before one that entered the queue while it ran.
     pub(super) fn runs_there_since(&self, core: &Core, index: ReplicaIndex) -> (SimTime, bool, i64) {
         let since = core.replicas[index as usize].since;
         match self.turns.of.get(&index) {
@@ -143,14 +148,14 @@ fn width_of(core: &Core, index: ReplicaIndex) -> u128 {
     u128::from(width(&core.demands[demand as usize].demand))
 }
 
-/// How long it has run in all its attempts.
+/// How long a replica has run in all its attempts.
 fn served(core: &Core, index: ReplicaIndex) -> SimDuration {
     let replica = &core.replicas[index as usize];
     let now = if replica.phase == Phase::Running { core.now.since(replica.since) } else { SimDuration::ZERO };
     replica.served.saturating_add(now)
 }
 
-/// The queue that it is in, counted from 0 for those that have had least.
+/// The queue that a replica is in, by the GPU time that it has used. Queue 0 is for the least GPU time.
 pub(in crate::queue) fn level(core: &Core, index: ReplicaIndex) -> u32 {
     let levels = &core.profile.scheduler.levels;
     if levels.is_empty() {
@@ -160,7 +165,8 @@ pub(in crate::queue) fn level(core: &Core, index: ReplicaIndex) -> u32 {
     levels.iter().filter(|level| had >= u128::from(**level) * GPU_SECOND).count() as u32
 }
 
-/// Sets a timer for when it enters the next queue. Those that wait may stop it then, so they are looked at.
+/// Sets a timer for the time at which a running replica enters the next queue. Waiting replicas may then preempt it, so
+/// the timer triggers a look at the queue.
 pub(in crate::queue) fn await_next_level(core: &mut Core, index: ReplicaIndex) {
     let options = &core.profile.scheduler;
     let replica = &core.replicas[index as usize];

@@ -7,9 +7,9 @@
 //!                                      └──── the next attempt
 //! ```
 //!
-//! Its parts: what triggers a pass ([`passes`]), who waits ([`waiting`]), the decision about one replica ([`placing`]),
-//! backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]), attained service ([`attained`]), and decisions
-//! of an outside scheduler ([`outside`]).
+//! The parts of this module are: triggers of passes ([`passes`]), entering and leaving the queue ([`waiting`]), the
+//! decision about one replica ([`placing`]), backfilling ([`backfill`], [`slots`]), preemption ([`preempting`]),
+//! attained service ([`attained`]), and decisions of an outside scheduler ([`outside`]).
 
 mod attained;
 mod backfill;
@@ -29,36 +29,37 @@ use super::clocks::Clocks;
 use super::core::Core;
 use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
-use super::flow::{Due, Flow};
+use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use super::pass::PassState;
 use super::profile::Trigger;
 use crate::queue::attained::await_next_level;
 use attained::Turns;
-use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
+use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::RunId;
+use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::SimTime;
 use placing::Deciding;
 
 pub(crate) struct Queue {
     queue: WaitQueue,
-    /// The line of each queue that a job names.
+    /// The number of the line for each queue name that a job states.
     lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
     turns: Turns,
-    /// The head of the queue, if its reservation is fixed once made.
+    /// The head of the queue with its reservation, if the kind of backfilling keeps a reservation once it is made.
     picked: Option<backfill::Picked>,
     /// State that backfilling keeps between passes.
     backfilling: Option<Box<backfill::Backfilling>>,
-    /// The place of each job for which others are being preempted, until they have freed it.
+    /// Replicas for which other runs are being preempted, each with its place. An entry stays until those runs have
+    /// freed the place.
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
-    /// The replicas that wait for the quota of their project, and those in the queue that count against one.
+    /// Replicas that wait for the quota of their project, and replicas in the queue that count against a quota.
     projects: quota::Projects,
-    /// Future reservations of each node, if they are made in time slots.
+    /// Future reservations of each node, if backfilling uses time slots.
     ahead: slots::Ahead,
-    /// Replicas queued since the last pass, in the order in which they were queued. Each gets one event that says why
-    /// it waits.
+    /// Replicas that were queued since the last pass, in the order in which they were queued. For each of them, one
+    /// event says why it waits.
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// How many replicas have been queued so far.
     queued: u64,
@@ -71,8 +72,10 @@ pub(crate) struct Queue {
     backfill_pass: PassState,
     /// Clocks of passes that take time.
     clocks: Option<Clocks>,
-    /// The state that the last backfill pass saw. A pass that would see an equal state is skipped.
+    /// The state that the last backfill pass saw. If the state has not changed, the next pass is skipped.
     backfilled: Option<(u64, u64, usize)>,
+    /// Replicas that an outside program placed on instances that are not up yet.
+    awaiting: BTreeSet<ReplicaIndex>,
 }
 
 impl Queue {
@@ -98,6 +101,7 @@ impl Queue {
             backfill_pass: PassState::new(profile.passes.for_backfill(), seed, "backfill pass"),
             clocks: Clocks::new(&profile.passes, profile.ticks.as_ref()),
             backfilled: None,
+            awaiting: BTreeSet::new(),
         };
         queue.keep_backfilling(core);
         queue
@@ -123,8 +127,8 @@ impl Flow for Queue {
             self.admit_by_quota(core);
             self.run_place_pass(core);
             self.run_backfill_pass(core);
-            // A replica has left the queue for its quota. The replica behind it may be the head now, and was not looked
-            // at.
+            // A replica may have left the queue because of its quota. The replica behind it is then the head, and this
+            // pass has not judged that replica.
             let has_new_head = self.projects.take_left() | self.may_find_cheaper(core);
             if !has_new_head || core.profile.passes.place.trigger != Trigger::Event || self.deciding.is_some() {
                 break;
@@ -158,8 +162,8 @@ impl Flow for Queue {
         self.check_quotas(core);
     }
 
-    /// Asserts that no replica waits that is allowed to be placed by the queue's discipline and that the fleet has room
-    /// for.
+    /// Asserts that no replica waits although the queue's discipline allows its placement and the fleet has room for
+    /// it.
     fn check_nothing_waits_in_vain(&self, core: &Core) {
         let heads: Vec<_> = match core.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => self.queue.heads(core.now).map(|(key, _)| key).collect(),
@@ -190,7 +194,7 @@ impl Flow for Queue {
         }
     }
 
-    /// Removes a replica from the queue and from any step in progress, so that it causes no more work.
+    /// Removes a replica from the queue and from any step in progress. Afterwards the replica causes no more work.
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
         let replica = &core.replicas[index as usize];
         let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
@@ -201,13 +205,13 @@ impl Flow for Queue {
                     core.command(Command::Withdraw { run });
                 }
             }
-            // The replica's next version makes the commit of this decision void.
+            // The replica's version changes, which makes the commit of this decision void.
             Wait::Decision => {
                 self.deciding = None;
                 self.forget_promise(core, index);
             }
             Wait::Quota => self.leave_group(core, index),
-            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff => {}
+            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency => {}
         }
         if phase == Phase::Analysing && self.analysing.remove(&run) {
             core.command(Command::AbandonAnalysis { run });
@@ -221,6 +225,8 @@ impl Flow for Queue {
         }
         if phase == Phase::Scheduled {
             self.project_took(core, index);
+        } else {
+            self.awaiting.remove(&index);
         }
         if (before.0 == Phase::Stopping) != (phase == Phase::Stopping) {
             self.note_stopping(core, index, phase);
@@ -240,7 +246,7 @@ impl Flow for Queue {
         }
     }
 
-    /// Lines are numbered in order of appearance.
+    /// Numbers lines in order of appearance.
     fn line_of(&mut self, core: &Core, queue: Option<&Arc<str>>) -> u32 {
         match core.profile.scheduler.lines {
             Lines::One => 0,
@@ -255,13 +261,29 @@ impl Flow for Queue {
         self.decided_outside(core, run, placement);
     }
 
+    fn said(&mut self, core: &mut Core, said: &Outside) {
+        self.said_outside(core, said);
+    }
+
+    fn stop(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
+        match self.awaiting.contains(&index) {
+            // The run waits for its instances and was never started, so no stop is needed.
+            true => self.end(core, index, outcome, because),
+            false => self.stop_attempt(core, index, outcome, because),
+        }
+    }
+
+    fn instance_is_up(&mut self, core: &mut Core, node: NodeId) {
+        self.start_on_new(core, node);
+    }
+
     fn caching_changed(&mut self, core: &mut Core) {
         self.keep_backfilling(core);
     }
 
     fn reconfigured(&mut self, core: &mut Core) {
         let mut waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
-        waiting.extend(self.beside_the_queue());
+        waiting.extend(self.take_set_aside());
         let profile = Arc::clone(&core.profile);
         self.ahead = slots::Ahead::default();
         self.preempting.begin_anew();
@@ -306,22 +328,32 @@ impl Flow for Queue {
         Some((self.analysing.iter().copied().collect(), before.map(run_of).collect()))
     }
 
-    /// Behind the head of a strict queue without backfilling, nobody can use an instance.
-    fn waiting(&self, core: &Core) -> Option<Vec<ReplicaIndex>> {
-        let options = &core.profile.scheduler;
-        Some(match (options.discipline, options.backfill) {
+    /// Visits only the heads if the discipline is strict and there is no backfilling. In this case, replicas behind a
+    /// head cannot use an instance.
+    fn each_waiting(&self, core: &mut Core, visit: &mut Visitor<'_>) {
+        // The outside program requests instances by its own decisions.
+        if core.profile.program.is_some() {
+            return;
+        }
+        let (options, now) = (&core.profile.scheduler, core.now);
+        match (options.discipline, options.backfill) {
             (Discipline::Strict | Discipline::Committed, Backfill::None) => {
-                self.queue.heads(core.now).map(|(key, _)| key.replica()).collect()
+                visit_in_order(core, self.queue.heads(now).map(|(key, _)| key.replica()), visit);
             }
-            _ => self.queue.iter(core.now).map(|key| key.replica()).collect(),
-        })
+            _ => visit_in_order(core, self.queue.iter(now).map(|key| key.replica()), visit),
+        }
+    }
+
+    fn waiting_changes(&self, core: &Core) -> WaitingChanges {
+        let at = if self.queue.moves_with_time() { core.now } else { SimTime::ZERO };
+        (self.queue.changes(), at)
     }
 
     fn lets_records_go(&self) -> bool {
         true
     }
 
-    /// Entries of the analysis queue refer to replicas by index, even to replicas that have ended since.
+    /// Entries of the analysis queue refer to replicas by index. Some of these replicas may have ended.
     fn names_ended(&self) -> bool {
         !self.analysis_queue.is_empty()
     }

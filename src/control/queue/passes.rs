@@ -1,5 +1,5 @@
-//! Passes: what runs when. Passes are triggered by events, by a period, or by a period for each replica. They work in
-//! bounded batches.
+//! Passes: when each pass runs. The trigger of a pass is an event, a period, or a period of its own for each replica.
+//! Each pass handles a batch of limited size.
 
 use crate::attempts::Attempts;
 use crate::clocks::Which;
@@ -31,7 +31,7 @@ impl Queue {
     }
 
     /// When the place pass is due. A pass that could only repeat its refusals is not due, because it would change
-    /// nothing. An order that moves with time is taken as it was at the last settle.
+    /// nothing. If the order changes with time, this function uses the order of the last settle.
     pub(super) fn place_pass_due(&mut self, core: &mut Core) -> Option<(SimTime, &'static str)> {
         if self.queue.is_empty() || self.deciding.is_some() {
             return None;
@@ -42,8 +42,7 @@ impl Queue {
         match core.profile.passes.place.trigger {
             Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => {
-                let has_work =
-                    !self.fresh.is_empty() || self.queue.next(core.fleet.growth(), core.settled_at).is_some();
+                let has_work = !self.fresh.is_empty() || self.queue.next(core.growth(), core.settled_at).is_some();
                 has_work.then(|| (self.place_tick(core, period), "a place pass"))
             }
             Trigger::EachAfter(period) => {
@@ -64,7 +63,7 @@ impl Queue {
         of_clock.unwrap_or_else(|| self.backfill_pass.next_tick(period, core.now))
     }
 
-    /// Advances the clocks to this instant. Ticks in the meantime changed nothing, but took their time.
+    /// Advances the clocks to this instant. The passes in between changed nothing, but they took their time.
     pub(super) fn go_on_with_clocks(&mut self, core: &mut Core) {
         let (now, waiting) = (core.now, self.queue.len());
         if let Some(clocks) = &mut self.clocks {
@@ -78,9 +77,10 @@ impl Queue {
         self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
     }
 
-    /// Replicas that were not refused since the fleet last grew, or were not told yet why they wait.
+    /// Replicas that a pass should judge: those not refused since the fleet last grew, and those for which no event has
+    /// said yet why they wait.
     fn worth_a_look(&self, core: &Core) -> Vec<QueueKey> {
-        let growth = core.fleet.growth();
+        let growth = core.growth();
         let is_open = |key: &QueueKey| {
             let index = key.replica();
             !self.queue.is_refused(core.replicas[index as usize].demand, growth)
@@ -89,8 +89,8 @@ impl Queue {
         self.queue.iter(core.now).filter(is_open).collect()
     }
 
-    /// When a replica is due next. The looks it had in the meantime could not have changed anything, so they are
-    /// skipped.
+    /// When a replica is due next. Earlier due times are skipped, because judging the replica at those times could not
+    /// have changed anything.
     fn catch_up(&mut self, core: &mut Core, index: ReplicaIndex, period: SimDuration) -> SimTime {
         while core.replicas[index as usize].due < core.now {
             let jitter = self.jitter_of(core, index);
@@ -142,7 +142,8 @@ impl Queue {
         }
     }
 
-    /// Drops the first entries whose replica has ended or moved on since. What is cancelled causes no more work.
+    /// Drops entries at the front of the queue whose replica has ended or no longer waits for this analysis. So a
+    /// cancelled replica causes no more work.
     fn drop_stale_analyses(&mut self, core: &mut Core) {
         while let Some((index, version)) = self.analysis_queue.front() {
             let replica = &core.replicas[*index as usize];
@@ -156,7 +157,8 @@ impl Queue {
     pub(super) fn run_place_pass(&mut self, core: &mut Core) {
         let options = core.profile.passes.place;
         if self.queue.is_empty() {
-            // With nobody left, the pass is over, unless the last replica is still being decided about.
+            // No replica is left to judge, so the pass is over. While the decision about the last replica is in
+            // progress, the pass is not over.
             if self.deciding.is_none() {
                 self.place_pass.interrupted_after = None;
             }
@@ -169,7 +171,7 @@ impl Queue {
         if self.deciding.is_some() || !is_due(core, due, options) {
             return;
         }
-        // A pass that goes on began at its own tick, and does not count as the tick of this instant.
+        // A resumed pass began at an earlier tick, so it does not count as the tick of this instant.
         if self.place_pass.interrupted_after.is_none() {
             self.place_pass.last = Some(core.now);
             self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Place, core.now));
@@ -189,7 +191,7 @@ impl Queue {
         self.preempt(core);
         let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
         loop {
-            while let Some((key, _)) = self.queue.next(core.fleet.growth(), core.now) {
+            while let Some((key, _)) = self.queue.next(core.growth(), core.now) {
                 if options.batch.is_some_and(|batch| looked_at >= batch) {
                     self.place_pass.cut_short = options.trigger == Trigger::Event;
                     return;
@@ -210,10 +212,10 @@ impl Queue {
         }
     }
 
-    /// What a backfill pass depends on: the fleet's growth, how many have been queued so far, and how many still
-    /// wait.
+    /// The state that a backfill pass depends on: the fleet's growth, the number of replicas queued so far, and the
+    /// number that still wait.
     fn seen_by_backfill(&self, core: &Core) -> (u64, u64, usize) {
-        (core.fleet.growth(), self.queued, self.queue.len())
+        (core.growth(), self.queued, self.queue.len())
     }
 
     /// When the backfill pass is due. A pass that could only repeat the last one is not due.
@@ -235,7 +237,8 @@ impl Queue {
         }
         self.backfill_pass.ran(core.now);
         self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Backfill, core.now));
-        // Taken before the pass, because a replica that starts leaves others to look at.
+        // Read the state before the pass. If the pass starts a replica, the next pass must run, because it can find
+        // other replicas to start.
         self.backfilled = Some(self.seen_by_backfill(core));
         self.charge_users(core);
         self.backfill(core);
@@ -247,7 +250,7 @@ impl Queue {
         }
     }
 
-    /// Looks at each replica that is due: by priority, then the least recently processed first.
+    /// Judges each replica that is due, first by priority, then the least recently processed first.
     fn place_each(&mut self, core: &mut Core, period: SimDuration) {
         let mut due = self.worth_a_look(core);
         due.retain(|key| core.replicas[key.replica() as usize].due <= core.now);
@@ -266,13 +269,13 @@ impl Queue {
         }
     }
 
-    /// Tells each replica that queued up since the last pass and still waits why it waits, once.
+    /// For each replica that queued up since the last pass and still waits, emits one event that says why it waits.
     fn tell_why_they_wait(&mut self, core: &mut Core) {
         while let Some((_, index)) = self.fresh.pop_front() {
-            let replica = &mut core.replicas[index as usize];
-            replica.fresh = None;
+            core.replicas[index as usize].fresh = None;
+            let replica = &core.replicas[index as usize];
             let demand = &core.demands[replica.demand as usize];
-            let judged = self.queue.is_refused(replica.demand, core.fleet.growth());
+            let judged = self.queue.is_refused(replica.demand, core.growth());
             let behind = core.profile.scheduler.discipline != Discipline::Skipping
                 && self.queue.is_behind(replica.key, core.now);
             let held = match (&demand.held, judged && !behind) {
@@ -281,9 +284,10 @@ impl Queue {
             };
             core.hold(index, held);
         }
-        // A replica that has become the head of a strict line without being judged now waits for its own reasons.
+        // A replica may have become the head of a strict line without being judged now. It then waits for the reasons
+        // that are already known for its demand.
         for (head, demand) in self.queue.restless_heads(core.now) {
-            if self.queue.is_refused(demand, core.fleet.growth())
+            if self.queue.is_refused(demand, core.growth())
                 && let Some(held) = core.demands[demand as usize].held.clone()
             {
                 core.hold(head.replica(), held);

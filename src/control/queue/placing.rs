@@ -10,20 +10,20 @@ use dryrack_event::{Event, Outcome, Reason, Refusal};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Decision, Discipline, NeverFits, Unfit};
 
-/// A decision that is being made.
+/// A decision in progress.
 pub struct Deciding {
     replica: ReplicaIndex,
     version: u64,
     decision: Decision,
     /// The fleet's growth when the fleet was read.
     growth: u64,
-    /// The nodes of all candidates, with the versions that were read.
+    /// The nodes of all candidates, with their versions when the fleet was read.
     read: Vec<(NodeId, u64)>,
 }
 
 impl Queue {
-    /// Decides about one replica of the queue. The decision is committed at once, or after the time that decisions
-    /// take.
+    /// Decides about one replica of the queue. The decision is committed at once, or after the decision time of the
+    /// profile.
     pub(super) fn consider(&mut self, core: &mut Core, index: ReplicaIndex) {
         let options = core.profile.commit;
         let takes_time = !options.decision_time.is_zero();
@@ -34,7 +34,7 @@ impl Queue {
             None => core.decide_now(index, keep),
         };
         if !takes_time {
-            self.conclude(core, index, decision, core.fleet.growth());
+            self.conclude(core, index, decision, core.growth());
             return;
         }
         let read = match &decision {
@@ -43,19 +43,19 @@ impl Queue {
         };
         self.leave_queue(core, index, Wait::Decision);
         let version = core.replicas[index as usize].version;
-        self.deciding = Some(Deciding { replica: index, version, decision, growth: core.fleet.growth(), read });
+        self.deciding = Some(Deciding { replica: index, version, decision, growth: core.growth(), read });
         let at = core.now.saturating_add(options.decision_time);
         core.timers.set(at, Timer::CommitDue { replica: index, version });
     }
 
-    /// Commits the decision under way once its time is over, unless the nodes that it read have changed.
+    /// Commits the decision in progress once its time is over, unless the nodes that it read have changed.
     pub(super) fn commit_due(&mut self, core: &mut Core) {
         let deciding = self.deciding.take().expect("only the decision under way sets this timer");
         let index = deciding.replica;
         assert_eq!(core.replicas[index as usize].version, deciding.version, "a void decision must not be committed");
         let Decision::Place(candidates) = deciding.decision else {
             self.enter_queue(core, index);
-            // Its project may have taken something meanwhile, so that it waits for its quota.
+            // Meanwhile the project may have taken resources. Then the replica waits for its quota, not in the queue.
             if !core.waits_in_queue(index) {
                 return;
             }
@@ -96,9 +96,9 @@ impl Queue {
                 self.leave_queue(core, index, Wait::Nothing);
                 self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
             }
-            // It was let in to look for a cheaper place, and goes on waiting for its quota.
+            // The replica entered the queue only to look for a cheaper place. It goes on waiting for its quota.
             Decision::Refuse { .. }
-                if core.profile.scheduler.unfit == Unfit::End && self.goes_back_beside(core, index) => {}
+                if core.profile.scheduler.unfit == Unfit::End && self.is_set_aside_again(core, index) => {}
             Decision::Refuse { refusal, reasons } if core.profile.scheduler.unfit == Unfit::End => {
                 core.hold(index, (refusal, reasons));
                 self.leave_queue(core, index, Wait::Nothing);
@@ -121,8 +121,9 @@ impl Queue {
         }
     }
 
-    /// Emits why they wait for all replicas of one demand, because they have the same reasons. It does so only if the
-    /// queue skips refused replicas; otherwise some of them may just wait behind the head.
+    /// Emits the reasons for waiting for all replicas of one demand, because these replicas share the reasons. This
+    /// happens only if the queue skips refused replicas. Under another discipline, some of them may wait only for the
+    /// head of the queue.
     fn tell_group(&mut self, core: &mut Core, demand: u32, held: &Held) {
         if core.profile.scheduler.discipline != Discipline::Skipping {
             return;

@@ -37,6 +37,12 @@ impl Queue {
             self.queue.remove(replica.key, replica.demand);
             self.unshelve(core, index);
             self.leave_group(core, index);
+            // An outside program is told of every replica that leaves the queue, even if it leaves because of its
+            // quota. A real scheduler is told only when the replica ends.
+            if core.profile.program.is_some() {
+                let run = core.replicas[index as usize].run();
+                core.command(Command::Withdraw { run });
+            }
         }
         core.replicas[index as usize].wait = wait;
         self.forget_fresh(core, index);
@@ -45,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// Removes a replica from those for which an event is still to say why they wait.
+    /// Removes a replica from the list of replicas for which an event must still say why they wait.
     pub(super) fn forget_fresh(&mut self, core: &mut Core, index: ReplicaIndex) {
         if let Some(queued) = core.replicas[index as usize].fresh.take()
             && let Ok(place) = self.fresh.binary_search(&(queued, index))

@@ -1,4 +1,4 @@
-//! The queue of entries and its one consumer: what is computed, and what is written of the result.
+//! The queue of entries and its only consumer: which entry is computed, and how its result is written.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use dryrack_ids::RunId;
 use dryrack_scheduler::{Candidate, Decision, Seats, still_fits};
 use dryrack_units::SimTime;
 
-/// A row as it was put into the queue.
+/// An entry of the queue. It holds the state of its row at the time when the entry was added.
 pub struct Entry {
     pub row: u64,
     serial: u64,
-    /// What the row carried. With the row's id, this is all that a scan does not set.
+    /// The placement that the row carried when it was added. A scan changes neither this placement nor the row's id.
     carried: Option<Placement>,
     last_restart: Option<SimTime>,
     replica: ReplicaIndex,
@@ -30,17 +30,17 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether it would be computed with the same result.
+    /// Whether computations of both entries would give the same result.
     fn is_as(&self, other: &Entry) -> bool {
         (self.serial, &self.carried, self.last_restart) == (other.serial, &other.carried, other.last_restart)
     }
 }
 
-/// The queue of entries, first come first.
+/// The queue of entries, in order of arrival.
 #[derive(Default)]
 pub struct Entries {
     queue: VecDeque<Entry>,
-    /// By the serial of a row, how many entries it has. Most rows have none when one is put in.
+    /// Number of entries for each row serial. Most rows have no other entry when one is added.
     of_row: BTreeMap<u64, u32>,
 }
 
@@ -82,16 +82,16 @@ impl Entries {
     }
 }
 
-/// What the consumer is working on.
+/// The computation in progress.
 pub struct Computation {
     entry: Entry,
     read: Option<RowRead>,
-    /// Made when the computation began, if the fleet is read at that time. It comes with what is kept of it for an
-    /// explanation, because the same replica may start again before the decision is written.
+    /// The decision, if the fleet is read when the computation begins. The examination for an explanation is kept with
+    /// it, because the same replica may start again before the decision is written.
     decision: Option<(Decision, Option<Box<Watched>>)>,
 }
 
-/// The columns of a row, as a computation read them.
+/// The columns of a row as a computation has read them.
 #[derive(Clone)]
 struct RowRead {
     serial: u64,
@@ -101,7 +101,7 @@ struct RowRead {
 }
 
 impl Scanned {
-    /// Adds an entry for a row, unless the same row in its current state is in the queue already.
+    /// Adds an entry for a row, unless the queue already holds an equal entry.
     pub(super) fn enqueue(&mut self, core: &mut Core, id: u64) {
         let row = &self.rows[&id];
         let replica = &core.replicas[row.replica as usize];
@@ -133,15 +133,15 @@ impl Scanned {
         }
     }
 
-    /// The run whose entry is being computed, and those whose entries come before that of a replica; `None` if it has
-    /// none.
+    /// The run whose entry is being computed, and the runs whose entries come before that of a replica. `None` if the
+    /// replica has no entry.
     pub(super) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         let place = self.queue.iter().position(|entry| entry.replica == index)?;
         let now = self.computing.iter().map(|computing| computing.entry.run).collect();
         Some((now, self.queue.iter().take(place).map(|entry| entry.run).collect()))
     }
 
-    /// Takes entries until one takes time, or none is left.
+    /// Takes entries until one of them takes time to compute, or the queue is empty.
     pub(super) fn take_next(&mut self, core: &mut Core) {
         while self.computing.is_none() {
             let Some(entry) = self.queue.pop_front() else { return };
@@ -168,8 +168,8 @@ impl Scanned {
         }
     }
 
-    /// The row that an entry names, if it is there. If rows are looked for after a computation, only those of the
-    /// same model are read before it.
+    /// Reads the row that an entry names, if it exists. If dead entries are computed, the row must belong to the same
+    /// job.
     fn read_row(&self, core: &Core, entry: &Entry) -> Option<RowRead> {
         let row = self.rows.get(&entry.row)?;
         let replica = &core.replicas[row.replica as usize];
@@ -186,7 +186,7 @@ impl Scanned {
         RowRead { serial: row.serial, version: row.version, phase: replica.phase, placement }
     }
 
-    /// Takes in the world's answer to a computation.
+    /// Applies the world's answer to a computation.
     pub(super) fn computed(&mut self, core: &mut Core, run: RunId, fact: Lifecycle) {
         let Some(mut computation) = self.computing.take_if(|computing| computing.entry.run == run) else { return };
         core.computing = None;
@@ -196,7 +196,7 @@ impl Scanned {
         self.write(core, computation, fact == Lifecycle::AnalysisFailed);
     }
 
-    /// Handles a computation that the world has not answered in time: no placement is found.
+    /// Handles a computation that the world has not answered in time. It counts as failed, so no placement is found.
     pub(super) fn computation_expired(&mut self, core: &mut Core) {
         let run = self.computing.as_ref().expect("only one under way has a deadline").entry.run;
         core.command(Command::AbandonAnalysis { run });
@@ -223,7 +223,8 @@ impl Scanned {
             core.hold_placement(*run, demand.model().map(|model| &**model), placement);
         }
         if matches!(decision, Decision::Refuse { .. }) {
-            core.demands[entry.demand as usize].refused_at = Some(core.fleet.growth());
+            core.demands[entry.demand as usize].refused_at = Some(core.growth());
+            self.changes += 1;
         }
         (decision, watched)
     }
@@ -232,7 +233,7 @@ impl Scanned {
         self.rows.get(&row)?.carried.clone()
     }
 
-    /// Writes the result of a computation into the row that has the entry's id now.
+    /// Writes the result of a computation into the row that now has the entry's id.
     fn write(&mut self, core: &mut Core, computation: Computation, failed: bool) {
         let Computation { entry, read, decision } = computation;
         let (decision, watched) = decision.expect("decided before it is written");
@@ -246,7 +247,7 @@ impl Scanned {
             return;
         }
         match decision {
-            // A row that has a place by now, or is another's row, is left alone.
+            // A row that has a place by now is left alone. The same is true of a row that belongs to another replica.
             _ if failed && index == entry.replica && core.replicas[index as usize].phase == Phase::Analysing => {
                 self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
             }
@@ -273,8 +274,8 @@ impl Scanned {
         }
     }
 
-    /// Writes a placement. A column that equals what was read is not written: a row read as scheduled keeps the state
-    /// that it has got since.
+    /// Writes a placement. A column is not written if its new value equals the value that was read. So a row that was
+    /// read as scheduled keeps the state that it has reached since.
     fn write_placement(&mut self, core: &mut Core, index: ReplicaIndex, read: &RowRead, candidate: Candidate) {
         let replica = &core.replicas[index as usize];
         let (phase, failed) = (replica.phase, replica.wait == Wait::BackOff);
@@ -328,10 +329,10 @@ impl Scanned {
     }
 }
 
-/// Ends the wait of a replica for another attempt.
+/// Ends the pause of a replica between two attempts.
 fn begin_pending(core: &mut Core, index: ReplicaIndex) {
     let replica = &mut core.replicas[index as usize];
     (replica.wait, replica.held) = (Wait::Scan, None);
-    // This makes the timer of its pause void.
+    // The new version makes the timer of the pause void.
     replica.version += 1;
 }

@@ -1,18 +1,19 @@
-//! A scanned flow: rows in a store, scans that put some of them into a queue, and one consumer of the queue.
+//! The scanned flow: rows in a store, scans that put rows into a queue, and one consumer of the queue.
 //!
 //! ```text
 //!   a row is created ──> scan ──> analysing, an entry in the queue ──> computed ──> scheduled
-//!          ^   every so often ^                                            │
-//!          │                  └──────────── pending <──── fits nowhere ────┘
+//!          ^      periodic scan ^                                            │
+//!          │                    └────────── pending <───── fits nowhere ─────┘
 //!          └── a replica is wanted: submitted, added, or its node was lost
 //! ```
 //!
-//! An entry names a row by its id and has the demand with which the row was put there. What GPUStack's releases got
-//! wrong here follows from that, and each fault is an option: an entry outlives its row, an id is given again, a row
-//! changes while it is computed.
+//! An entry names a row by its id, and holds the demand from the time when the row was queued. Releases of GPUStack had
+//! three faults because of this, and each is an option: an entry outlives its row, a deleted row's id is given to a new
+//! row, or a row changes while it is computed.
 //!
-//! A row that is analysed again, or that failed and is to start again, has ended one attempt and begun another. What
-//! it claims until the new attempt is placed is *carried*: in the ledger, it is a claim that outlives its run.
+//! A row can be analysed again, or can start again after a failure. In both cases, one attempt ends and another begins.
+//! The claims of the old attempt are *carried* until the new attempt is placed: in the ledger, they are claims of an
+//! ended run.
 
 mod consumer;
 mod options;
@@ -33,7 +34,7 @@ use crate::clocks::PassTime;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::core::timer::Timer;
-use crate::flow::{Due, Flow};
+use crate::flow::{Due, Flow, Visit, Visitor, WaitingChanges, visit_in_order};
 use crate::pass::PassState;
 use crate::profile::{PassOptions, Trigger};
 use consumer::{Computation, Entries};
@@ -48,17 +49,19 @@ use rows::Row;
 pub struct Scanned {
     rows: BTreeMap<u64, Row>,
     row_of: BTreeMap<ReplicaIndex, u64>,
-    /// How many rows there ever were.
+    /// Number of rows that were ever created.
     serial: u64,
-    /// Replicas that are wanted and have no row yet.
+    /// Replicas that need a row and have none yet.
     wanted: Vec<ReplicaIndex>,
     /// Rows created since the last scan.
     created: Vec<u64>,
     /// Rows that a scan may take, now or later.
     watched: BTreeSet<u64>,
+    /// Increases with every change of a row, of a phase, or of the refusal of a demand.
+    changes: u64,
     queue: Entries,
     computing: Option<Computation>,
-    /// How many computations there ever were.
+    /// Number of computations that were ever begun.
     computations: u64,
     ticks: PassState,
     options: ScanOptions,
@@ -82,6 +85,7 @@ impl Scanned {
             wanted: Vec::new(),
             created: Vec::new(),
             watched: BTreeSet::new(),
+            changes: 0,
             queue: Entries::default(),
             computing: None,
             computations: 0,
@@ -92,7 +96,7 @@ impl Scanned {
 }
 
 impl Scanned {
-    /// Runs the scans that are due, and lets the consumer go on.
+    /// Runs the scans that are due, and lets the consumer work.
     fn run_scans(&mut self, core: &mut Core) {
         self.create_rows(core);
         let ticks = self.next_due(core).is_some_and(|(at, _)| at <= core.now);
@@ -107,7 +111,7 @@ impl Scanned {
         self.take_next(core);
     }
 
-    /// Puts a row that a scan takes into the queue: the row is analysed, and an entry for it is added.
+    /// Puts a row that a scan takes into the queue. The row is analysed, and an entry for it is added.
     fn put(&mut self, core: &mut Core, id: u64) {
         let index = self.rows[&id].replica;
         if core.replicas[index as usize].phase == Phase::Scheduled {
@@ -120,7 +124,7 @@ impl Scanned {
         self.enqueue(core, id);
     }
 
-    /// Ends a row's attempt and begins another, pending, in the same row. What the old attempt claimed is carried.
+    /// Ends a row's attempt and begins a pending one in the same row. The row carries the claims of the old attempt.
     fn begin_again_in_row(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason, claims: bool) {
         let run = core.replicas[index as usize].run();
         let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
@@ -147,12 +151,12 @@ impl Flow for Scanned {
         self.run_scans(core);
     }
 
-    /// The consumer waits only for inputs.
+    /// Only scans need a wakeup. The consumer waits only for inputs.
     fn next_due(&mut self, core: &mut Core) -> Option<Due> {
         (!self.watched.is_empty()).then(|| (self.ticks.next_tick(self.options.every, core.now), "a scan"))
     }
 
-    /// Each replica has one row, and each row has a replica that is wanted.
+    /// Asserts that each wanted replica with a row has exactly one, and that each row belongs to such a replica.
     fn check(&self, core: &Core) {
         assert_eq!(self.rows.len(), self.row_of.len(), "a row without a replica");
         for row in self.rows.values() {
@@ -162,7 +166,7 @@ impl Flow for Scanned {
         }
     }
 
-    /// Scans look again and again, so nothing is asserted of them here.
+    /// Asserts nothing, because scans try every waiting row again and again.
     fn check_nothing_waits_in_vain(&self, _core: &Core) {}
 
     fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
@@ -176,7 +180,7 @@ impl Flow for Scanned {
         true
     }
 
-    /// Everything that has a claim there, and the rows that name the node, in the order of the rows.
+    /// Replicas with a claim on the node, and replicas whose rows name the node. They are in the order of their rows.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
         let mut lost: Vec<ReplicaIndex> = core.nodes[node.index()].runs.to_vec();
         let names = |row: &&Row| row.carried.as_ref().is_some_and(|carried| carried.node == node);
@@ -189,7 +193,7 @@ impl Flow for Scanned {
         self.options.restarts_in_place.is_some() && core.replicas[index as usize].placement.is_some()
     }
 
-    /// Keeps the row of the attempt, with its claim.
+    /// Keeps the row of the failed attempt together with its claim.
     fn keep_place(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, placement: Placement) {
         let node = main_node(&placement).expect("what is placed has a node");
         self.carry(core, index, Some(rows::Carried { run, node, placement, claims: true }));
@@ -208,7 +212,8 @@ impl Flow for Scanned {
         self.delete_row(core, index);
     }
 
-    /// A row counts its failures, and is made anew without them, unless what failed had no place to stay in.
+    /// The failures of a replica are counted in its row. A lost replica gets a new row, so its count begins again at
+    /// zero.
     fn forget_failures(&mut self, core: &mut Core, index: ReplicaIndex) {
         core.replicas[index as usize].retry = RetryState::default();
     }
@@ -239,15 +244,22 @@ impl Flow for Scanned {
         self.entries_before(index)
     }
 
-    /// The replicas of pending rows whose demand a computation has refused.
-    fn waiting(&self, core: &Core) -> Option<Vec<ReplicaIndex>> {
+    /// Visits the replicas of pending rows whose demand was refused by a computation.
+    fn each_waiting(&self, core: &mut Core, visit: &mut Visitor<'_>) {
         let rows = self.watched.iter().map(|id| self.rows[id].replica);
-        let waits = |index: &ReplicaIndex| {
-            let replica = &core.replicas[*index as usize];
+        visit_in_order(core, rows, &mut |core, index| {
+            let replica = &core.replicas[index as usize];
             let is_refused = core.demands[replica.demand as usize].refused_at.is_some();
-            replica.phase == Phase::Pending && is_refused
-        };
-        Some(rows.filter(waits).collect())
+            if replica.phase == Phase::Pending && is_refused { visit(core, index) } else { Visit::GoOn }
+        });
+    }
+
+    fn waiting_changes(&self, _core: &Core) -> WaitingChanges {
+        (self.changes, SimTime::ZERO)
+    }
+
+    fn phase_changed(&mut self, _core: &mut Core, _index: ReplicaIndex, _before: (Phase, SimTime)) {
+        self.changes += 1;
     }
 
     fn never_rests(&self) -> bool {
@@ -255,17 +267,18 @@ impl Flow for Scanned {
     }
 
     fn only_repeats_refusals(&self, core: &Core) -> bool {
-        let growth = core.fleet.growth();
+        let growth = core.growth();
         self.watched.iter().all(|id| {
             let replica = &core.replicas[self.rows[id].replica as usize];
             let is_refused = core.demands[replica.demand as usize].refused_at == Some(growth);
-            // A row that is being analysed again counts too: if the queue never empties, there always is one.
+            // A row that is being analysed again counts too. If the queue never becomes empty, there is always such a
+            // row.
             matches!(replica.phase, Phase::Pending | Phase::Analysing) && is_refused
         })
     }
 }
 
-/// The node on which a replica leads; for a model on several nodes, the one with its task.
+/// The main node of a placement. For a model on several nodes, it is the node of the main part.
 fn main_node(placement: &Placement) -> Option<NodeId> {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0);
     main.or(placement.claims().first()).map(|claim| claim.node)

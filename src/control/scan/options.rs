@@ -1,28 +1,28 @@
-//! What a profile says of a scanned flow.
+//! Options of the scanned flow.
 
 use serde::{Deserialize, Serialize};
 
 use crate::profile::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
-/// Options of a scanned flow. Every replica has a row in a store. Scans over the rows put those that are to be placed
-/// into a queue. One consumer takes them from it, computes where they go, and writes that into their rows.
+/// Options of the scanned flow. Every replica has a row in a store. Scans over the rows put rows that need a place into
+/// a queue. One consumer takes them from the queue, computes their places, and writes the places into the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanOptions {
-    /// Time between two scans over all rows. The first scan is after one such time.
+    /// Time between two scans over all rows. The first scan comes after this time.
     #[serde(with = "text_form")]
     pub every: SimDuration,
     pub created: Created,
-    /// A pending row that has been in the store for a moment is looked at again by a scan this long after its last
-    /// change; at every scan if absent.
+    /// Time since the last change of a pending row after which a scan takes it again. This applies only to rows that
+    /// were changed at least one second after their creation. If absent, every scan takes them.
     #[serde(with = "text_form::option")]
     pub pending_again: Option<SimDuration>,
-    /// A row that is still being analysed, or still scheduled, is put into the queue again this long after its last
-    /// change; never if absent. Only then may a deadline hold what is scheduled.
+    /// Time since the last change after which a row that is still being analysed or still scheduled is put into the
+    /// queue again; never if absent. The deadline for scheduled rows is in force only if this is stated.
     #[serde(with = "text_form::option")]
     pub stale_after: Option<SimDuration>,
-    /// The tick of the store's clock. A change is dated by the last tick; exactly if this is zero.
+    /// Tick of the store's clock. The store dates a change by the last tick; exactly if this is zero.
     #[serde(with = "text_form")]
     pub dated_to: SimDuration,
     pub dead_entries: DeadEntries,
@@ -31,8 +31,8 @@ pub struct ScanOptions {
     pub writes: Writes,
     pub own_claim: OwnClaim,
     pub unplaced: Unplaced,
-    /// How often a node looks for what failed on it. What failed starts again where it was, when its node next looks.
-    /// If absent, it is placed anew.
+    /// How often a node checks for failed replicas on it. At the next check, a failed replica starts again on the same
+    /// node. If absent, a failed replica is placed again.
     #[serde(with = "text_form::option")]
     pub restarts_in_place: Option<SimDuration>,
     pub pauses_from: PausesFrom,
@@ -40,25 +40,25 @@ pub struct ScanOptions {
     pub packed_scale_down: PackedScaleDown,
 }
 
-/// What follows when a row is created.
+/// What follows the creation of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Created {
-    /// A scan over all rows.
+    /// A scan over all rows follows.
     ScansAll,
-    /// That row alone is looked at.
+    /// Only the new row is scanned.
     ScansItself,
 }
 
-/// What happens to an entry of the queue whose row is gone.
+/// What happens to a queue entry whose row is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadEntries {
-    /// It leaves the queue with its row, and a computation under way is given up.
+    /// The entry leaves the queue together with its row. If it is being computed, the computation is given up.
     Removed,
-    /// It is dropped when its turn comes; a computation under way goes on.
+    /// The entry is dropped when its turn comes. A computation in progress continues.
     DroppedInTurn,
-    /// It is computed like any other, and the row is looked for afterwards (GPUStack 1243).
+    /// The entry is computed like any other, and its row is searched for only afterwards (GPUStack 1243).
     Computed,
 }
 
@@ -66,10 +66,10 @@ pub enum DeadEntries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowIds {
-    /// Never given before.
+    /// An id that was never used before.
     New,
-    /// One more than the highest in the store, as SQLite does for a primary key without AUTOINCREMENT. So the id of a
-    /// deleted row may be given again, and an entry of the queue that names it then names the new row.
+    /// One more than the highest id in the store, as SQLite does for a primary key without AUTOINCREMENT. So a new row
+    /// may get the id of a deleted row. A queue entry with that id then names the new row.
     AboveHighest,
 }
 
@@ -77,9 +77,9 @@ pub enum RowIds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
-    /// When everything else that the computation needs is known.
+    /// At the end of the computation, when everything else that it needs is known.
     Late,
-    /// When the computation begins. What happens while it lasts is not seen.
+    /// At the beginning of the computation. Changes during the computation are not seen.
     Early,
 }
 
@@ -87,15 +87,15 @@ pub enum Reads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writes {
-    /// Only if the row is as it was read, and the chosen place would still do. The same holds when a row starts again
-    /// in place.
+    /// The result is written only if the row is as it was read and the chosen place still fits. A restart in place is
+    /// checked in the same way.
     Checked,
-    /// Over whatever is there. What has changed since is lost, except for the columns that the computation leaves as
-    /// it read them.
+    /// The result overwrites whatever is there. Changes since the read are lost, except in columns that the computation
+    /// leaves as it read them.
     Blind,
 }
 
-/// Whether a row that is analysed again although it was scheduled finds its own claim free.
+/// Whether a scheduled row that is analysed again sees its own claim as free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnClaim {
@@ -104,45 +104,46 @@ pub enum OwnClaim {
     Counted,
 }
 
-/// What happens to a row that was scheduled, is analysed again, and fits nowhere.
+/// What happens to a scheduled row that is analysed again and fits nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unplaced {
-    /// It is pending like any other.
+    /// The row becomes pending like any other, and its claim is freed.
     Released,
-    /// It no longer claims anything, but keeps its node's name, and no scan looks at a pending row that has one.
+    /// The row frees its claim but keeps the name of its node. No scan takes a pending row with a node name.
     KeepsNode,
-    /// It keeps its claim as well.
+    /// The row keeps both its claim and the name of its node.
     KeepsNodeAndClaim,
 }
 
-/// The time from which the pause before another attempt counts.
+/// The time from which the pause before another attempt is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PausesFrom {
     Failure,
-    /// The last start after a failure, so that a replica that ran for long is started again at once.
+    /// The last start after a failure. So a replica that failed after a long run is started again at once.
     LastStart,
 }
 
-/// Which replicas go first when a job is scaled down.
+/// Which replicas are removed first when a job is scaled down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleDown {
-    /// The furthest from running well; of these, the youngest.
+    /// The replicas that are furthest from running well. Among these, the youngest.
     YoungestOfTheLeastWell,
-    /// The furthest from running well; of these, those on the most crowded nodes; of these, the oldest.
+    /// The replicas that are furthest from running well. Among these, those on the most crowded nodes, and then the
+    /// oldest.
     OldestOfTheMostCrowded,
 }
 
-/// What happens when fewer replicas of a packed model are wanted.
+/// What happens when a packed model is scaled down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackedScaleDown {
-    /// It gets fewer replicas.
+    /// The model gets fewer replicas.
     Works,
-    /// Nothing, once one of them has a node, because the score of its placement adds up a claim of RAM that is not
-    /// stated.
+    /// Nothing happens once one of the replicas has a node. The score of its placement adds up RAM claims, and fails
+    /// because none is stated.
     Fails,
 }
 

@@ -1,4 +1,4 @@
-//! Failed replicas that start again where they were.
+//! Failed replicas that start again on the same node.
 
 use super::options::{PausesFrom, Writes};
 use super::rows::dated;
@@ -13,7 +13,7 @@ use dryrack_scheduler::{Candidate, still_fits};
 use dryrack_units::{Score, SimDuration, SimTime};
 
 impl Scanned {
-    /// When an attempt after a failure is due: when its node next looks after the pause.
+    /// When the attempt after a failure is due: at the first check of its node after the pause.
     pub(super) fn next_restart(&self, core: &Core, index: ReplicaIndex, pause: SimDuration) -> SimTime {
         let options = self.options;
         let last = core.replicas[index as usize].last_restart;
@@ -25,8 +25,8 @@ impl Scanned {
         options.restarts_in_place.map_or(due, |every| next_tick(due, every))
     }
 
-    /// Starts a replica where it was after its pause, once its node is there to see it. If writes are checked, this
-    /// requires that its place would still do.
+    /// Starts a replica again in the same place after its pause, once its nodes are ready and send heartbeats. If
+    /// writes are checked, the place must still fit.
     pub(super) fn restart_in_place(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return self.queue_up(core, index) };
         let every = self.options.restarts_in_place.expect("only then is a claim carried for a restart");
@@ -39,7 +39,8 @@ impl Scanned {
         }
         self.release_carried(core, index);
         let demand = &core.demands[core.replicas[index as usize].demand as usize].demand;
-        // What has failed there since, or is taken by a stranger, counts as a lost node: the replica is placed anew.
+        // The place no longer fits: a part of it has failed, or something else takes it. This counts as a lost node, so
+        // the replica is placed again.
         let is_checked = self.options.writes == Writes::Checked;
         if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &carried.placement) {
             self.delete_row(core, index);

@@ -1,4 +1,4 @@
-//! The rows of the store, one for each wanted replica, and which of them a scan would take.
+//! The rows of the store, one for each wanted replica, and which of them a scan may take.
 
 use super::options::RowIds;
 use super::{ReplicaIndex, Scanned};
@@ -9,43 +9,43 @@ use dryrack_fleet::Placement;
 use dryrack_ids::{NodeId, RunId};
 use dryrack_units::{SimDuration, SimTime};
 
-/// One row. Its state is its replica's phase.
+/// A row of the store. Its state is the phase of its replica.
 pub struct Row {
     pub id: u64,
     pub replica: ReplicaIndex,
-    /// Unique among all rows there ever were.
+    /// Unique among all rows that were ever created.
     pub serial: u64,
     pub created: SimTime,
     pub updated: SimTime,
-    /// Increases with every change.
+    /// Increases with every change of the row.
     pub version: u64,
     pub carried: Option<Carried>,
 }
 
-/// What a row has of a former attempt.
+/// What a row keeps of an earlier attempt.
 #[derive(Clone)]
 pub struct Carried {
     pub run: RunId,
-    /// The first node of its placement.
+    /// The main node of the placement.
     pub node: NodeId,
-    /// What it claimed there, and still claims if `claims`.
+    /// What the earlier attempt claimed. If `claims` is set, the resources are still taken.
     pub placement: Placement,
     pub claims: bool,
 }
 
-/// A row as it may be seen from outside.
+/// A row as a caller may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowView {
     pub id: u64,
     pub run: RunId,
     pub phase: Phase,
-    /// It failed, and is to start again.
+    /// Whether the row has failed and will start again.
     pub failed: bool,
-    /// Where it is, or is recorded to be.
+    /// The place of the row, or the place that it carries from an earlier attempt.
     pub placement: Option<Placement>,
 }
 
-/// The date that a store whose clock has this tick gives to what happens now.
+/// The date of the current instant on a clock with this tick.
 pub fn dated(now: SimTime, tick: SimDuration) -> SimTime {
     match tick.as_nanos() {
         0 => now,
@@ -70,12 +70,12 @@ impl Scanned {
         self.rows.values().map(view).collect()
     }
 
-    /// The ids of the rows that the entries of the queue name, in the order of the queue.
+    /// The row ids of the queue entries, in queue order.
     pub(crate) fn row_queue(&self) -> Vec<u64> {
         self.queue.iter().map(|entry| entry.row).collect()
     }
 
-    /// Notes that a replica is wanted and has no row. It gets one once everything about this instant is known.
+    /// Notes that a replica needs a row. The row is created when all inputs of this instant are applied.
     pub(super) fn want_row(&mut self, core: &mut Core, index: ReplicaIndex) {
         core.replicas[index as usize].wait = Wait::Scan;
         if !self.wanted.contains(&index) {
@@ -83,8 +83,8 @@ impl Scanned {
         }
     }
 
-    /// Creates rows for all wanted replicas: those of one job together, in the order in which the first of each was
-    /// wanted.
+    /// Creates rows for all wanted replicas. The rows of one job are created together. Jobs come in the order in which
+    /// their first replica was wanted.
     pub(super) fn create_rows(&mut self, core: &mut Core) {
         let wanted = std::mem::take(&mut self.wanted);
         let mut jobs = Vec::new();
@@ -97,7 +97,7 @@ impl Scanned {
         for job in jobs {
             for index in &wanted {
                 let replica = &core.replicas[*index as usize];
-                // It may no longer be wanted.
+                // The replica may no longer need a row.
                 if replica.job == job && replica.phase == Phase::Pending && replica.wait == Wait::Scan {
                     self.create_row(core, *index);
                 }
@@ -130,12 +130,13 @@ impl Scanned {
         self.watch_row(core, id);
     }
 
-    /// Deletes a replica's row, and frees what it carried.
+    /// Deletes a replica's row, and frees the claims that it carries.
     pub(super) fn delete_row(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.release_carried(core, index);
         if let Some(id) = self.row_of.remove(&index) {
             self.rows.remove(&id);
             self.watched.remove(&id);
+            self.changes += 1;
             self.created.retain(|created| *created != id);
         }
     }
@@ -156,7 +157,7 @@ impl Scanned {
         self.watch_row(core, id);
     }
 
-    /// Frees and forgets what a row carries of a former attempt.
+    /// Frees the claims that a row carries from an earlier attempt, and forgets them.
     pub(super) fn release_carried(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return };
         self.carry(core, index, None);
@@ -165,7 +166,7 @@ impl Scanned {
         }
     }
 
-    /// Keeps track of the rows that a scan may ever take. The others need no scan.
+    /// Updates whether a scan may ever take this row. Scans skip all other rows.
     fn watch_row(&mut self, core: &Core, id: u64) {
         let row = &self.rows[&id];
         let replica = &core.replicas[row.replica as usize];
@@ -175,13 +176,14 @@ impl Scanned {
             Phase::Scheduled => self.options.stale_after.is_some(),
             Phase::Preparing | Phase::Running | Phase::Stopping | Phase::Ended => false,
         };
+        self.changes += 1;
         match open {
             true => self.watched.insert(id),
             false => self.watched.remove(&id),
         };
     }
 
-    /// Whether a scan takes this row now. Times are told apart only to the tick of the store's clock.
+    /// Whether a scan takes this row now. Times are compared with the precision of the store's clock.
     pub(super) fn is_to_be_scheduled(&self, core: &Core, id: u64) -> bool {
         let options = self.options;
         let row = &self.rows[&id];

@@ -1,4 +1,4 @@
-//! The order in which rows of a scanned flow go when a job is scaled down.
+//! The order in which scaling down removes rows of a scanned flow.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use dryrack_scheduler::placement_scores;
 use dryrack_units::Score;
 use dryrack_workload::Strategy;
 
-/// How well a row is (GPUStack 0.6.0 and 2.3.0, `StatusScorer`).
+/// How close a row is to running well (GPUStack 0.6.0 and 2.3.0, `StatusScorer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wellness {
-    /// It has no node, or one that is not ready, or it is in error.
+    /// The row has no node, its node is not ready, or the row is in error.
     Unwell,
     OnTheWay,
     Runs,
 }
 
 impl Scanned {
-    /// Sorts by how well a row is, then by how crowded its node is, then by row. The program adds up three scores
-    /// with the weights 100, 10 and 1. The second is the score of layers that do not lie on a GPU. The latter two
+    /// Sorts rows by how well they are, then by how crowded their nodes are, then by row. GPUStack adds up three scores
+    /// with the weights 100, 10 and 1. The second score is that of layers that are not on a GPU. The last two scores
     /// never outweigh the first.
     pub(super) fn sort_most_crowded_first(&self, core: &Core, replicas: &mut Vec<ReplicaIndex>) {
         let scores = self.places_scored(core, replicas);
@@ -45,13 +45,13 @@ impl Scanned {
         fails && replicas.iter().any(|index| is_packed(index) && self.node_of(core, *index).is_some())
     }
 
-    /// Where a row is, or is recorded to be.
+    /// The place of a row, or the place that it carries from an earlier attempt.
     pub(crate) fn place_of(&self, core: &Core, index: ReplicaIndex) -> Option<Placement> {
         let placement = core.replicas[index as usize].placement.clone();
         placement.or_else(|| self.carried(index).map(|carried| carried.placement.clone()))
     }
 
-    /// The node that a row names.
+    /// The main node of a row's place.
     fn node_of(&self, core: &Core, index: ReplicaIndex) -> Option<NodeId> {
         self.place_of(core, index).and_then(|placement| main_node(&placement))
     }
@@ -69,7 +69,7 @@ impl Scanned {
         }
     }
 
-    /// Scores of the places of these replicas of one job. Zero for a replica that has no place or is not of a model.
+    /// The scores of the places of these replicas of one job. Zero for a replica that has no place or serves no model.
     fn places_scored(&self, core: &Core, replicas: &[ReplicaIndex]) -> BTreeMap<ReplicaIndex, Score> {
         let mut scores: BTreeMap<ReplicaIndex, Score> = replicas.iter().map(|index| (*index, Score::ZERO)).collect();
         let placed: Vec<(ReplicaIndex, Placement)> =

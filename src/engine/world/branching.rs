@@ -1,4 +1,4 @@
-//! The changes at the point where a run branches off another.
+//! Changes to the world at the time of a branch.
 
 use super::{Due, World};
 use crate::rehearsal::NodeTurn;
@@ -8,7 +8,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::SimTime;
 
 impl World<'_> {
-    /// Applies the branch: the profile changes, nodes join, others are drained.
+    /// Applies the branch: changes the profile, adds the joining nodes and drains the leaving nodes.
     pub(super) fn branch(&mut self, now: SimTime, inputs: &mut Vec<Input>) {
         let rehearsal = self.rehearsal;
         let branch = rehearsal.branch.as_ref().expect("it was asked for");
@@ -26,7 +26,8 @@ impl World<'_> {
         }
     }
 
-    /// Removes leaving nodes that run nothing any more, once the last end there has been reported.
+    /// Schedules the removal of leaving nodes on which nothing runs any more. By now, the last end on such a node is
+    /// reported.
     pub(super) fn let_go(&mut self, now: SimTime) {
         let done: Vec<NodeId> = self.leaving.iter().copied().filter(|node| self.runs_on(*node).is_empty()).collect();
         for node in done {

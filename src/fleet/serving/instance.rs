@@ -1,4 +1,4 @@
-//! One replica of a model, and what it holds.
+//! One replica of a model, and the resources that it holds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use dryrack_catalog::Vendor;
 
-/// The programming interface of a GPU, which model schedulers call its type.
+/// The programming interface of a GPU. Model schedulers call it the GPU's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuKind {
@@ -44,7 +44,7 @@ impl GpuKind {
         }
     }
 
-    /// The vendor whose GPUs are of this kind, if nodes can have them.
+    /// The vendor of GPUs of this kind. `None` if no node can have such GPUs.
     pub fn vendor(self) -> Option<Vendor> {
         match self {
             GpuKind::Cuda => Some(Vendor::Nvidia),
@@ -81,16 +81,16 @@ impl FromStr for GpuKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelKey(pub u64);
 
-/// What an instance holds of one node.
+/// The resources that an instance holds on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// `None` is a node that does not exist.
+    /// The number of the node. `None` if a recorded node does not exist.
     pub node: Option<usize>,
-    /// Its GPUs, by their index on the node.
+    /// The instance's GPUs, by index on the node.
     pub indexes: SmallVec<[u32; 8]>,
-    /// Each GPU with the bytes held of it.
+    /// The index of each GPU, with the number of bytes held on it.
     pub claims: SmallVec<[(u32, u64); 8]>,
-    /// In bytes.
+    /// Held RAM in bytes.
     pub ram: u64,
 }
 
@@ -100,17 +100,17 @@ pub struct ServedInstance {
     pub model: ModelKey,
     pub model_name: Arc<str>,
     pub backend: Arc<str>,
-    /// The kind of GPU that it says it uses.
+    /// The kind of GPU that the instance claims to use.
     pub kind: Option<GpuKind>,
-    /// Whether it was placed on several nodes.
+    /// Whether the instance was placed on several nodes.
     pub is_distributed: bool,
-    /// The main part; `None` once it has left its node.
+    /// The part on the main node. `None` after this part has ended.
     pub main: Option<Part>,
     pub subordinates: SmallVec<[Part; 1]>,
 }
 
 impl ServedInstance {
-    /// Its nodes, sorted, without duplicates.
+    /// The numbers of the instance's nodes, sorted and without duplicates.
     pub fn nodes(&self) -> SmallVec<[usize; 4]> {
         let mut nodes: SmallVec<[usize; 4]> =
             self.main.iter().chain(&self.subordinates).filter_map(|part| part.node).collect();
@@ -119,7 +119,7 @@ impl ServedInstance {
         nodes
     }
 
-    /// Its parts on a node, and whether each is the main one.
+    /// The parts of the instance on a node. The flag says whether a part is the main part.
     pub fn parts_on(&self, node: usize) -> impl Iterator<Item = (&Part, bool)> {
         let main = self.main.iter().map(|part| (part, true));
         let all = main.chain(self.subordinates.iter().map(|part| (part, false)));

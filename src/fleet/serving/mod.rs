@@ -1,9 +1,9 @@
-//! Which model replicas are on which nodes, and what they leave free on every GPU. The placement of deployments reads
-//! this.
+//! Which model replicas are on which nodes, and how much they leave free on each GPU. The placement of deployments
+//! reads this.
 //!
-//! Updated node by node with every change. The free memory of each GPU and the number of its instances are kept in
-//! columns over all GPUs, so that a decision reads numbers and computes no sums. [`Serving::rebuilt`] is the plain
-//! computation that tests compare with.
+//! Every change updates the nodes that it affects. The free memory of each GPU and the number of its instances are
+//! stored in columns over all GPUs, so a decision reads numbers and computes no sums. [`Serving::rebuilt`] computes the
+//! same from scratch, for tests to compare with.
 
 mod instance;
 
@@ -18,22 +18,21 @@ use smallvec::SmallVec;
 
 use super::node::{GpuState, NodeShape, NodeState, Reliance};
 
-/// Labels of a node, shared by nodes with equal labels.
+/// The labels of a node. Nodes with equal labels share them.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
-/// What counts as taken of a GPU. The result for each accounting is kept current.
+/// What counts as taken on a GPU. The free memory is kept up to date for each of these rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accounting {
-    /// Only what instances hold on their main node.
+    /// Counts what instances hold on their main node.
     MainParts,
-    /// What instances hold on any node.
+    /// Counts what instances hold on any node.
     AllParts,
-    /// What instances hold on any node, but only of instances whose stated kind is the GPU's. A main part of an
-    /// instance that states none counts.
+    /// Counts what an instance holds on any node, if the instance states the kind of this GPU. If an instance states no
+    /// kind, only its main part counts.
     PartsByKind,
-    /// Everything that the ledger knows. This includes foreign use, and a GPU that is not in a usable state has
-    /// nothing free.
+    /// Counts everything in the ledger, including foreign use. A GPU in an unusable state has no free memory.
     Ledger,
 }
 
@@ -49,18 +48,18 @@ pub struct ServingGpu {
     pub total: u64,
 }
 
-/// The state of a GPU, apart from what instances hold of it. Amounts are in bytes.
+/// The state of a GPU, without what model instances hold. Amounts are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuStanding {
-    /// Held by jobs other than models.
+    /// Memory held by jobs other than models.
     pub other: u64,
-    /// Used by others than this scheduler.
+    /// Memory used by programs outside this scheduler.
     pub foreign: u64,
     pub state: GpuState,
 }
 
 impl GpuStanding {
-    /// Healthy and unused.
+    /// A healthy and unused GPU.
     pub const IDLE: GpuStanding = GpuStanding { other: 0, foreign: 0, state: GpuState::Ready };
 }
 
@@ -71,39 +70,40 @@ pub struct ServingNode {
     pub labels: Arc<Labels>,
     pub state: NodeState,
     pub ram: u64,
-    /// Whether the memory of its GPUs is part of its RAM.
+    /// Whether the memory of the node's GPUs is part of its RAM.
     pub unified: bool,
     pub reserved_ram: u64,
-    /// On each GPU.
+    /// Memory reserved on each GPU.
     pub reserved_memory: u64,
     pub gpus: Vec<ServingGpu>,
-    /// Its shape, if more is known about it than these fields.
+    /// The node's shape, if more is known than these fields.
     pub shape: Option<Arc<NodeShape>>,
 }
 
-/// A node and what is placed on it.
+/// A node, with the instances that are placed on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
     pub name: Arc<str>,
     pub state: NodeState,
     pub reliance: Reliance,
     pub unified: bool,
-    /// The number of its label set, see [`Serving::label_sets`].
+    /// The number of the node's label set, an index into [`Serving::label_sets`].
     pub label_set: u32,
-    /// The number of its shape, see [`Serving::shapes`].
+    /// The number of the node's shape, an index into [`Serving::shapes`].
     pub shape: Option<u32>,
-    /// The range of its GPUs in the columns, in order of declaration.
+    /// The range of the node's GPUs in the columns. The GPUs are in order of declaration.
     pub gpus: Range<usize>,
-    /// The kinds of its GPUs, each once, in order of declaration.
+    /// The kinds of the node's GPUs, each once, in order of first declaration.
     pub kinds: SmallVec<[GpuKind; 2]>,
-    /// Instances that have a part here, in order of their numbers.
+    /// The numbers of the instances with a part on this node, in ascending order.
     pub instances: SmallVec<[usize; 8]>,
-    /// The number of GPUs held by main parts, where each counts as often as it is held; a part without GPUs counts
-    /// once.
+    /// The number of GPUs that main parts hold here. A GPU that several parts hold counts once for each. A part without
+    /// GPUs counts as one.
     pub main_count: u32,
-    /// The number of GPUs held by subordinate parts, where each counts as often as it is held.
+    /// The number of GPUs that subordinate parts hold here. A GPU that several parts hold counts once for each.
     pub subordinate_count: u32,
-    /// Bytes of RAM that nobody holds, by the ledger's accounting, without GPU memory that is part of the RAM.
+    /// Free RAM in bytes by the rule [`Accounting::Ledger`]. GPU memory that is part of the RAM is not free if it is
+    /// taken.
     pub ram_free: u64,
     ram: u64,
     reserved_ram: u64,
@@ -111,12 +111,12 @@ pub struct Host {
     other_ram: u64,
 }
 
-/// What is left of each GPU by one accounting.
+/// The free memory of each GPU by one rule of [`Accounting`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Left {
-    /// In bytes.
+    /// Free memory in bytes.
     pub free: Vec<u64>,
-    /// `free` divided by the total, in doubles.
+    /// Free memory divided by total memory.
     pub ratio: Vec<f64>,
 }
 
@@ -125,23 +125,23 @@ pub struct Left {
 pub struct Columns {
     pub index: Vec<u32>,
     pub kind: Vec<GpuKind>,
-    /// In bytes.
+    /// Total memory in bytes.
     pub total: Vec<u64>,
-    /// The number of main parts that hold it.
+    /// The number of main parts that hold the GPU.
     pub main_count: Vec<u32>,
-    /// The number of subordinate parts that hold it.
+    /// The number of subordinate parts that hold the GPU.
     pub subordinate_count: Vec<u32>,
     left: [Left; 4],
-    /// Held by jobs other than models.
+    /// Memory held by jobs other than models, in bytes.
     other: Vec<u64>,
-    /// Used by others than this scheduler.
+    /// Memory used by programs outside this scheduler, in bytes.
     foreign: Vec<u64>,
     usable: Vec<bool>,
-    /// Whether it is ready, not even degraded.
+    /// Whether the GPU is ready. A degraded GPU is usable but not sound.
     pub sound: Vec<bool>,
 }
 
-/// All nodes, and every instance of a model on them.
+/// All nodes, and all model instances on them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Serving {
     hosts: Vec<Host>,
@@ -151,7 +151,7 @@ pub struct Serving {
     instances: Vec<Option<ServedInstance>>,
     vacant: Vec<usize>,
     by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
-    /// Nodes that are not fully reliable, or that have a GPU that is not sound.
+    /// Nodes that have been unreliable, or that have a GPU that is not sound.
     doubtful: BTreeSet<usize>,
 }
 
@@ -211,7 +211,7 @@ impl Serving {
         }) as u32
     }
 
-    /// The shapes of nodes, by number.
+    /// The different shapes of nodes. A shape's number is its index.
     pub fn shapes(&self) -> &[Arc<NodeShape>] {
         &self.shapes
     }
@@ -224,7 +224,7 @@ impl Serving {
         &self.columns
     }
 
-    /// The label sets of nodes, by number.
+    /// The different label sets of nodes. A label set's number is its index.
     pub fn label_sets(&self) -> &[Arc<Labels>] {
         &self.label_sets
     }
@@ -251,7 +251,7 @@ impl Serving {
         self.hosts[node].state = state;
     }
 
-    /// Sets a node's reliance, and what is held and used of its RAM and of each GPU by others than instances.
+    /// Sets a node's reliance, and the RAM and GPU memory that is held or used by anything other than instances.
     pub fn set_others(&mut self, node: usize, reliance: Reliance, ram: u64, gpus: impl Iterator<Item = GpuStanding>) {
         let host = &mut self.hosts[node];
         let begin = host.gpus.start;
@@ -270,7 +270,7 @@ impl Serving {
         self.recompute(node);
     }
 
-    /// Whether any node is not fully reliable, or has a GPU that is not sound.
+    /// Whether any node has been unreliable or has a GPU that is not sound.
     pub fn is_any_doubtful(&self) -> bool {
         !self.doubtful.is_empty()
     }
@@ -299,7 +299,7 @@ impl Serving {
         number
     }
 
-    /// Removes what an instance holds on one node. With its last part, the instance is gone.
+    /// Removes what an instance holds on one node. If this was its last part, removes the instance.
     pub fn leave(&mut self, number: usize, node: usize) {
         let Some(instance) = &mut self.instances[number] else { return };
         instance.leave(node);
@@ -343,7 +343,7 @@ impl Serving {
         anew
     }
 
-    /// The same nodes, all ready, healthy and empty.
+    /// The same nodes, but all of them ready, healthy and empty.
     pub fn idle(&self) -> Serving {
         let mut idle = self.clone();
         (idle.instances, idle.vacant) = (Vec::new(), Vec::new());
@@ -357,7 +357,7 @@ impl Serving {
         idle
     }
 
-    /// Whether an instance that spans several nodes has a part here.
+    /// Whether the node has a part of an instance with this backend that spans several nodes.
     pub fn is_part_of_distributed(&self, node: usize, backend: &str) -> bool {
         self.instances_on(node).any(|instance| instance.is_distributed && &*instance.backend == backend)
     }
@@ -388,7 +388,7 @@ impl Serving {
                         }
                     }
                 }
-                // A part that names no GPU is counted on none.
+                // A main part that lists no GPU holds memory on none.
                 if is_main && part.indexes.is_empty() {
                     continue;
                 }
@@ -411,7 +411,7 @@ impl Serving {
         self.leave_over(node, &sums, &whole, [ram, ram, typed_ram, ram]);
     }
 
-    /// Computes what is left of each GPU of a node, by each accounting.
+    /// Computes the free memory of each GPU of a node by each rule of [`Accounting`].
     fn leave_over(&mut self, node: usize, sums: &[Taken], whole: &Taken, ram: [u64; 4]) {
         let host = &mut self.hosts[node];
         let columns = &mut self.columns;
@@ -422,7 +422,7 @@ impl Serving {
             pool = pool.saturating_sub(host.reserved_ram);
             if host.unified {
                 let others: u64 = host.gpus.clone().map(|at| columns.others(at, ledger)).sum();
-                // The ledger subtracts the reserve of each GPU itself, and that reserve is not taken from RAM.
+                // The rule `Ledger` subtracts the reserve from each GPU below, and does not subtract it from the RAM.
                 let reserve = if ledger { 0 } else { host.reserved_memory };
                 pool = pool.saturating_sub(reserve).saturating_sub(whole.by(accounting)).saturating_sub(others);
             }
@@ -468,7 +468,7 @@ impl Columns {
     }
 }
 
-/// What instances hold of one GPU, or of all GPUs of a node, in bytes.
+/// What instances hold on one GPU, or on all GPUs of a node. Amounts are in bytes.
 struct Taken {
     kind: GpuKind,
     main: u64,

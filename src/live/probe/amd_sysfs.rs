@@ -1,7 +1,8 @@
-//! AMD GPUs as the amdgpu driver shows them in sysfs, without a program or a library.
+//! AMD GPUs as the amdgpu driver reports them in sysfs. This needs no program or library of the vendor.
 //!
-//! `class/drm/cardN/device/` has (kernel documentation, gpu/amdgpu): `gpu_busy_percent`, `mem_info_vram_total` and
-//! `mem_info_vram_used` in bytes, `unique_id`, `product_name` if the board has one, and `vendor`, which is 0x1002.
+//! The folder `class/drm/cardN/device/` holds these files (kernel documentation, gpu/amdgpu): `gpu_busy_percent`,
+//! `mem_info_vram_total` and `mem_info_vram_used` in bytes, `unique_id`, `product_name` if the board has one, and
+//! `vendor`, which is 0x1002.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub struct AmdSysfs {
 }
 
 impl AmdSysfs {
-    /// A probe of the sysfs that is mounted here: `/sys`.
+    /// A probe of the sysfs at this path, normally `/sys`.
     pub fn new(sys: impl Into<PathBuf>) -> AmdSysfs {
         AmdSysfs { sys: sys.into() }
     }
@@ -35,7 +36,7 @@ impl Probe for AmdSysfs {
         let entries = fs::read_dir(&folder).map_err(|error| Missing::of_file(&folder, &error))?;
         let mut cards: Vec<(u32, PathBuf)> = entries
             .flatten()
-            // Connectors have names such as `card0-DP-1`.
+            // Skip connectors, which have names such as `card0-DP-1`.
             .filter_map(|entry| Some((entry.file_name().to_str()?.strip_prefix("card")?.parse().ok()?, entry.path())))
             .collect();
         cards.sort_unstable();
@@ -70,7 +71,7 @@ fn gpu(device: &Path, index: u32, clock: &Clock, what: &str) -> GpuFound {
     gpu
 }
 
-/// The first line of a file in sysfs. A GPU that is asleep or being reset answers with an error.
+/// The first line of a file in sysfs. Reading fails if the GPU is asleep or being reset.
 fn line(path: &Path) -> Reading<String> {
     let text = fs::read_to_string(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Missing::NotSupported,

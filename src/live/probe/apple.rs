@@ -1,9 +1,9 @@
 //! Apple's machines: `sysctl` for cores and memory, `ioreg` for the GPU. Neither needs special rights.
 //!
-//! The GPU's memory is a part of RAM. `iogpu.wired_limit_mb` is the most that macOS gives the GPU. Its default is 0,
-//! which means the system's own limit. The probe takes that limit as two thirds of RAM up to 36 GiB and three quarters
-//! beyond (Metal's `recommendedMaxWorkingSetSize` on machines of 32 and 128 GB: the rows of `machines.csv` say where it
-//! was read; newer releases of macOS give more).
+//! The GPU's memory is a part of RAM. `iogpu.wired_limit_mb` is the largest amount that macOS gives the GPU. Its
+//! default 0 stands for the system's own limit. The probe takes this limit to be two thirds of RAM up to 36 GiB, and
+//! three quarters above (Metal's `recommendedMaxWorkingSetSize` on machines of 32 and 128 GB; the rows of
+//! `machines.csv` give the source). Newer releases of macOS allow more.
 
 use super::command::{Command, Limits};
 use super::found::{GpuFound, Look, NodeFound, Reading};
@@ -26,7 +26,8 @@ impl Probe for Apple {
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
         let limits = Limits::until(deadline);
         let sysctl = match Command::new("sysctl").args(KEYS).output(limits) {
-            // macOS before 15 does not know the last key, and reports that by its status, after printing the others.
+            // macOS before 15 does not know the last key. It prints the other values and then exits with an error, so
+            // ask again without this key.
             Err(Missing::Exited { .. }) => Command::new("sysctl").args(&KEYS[..5]).output(limits)?,
             said => said?,
         };
@@ -38,7 +39,7 @@ impl Probe for Apple {
     }
 }
 
-/// Reads the output of the three programs; that of `vm_stat` may be missing.
+/// Reads the output of the three programs. That of `vm_stat` may be empty.
 pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeFound, Missing> {
     let value = |key: &str| -> Reading<&str> {
         let found = sysctl.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
@@ -57,7 +58,7 @@ pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeF
         let statistics = block.lines().find(|line| line.trim_start().starts_with("\"PerformanceStatistics\""));
         let Some(statistics) = statistics else { continue };
         let figure = |key: &str| {
-            // With the quotes and the sign, so that no other key with the same beginning is taken.
+            // Search with the quotes and the sign, so that a longer key with the same beginning does not match.
             let sign = format!("\"{key}\"=");
             let behind = statistics.split_once(&sign).ok_or_else(|| Missing::unsaid("ioreg"))?.1;
             let end = behind.find([',', '}']).unwrap_or(behind.len());
@@ -95,7 +96,7 @@ fn own_limit(ram: Bytes) -> Bytes {
     Bytes::new(ram.get() / over * times)
 }
 
-/// All memory except what vm_stat calls free, inactive, speculative and purgeable.
+/// The RAM in use: everything except what vm_stat calls free, inactive, speculative and purgeable.
 fn used(ram: Bytes, vm_stat: &str) -> Reading<Bytes> {
     let unsaid = || Missing::unsaid("vm_stat");
     let size = vm_stat.split_once("page size of ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Runs the programs that a probe asks: with a deadline, a limit on their output, and no process left behind.
+//! Runs the programs that a probe needs, with a deadline and a limit on their output. No process is left behind.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::clock::{Deadline, pause};
 use crate::procfs::{self, marked};
 use dryrack_units::SimDuration;
 
-/// The limits of a program.
+/// The limits on running a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub deadline: Deadline,
@@ -24,7 +24,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The answer about ten thousand GPUs is shorter than this.
+    /// A limit on the output in bytes. Even a list of ten thousand GPUs is shorter.
     pub const MOST_BYTES: usize = 4 << 20;
 
     pub fn until(deadline: Deadline) -> Limits {
@@ -32,32 +32,32 @@ impl Limits {
     }
 }
 
-/// A program, and what to ask it.
+/// A program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
     stdin: Vec<u8>,
     environment: Vec<(OsString, OsString)>,
-    /// It passes its environment on to processes that are not its own and must outlive it.
+    /// Whether the program passes its environment on to other processes that must outlive it.
     hands_on: bool,
 }
 
-/// A variable that all its processes inherit. Nothing else identifies them once they have left its group, its session
-/// and their parents.
+/// An environment variable that all processes of the program inherit. It still identifies a process that has left the
+/// program's group, its session and its parents.
 const MARK: &str = "DRYRACK_LOOK";
 
-/// A different value for each look of each process.
+/// A value of [`MARK`] that is unique to this look of this process.
 fn mark() -> String {
     static LOOKS: AtomicU64 = AtomicU64::new(0);
     format!("{}.{}", std::process::id(), LOOKS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How often to check whether a program has ended whose pipes some other process keeps open.
+/// How often to check whether a program has ended while another process keeps its pipes open.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a killed program may take to be gone before it is left to itself.
+/// How long to wait for a killed program to disappear. After that it is left alone.
 const LAST_BREATH: Duration = Duration::from_secs(1);
-/// How many bytes of stderr are kept.
+/// The number of bytes of stderr that are kept.
 const COMPLAINT: usize = 4096;
 
 impl Command {
@@ -66,7 +66,8 @@ impl Command {
         Command { program, args, stdin, environment, hands_on: false }
     }
 
-    /// Runs it with the environment of dryrack, not changed: it passes that on to what must outlive it.
+    /// Runs the program with the unchanged environment of dryrack. This is for a program that passes its environment on
+    /// to processes that must outlive it.
     pub fn as_we_are(self) -> Command {
         Command { hands_on: true, ..self }
     }
@@ -81,7 +82,7 @@ impl Command {
         self
     }
 
-    /// At most what a pipe holds: it is written before the program reads.
+    /// Sets the input, which must fit into a pipe, because it is written before the program reads.
     pub fn stdin(mut self, bytes: Vec<u8>) -> Command {
         assert!(bytes.len() <= 4096, "more than a pipe is sure to hold");
         self.stdin = bytes;
@@ -92,17 +93,17 @@ impl Command {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// What the program writes to stdout, if it ends by itself and with success.
+    /// Runs the program, and returns its stdout if it ends by itself and successfully.
     pub fn output(&self, limits: Limits) -> Result<String, Missing> {
         let what = self.what();
         let mark = mark();
         let mut child = self.spawn(&mark)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that does not read its input is not stopped.
+            // A failed write is ignored: a program may end without reading its input.
             let _unread = stdin.write_all(&self.stdin);
         }
         let heard = listen(&mut child, limits, &what);
-        // Before the child is reaped, so that its number is still its own.
+        // Kill leftover processes before the child is reaped, while its process number still belongs to it.
         let heard = match end(child, &what, &mark) {
             Some(status) => heard.and_then(|heard| judged(heard, status, &what)),
             None => Err(heard.err().unwrap_or(Missing::StillHangs { what: what.clone() })),
@@ -116,7 +117,7 @@ impl Command {
         command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
         command.process_group(0);
         if !self.hands_on {
-            // In another language, a word for a number would be another word.
+            // Use the C locale: in another language, the program may print numbers and words differently.
             command.env("LC_ALL", "C").env(MARK, mark);
         }
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
@@ -133,7 +134,7 @@ struct Heard {
     stderr: Vec<u8>,
 }
 
-/// Reads both pipes until the program has ended, including all that it had written by then.
+/// Reads both pipes until the program has ended, including everything written before its end.
 fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missing> {
     let pid = Pid::from_child(child);
     let mut stdout = child.stdout.take();
@@ -144,12 +145,12 @@ fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missin
     loop {
         let left = limits.deadline.left();
         if left.is_zero() && !has_ended {
-            // A part of the deadline may have passed before. Names the time that was left, rounded up to a tenth of a
-            // second.
+            // A part of the time may have been used up before this program started. So the message states the time that
+            // was left for it, rounded up to a tenth of a second.
             let tenths = began.as_millis().div_ceil(100) as u64;
             return Err(Missing::TimedOut { what: what.to_string(), within: SimDuration::from_millis(100 * tenths) });
         }
-        // What a program has left in its pipes when it ends is there at once.
+        // After the program has ended, any remaining output is available at once, so do not wait.
         let wait = if has_ended { Duration::ZERO } else { left.min(TICK) };
         let [from_out, from_err] = is_ready(&stdout, &stderr, wait);
         if from_out && read(&mut stdout, &mut heard.stdout) && heard.stdout.len() > limits.most_bytes {
@@ -157,7 +158,7 @@ fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missin
         }
         if from_err {
             read(&mut stderr, &mut heard.stderr);
-            // Keeps the first words of the complaint, which are the reason.
+            // Keep the first bytes of stderr, which name the reason.
             heard.stderr.truncate(COMPLAINT);
         }
         if has_ended && !from_out && !from_err {
@@ -191,8 +192,8 @@ fn is_ready(
     [stdout.is_some() && ready.next() == Some(true), stderr.is_some() && ready.next() == Some(true)]
 }
 
-/// Reads once from a pipe that is ready, so that it cannot block; closes the pipe at its end. Returns whether
-/// anything came.
+/// Reads once from a pipe that has data or has ended, so this does not block. Closes the pipe at its end. Returns
+/// whether any data came.
 fn read(pipe: &mut Option<impl Read>, into: &mut Vec<u8>) -> bool {
     let Some(open) = pipe else { return false };
     let mut chunk = [0; 1 << 16];
@@ -208,13 +209,13 @@ fn read(pipe: &mut Option<impl Read>, into: &mut Vec<u8>) -> bool {
     false
 }
 
-/// Kills what is left of the program: its group, and all that it started that left the group, which its mark
-/// identifies. Then reaps it. Returns `None` if it hangs in the kernel; a thread is left to wait for it then.
+/// Kills the remaining processes of the program: its group, and processes that left the group, which are found by their
+/// mark. Then reaps the program. Returns `None` if the program hangs in the kernel; a thread then waits for it.
 fn end(mut child: Child, what: &str, mark: &str) -> Option<ExitStatus> {
     let pid = Pid::from_child(&child);
     let since = procfs::stat(child.id()).map_or(0, |stat| stat.key.started);
     let _none_left: Result<(), Errno> = kill_process_group(pid, Signal::KILL);
-    // While some are being killed, others may be started.
+    // Repeat, because new processes may start while others are being killed.
     for _ in 0..3 {
         let strays = marked(&format!("{MARK}={mark}"), since, child.id());
         if strays.is_empty() {
@@ -232,7 +233,7 @@ fn end(mut child: Child, what: &str, mark: &str) -> Option<ExitStatus> {
             Ok(Some(status)) => return Some(status),
             Ok(None) if !deadline.has_passed() => pause(Duration::from_millis(2)),
             Ok(None) => break,
-            // Nobody else reaps the children of this process; if somebody did, the program is gone.
+            // The child was reaped by other code, so the program has ended.
             Err(_) => return Some(ExitStatus::from_raw(0)),
         }
     }
@@ -246,7 +247,7 @@ fn judged(heard: Heard, status: ExitStatus, what: &str) -> Result<Vec<u8>, Missi
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(heard.stdout),
         (Some(code), _) => {
-            // nvidia-smi complains on stdout.
+            // nvidia-smi prints its error messages on stdout.
             let of = |bytes: &[u8]| {
                 let text = String::from_utf8_lossy(bytes).into_owned();
                 text.lines().find(|line| !line.trim().is_empty()).map(shown).unwrap_or_default()

@@ -1,10 +1,11 @@
 //! Fleets of a dstack server, through its REST interface: `POST /api/project/PROJECT/fleets/list`.
 //!
-//! An instance says what it has (dstack 0.22.5, core/models/instances.py): `cpus`, `memory_mib`, `gpus` with
-//! `memory_mib`, and how many of its blocks are busy. A busy block holds its part of the GPUs, of CPU and of memory.
-//! GPU utilization is reported for jobs: `POST /api/runs/list` says which job runs on which host, and `GET
-//! /api/project/PROJECT/metrics/job/RUN` has `gpu_util_percent_gpu0` and so on. It is asked for each job that is
-//! alone on its host, because jobs that share a host cannot be told apart there.
+//! An instance states its resources (dstack 0.22.5, core/models/instances.py): `cpus`, `memory_mib`, `gpus` with
+//! `memory_mib`, and the number of its busy blocks. A busy block holds its part of the GPUs, the CPU and the memory.
+//!
+//! GPU utilization is reported per job. `POST /api/runs/list` tells which job runs on which host. `GET
+//! /api/project/PROJECT/metrics/job/RUN` has `gpu_util_percent_gpu0` and so on. The probe asks only about jobs that
+//! have a host to themselves: if several jobs share a host, it is unknown which GPUs belong to which job.
 
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ pub struct Dstack {
     token: Option<String>,
 }
 
-/// The most jobs whose figures are asked for.
+/// The largest number of jobs whose metrics are requested.
 const MOST_JOBS: usize = 64;
 
 impl Dstack {
@@ -38,7 +39,7 @@ impl Dstack {
         (shown_url(&url), Page::new(&url).token(self.token.as_deref()))
     }
 
-    /// Reads the figures of a job that has its host for itself.
+    /// Reads the metrics of a job that has its host to itself.
     fn usage(&self, job: &Job, node: &mut NodeFound, limits: Limits) -> Result<(), Missing> {
         let Job { run, replica, number, .. } = job;
         let path = format!("metrics/job/{run}?replica_num={replica}&job_num={number}&limit=1");
@@ -56,7 +57,7 @@ impl Dstack {
     }
 }
 
-/// A running job, and the host that it runs on.
+/// A running job, and the host on which it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub run: String,
@@ -65,7 +66,7 @@ pub struct Job {
     pub host: String,
 }
 
-/// The jobs of the answer that are running.
+/// The running jobs in the answer.
 pub fn jobs(runs: &Value, what: &str) -> Reading<Vec<Job>> {
     let Some(runs) = runs.as_array() else {
         return Err(Missing::malformed(what, 1, "a list of runs", &runs.to_string()));
@@ -118,7 +119,7 @@ impl Probe for Dstack {
     }
 }
 
-/// Reads the instances of all fleets, and the host of each.
+/// Reads the instances of all fleets. Also returns the host of each.
 pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>), Missing> {
     let Some(fleets) = fleets.as_array() else {
         return Err(Missing::malformed(what, 1, "a list of fleets", &fleets.to_string()));
@@ -126,7 +127,7 @@ pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>)
     let (mut nodes, mut hosts) = (Vec::new(), Vec::new());
     for fleet in fleets {
         for instance in json::list(fleet, "instances", what)? {
-            // The instance does not exist yet, or no longer.
+            // Skip an instance that does not exist yet, or no longer exists.
             if instance["instance_type"].is_null() {
                 continue;
             }
@@ -163,7 +164,8 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
     node.cpu_used = node.cpu.clone().map(|cpu| MilliCpu::new(part(cpu.get())));
     node.ram_used = node.ram.clone().map(|ram| Bytes::new(part(ram.get())));
     let gpus = json::list(has, "gpus", what)?;
-    // Every block has the same number of GPUs. Which ones is not said, so the first are taken.
+    // Every block has the same number of GPUs. The answer does not say which GPUs are busy, so the first ones are
+    // marked.
     let held = part(gpus.len() as u64) as usize;
     for (index, device) in gpus.iter().enumerate() {
         let mut gpu = GpuFound::numbered(index as u32, at, what);
@@ -178,13 +180,13 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
     Ok(node)
 }
 
-/// Reads `{"metrics": [{"name": ..., "timestamps": [...], "values": [...]}]}`, of which the newest value counts.
+/// Reads `{"metrics": [{"name": ..., "timestamps": [...], "values": [...]}]}`. Only the newest value matters.
 pub fn apply_usage(metrics: &Value, node: &mut NodeFound, what: &str) -> Result<(), Missing> {
     let metrics = json::list(metrics, "metrics", what)?;
     let newest = |name: &str| -> Reading<f64> {
         let metric = metrics.iter().find(|metric| metric["name"] == name).ok_or_else(|| Missing::unsaid(what))?;
         let (times, values) = (json::list(metric, "timestamps", what)?, json::list(metric, "values", what)?);
-        // All times have one form and zone, so the largest text is the newest.
+        // All times have the same format and time zone, so the greatest text is the newest time.
         let newest = (times.iter().zip(values)).max_by_key(|(time, _)| time.as_str().unwrap_or_default());
         let value = newest.ok_or_else(|| Missing::unsaid(what))?.1;
         number::finite(value.as_f64().ok_or(Missing::NotAvailable)?)

@@ -1,12 +1,12 @@
-//! A page of a Prometheus exporter: DCGM's, or another one that says the same under its names.
+//! A page of a Prometheus exporter: DCGM's exporter, or another one that uses the same metric names.
 //!
-//! From NVIDIA's exporter (NVIDIA/dcgm-exporter, etc/default-counters.csv): `DCGM_FI_DEV_GPU_UTIL` in percent,
-//! `DCGM_FI_DEV_FB_USED`, `_FREE` and `_RESERVED` in MiB. A GPU that is split (MIG) does not have the first;
-//! `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, from 0 to 1, replaces it. A GPU is identified by its UUID and its index, a node
-//! by `Hostname` (`hostname` in newer releases), and a pod by `namespace` and `pod`. A part of a split GPU
-//! (`GPU_I_ID`) counts as a GPU here.
+//! Metrics of NVIDIA's exporter (NVIDIA/dcgm-exporter, etc/default-counters.csv): `DCGM_FI_DEV_GPU_UTIL` in percent,
+//! `DCGM_FI_DEV_FB_USED`, `_FREE` and `_RESERVED` in MiB. A GPU that is split (MIG) does not have the first metric;
+//! `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, from 0 to 1, replaces it. A GPU is identified by its UUID and its index, a node by
+//! `Hostname` (`hostname` in newer releases), and a pod by `namespace` and `pod`. A part of a split GPU (`GPU_I_ID`)
+//! counts as a GPU here.
 //!
-//! A number that stands for "not supported" is not a reading (see `number.rs`).
+//! Some numbers mean "not supported" and are not readings (see `number.rs`).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// A probe of this address; `/metrics` is added if the address names no page.
+    /// A probe of this address. If the address has no path, `/metrics` is added.
     pub fn new(url: &str, token: Option<&str>) -> Exporter {
         let path = url.split_once("://").map_or(url, |(_, rest)| rest);
         let url = match path.trim_end_matches('/').contains('/') || path.trim_matches('/').is_empty() {
@@ -47,7 +47,7 @@ impl Probe for Exporter {
     }
 }
 
-/// One line: a name, labels and a number.
+/// One line of the page: a name, labels and a number.
 #[derive(Debug, PartialEq)]
 pub struct Sample<'t> {
     pub name: &'t str,
@@ -62,14 +62,14 @@ const USED: &str = "DCGM_FI_DEV_FB_USED";
 const FREE: &str = "DCGM_FI_DEV_FB_FREE";
 const RESERVED: &str = "DCGM_FI_DEV_FB_RESERVED";
 
-/// What is said about one GPU, or about one part of it.
+/// All figures about one GPU, or about one part of it.
 #[derive(Default)]
 struct Said<'t> {
     labels: BTreeMap<&'t str, String>,
     values: BTreeMap<&'t str, f64>,
 }
 
-/// Which GPU of which node a line is about.
+/// The GPU that a line is about: its node, its index and, for a part of a split GPU, the part.
 type Key = (String, u32, String);
 
 pub fn read(text: &str, what: &str, at: Stamp) -> Result<Look, Missing> {
@@ -127,7 +127,7 @@ fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeFound>
         gpu.utilization = utilization(&figure);
         gpu.memory_used = figure(USED).and_then(|mib| number::memory(mib, MIB));
         gpu.memory = total(&figure);
-        // A part that is not the first of its GPU gets an index after all others.
+        // A further part of the same GPU gets an index after all existing ones.
         if node.gpus.iter().any(|other| other.index == index) {
             gpu.index = node.gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
         }
@@ -138,12 +138,12 @@ fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeFound>
 
 fn utilization(figure: &dyn Fn(&str) -> Reading<f64>) -> Reading<Permille> {
     figure(UTILIZATION).and_then(number::percent).or_else(|missing| {
-        // For a MIG device the first figure has no meaning, but the ratio has.
+        // A MIG device has no meaningful utilization, but it has the ratio of engine activity.
         figure(ENGINE_ACTIVE).and_then(|ratio| number::percent(ratio * 100.0)).map_err(|_| missing)
     })
 }
 
-/// The total is not said: it is the sum of used, free and, if that is said separately, reserved.
+/// The total memory. The page does not state it, so it is the sum of used, free and, if present, reserved memory.
 fn total(figure: &dyn Fn(&str) -> Reading<f64>) -> Reading<Bytes> {
     let parts = figure(USED)? + figure(FREE)? + figure(RESERVED).unwrap_or(0.0);
     number::memory(parts, MIB)
@@ -167,7 +167,7 @@ pub fn sample<'t>(line: &'t str, what: &str, number: usize) -> Result<Option<Sam
         Some(inner) => read_labels(inner, &mut labels).ok_or_else(|| wrong("labels such as {gpu=\"0\"}"))?,
         None => rest,
     };
-    // A time may follow. It is that of the exporter, and nothing depends on it here.
+    // A timestamp of the exporter may follow. It is ignored.
     let value = rest.split_ascii_whitespace().next().ok_or_else(|| wrong("a value behind the labels"))?;
     let value = match value {
         "+Inf" => f64::INFINITY,
@@ -258,7 +258,8 @@ mod tests {
         assert_eq!(gpus[2].name.as_deref(), Ok("NVIDIA H100 80GB HBM3 MIG 1g.10gb"));
     }
 
-    /// By the grammar of prometheus.io/docs/instrumenting/exposition_formats; the time stamp is that of its example.
+    /// The lines follow the grammar of prometheus.io/docs/instrumenting/exposition_formats. The timestamp is from its
+    /// example.
     #[test]
     fn a_line_is_read_by_the_text_format() {
         let read = |line| sample(line, "a page", 1).expect("a line").expect("a sample");

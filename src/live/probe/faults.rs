@@ -1,10 +1,10 @@
-//! Everything that a program, a page or a machine may do to a probe, each done by a real process or a real socket.
-//! Each ends in a named reason in time, and leaves no process behind.
+//! Tests of all faults that a program, a page or a machine can inflict on a probe. A real process or a real socket
+//! causes each fault. Each case must end in time with a named reason, and leave no process behind.
 //!
-//! The readings are those of a GeForce RTX 2080 with driver 440.64 as nvidia-smi printed them in GitHub
-//! Ricks-Lab/gpu-utils#83, what amd-smi printed in GitHub dstackai/dstack
-//! runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b, what hl-smi printed in GitHub 2maz/slurm-monitor
-//! tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, and lines of GitHub NVIDIA/dcgm-exporter#568.
+//! The readings come from these sources: nvidia-smi for a GeForce RTX 2080 with driver 440.64, in GitHub
+//! Ricks-Lab/gpu-utils#83; amd-smi, in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go
+//! @43fae1d09d2b; hl-smi, in GitHub 2maz/slurm-monitor tests/slurm_monitor/devices/test_gpu.py @0b32253993e8; and
+//! GitHub NVIDIA/dcgm-exporter#568.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use super::{Exporter, Gpustack, Kubernetes, Look, Missing, Probe, Slurm, Smi, Sm
 use crate::clock::{Clock, Deadline, pause, sim_duration};
 use dryrack_units::SimDuration;
 
-/// What must come of a case: a reading, a reason for the whole look, or a reason for GPU 0's utilization.
+/// The expected result of a case: a reading, a reason for the whole look, or a reason for GPU 0's utilization.
 enum Wanted {
     Read,
     Look(&'static str),
@@ -27,13 +27,13 @@ enum Wanted {
 }
 use Wanted::{Gpu, Look as Whole, Read as Fine};
 
-/// A sentence, the script, how long it may take in milliseconds, and what must come of it.
+/// A sentence that names the case, the script, its time limit in milliseconds, and the expected result.
 type Case = (&'static str, &'static str, u64, Wanted);
 
-/// Long enough for a program that answers on a machine that is busy with other things.
+/// A time limit in milliseconds that suffices even if the machine is busy with other work.
 const PATIENT: u64 = 20_000;
 const SHORT: u64 = 400;
-/// What the end of a look may take beyond its deadline: killing and reaping on a busy machine.
+/// How much later than its deadline a look may end, because killing and reaping take time on a busy machine.
 const AFTER: SimDuration = SimDuration::from_secs(8);
 
 const LINE: &str = "LINE='0, GPU-22b2c6ac-2d49-4863-197c-9c469071178a, GeForce RTX 2080, 7979, [N/A], 86, 440.64, 7.5'\n\
@@ -200,7 +200,7 @@ impl Stage {
         Stage(tempfile::tempdir().expect("a folder"))
     }
 
-    /// A script of that name. It works in this folder, so that everything it starts can be found.
+    /// Writes a script with this name. It works in this folder, which identifies every process that it starts.
     fn script(&self, name: &str, body: &str) -> std::path::PathBuf {
         let path = self.0.path().join(name);
         if !body.is_empty() {
@@ -211,7 +211,7 @@ impl Stage {
         path
     }
 
-    /// Processes that still work in this folder.
+    /// The processes that still work in this folder.
     fn left(&self) -> Vec<String> {
         let own = fs::canonicalize(self.0.path()).expect("it is there");
         let works_here = |pid: &Path| fs::read_link(pid.join("cwd")).is_ok_and(|folder| folder == own);
@@ -220,7 +220,7 @@ impl Stage {
     }
 }
 
-/// Takes one look and checks it: it must end in time, in the way that is wanted, and leave nothing behind.
+/// Takes one look and checks that it ends in time, ends as expected, and leaves no process behind.
 fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, stage: Option<&Stage>) {
     let (clock, within) = (Clock::start(), Duration::from_millis(millis));
     let look = probe.look(&clock, Deadline::within(within));
@@ -234,7 +234,7 @@ fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, st
             let found = nodes[0].gpus[0].utilization.as_ref().map_err(Missing::name);
             assert_eq!(found.err(), Some(*name), "{sentence}");
         }
-        // Random rubbish: any reason that says it was not understood will do.
+        // For random bytes, any reason is correct that says that they were not understood.
         (Wanted::Look(""), Err(why)) => {
             assert!(matches!(why.name(), "not_text" | "malformed" | "half_line"), "{sentence}: {why}");
         }
@@ -242,7 +242,8 @@ fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, st
         (_, found) => panic!("{sentence}: {found:?}"),
     }
     let Some(stage) = stage else { return };
-    // A killed process is gone once its parent has reaped it, and the parent may be the system.
+    // A killed process disappears once its parent has reaped it. Its parent may be the init process, so wait for a
+    // while.
     let deadline = Deadline::within(Duration::from_secs(5));
     while !stage.left().is_empty() && !deadline.has_passed() {
         pause(Duration::from_millis(10));
@@ -310,7 +311,7 @@ fn whatever_the_tools_of_a_cluster_do_ends_in_a_named_reason() {
     }
 }
 
-/// What a server does to the client; the request has been read.
+/// How the test server treats a client whose request it has read.
 type Served = fn(&mut TcpStream);
 
 fn say(stream: &mut TcpStream, status: &str, body: &[u8]) {
@@ -318,7 +319,7 @@ fn say(stream: &mut TcpStream, status: &str, body: &[u8]) {
     let _unheard = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-/// Runs one server for one case, until nobody asks for a while.
+/// Runs a server for one case, until no client connects for a while.
 fn serve(served: Served) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("bound"));
@@ -425,7 +426,7 @@ fn whatever_disks_clocks_and_numbers_of_processes_do_ends_in_a_named_reason() {
     }
 }
 
-/// All cases by name: `cargo test --lib faults -- --nocapture` lists them.
+/// All cases by name. `cargo test --lib faults -- --nocapture` lists them.
 #[cfg(target_os = "linux")]
 #[test]
 fn at_least_sixty_faults_are_done_each_under_a_name_of_its_own() {
@@ -442,7 +443,7 @@ fn at_least_sixty_faults_are_done_each_under_a_name_of_its_own() {
     }
     let distinct: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(distinct.len(), all.len(), "two of one name");
-    // Cases in which nothing is wrong do not count.
+    // Cases without a fault do not count.
     let is_fine = |wanted: &Wanted| matches!(wanted, Wanted::Read);
     let fine = NVIDIA.iter().map(|case| &case.3).chain(OTHERS.iter().map(|case| &case.1.3));
     let fine = fine.chain(TOOLS.iter().map(|case| &case.3)).chain(PAGES.iter().map(|case| &case.3));

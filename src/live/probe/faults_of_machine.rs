@@ -1,7 +1,7 @@
-//! What a machine itself may do to those who look at it: a disk without room, a clock that is set, and process
-//! numbers that are given to others. Each ends in a named reason.
+//! Tests of faults of the machine itself: a full disk, a clock that is set, and process numbers that are reused. Each
+//! must end in a named reason.
 //!
-//! Tests with disks that are really full, as small file systems, are in `tests/it/probes.rs`.
+//! Tests with small file systems that really fill up are in `tests/it/probes.rs`.
 
 use std::fs::{self, OpenOptions};
 use std::process::{Child, Command, Stdio};
@@ -50,7 +50,7 @@ fn named(key: ProcessKey) -> String {
     key.stat().map_or_else(|missing| missing.name().to_string(), |_| "alive".to_string())
 }
 
-/// One GPU at 5 %, on a machine whose clock is set at the third look.
+/// A probe that finds one GPU at 5 %. It sets the machine's clock at the third look.
 struct Set {
     looks: u32,
     wall: Arc<AtomicI64>,
@@ -75,7 +75,7 @@ impl Probe for Set {
     }
 }
 
-/// A clock whose wall time has an offset, and the offset that sets it.
+/// A clock with an adjustable offset of its wall time, and the variable that sets this offset.
 fn clock_that_is_set() -> (Arc<Clock>, Arc<AtomicI64>) {
     let wall = Arc::new(AtomicI64::new(0));
     let shown = Arc::clone(&wall);
@@ -111,7 +111,7 @@ fn reason(error: &RecordError) -> String {
     }
 }
 
-/// Writes to a file of the kernel's own that has no room.
+/// Writes to a file of the kernel that never has room, such as `/dev/full`.
 fn unwritten(path: &str) -> String {
     let file = OpenOptions::new().append(true).open(path).expect("every Linux has it");
     let mut lines = crate::recorder::WholeLines::of(path.into(), file);
@@ -141,7 +141,7 @@ fn over_reasons() -> String {
     why
 }
 
-/// What the reasons say about the clock; the rows go on as if nothing had happened.
+/// The lines about the clock in the file of reasons. The rows of the recording continue normally.
 fn recorded_while(by: i64) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let out = dir.path().join("u.csv");
@@ -157,7 +157,7 @@ fn recorded_while(by: i64) -> String {
     format!("clock_set: {}", said[0].trim_end_matches('"'))
 }
 
-/// Samples a second apart, idle from the first on, with a window of three.
+/// Watches samples that are a second apart, idle from the first one on, with a window of three seconds.
 fn watched_while(by: i64) -> String {
     let policy = UtilizationPolicy {
         rule: UtilizationRule::Covered,
@@ -221,13 +221,13 @@ fn ended() -> String {
     named(key)
 }
 
-/// A process that has ended, and another that has its number. The kernel is asked to continue counting from there,
-/// which a test in a container may do. If it may not, the start time of the number is changed.
+/// A process that has ended, and another process with the same number. The test asks the kernel to continue numbering
+/// at that point, which only a privileged test may do. Otherwise it changes the start time in the key instead.
 fn a_number_given_again() -> (ProcessKey, Child) {
     let first = sleeper();
     let key = ProcessKey::of(first.id()).expect("it is there");
     killed(first);
-    // Ticks are hundredths of a second: two processes born in the same tick cannot be told apart.
+    // Wait longer than a tick, which is a hundredth of a second. Processes born in the same tick have equal keys.
     pause(Duration::from_millis(30));
     for _ in 0..50 {
         if fs::write("/proc/sys/kernel/ns_last_pid", (key.pid - 1).to_string()).is_err() {

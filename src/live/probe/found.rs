@@ -1,4 +1,4 @@
-//! What a look finds: nodes and their GPUs, and for each quantity a reading or the reason why there is none.
+//! The result of a look: nodes and their GPUs, with a reading or a reason for each quantity.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_fleet::{GpuState, NodeState};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille};
 
-/// A quantity in its unit, or why it is not known.
+/// A quantity in its unit, or the reason why it is unknown.
 pub type Reading<T> = Result<T, Missing>;
 
 /// One look at a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// In the order of the source.
+    /// The nodes, in the order of the source.
     pub nodes: Vec<NodeFound>,
-    /// What the source said that does not fit in a reading, a sentence each.
+    /// Further remarks of the source, one sentence each.
     pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeFound {
     pub name: String,
-    /// When it was read.
+    /// When the node was read.
     pub at: Stamp,
     pub state: NodeState,
     pub os: Option<Os>,
@@ -31,35 +31,35 @@ pub struct NodeFound {
     /// Version of the GPU driver.
     pub driver: Option<String>,
     pub labels: BTreeMap<String, String>,
-    /// All that is available here: what the machine has, or what its cgroup may take.
+    /// The available CPU: all CPUs of the machine, or the limit of its cgroup.
     pub cpu: Reading<MilliCpu>,
-    /// The part of it that is in use or promised to others.
+    /// The part of `cpu` that is in use or promised to others.
     pub cpu_used: Reading<MilliCpu>,
     pub ram: Reading<Bytes>,
     pub ram_used: Reading<Bytes>,
-    /// What the source's own scheduler gives to nobody: of the RAM, and of the memory of each GPU.
+    /// The RAM, and the memory of each GPU, that the source's own scheduler assigns to no one.
     pub set_aside: (Bytes, Bytes),
-    /// By index.
+    /// The GPUs, in the order of their indices.
     pub gpus: Vec<GpuFound>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuFound {
-    /// The number by which its node counts it.
+    /// The index of the GPU on its node.
     pub index: u32,
-    /// An identifier that never changes, if the source has one.
+    /// An identifier that never changes, such as a UUID, if the source has one.
     pub uuid: Option<String>,
-    /// When it was read.
+    /// When the GPU was read.
     pub at: Stamp,
     pub vendor: Option<Vendor>,
-    /// As the driver or the server calls it.
+    /// The name that the driver or the server uses.
     pub name: Reading<String>,
     pub memory: Reading<Bytes>,
     pub memory_used: Reading<Bytes>,
     pub utilization: Reading<Permille>,
-    /// The share that the source's own scheduler has given to somebody.
+    /// The share that the source's own scheduler has assigned.
     pub held: GpuShare,
-    /// Who has it, if the source says so: a pod, a job.
+    /// The pod or job that holds the GPU, if the source says so.
     pub holder: Option<String>,
     /// Whether its memory is a part of the node's RAM.
     pub unified: bool,
@@ -68,7 +68,7 @@ pub struct GpuFound {
 }
 
 impl NodeFound {
-    /// A node of which only the name is known yet.
+    /// A node with a name and no readings yet.
     pub fn named(name: &str, at: Stamp, source: &str) -> NodeFound {
         NodeFound {
             name: name.to_string(),
@@ -89,7 +89,7 @@ impl NodeFound {
 }
 
 impl GpuFound {
-    /// A GPU of which only the index is known yet.
+    /// A GPU with an index and no readings yet.
     pub fn numbered(index: u32, at: Stamp, source: &str) -> GpuFound {
         GpuFound {
             index,
@@ -108,7 +108,7 @@ impl GpuFound {
         }
     }
 
-    /// What stays the same when indices change: its UUID, or else its index.
+    /// The key that identifies the GPU in later looks: its UUID, or else its index.
     pub fn key(&self) -> String {
         self.uuid.clone().unwrap_or_else(|| self.index.to_string())
     }

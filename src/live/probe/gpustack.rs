@@ -1,8 +1,8 @@
 //! Workers of a GPUStack server, through its REST interface: `/v2/workers`, and `/v1/workers` of releases before 2.0.
 //!
-//! A worker says everything about itself in `status` (gpustack 2.3.0, schemas/workers.py): memory in bytes,
-//! utilization in percent, `allocated` for what the server's own scheduler has promised. The larger of used and
-//! allocated counts as used. What a worker reserves for itself (`system_reserved`) is set aside.
+//! A worker describes itself in `status` (gpustack 2.3.0, schemas/workers.py): memory in bytes, utilization in percent,
+//! and `allocated` for the memory that the server's own scheduler has promised. The larger of used and allocated counts
+//! as used. Memory that a worker reserves for itself (`system_reserved`) is set aside.
 
 use serde_json::Value;
 
@@ -19,16 +19,16 @@ use dryrack_units::{Bytes, MilliCpu};
 pub struct Gpustack {
     url: String,
     token: Option<String>,
-    /// The interface that answered last.
+    /// The version of the interface that answered last.
     version: &'static str,
 }
 
 const PER_PAGE: u64 = 100;
-/// This many pages hold ten thousand workers.
+/// The largest number of pages. They can hold ten thousand workers.
 const MOST_PAGES: u64 = 100;
 
 impl Gpustack {
-    /// A probe of the server at this address, with an API key of it.
+    /// A probe of the server at this address, with an API key of the server.
     pub fn new(url: &str, token: Option<&str>) -> Gpustack {
         Gpustack { url: url.trim_end_matches('/').to_string(), token: token.map(str::to_string), version: "v2" }
     }
@@ -70,12 +70,12 @@ pub fn read(page: &Value, what: &str, at: Stamp) -> Result<Look, Missing> {
     Ok(Look { nodes: nodes.collect::<Result<_, _>>()?, notes: Vec::new() })
 }
 
-/// Reads one worker, as any of the interfaces and the store itself describe it.
+/// Reads one worker. The REST interfaces and the server's database describe it in the same form.
 pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
     let name = json::text(worker, "name")
         .ok_or_else(|| Missing::malformed(what, 1, "a worker with a name", &format!("worker {index}")))?;
     let mut node = NodeFound::named(name, at, what);
-    // In the store, these words are in capitals.
+    // The database has these words in capitals.
     node.state = match json::text(worker, "state").map(str::to_ascii_lowercase).as_deref() {
         Some("ready") => NodeState::Ready,
         Some("maintenance") => NodeState::Maintenance,
@@ -107,11 +107,11 @@ pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeF
     node.labels = labels
         .into_iter()
         .flatten()
-        // Without what the node itself says.
+        // Leave out the labels that repeat facts about the node.
         .filter(|(key, _)| !matches!(key.as_str(), "os" | "worker-name"))
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
         .collect();
-    // Before 2.0 the driver was not reported.
+    // Releases before 2.0 do not report the driver.
     let devices = status.get("gpu_devices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (place, device) in devices.iter().enumerate() {
         node.gpus.push(gpu(device, place, what, at)?);
@@ -121,7 +121,7 @@ pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeF
     Ok(node)
 }
 
-/// The larger of what is in use and what is promised, but no more than there is.
+/// The larger of used and promised memory, but at most the total.
 fn used_of(memory: &Value, total: &Reading<Bytes>, what: &str) -> Reading<Bytes> {
     let used = json::bytes(memory, "used", what);
     let allocated = json::bytes(memory, "allocated", what).unwrap_or(Bytes::ZERO);

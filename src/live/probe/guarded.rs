@@ -1,8 +1,8 @@
-//! Runs a probe on a thread of its own, so that if it hangs where nothing can stop it, it hangs alone.
+//! Runs a probe on its own thread. If the probe hangs and cannot be stopped, only this thread hangs.
 //!
-//! A driver that is stuck in the kernel cannot be interrupted, neither as a library call nor as a program. The caller
-//! gets [`Missing::TimedOut`] at the deadline, then [`Missing::StillHangs`] until the old answer comes. That answer
-//! is thrown away, because it is about another time, and the next question is asked as if nothing had happened.
+//! A call into a driver that is stuck in the kernel cannot be interrupted, whether a library or a program makes it. At
+//! the deadline the caller gets [`Missing::TimedOut`]. Later looks give [`Missing::StillHangs`] until the old answer
+//! arrives. That answer is discarded, because it is about an earlier time. The next look then works normally.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -16,14 +16,14 @@ pub struct Guarded {
     source: String,
     ask: Sender<Deadline>,
     answers: Receiver<Result<Look, Missing>>,
-    /// A question was asked and not answered in time.
+    /// Whether the probe still owes an answer to an earlier question.
     owes: bool,
 }
 
-/// The longest time before a request to stop is noticed.
+/// How long it may take to notice a request to stop.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// A probe should end by itself this long before it is given up.
+/// How long before the caller's deadline the probe must end by itself.
 const BEFORE: Duration = Duration::from_millis(200);
 
 impl Guarded {
@@ -31,7 +31,7 @@ impl Guarded {
         let (ask, asked) = channel::<Deadline>();
         let (answer, answers) = channel();
         let source = probe.source();
-        // The thread ends when nobody asks any more. It is not joined: it may never end.
+        // The thread ends when the sender is dropped. It is not joined, because it may hang for ever.
         std::thread::spawn(move || {
             for deadline in asked {
                 if answer.send(probe.look(&clock, deadline)).is_err() {
@@ -46,12 +46,12 @@ impl Guarded {
         &self.source
     }
 
-    /// A look that is over after this time, whatever the probe does.
+    /// Takes a look that ends within this time, whatever the probe does.
     pub fn look(&mut self, within: Duration) -> Result<Look, Missing> {
         self.look_unless(&Stop::default(), within)
     }
 
-    /// Like [`Guarded::look`], but ends as soon as somebody wants to stop.
+    /// Like [`Guarded::look`], but also ends as soon as a stop is requested.
     pub fn look_unless(&mut self, stop: &Stop, within: Duration) -> Result<Look, Missing> {
         let what = || self.source.clone();
         if self.owes {
@@ -81,8 +81,8 @@ impl Guarded {
         }
     }
 
-    /// The thread is gone because the probe panicked. That is a bug of dryrack, and no reason to lose the readings of
-    /// the others.
+    /// The thread is gone because the probe panicked. This is a bug of dryrack, but the readings of other probes are
+    /// still useful.
     fn broken(&self) -> Missing {
         Missing::Unreadable { what: self.source.clone(), said: "its probe broke".to_string() }
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::clock::pause;
 
-    /// Hangs on its first look, in a way that nobody can stop.
+    /// A probe that hangs on its first look and cannot be stopped.
     struct Stuck {
         looks: u32,
         length: Duration,

@@ -1,10 +1,10 @@
-//! Pages over HTTP, through the system's `curl`. It knows the proxies and certificates of the machine and, like any
-//! other program, has a deadline and a limit on its output.
+//! Fetches pages over HTTP with the system's `curl`. This program knows the machine's proxies and certificates. Like
+//! any other program, it gets a deadline and a limit on its output.
 
 use super::command::{Command, Limits};
 use super::missing::{Missing, shown};
 
-/// An address and who asks. The token is passed on stdin, because everybody can read a command line.
+/// An address with credentials. The token is passed on stdin, because all users of a machine can read a command line.
 #[derive(Clone)]
 pub struct Page {
     url: String,
@@ -17,12 +17,12 @@ impl Page {
         Page { url: url.into(), token: None, body: None }
     }
 
-    /// Adds `Authorization: Bearer ...`, if there is a token.
+    /// Adds the header `Authorization: Bearer ...`, if there is a token.
     pub fn token(self, token: Option<&str>) -> Page {
         Page { token: token.map(str::to_string), ..self }
     }
 
-    /// Asks with POST and this JSON.
+    /// Uses the method POST with this JSON body.
     pub fn post(self, body: &str) -> Page {
         Page { body: Some(body.to_string()), ..self }
     }
@@ -50,7 +50,7 @@ impl Page {
                 said: "its address or token is too long".into(),
             });
         }
-        // `-q` comes first, so that no user's settings apply. The status comes last, on a line of its own.
+        // `-q` must come first; it disables the user's own settings. The status is printed last, on a separate line.
         let args = [
             "-q",
             "--silent",
@@ -76,7 +76,7 @@ impl Page {
         }
     }
 
-    /// Names the page in the reason, rather than curl.
+    /// Replaces curl by the page in the name of the source.
     fn named(&self, missing: Missing) -> Missing {
         let what = shown_url(&self.url);
         match missing {
@@ -89,7 +89,7 @@ impl Page {
     }
 }
 
-/// The address as it may be shown in a message or a file: without the name and the password in it.
+/// The address without its user name and password, for messages and files.
 pub fn shown_url(url: &str) -> String {
     let shown = shown(url);
     let Some((scheme, rest)) = shown.split_once("://") else { return shown };

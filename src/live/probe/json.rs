@@ -1,4 +1,5 @@
-//! JSON answers of servers and tools: read as a whole, then queried by name; what is absent is unsaid.
+//! JSON answers of servers and tools. An answer is parsed as a whole, and values are then looked up by name. A missing
+//! value counts as unsaid.
 
 use serde_json::Value;
 
@@ -29,12 +30,12 @@ pub(super) fn list<'v>(value: &'v Value, key: &str, what: &str) -> Reading<&'v [
     found.ok_or_else(|| Missing::malformed(what, 1, &format!("a list `{key}`"), &value.to_string()))
 }
 
-/// The text, unless it is empty.
+/// The text under this key; `None` if it is missing or empty.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// A number, also in the form of newer releases of Slurm: `{"set": true, "infinite": false, "number": 5}`.
+/// The number under this key. Newer releases of Slurm write it as `{"set": true, "infinite": false, "number": 5}`.
 pub(super) fn figure(value: &Value, key: &str, what: &str) -> Reading<f64> {
     let unsaid = || Missing::unsaid(what);
     let value = value.get(key).filter(|value| !value.is_null()).ok_or_else(unsaid)?;

@@ -1,12 +1,14 @@
-//! Nodes and pods of a Kubernetes cluster, from `kubectl get nodes,pods -o json`: without a client library, and from
-//! whatever cluster kubectl is configured for.
+//! Nodes and pods of a Kubernetes cluster, from `kubectl get nodes,pods -o json`. This needs no client library, and
+//! works for every cluster for which kubectl is configured.
 //!
-//! What there is is `allocatable`. The rest of `capacity` belongs to the system and counts as used, so that it stays
-//! visible. What is used is what the pods on the node request, except finished pods. A pod's request is counted as
-//! Kubernetes' scheduler does: the larger of the sum of its containers and the largest of the containers that run
-//! before them. GPUs are `nvidia.com/gpu` and the like. Which of them a pod has is not said, so the first free ones
-//! of the node are taken. Labels of NVIDIA's GPU feature discovery (`nvidia.com/gpu.product`, `.memory` in MiB) say
-//! what they are.
+//! The resources of a node are its `capacity`. The part of it that is not `allocatable` belongs to the system; it
+//! counts as used, so that it stays visible. The requests of the pods on the node, except finished pods, count as used
+//! too. A pod's request is computed as in Kubernetes' scheduler: the larger of the sum over its containers and the
+//! largest of its init containers.
+//!
+//! GPUs are resources such as `nvidia.com/gpu`. The answer does not say which GPUs a pod has, so the first free ones of
+//! the node are marked. Labels of NVIDIA's GPU feature discovery (`nvidia.com/gpu.product`, `.memory` in MiB) state the
+//! type of the GPUs.
 
 use std::ffi::OsString;
 
@@ -22,7 +24,7 @@ use dryrack_catalog::{Os, Vendor};
 use dryrack_fleet::NodeState;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
-/// Resources that stand for whole GPUs, and their vendors.
+/// Resources that count whole GPUs, with their vendors.
 const GPUS: [(&str, Vendor); 3] =
     [("nvidia.com/gpu", Vendor::Nvidia), ("amd.com/gpu", Vendor::Amd), ("habana.ai/gaudi", Vendor::Intel)];
 
@@ -37,7 +39,7 @@ impl Default for Kubernetes {
 }
 
 impl Kubernetes {
-    /// Uses this program.
+    /// A probe that runs this kubectl.
     pub fn at(kubectl: impl Into<OsString>) -> Kubernetes {
         Kubernetes { kubectl: kubectl.into() }
     }
@@ -103,7 +105,7 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
     node.ram = quantity(all, "memory", what).and_then(|bytes| number::memory(bytes, 1));
     node.ram_used = difference(all, ours, "memory", what).and_then(|bytes| number::memory(bytes, 1));
     for (resource, vendor) in GPUS {
-        // `allocatable` does not count GPUs that are not healthy.
+        // `allocatable` leaves out unhealthy GPUs.
         let Ok(count) = quantity(ours, resource, what) else { continue };
         let first = node.gpus.len() as u32;
         for index in 0..(count.clamp(0.0, 1024.0) as u32) {
@@ -132,14 +134,14 @@ fn state(node: &Value) -> NodeState {
     match conditions.iter().find(|condition| condition["type"] == "Ready").and_then(|ready| json::text(ready, "status"))
     {
         Some("True") => NodeState::Ready,
-        // Its kubelet has not been heard from for a while.
+        // The cluster has not heard from the node's kubelet for a while.
         Some("Unknown") => NodeState::Unreachable,
         Some(_) => NodeState::NotReady,
         None => NodeState::Joining,
     }
 }
 
-/// Takes what a pod requests from its node.
+/// Marks the resources that a pod requests as used on its node.
 fn hold(pod: &Value, node: &mut NodeFound, notes: &mut Vec<String>) {
     let name = |key: &str| json::text(&pod["metadata"], key).unwrap_or("?");
     let holder = format!("{}/{}", name("namespace"), name("name"));
@@ -161,13 +163,13 @@ fn hold(pod: &Value, node: &mut NodeFound, notes: &mut Vec<String>) {
     }
 }
 
-/// What Kubernetes' scheduler counts for a pod.
+/// The amount of a resource that Kubernetes' scheduler counts for a pod.
 fn request(pod: &Value, resource: &str) -> f64 {
     let of = |container: &Value| {
         let what = "kubectl get pods";
         let resources = &container["resources"];
         let asked = quantity(&resources["requests"], resource, what);
-        // A limit without a request is the request, too.
+        // A limit without a request also acts as the request.
         asked.or_else(|_| quantity(&resources["limits"], resource, what)).unwrap_or(0.0).max(0.0)
     };
     let all = |key: &str| pod["spec"][key].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(of);
@@ -183,7 +185,7 @@ fn difference(all: &Value, ours: &Value, key: &str, what: &str) -> Reading<f64> 
     Ok((quantity(all, key, what)? - quantity(ours, key, what)?).max(0.0))
 }
 
-/// Reads a quantity as Kubernetes' API writes it (`2`, `500m`, `16367668Ki`, `1e3`), in its base unit.
+/// Reads a quantity in the form of Kubernetes' API (`2`, `500m`, `16367668Ki`, `1e3`), in its base unit.
 pub fn quantity(of: &Value, key: &str, what: &str) -> Reading<f64> {
     let value = of.get(key).filter(|value| !value.is_null()).ok_or_else(|| Missing::unsaid(what))?;
     if let Some(number) = value.as_f64() {

@@ -1,25 +1,26 @@
-//! This machine as one node: its CPUs and memory, and its GPUs, from whatever answers about them.
+//! This machine as one node: its CPUs, its memory and its GPUs.
 //!
-//! Each vendor is asked in the way that says most, and in the next way if that does not answer: NVML before
-//! nvidia-smi, amd-smi before sysfs. The way that answered is kept, so that a whole recording comes from one way.
-//! What no way could say, and why, is a note. If every way says only "not installed", there is no GPU of that kind.
+//! For each vendor there are several ways to ask, tried from the most informative to the least: NVML before nvidia-smi,
+//! amd-smi before sysfs. The first way that answers is kept, so that a whole recording comes from one way. A way that
+//! fails adds a note with its reason. If every way of a vendor reports "not installed", the machine has no GPU of that
+//! vendor.
 
 use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
 use super::{AmdSysfs, Apple, Machine, Nvml, Probe, Roots, Smi, SmiKind};
 use crate::clock::{Clock, Deadline};
 
-/// Where to look for GPUs of this machine.
+/// How to find the GPUs of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuSource {
-    /// Everywhere, in the order of this list.
+    /// Try all ways, in the order of this list.
     Any,
     Nvml,
     NvidiaSmi,
     AmdSmi,
     AmdSysfs,
     HlSmi,
-    /// There is none, or none is to be asked for.
+    /// Look for no GPUs.
     None,
 }
 
@@ -38,14 +39,14 @@ impl GpuSource {
 pub struct ThisMachine {
     base: Box<dyn Probe>,
     vendors: Vec<Ways>,
-    /// One way was asked for by name, so it is worth saying if that is not installed.
+    /// Whether the user named one way. If so, its absence is worth a note.
     is_named: bool,
 }
 
-/// The ways to the GPUs of one vendor, the best first.
+/// The ways to ask about the GPUs of one vendor, the best first.
 struct Ways {
     ways: Vec<Box<dyn Probe>>,
-    /// What was found last: GPUs still exist when nothing can be asked about them.
+    /// The GPUs of the last successful look. They still exist when no way answers.
     known: Vec<GpuFound>,
 }
 
@@ -54,8 +55,8 @@ impl Ways {
         Ways { ways, known: Vec::new() }
     }
 
-    /// Looks in the first way that answers, and gives up the ways before it for good. If none answers but one did
-    /// before, its GPUs have no readings, with the first reason.
+    /// Uses the first way that answers, and drops the ways before it for good. If no way answers now but one did
+    /// before, returns the known GPUs without readings, with the first reason.
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Vec<Missing>> {
         let mut reasons = Vec::new();
         for index in 0..self.ways.len() {
@@ -121,7 +122,7 @@ impl Probe for ThisMachine {
                     found.nodes.into_iter().for_each(|other| join(node, other));
                 }
                 Err(reasons) => {
-                    // If nothing of a vendor is installed, there is nothing to say.
+                    // If nothing of this vendor is installed, a note would not help.
                     let is_named = self.is_named;
                     let is_said = |missing: &&Missing| is_named || !matches!(missing, Missing::NotInstalled { .. });
                     let said = reasons.iter().filter(is_said);
@@ -133,7 +134,7 @@ impl Probe for ThisMachine {
     }
 }
 
-/// Adds the GPUs of another vendor after those that are there.
+/// Adds the GPUs of another vendor after the existing GPUs of the node.
 fn join(node: &mut NodeFound, other: NodeFound) {
     let first = node.gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
     node.driver = node.driver.take().or(other.driver);

@@ -1,10 +1,12 @@
 //! This machine's CPUs and memory, through procfs and cgroups.
 //!
-//! If a cgroup allows less than the machine has, the cgroup's limit counts: a container of four cores on a machine of
-//! sixty-four is a node of four. Both versions of cgroups are read, and each limit at every level up to the root,
-//! since the least counts. With a memory limit, what is used is what the processes at the level of the least limit
-//! hold, without the page cache that could be dropped (the working set, as kubelet counts it). Without a limit, it is
-//! what the machine does not have available.
+//! If a cgroup allows less than the machine has, the cgroup's limit counts: a container with four cores on a machine
+//! with sixty-four is a node with four. The probe reads both versions of cgroups. It reads each limit at every level up
+//! to the root, because the smallest one applies.
+//!
+//! With a memory limit, the memory in use is that of the processes at the level of the smallest limit, without page
+//! cache that could be dropped (the working set, as kubelet computes it). Without a limit, it is all memory that is not
+//! available.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,7 @@ use crate::clock::{Clock, Deadline, Stamp, pause};
 use dryrack_catalog::{CpuArch, Os};
 use dryrack_units::{Bytes, MilliCpu};
 
-/// Where procfs and sysfs are mounted.
+/// The folders where procfs and sysfs are mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     pub proc: PathBuf,
@@ -30,7 +32,7 @@ impl Default for Roots {
     }
 }
 
-/// CPU use is measured over a time: that between two looks, or this for the first look.
+/// CPU use is measured between two looks. The first look measures it over this time.
 const FIRST_SPAN: Duration = Duration::from_millis(200);
 
 pub struct Machine {
@@ -44,7 +46,7 @@ impl Machine {
         Machine { roots, name: None, before: None }
     }
 
-    /// The machine under a name that the user gives.
+    /// The machine, under a name chosen by the user.
     pub fn named(roots: Roots, name: &str) -> Machine {
         Machine { name: Some(name.to_string()), ..Machine::new(roots) }
     }
@@ -67,7 +69,7 @@ impl Machine {
         })
     }
 
-    /// How many cores were busy since the last look.
+    /// How many cores were busy on average since the last look.
     fn cpu_used(&mut self, cores: u64, deadline: Deadline) -> Reading<MilliCpu> {
         let before = match self.before {
             Some(before) => before,
@@ -125,12 +127,12 @@ fn read(path: &Path) -> Reading<String> {
     fs::read_to_string(path).map_err(|error| Missing::of_file(path, &error))
 }
 
-/// Ticks since the machine started, all CPUs together, as `man 5 proc` describes `/proc/stat`.
+/// Ticks of all CPUs together since the machine started, as `man 5 proc` describes `/proc/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CpuTimes {
-    /// In any state. The time of a guest is already in its host's user time.
+    /// The time in all states. Guest time is left out, because it is already part of user time.
     all: u64,
-    /// Idle, or idle while waiting for a disk.
+    /// The time in which a CPU was idle, including waiting for a disk.
     idle: u64,
     cores: u64,
 }
@@ -148,7 +150,8 @@ impl CpuTimes {
         (ticks.len() >= 4 && cores > 0).then_some(CpuTimes { all, idle, cores })
     }
 
-    /// Idle time is known to go back a little while a core is taken off; that counts as none.
+    /// The CPU use since `before`. Idle time may decrease a little while a core is switched off; then it counts as
+    /// unchanged.
     fn used_since(self, before: CpuTimes, cores: u64) -> Reading<MilliCpu> {
         let all = self.all.saturating_sub(before.all);
         if all == 0 {
@@ -167,7 +170,7 @@ fn meminfo(text: &str, key: &str) -> Option<Bytes> {
     kib.checked_mul(1024).map(Bytes::new)
 }
 
-/// Kernels before 3.14 do not say what is available; free memory and caches come nearest.
+/// The available memory. Kernels before 3.14 do not report it; the sum of free memory and caches comes closest.
 fn available(text: &str) -> Option<Bytes> {
     meminfo(text, "MemAvailable").or_else(|| {
         let parts = ["MemFree", "Buffers", "Cached"].map(|key| meminfo(text, key));
@@ -197,7 +200,7 @@ impl Cgroups {
             if number == "0" && controllers.is_empty() {
                 found.v2 = levels(&unified, path);
             }
-            // Controllers that are mounted together can be reached under the name of each.
+            // Controllers that are mounted together can be reached under either name.
             if has("cpu") {
                 found.cpu = levels(&mount.join("cpu"), path);
             }
@@ -208,7 +211,7 @@ impl Cgroups {
         found
     }
 
-    /// The least of all limits on CPU time that apply here.
+    /// The smallest limit on CPU time at any level.
     fn least_cpu(&self) -> Option<MilliCpu> {
         let of_v2 = self.v2.iter().filter_map(|level| {
             let text = read(&level.join("cpu.max")).ok()?;
@@ -217,13 +220,13 @@ impl Cgroups {
         });
         let of_v1 = self.cpu.iter().filter_map(|level| {
             let number = |file: &str| read(&level.join(file)).ok()?.trim().parse().ok();
-            // -1, which does not parse as a number here, means no limit.
+            // The file contains -1 if there is no limit, which does not parse as a number here.
             milli(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
         });
         of_v2.chain(of_v1).min()
     }
 
-    /// The least limit on memory, and what is used of it.
+    /// The smallest limit on memory, and how much of it is in use.
     fn least_memory(&self) -> Option<(Bytes, Reading<Bytes>)> {
         let v2 = self.v2.iter().filter_map(|level| Some((number(level, "memory.max")?, level, V2)));
         let v1 = self.memory.iter().filter_map(|level| Some((number(level, "memory.limit_in_bytes")?, level, V1)));
@@ -232,7 +235,7 @@ impl Cgroups {
     }
 }
 
-/// The file that says what is used, and the line of `memory.stat` for page cache that could be dropped.
+/// The file with the memory in use, and the key in `memory.stat` for page cache that could be dropped.
 type Files = (&'static str, &'static str);
 const V2: Files = ("memory.current", "inactive_file");
 const V1: Files = ("memory.usage_in_bytes", "total_inactive_file");
@@ -258,8 +261,8 @@ fn milli(quota: u64, period: u64) -> Option<MilliCpu> {
     Some(MilliCpu::new(u64::try_from(milli).ok()?.max(1)))
 }
 
-/// The folder of `path` below `mount` and all folders above it, the mount last. In a cgroup namespace, the path in
-/// procfs may not exist below the mount; then the mount is the cgroup of this process.
+/// The folder `path` below `mount`, and all folders above it up to the mount. Inside a cgroup namespace, the path from
+/// procfs may not exist below the mount. The mount itself is then the cgroup of this process.
 fn levels(mount: &Path, path: &str) -> Vec<PathBuf> {
     let inside: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
     let all = (0..=inside.len()).rev().map(|depth| {
@@ -295,7 +298,7 @@ mod tests {
         }
     }
 
-    // Read on a machine with Debian 12, Linux 6.18, two virtual cores and cgroups of both versions.
+    // Recorded on a machine with Debian 12, Linux 6.18, two virtual cores and cgroups of both versions.
     const STAT: &str = "cpu  6595763 359351 545967 2027049 21609 0 3395 5630 0 0\ncpu0 3262717 184049 259401 1064345 5442 \
                         0 230 2821 0 0\ncpu1 3333046 175302 286566 962704 16166 0 3165 2808 0 0\nintr 1\n";
     const MEMINFO: &str = "MemTotal:       24684084 kB\nMemFree:          304136 kB\nMemAvailable:   18156884 kB\n\
@@ -318,12 +321,12 @@ mod tests {
         assert_eq!((node.name.as_str(), node.cpu), ("vm", Ok(MilliCpu::from_cores(2))));
         assert_eq!(node.ram, Ok(Bytes::new(24_684_084 * 1024)));
         assert_eq!(node.ram_used, Ok(Bytes::new((24_684_084 - 18_156_884) * 1024)));
-        // Two looks at a file that does not change: no time has passed.
+        // The file did not change between the two looks, so no time has passed.
         assert_eq!(node.cpu_used, Err(Missing::NotAvailable));
     }
 
-    /// Files and forms are those of the kernel's documentation (admin-guide/cgroup-v2 and cgroup-v1). The limits are
-    /// round numbers, so that the results can be calculated on paper.
+    /// The files follow the kernel's documentation (admin-guide/cgroup-v2 and cgroup-v1). The limits are round numbers,
+    /// so the results can be calculated on paper.
     #[test]
     fn a_container_is_what_its_cgroup_may_take_at_the_tightest_level() {
         let v2 = [
@@ -344,7 +347,7 @@ mod tests {
             ("proc/stat", STAT),
             ("proc/meminfo", MEMINFO),
             ("proc/self/cgroup", "4:memory:/docker/x\n3:cpu,cpuacct:/docker/x\n"),
-            // In a namespace of its own, only the mount itself is visible.
+            // Inside a cgroup namespace, only the mount itself is visible.
             ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n"),
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"),
@@ -376,7 +379,7 @@ mod tests {
     fn busy_is_what_is_not_idle_by_arithmetic_on_paper() {
         let times = |text: &str| CpuTimes::parse(text).expect("times");
         let before = times("cpu  100 0 100 800 0 0 0 0 50 0\ncpu0 1\ncpu1 1\n");
-        // 100 ticks more, 30 of them idle and 20 waiting: half of two cores.
+        // 100 more ticks, of which 30 are idle and 20 are waiting: half of two cores was in use.
         let after = times("cpu  140 0 110 830 20 0 0 0 99 0\ncpu0 1\ncpu1 1\n");
         assert_eq!(after.used_since(before, 2), Ok(MilliCpu::new(1000)));
     }

@@ -1,13 +1,13 @@
-//! Why there is no reading. Each reason has a name, and says what was found instead.
+//! The reasons for missing readings. Each reason has a name, and its text says what was found instead.
 
 use thiserror::Error;
 
 use dryrack_units::SimDuration;
 
-/// The reason for a missing reading. `what` is always what was asked: a program, an address or a file.
+/// The reason for a missing reading. `what` names the source: a program, an address or a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
-    // Nobody answered.
+    // There was no answer.
     #[error("{what} is not installed")]
     NotInstalled { what: String },
     #[error("no driver answers {what}: {said}")]
@@ -22,14 +22,14 @@ pub enum Missing {
     Refused { what: String, status: u16 },
     #[error("{what} did not answer within {within}")]
     TimedOut { what: String, within: SimDuration },
-    /// It was asked before, and is still busy with that.
+    /// The source is still busy with an earlier question.
     #[error("{what} still hangs")]
     StillHangs { what: String },
     #[error("{what} ended with status {code}{}", colon(.said))]
     Exited { what: String, code: i32, said: String },
     #[error("{what} was killed by signal {signal}")]
     Killed { what: String, signal: i32 },
-    // There was an answer, but it cannot be understood.
+    // There was an answer, but it could not be understood.
     #[error("{what} said nothing")]
     Silent { what: String },
     #[error("{what} said more than {most} bytes")]
@@ -40,7 +40,7 @@ pub enum Missing {
     HalfLine { what: String, line: usize, found: String },
     #[error("{what}, line {line}: expected {expected}, found `{found}`")]
     Malformed { what: String, line: usize, expected: String, found: String },
-    // The answer was understood, but is not a reading.
+    // The answer was understood, but contains no reading.
     #[error("not available")]
     NotAvailable,
     #[error("not supported by this device")]
@@ -61,7 +61,7 @@ pub enum Missing {
     Vanished,
     #[error("process {pid} is not there any more")]
     ProcessGone { pid: u32 },
-    /// The number has been given to another process since.
+    /// The process number now belongs to another process.
     #[error("process {pid} is another one now")]
     ProcessReused { pid: u32 },
 }
@@ -110,7 +110,7 @@ impl Missing {
         Missing::Unsaid { what: what.to_string() }
     }
 
-    /// A file that could not be read.
+    /// The reason for a file that could not be read.
     pub fn of_file(path: &std::path::Path, error: &std::io::Error) -> Missing {
         let what = path.display().to_string();
         match error.kind() {
@@ -121,7 +121,7 @@ impl Missing {
     }
 }
 
-/// What somebody said, shortened to fit on a line, and without what a terminal would obey.
+/// Foreign text, shortened to one line and without control characters, which a terminal would execute.
 pub fn shown(text: &str) -> String {
     const MOST: usize = 120;
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };

@@ -1,15 +1,15 @@
-//! Probes: what a machine or a server says about nodes and GPUs, each behind one interface.
+//! Probes: the facts that a machine or a server reports about nodes and GPUs, each source behind the same interface.
 //!
-//! A [`Probe`] takes one [`Look`] at its source. It either finds nodes or returns one [`Missing`] that says why there
-//! are none. What is missing of a single GPU is said at its reading. A look ends before its deadline: programs run in
-//! process groups of their own and are killed, answers are bounded, and what cannot be stopped is left to
-//! [`Guarded`].
+//! A [`Probe`] takes one [`Look`] at its source. It either finds nodes or returns one [`Missing`] with the reason for
+//! finding none. If a figure of one GPU is missing, the reason takes the place of its reading. A look ends before its
+//! deadline: programs run in their own process groups and are killed, and the length of answers is limited. [`Guarded`]
+//! handles calls that cannot be stopped.
 //!
-//! | source | how |
+//! | source | method |
 //! | --- | --- |
 //! | CPUs and memory of this machine | procfs and cgroups |
 //! | its GPUs | NVML, nvidia-smi, amd-smi, hl-smi, sysfs of amdgpu; on macOS ioreg and sysctl |
-//! | an address | the page of a Prometheus exporter, DCGM's above all |
+//! | an address | the page of a Prometheus exporter, mainly DCGM's |
 //! | GPUStack, dstack | their REST interfaces |
 //! | Kubernetes | `kubectl get nodes` and `pods` |
 //! | Slurm | `sinfo` and `squeue` |
@@ -62,9 +62,9 @@ use super::clock::{Clock, Deadline};
 
 /// A source of readings.
 pub trait Probe: Send {
-    /// The source, as a person would name it.
+    /// The name of the source for people.
     fn source(&self) -> String;
 
-    /// Takes one look, which ends before the deadline as far as the probe can ensure that.
+    /// Takes one look. It ends before the deadline as far as the probe can ensure this.
     fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing>;
 }

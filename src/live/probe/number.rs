@@ -1,18 +1,20 @@
-//! Turns what others write for a number into a quantity, or into the reason why there is none.
+//! Converts the text of other programs for a number to a quantity, or to the reason why there is none.
 
 use super::found::Reading;
 use super::missing::{Missing, shown};
 use dryrack_units::{Bytes, GpuShare, Permille, UnitError};
 use dryrack_workload::utilization_of_percent;
 
-/// For what a GPU does not have, DCGM writes numbers this close to the largest of 64 bits (`DCGM_INT64_BLANK` and the
-/// 15 above it, dcgm_fields.h; as they are printed in the README of NVIDIA/dcgm-exporter), and likewise of 32 bits.
+/// The smallest of DCGM's blank numbers. For a figure that a GPU does not have, DCGM writes one of the numbers close to
+/// the largest 64-bit integer (`DCGM_INT64_BLANK` and the 15 above it, dcgm_fields.h; the README of
+/// NVIDIA/dcgm-exporter prints them). It does the same with 32 bits.
 const BLANK_64: f64 = 0x7fff_ffff_ffff_fff0_u64 as f64;
 const BLANKS_32: std::ops::RangeInclusive<u64> = 0x7fff_fff0..=0x7fff_ffff;
-/// `DCGM_FP64_BLANK` and those above it: 2^47 and a little more.
+/// `DCGM_FP64_BLANK` and the numbers above it: 2^47 plus 0 to 15.
 const BLANKS_FP64: std::ops::RangeInclusive<u64> = 140_737_488_355_328..=140_737_488_355_343;
 
-/// The reason for what nvidia-smi, amd-smi and hl-smi write in place of a number; `None` if the text may be a number.
+/// The reason for a word that nvidia-smi, amd-smi or hl-smi print in place of a number; `None` if the text may be a
+/// number.
 pub(super) fn sentinel(text: &str) -> Option<Missing> {
     let inner = text.trim().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
     match inner.as_str() {
@@ -25,7 +27,7 @@ pub(super) fn sentinel(text: &str) -> Option<Missing> {
     }
 }
 
-/// A number as text, without a unit.
+/// Parses a number without a unit.
 pub(super) fn number(text: &str, what: &str, line: usize) -> Reading<f64> {
     if let Some(missing) = sentinel(text) {
         return Err(missing);
@@ -42,7 +44,7 @@ pub(super) fn finite(number: f64) -> Reading<f64> {
     }
 }
 
-/// A number of an exporter's page, unless it stands for nothing.
+/// A number from an exporter's page, unless it is one of the blank numbers.
 pub(super) fn not_blank(number: f64) -> Reading<f64> {
     let number = finite(number)?;
     let whole = if (0.0..BLANK_64).contains(&number) { number as u64 } else { 0 };
@@ -58,7 +60,7 @@ pub(super) fn percent(number: f64) -> Reading<Permille> {
     })
 }
 
-/// An amount of memory in `unit` bytes, up to a pebibyte.
+/// An amount of memory, given in units of `unit` bytes. The largest accepted amount is a pebibyte.
 pub(super) fn memory(number: f64, unit: u64) -> Reading<Bytes> {
     const MOST: f64 = (1_u64 << 50) as f64;
     let number = finite(number)?;
@@ -66,11 +68,11 @@ pub(super) fn memory(number: f64, unit: u64) -> Reading<Bytes> {
     if !(0.0..=MOST).contains(&bytes) {
         return Err(Missing::OutOfRange { found: shown(&format!("{number}")), range: "0 to 1PiB of memory" });
     }
-    // The product is whole in every known format: MiB, or bytes below 2^53.
+    // The product is a whole number for every known source: these report MiB, or bytes below 2^53.
     Ok(Bytes::new(bytes as u64))
 }
 
-/// The share of a GPU that others take, by what they are seen to do with it.
+/// The share of a GPU that others take, estimated from its utilization.
 pub fn share(utilization: Permille) -> GpuShare {
     GpuShare::new(utilization.get().min(1000))
 }
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(memory(81_559.0, 1 << 20), Ok(Bytes::from_mib(81_559)));
     }
 
-    /// The first number is in the README of NVIDIA/dcgm-exporter; the others are from DCGM's dcgm_fields.h.
+    /// The first number is in the README of NVIDIA/dcgm-exporter. The others are from DCGM's dcgm_fields.h.
     #[test]
     fn what_dcgm_writes_for_nothing_is_not_supported() {
         let largest = "9223372036854775794".parse().expect("a number");

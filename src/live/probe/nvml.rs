@@ -1,5 +1,5 @@
-//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses. It is loaded at the first look, so that a
-//! machine without a driver needs nothing and says so.
+//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses. The library is loaded at the first look. So
+//! dryrack also runs on a machine without a driver, and reports its absence.
 
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::device::Device;
@@ -24,7 +24,7 @@ impl Probe for Nvml {
         WHAT.to_string()
     }
 
-    /// If the driver hangs, nobody can stop this call: see [`super::Guarded`].
+    /// This call cannot be stopped if the driver hangs: see [`super::Guarded`].
     fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
         if self.library.is_none() {
             self.library = Some(Library::init().map_err(missing)?);
@@ -50,7 +50,7 @@ fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
     gpu.vendor = Some(Vendor::Nvidia);
     gpu.uuid = device.uuid().ok();
     gpu.name = device.name().map_err(missing);
-    // In bytes. What the driver keeps for itself is reported separately, and is neither used nor free.
+    // NVML reports bytes. Memory that the driver reserves is reported separately; it counts as neither used nor free.
     let memory = device.memory_info().map_err(missing);
     gpu.memory = memory.clone().map(|memory| Bytes::new(memory.total));
     gpu.memory_used = memory.map(|memory| Bytes::new(memory.used));
@@ -62,7 +62,7 @@ fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
     gpu
 }
 
-/// A GPU that was counted but does not answer: it has fallen off the bus, for example.
+/// A GPU that is counted but does not answer, for example because it has fallen off the bus.
 fn lost(index: u32, clock: &Clock, why: Missing) -> GpuFound {
     let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
     gpu.vendor = Some(Vendor::Nvidia);
@@ -95,7 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// A machine with a driver has GPUs, and any other has a reason. Both are right; neither is a panic.
+    /// A machine with a driver lists GPUs, and any other machine gives a reason. The test accepts both, and fails only
+    /// on a panic.
     #[test]
     fn a_machine_without_a_driver_says_so() {
         let look = Nvml::default().look(&Clock::start(), Deadline::within(Duration::from_secs(5)));

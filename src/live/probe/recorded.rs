@@ -1,4 +1,4 @@
-//! Reads recordings of servers and tools: `tests/data/probe` holds them, and says where each comes from.
+//! Tests on recordings of servers and tools. They are in `tests/data/probe`, which also gives the source of each.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn slurm_says_which_gpus_its_jobs_have() {
     assert_eq!((n1.ram.clone(), n1.ram_used.clone()), (Ok(Bytes::from_mib(4000)), Ok(Bytes::ZERO)));
     assert_eq!((n1.os, n1.arch, n1.state), (Some(Os::Linux), Some(CpuArch::X86_64), NodeState::Ready));
     assert!(look.notes.is_empty());
-    // Nobody told Slurm the type and memory of a GPU.
+    // Slurm was not configured with the type and memory of the GPUs.
     assert_eq!(n1.gpus[0].memory.as_ref().unwrap_err().name(), "unsaid");
 }
 
@@ -56,7 +56,7 @@ fn what_has_ended_is_in_the_completion_file_but_for_half_a_line() {
     assert_eq!(completed("JobId=x\n", "jobcomp.txt").unwrap_err().name(), "malformed");
 }
 
-/// The forms are those of Slurm's documentation of `gres` and of host lists, and of its releases after 22.05.
+/// The forms follow Slurm's documentation of `gres` and of host lists, and its releases after 22.05.
 #[test]
 fn other_forms_of_slurm_are_read() {
     assert_eq!(host_list("a[1-3,07],login"), ["a1", "a2", "a3", "a07", "login"]);
@@ -71,8 +71,8 @@ fn other_forms_of_slurm_are_read() {
     assert_eq!((node.ram.clone(), node.state), (Ok(Bytes::from_gib(1)), NodeState::Maintenance));
 }
 
-/// A count is the number of GPUs in use, so 0 means none, however the type is written. The count of one type takes no
-/// GPU of another type.
+/// The count is the number of GPUs in use. A count of 0 means none, however the type is written. GPUs in use of one
+/// type must not occupy GPUs of another type.
 #[test]
 fn an_idle_gpu_of_slurm_is_nobodys() {
     let rows: [(&str, &str, &[bool]); 7] = [
@@ -131,14 +131,13 @@ fn dstack_says_instances_and_the_usage_of_jobs_that_are_alone() {
     assert_eq!(node.cpu_used, node.cpu);
     assert_eq!(held(node), [(true, None), (true, None)]);
     dstack::apply_usage(&metrics, node, "dstack").expect("it is read");
-    // The last of twelve points: 97 - 11 for the first GPU, 3 for the second, 5 GiB of each.
+    // The values at the last of twelve points: 97 - 11 for the first GPU, 3 for the second, 5 GiB each.
     let found: Vec<_> = node.gpus.iter().map(|gpu| gpu.utilization.clone()).collect();
     assert_eq!(found, [Ok(Permille::new(860)), Ok(Permille::new(30))]);
     assert_eq!(node.gpus[1].memory_used, Ok(Bytes::from_gib(5)));
 }
 
-/// The pod is the example of kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus with NVIDIA's resource, on this
-/// node.
+/// The pod is the example of kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus with NVIDIA's resource, on this node.
 #[test]
 fn kubernetes_says_nodes_and_what_pods_request_of_them() {
     let nodes = read(include_str!("../../../tests/data/probe/kubernetes-nodes.json"));
@@ -165,7 +164,7 @@ fn kubernetes_says_nodes_and_what_pods_request_of_them() {
     assert_eq!(two.notes, ["default/example-vector-add holds 1 more of nvidia.com/gpu than nori has"]);
 }
 
-/// Forms and values of the Kubernetes documentation of quantities.
+/// The forms and values follow the Kubernetes documentation of quantities.
 #[test]
 fn quantities_are_read_as_kubernetes_writes_them() {
     let read = |text: &str| kubernetes::quantity(&json!({"q": text}), "q", "a node");

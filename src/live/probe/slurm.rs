@@ -1,9 +1,9 @@
 //! Nodes and jobs of Slurm, from `sinfo --json` and `squeue --json`; ended jobs, from its job completion file.
 //!
-//! Slurm 22.05 lists nodes in `sinfo --json`; later releases group them there, and list them in `scontrol show nodes
-//! --json`. Memory is in MiB. GPUs are `gres`: `gpu:2`, `gpu:a100:8(S:0-1)`. Which of them a job has is in its
-//! `gres_detail`: `gpu:2(IDX:0-1)`, one entry for each of its nodes. If that is not said, as many GPUs as `gres_used`
-//! counts are taken, from the first on.
+//! Slurm 22.05 lists nodes in `sinfo --json`. Later releases group nodes there, and list them in `scontrol show nodes
+//! --json`. Memory is in MiB. GPUs are `gres`: `gpu:2`, `gpu:a100:8(S:0-1)`. A job's `gres_detail` states which GPUs it
+//! has: `gpu:2(IDX:0-1)`, one entry for each of its nodes. If this is missing, the first GPUs are marked, as many as
+//! `gres_used` counts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use dryrack_units::{GpuShare, MilliCpu};
 /// A probe that runs Slurm's own commands.
 #[derive(Clone, Debug, Default)]
 pub struct Slurm {
-    /// The folder of the commands; if empty, they are looked up on the path.
+    /// The folder of the commands. If it is empty, they are looked up on the path.
     folder: PathBuf,
 }
 
@@ -32,7 +32,7 @@ impl Slurm {
     }
 }
 
-/// How many GPUs of a node are told apart.
+/// The largest number of GPUs of one node.
 const MOST_GPUS: u64 = 1024;
 
 impl Probe for Slurm {
@@ -71,7 +71,7 @@ pub fn read(nodes: &Value, jobs: &Value, at: Stamp) -> Result<Look, Missing> {
     Ok(Look { nodes: found, notes })
 }
 
-/// A word, or a list of words as newer releases write it.
+/// The words under this key. Older releases write one word, newer releases a list.
 pub fn words(value: &Value, key: &str) -> Vec<String> {
     let upper = |text: &str| text.to_ascii_uppercase();
     match value.get(key) {
@@ -114,12 +114,12 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
     Ok(node)
 }
 
-/// Types and counts of `gpu:2`, `gpu:a100:8(S:0-1)`, `gpu:(null):0(IDX:N/A)` or several of them, without other
-/// resources.
+/// The types and counts in a list such as `gpu:2`, `gpu:a100:8(S:0-1)` or `gpu:(null):0(IDX:N/A)`. Other resources are
+/// left out.
 fn gpus(gres: &str) -> Vec<(Option<String>, u64)> {
     let mut found = Vec::new();
     for one in split_outside_brackets(gres) {
-        // What follows the count is in parentheses; for GPUs without a type, the type is `(null)`.
+        // Remove the parentheses after the count. A GPU without a type has the type `(null)`.
         let plain = one.replace("(null)", "");
         let plain = plain.split('(').next().unwrap_or_default();
         let parts: Vec<&str> = plain.split(':').collect();
@@ -153,7 +153,7 @@ fn split_outside_brackets(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Marks the GPUs that a running job has, by its `gres_detail`.
+/// Marks the GPUs that a running job holds, according to its `gres_detail`.
 fn hold(job: &Value, nodes: &mut [NodeFound], notes: &mut Vec<String>) {
     let hosts = host_list(json::text(job, "nodes").unwrap_or_default());
     let id = json::figure(job, "job_id", "squeue").map(|id| format!("{id}")).unwrap_or_else(|_| "?".to_string());
@@ -176,7 +176,7 @@ fn hold(job: &Value, nodes: &mut [NodeFound], notes: &mut Vec<String>) {
     }
 }
 
-/// The indices in `gpu:a100:3(IDX:0-1,4)`, as far as they can be indices of GPUs.
+/// The indices in `gpu:a100:3(IDX:0-1,4)`. Numbers too large for a GPU index are left out.
 pub fn gpu_indices(detail: &str) -> Vec<u16> {
     let mut all: Vec<u16> = indices(detail).into_iter().filter_map(|index| u16::try_from(index).ok()).collect();
     all.sort_unstable();
@@ -198,8 +198,8 @@ fn indices(detail: &str) -> Vec<u64> {
     all
 }
 
-/// For jobs that do not say which GPUs they have: marks as many of each type as are counted. A count without a type
-/// is about all types.
+/// For jobs that do not state which GPUs they hold: marks as many GPUs of each type as are counted. A count without a
+/// type covers all types.
 fn hold_counted(node: &mut NodeFound, gres_used: &str) {
     for (model, used) in gpus(gres_used) {
         let is_of = |gpu: &GpuFound| model.as_ref().is_none_or(|model| gpu.name.as_ref() == Ok(model));
@@ -210,7 +210,7 @@ fn hold_counted(node: &mut NodeFound, gres_used: &str) {
     }
 }
 
-/// The names that `n[1-3,07],login` stands for; at most a hundred thousand.
+/// Expands `n[1-3,07],login` to host names, at most a hundred thousand.
 pub fn host_list(text: &str) -> Vec<String> {
     let mut hosts = Vec::new();
     for one in split_outside_brackets(text).into_iter().filter(|one| !one.is_empty()) {
@@ -230,21 +230,21 @@ pub fn host_list(text: &str) -> Vec<String> {
     hosts
 }
 
-/// A job that has ended, as the plugin jobcomp/filetxt writes it.
+/// An ended job, as the plugin jobcomp/filetxt records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
     pub id: u64,
     pub name: String,
     pub state: String,
     pub hosts: Vec<String>,
-    /// Local time, as written: `2026-11-21T20:38:11`, or `Unknown`.
+    /// Local time as recorded: `2026-11-21T20:38:11`, or `Unknown`.
     pub start: String,
     pub end: String,
-    /// In minutes, `UNLIMITED` or a word.
+    /// A number of minutes, `UNLIMITED`, or another word.
     pub time_limit: String,
 }
 
-/// Reads lines of `Key=Value` pairs. A last line that is half written is left out.
+/// Reads lines of `Key=Value` pairs. An incomplete last line is left out.
 pub fn completed(text: &str, what: &str) -> Result<Vec<Completed>, Missing> {
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let mut jobs = Vec::new();

@@ -1,13 +1,13 @@
-//! Vendors' programs that print a line of comma-separated values for each GPU: nvidia-smi, amd-smi and hl-smi.
+//! Programs of GPU vendors that print a line of comma-separated values for each GPU: nvidia-smi, amd-smi and hl-smi.
 //!
-//! | program | asked for | columns |
+//! | program | arguments | columns |
 //! | --- | --- | --- |
-//! | nvidia-smi | `--query-gpu=... --format=csv,noheader,nounits` | those asked for, in that order; memory in MiB |
-//! | hl-smi | `--query-aip=... --format=csv,noheader,nounits` | likewise |
-//! | amd-smi | `monitor -vu --csv` | named by its first line, which differs between releases; memory in MB, which are MiB |
+//! | nvidia-smi | `--query-gpu=... --format=csv,noheader,nounits` | as requested, in that order; memory in MiB |
+//! | hl-smi | `--query-aip=... --format=csv,noheader,nounits` | as requested, in that order; memory in MiB |
+//! | amd-smi | `monitor -vu --csv` | named by its first line, which varies by release; memory in MB, which are MiB |
 //!
-//! A GPU for which one figure is missing keeps the others. A line with another number of columns than was asked for,
-//! or one that breaks off, makes the whole look worthless: it is not known which figure is which.
+//! If one figure of a GPU is missing, the other figures are kept. If a line is cut off or has the wrong number of
+//! columns, the whole look is rejected, because the figures can no longer be assigned to columns.
 
 use std::ffi::OsString;
 
@@ -26,7 +26,7 @@ pub enum SmiKind {
     Amd,
 }
 
-/// GPUs of this machine, as a program of their vendor lists them.
+/// The GPUs of this machine, as listed by a program of their vendor.
 pub struct Smi {
     kind: SmiKind,
     program: OsString,
@@ -36,7 +36,7 @@ const NVIDIA: &str = "--query-gpu=index,uuid,name,memory.total,memory.used,utili
 const GAUDI: &str = "--query-aip=index,uuid,name,memory.total,memory.used,utilization.aip,driver_version";
 const FORMAT: &str = "--format=csv,noheader,nounits";
 const MIB: u64 = 1 << 20;
-/// No machine has this many.
+/// The limit on the index of a GPU. No machine has so many GPUs.
 const MOST_GPUS: u32 = 1024;
 
 impl Smi {
@@ -49,12 +49,12 @@ impl Smi {
         Smi::at(kind, program)
     }
 
-    /// A program at another path.
+    /// The program at another path.
     pub fn at(kind: SmiKind, program: impl Into<OsString>) -> Smi {
         Smi { kind, program: program.into() }
     }
 
-    /// The output of the program, and the number of columns that were asked for.
+    /// The output of the program, and the number of requested columns.
     fn said(&self, deadline: Deadline) -> Result<(String, usize), Missing> {
         let limits = Limits::until(deadline);
         let ask = |args: &[&str]| Command::new(&self.program).args(args.iter().copied()).output(limits);
@@ -62,9 +62,9 @@ impl Smi {
             SmiKind::Gaudi => Ok((ask(&[GAUDI, FORMAT])?, 7)),
             SmiKind::Amd => Ok((ask(&["monitor", "-vu", "--csv"])?, 0)),
             SmiKind::Nvidia => match ask(&[&format!("{NVIDIA},compute_cap"), FORMAT]) {
-                // Drivers before 510 do not know the last column, and then refuse all of them.
+                // Drivers before 510 do not know the last column, and reject the whole request because of it.
                 Err(Missing::Exited { said, .. }) if said.contains("compute_cap") => Ok((ask(&[NVIDIA, FORMAT])?, 7)),
-                // It exits with 9 if no driver is loaded (`man nvidia-smi`, return value).
+                // nvidia-smi exits with 9 if no driver is loaded (`man nvidia-smi`, return value).
                 Err(Missing::Exited { what, code: 9, said }) => Err(Missing::NoDriver { what, said }),
                 said => Ok((said?, 8)),
             },
@@ -93,7 +93,7 @@ impl Probe for Smi {
 
 type Listed = (Option<String>, Vec<GpuFound>);
 
-/// The whole lines, with their numbers.
+/// The complete lines, with their numbers.
 fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing> {
     if said.trim().is_empty() {
         return Err(Missing::Silent { what: what.to_string() });
@@ -109,14 +109,15 @@ fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing
     Ok(said.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty()).collect())
 }
 
-/// Reads index, uuid, name, memory.total, memory.used, utilization, driver_version and perhaps compute_cap.
+/// Reads the columns index, uuid, name, memory.total, memory.used, utilization, driver_version and, if requested,
+/// compute_cap.
 fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> Result<Listed, Missing> {
     let (mut driver, mut gpus) = (None, Vec::new());
     for (line, text) in lines(said, what)? {
-        // No name of a GPU has a comma in it.
+        // No GPU has a comma in its name.
         let cells: Vec<&str> = text.split(',').map(str::trim).collect();
         if cells.len() != columns {
-            // nvidia-smi says "No devices were found" and exits with success.
+            // nvidia-smi prints "No devices were found" and exits successfully.
             if text.to_ascii_lowercase().contains("no devices") {
                 return Err(Missing::NoDriver { what: what.to_string(), said: super::shown(text) });
             }
@@ -136,10 +137,10 @@ fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> 
     in_order(gpus, what).map(|gpus| (driver, gpus))
 }
 
-/// Reads a first line with the names of columns, then one line for each GPU.
+/// Reads a header line with the names of columns, then one line for each GPU.
 fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuFound>, Missing> {
     let all = lines(said, what)?;
-    // Warnings may precede it.
+    // Warnings may precede the header line.
     let header = all.iter().position(|(_, text)| text.split(',').any(|name| name.trim() == "gpu"));
     let Some(header) = header else {
         return Err(Missing::malformed(what, 1, "names of columns, `gpu` among them", all[0].1));
@@ -174,7 +175,7 @@ fn index(text: &str, what: &str, line: usize) -> Result<u32, Missing> {
     index.ok_or_else(|| Missing::malformed(what, line, "the index of a GPU", text))
 }
 
-/// The GPUs by index. A GPU that is listed twice is two GPUs that cannot be told apart.
+/// The GPUs sorted by index. Two GPUs with the same index are an error, because they cannot be told apart.
 fn in_order(mut gpus: Vec<GpuFound>, what: &str) -> Result<Vec<GpuFound>, Missing> {
     gpus.sort_by_key(|gpu| gpu.index);
     match gpus.windows(2).find(|pair| pair[0].index == pair[1].index) {
@@ -209,8 +210,8 @@ mod tests {
     }
 
     /// Two of the sixteen Tesla V100-SXM3-32GB that nvidia-smi listed in GitHub 2maz/slurm-monitor
-    /// tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, in the order of the columns here. The total is the sum
-    /// of used and free, and what was not asked for there is not available here.
+    /// tests/slurm_monitor/devices/test_gpu.py @0b32253993e8, with the columns rearranged. The total is the sum of used
+    /// and free. Columns that the source does not have are N/A.
     #[test]
     fn gpus_are_in_order_of_their_index_and_none_is_there_twice() {
         let first = "0, GPU-ad466f2f-575d-d949-35e0-9a7d912d974e, Tesla V100-SXM3-32GB, 32500, 5, 0, [N/A], [N/A]\n";
@@ -227,8 +228,8 @@ mod tests {
         assert_eq!(read([second, second]).unwrap_err().name(), "malformed");
     }
 
-    /// The first two of eight HL-205, from hl-smi 1.18.0, in the same file; driver_version is as named there. Units
-    /// and names of the columns are those of docs.habana.ai, System Management Interface Tool.
+    /// The first two of eight HL-205, from hl-smi 1.18.0, in the same file. Its driver_version is used. Units and names
+    /// of the columns are those of docs.habana.ai, System Management Interface Tool.
     #[test]
     fn gaudis_are_read_as_hl_smi_lists_them() {
         let lines = "0, 00P1-HL2000A1-14-P64W99-13-05-03, HL-205, 32768, 512, 15, 1.18.0-fw-53.1.1.1\n\

@@ -1,16 +1,17 @@
-//! The cores that dryrack may use, and how a process is pinned to some of them.
+//! The cores that dryrack may use, and pinning of processes to some of them.
 
 use std::io;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores that this thread may use, lowest first.
+/// The cores that this thread may use, in ascending order.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }
 
-/// Pins what `work` starts to these of the allowed cores; to none in particular if there are none.
+/// Pins the processes that `work` starts to the allowed cores with these indexes. With an empty list, nothing is
+/// pinned.
 pub fn pinned<T>(cores: &[u16], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return work();
@@ -23,7 +24,7 @@ pub fn pinned<T>(cores: &[u16], work: impl FnOnce() -> io::Result<T>) -> io::Res
         let found = place.ok_or_else(|| io::Error::other(format!("core {core} of {} is asked for", allowed.len())))?;
         wanted.set(*found);
     }
-    // From its first instruction on, a child has the affinity of the thread that starts it.
+    // A child has the core affinity of the thread that starts it, from its first instruction on.
     sched_setaffinity(None, &wanted)?;
     let done = work();
     sched_setaffinity(None, &before)?;

@@ -1,11 +1,11 @@
-//! Which processes belong to a task, in one picture of all processes.
+//! Finds the processes of a task in a snapshot of all processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::procfs::{ProcessKey, ProcessStat};
 
-/// All processes of the group, all that are known, and all their descendants. The group must be reserved: as long as
-/// its leader is not reaped, no other process can have its number.
+/// All processes of the group, all known processes that still exist, and all their descendants. The leader of the group
+/// must not be reaped yet: until then no other process can have the group's number.
 pub fn members(all: &[ProcessStat], group: u32, known: &BTreeSet<ProcessKey>) -> BTreeMap<ProcessKey, ProcessStat> {
     let mut found: BTreeMap<ProcessKey, ProcessStat> = BTreeMap::new();
     let mut pids: BTreeSet<u32> = BTreeSet::new();
@@ -36,8 +36,9 @@ mod tests {
 
     #[test]
     fn a_family_is_its_group_and_the_children_of_those_who_left_it_and_who_was_known_before() {
-        // 10 leads its group 10; 11 is in it; 12 left it for a group of its own and has a child 13; 14 was 12's child
-        // before its parent died; 20 is a stranger, and so is 15, which has the number of one that was known.
+        // Process 10 leads group 10, and 11 is in it. 12 left it for its own group and has a child 13. 14 was a child
+        // of 12 until its parent died. 20 is unrelated. 15 is unrelated too, although it has the number of a process
+        // that was known.
         let all = [
             stat(1, 0, 1),
             stat(10, 1, 10),

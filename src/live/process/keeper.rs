@@ -1,22 +1,22 @@
-//! A keeper process: whichever process is killed, nothing is left of what was started.
+//! A keeper process: if the keeper or the kept process is killed, no process that was started stays behind.
 //!
 //! ```text
-//!  who was started: the keeper ──> the same program again: the kept one, who does the work ──> tasks and programs
+//!  the keeper (started by the user) ──> the kept process (the same program, does the work) ──> tasks and programs
 //! ```
 //!
-//! The keeper is the parent of last resort of everything below it. If the kept process is killed, whatever it has
-//! started, however deep, in whatever session and with whatever environment, becomes a child of the keeper and is
-//! killed. If the keeper is killed, the kernel tells the kept process with SIGTERM, and the kept process ends
-//! everything politely. If both are killed at the same moment, what they started goes on, as with any program. The
-//! kept process has another name, so that a kill by name (`pkill -9 dryrack`) does not do that.
+//! The keeper is a subreaper: orphans below it become its children. If the kept process is killed, everything that it
+//! has started becomes a child of the keeper, which kills it. This works at any depth, in any session and with any
+//! environment. If the keeper is killed, the kernel sends SIGTERM to the kept process, which then ends all tasks in
+//! order. If both are killed at the same moment, the started processes continue, as with any program. The kept process
+//! has a different name, so a kill by name (`pkill -9 dryrack`) does not kill both.
 //!
-//! The kernel sends that signal only to a process that has asked for it, and a signal is lost while nobody listens.
-//! So the kept process checks twice whether its keeper is still its parent: after it has asked, and after it has
-//! begun to listen ([`lost_keeper`]). A process that was started to be kept, but has another parent, ends at once; it
-//! never becomes a keeper itself.
+//! The kernel sends this signal only to a process that has asked for it, and a signal is lost if no handler is
+//! installed. So the kept process checks twice whether its keeper is still its parent: after it has asked for the
+//! signal, and after it has installed the handler ([`lost_keeper`]). If a process was started as the kept one but has
+//! another parent, it ends at once. It never becomes a keeper itself.
 //!
-//! The kept process has a process group of its own, so that a terminal and `kill -- -PGID` reach only the keeper,
-//! which passes on what it is told.
+//! The kept process has its own process group. A terminal and `kill -- -PGID` therefore reach only the keeper, which
+//! passes the signals on.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -36,13 +36,13 @@ use crate::procfs;
 use crate::signals::Signals;
 use dryrack_units::SimDuration;
 
-/// The variable that tells the kept process who keeps it.
+/// The variable that tells the kept process the process number of its keeper.
 pub(super) const KEEPER: &str = "DRYRACK_KEEPER";
 
-/// The name of the kept process. The name of the program must not occur in it.
+/// The name of the kept process. It must not contain the name of the program, so that a kill by name misses it.
 const KEPT: &CStr = c"kept-work";
 
-/// In the kept process: who keeps it.
+/// In the kept process: its keeper.
 static KEPT_BY: OnceLock<Pid> = OnceLock::new();
 
 /// How the kept process ended.
@@ -52,23 +52,23 @@ pub enum Kept {
     Killed { signal: i32, left: usize },
 }
 
-/// Starts this program again with the same arguments, and returns how that ended. Returns `None` in that second
-/// process, which is to do the work.
+/// Starts this program again with the same arguments, waits for it, and returns how it ended. Returns `None` in the
+/// second process, which is then to do the work.
 pub fn keep() -> io::Result<Option<Kept>> {
     let me = getpid();
     if let Some(keeper) = named_keeper() {
         KEPT_BY.get_or_init(|| keeper);
         set_parent_process_death_signal(Some(Signal::TERM))?;
         set_name(KEPT)?;
-        // From now on, the keeper's death sends the signal.
+        // From now on, the death of the keeper sends the signal. But the keeper may have died before this point.
         if lost_keeper() {
             return Err(io::Error::other("the process that keeps it was killed"));
         }
-        // It is also to end whatever is left below it when it ends by itself.
+        // This process also becomes a subreaper, so that it can end its own leftover processes when it ends normally.
         set_child_subreaper(Some(me))?;
         return Ok(None);
     }
-    // Before anything is started, so that no end is missed.
+    // Install the handlers before anything starts, so that no end of a child is missed.
     let mut signals = Signals::new()?;
     set_child_subreaper(Some(me))?;
     let mut kept = again()?;
@@ -79,7 +79,7 @@ pub fn keep() -> io::Result<Option<Kept>> {
         }
         let heard = signals.wait(SimDuration::from_secs(1))?;
         for _ in 0..heard.ends {
-            // The process is not reaped, so the number is still its own.
+            // The process is not reaped yet, so the number still belongs to it.
             let _unheard = kill_process(pid, Signal::TERM);
         }
     };
@@ -90,15 +90,14 @@ pub fn keep() -> io::Result<Option<Kept>> {
     }))
 }
 
-/// Whether this process was to be kept and its keeper is gone. Whoever begins to listen to signals asks this
-/// afterwards, and treats a yes like a signal that came before.
+/// Whether this process was started by a keeper that is now gone. Code that installs signal handlers must call this
+/// afterwards, and must treat `true` like a signal that came earlier.
 pub fn lost_keeper() -> bool {
     KEPT_BY.get().is_some_and(|keeper| getppid() != Some(*keeper))
 }
 
-/// The keeper of this process, if the process was started to be kept; the keeper may be dead by now. The variable
-/// alone does not prove it, because the programs that the kept process starts inherit it. Only the kept process
-/// itself is started with the name.
+/// The keeper of this process, if this is a kept process. The keeper may be dead already. The variable alone proves
+/// nothing, because programs started by the kept process inherit it. The name of the process is the proof.
 fn named_keeper() -> Option<Pid> {
     let keeper = std::env::var(KEEPER).ok().and_then(|pid| Pid::from_raw(pid.parse().ok()?))?;
     let has_name = || std::env::args_os().next().is_some_and(|name| name.as_bytes() == KEPT.to_bytes());
@@ -107,7 +106,7 @@ fn named_keeper() -> Option<Pid> {
 
 fn again() -> io::Result<Child> {
     let args = std::env::args_os().skip(1);
-    // If the program file was replaced since, it is still there under this name.
+    // If the program file has been replaced since the start, the running one can still be found under `/proc/self/exe`.
     let program = std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or("/proc/self/exe".into());
     let mut command = Command::new(program);
     command
@@ -118,7 +117,7 @@ fn again() -> io::Result<Child> {
     command.spawn()
 }
 
-/// Kills all descendants of this process until none is left, for at most ten seconds; returns how many there were.
+/// Kills all descendants of this process repeatedly until none is left, for at most ten seconds. Returns their number.
 pub fn end_all() -> usize {
     let me = getpid().as_raw_nonzero().get().unsigned_abs();
     let mut killed = std::collections::BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Real processes: started in groups of their own, found again wherever they went, measured, and ended without
-//! exception.
+//! Real processes. Each task starts in its own process group. Its processes are tracked even if they leave the group,
+//! their CPU time is measured, and all of them are ended.
 
 pub mod cores;
 mod family;
@@ -24,23 +24,23 @@ use dryrack_units::SimDuration;
 use dryrack_workload::Launch;
 use task::Task;
 
-/// The number of a task, in the order of their starts.
+/// The number of a task. Tasks are numbered in the order of their starts.
 pub type TaskId = u32;
 
-/// The variable that identifies a process that left its group and lost its parents.
+/// An environment variable that identifies a process even after it has left its group and lost its parents.
 const TOKEN: &str = "DRYRACK_TOKEN";
 
-/// What a task is given besides its command.
+/// The settings of a task besides its command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub environment: BTreeMap<String, String>,
-    /// Indexes into the cores that dryrack may use; any if empty.
+    /// Indexes into the list of cores that dryrack may use. Empty means any core.
     pub cores: Vec<u16>,
-    /// Where its output goes; nowhere if `None`.
+    /// The file for the task's output; `None` discards the output.
     pub output: Option<PathBuf>,
 }
 
-/// All tasks that were started. Dropping it kills what is left of them.
+/// All started tasks. Dropping this value kills their remaining processes.
 pub struct Runner {
     me: u32,
     tasks: BTreeMap<TaskId, Task>,
@@ -48,14 +48,14 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Makes this process the parent of every process of a task that loses its own.
+    /// Makes this process a subreaper: orphaned processes of tasks become its children.
     pub fn new() -> io::Result<Runner> {
         let own = rustix::process::getpid();
         set_child_subreaper(Some(own))?;
         Ok(Runner { me: own.as_raw_nonzero().get().unsigned_abs(), tasks: BTreeMap::new(), started: 0 })
     }
 
-    /// Starts a task. Fails with the reason if the program cannot be run.
+    /// Starts a task. Returns an error if the program cannot be run.
     pub fn start(&mut self, launch: &Launch, place: &Place) -> io::Result<TaskId> {
         let id = self.started;
         let since = ProcessKey::of(self.me).map_or(0, |key| key.started);
@@ -74,7 +74,8 @@ impl Runner {
                 command.stdout(Stdio::null()).stderr(Stdio::null());
             }
         }
-        // The child is reaped in `Task` and not through the handle, which would free its number too early.
+        // `Task` reaps the child itself. The handle is not used for that, because it would free the process number too
+        // early.
         let child = cores::pinned(&place.cores, || command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         self.started += 1;
@@ -82,7 +83,7 @@ impl Runner {
         Ok(id)
     }
 
-    /// Takes a picture of all processes: who lives, who is to be reaped, how much CPU time was taken.
+    /// Takes a snapshot of all processes: which are alive, which must be reaped, and how much CPU time they used.
     pub fn look(&mut self) {
         if self.tasks.values().all(|task| task.end().is_some()) {
             return;
@@ -109,12 +110,12 @@ impl Runner {
         self.tasks[&id].end()
     }
 
-    /// CPU time as of the last look.
+    /// The CPU time of the task as of the last look.
     pub fn cpu(&self, id: TaskId) -> SimDuration {
         self.tasks[&id].cpu()
     }
 
-    /// Whether the leader of some of these has ended while other processes of it are left.
+    /// Whether the leader of one of these tasks has ended while other processes of the task still exist.
     pub fn is_draining(&self, ids: &[TaskId]) -> bool {
         ids.iter().any(|id| self.tasks[id].is_draining())
     }
@@ -127,12 +128,12 @@ impl Runner {
         self.tasks[&id].signal(Signal::KILL);
     }
 
-    /// Whether every process of every task is gone.
+    /// Whether no process of any task is left.
     pub fn is_empty(&self) -> bool {
         self.tasks.values().all(|task| task.end().is_some())
     }
 
-    /// Kills whatever lives, again and again, until nothing does or the deadline has passed.
+    /// Kills all remaining processes repeatedly, until none is left or the deadline has passed.
     pub fn end_all(&mut self, deadline: Deadline) {
         self.look();
         while !self.is_empty() && !deadline.has_passed() {
@@ -149,7 +150,7 @@ impl Drop for Runner {
     }
 }
 
-/// The token in the process's environment, if that can be read and the process is still there.
+/// The token in the environment of the process; `None` if it cannot be read or the process has ended.
 fn token_of(key: ProcessKey) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", key.pid)).ok()?;
     let found = environment

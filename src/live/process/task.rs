@@ -1,4 +1,4 @@
-//! One task: a process that leads a group, and everything that it starts.
+//! One task: a process that leads a group, and all processes that it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,14 +21,14 @@ impl TaskEnd {
     }
 }
 
-/// A task. Its leader is not reaped before all others are gone, so that neither its number nor that of its group is
-/// reused while they may still be signalled.
+/// A task. Its leader is reaped only after all of its other processes are gone. Until then, the numbers of the leader
+/// and of its group cannot be reused, so signals reach no foreign process.
 pub struct Task {
     leader: Pid,
-    /// Is in the environment of each of its processes that did not clear it.
+    /// The token in the environment of each process of the task, unless a process cleared its environment.
     token: String,
     known: BTreeSet<ProcessKey>,
-    /// CPU time of processes that are gone and were not reaped within the family.
+    /// The CPU time of ended processes that no process of the task reaped.
     cpu_of_gone: SimDuration,
     cpu: SimDuration,
     is_leader_over: bool,
@@ -48,17 +48,17 @@ impl Task {
         }
     }
 
-    /// How it ended, once none of its processes is left.
+    /// How the leader ended; `None` until no process of the task is left.
     pub fn end(&self) -> Option<TaskEnd> {
         self.end
     }
 
-    /// CPU time of all its processes so far, the dead included; never falls.
+    /// The total CPU time of all processes of the task, including ended ones. It never decreases.
     pub fn cpu(&self) -> SimDuration {
         self.cpu
     }
 
-    /// Whether its leader has ended while others are left.
+    /// Whether the leader has ended while other processes of the task still exist.
     pub fn is_draining(&self) -> bool {
         self.end.is_none() && self.is_leader_over
     }
@@ -71,7 +71,7 @@ impl Task {
         self.leader.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Adds a process that was found by its token, not by its descent.
+    /// Adds a process that was found by its token instead of its parents.
     pub fn adopt(&mut self, key: ProcessKey) {
         self.known.insert(key);
     }
@@ -80,8 +80,8 @@ impl Task {
         self.known.contains(&key)
     }
 
-    /// Looks for its processes in a picture of all, and reaps those whose parent is `me` by now. If the leader has
-    /// ended, the others are killed, as a container's are.
+    /// Finds the processes of the task in a snapshot of all processes, and reaps those whose parent is now `me`. If the
+    /// leader has ended, the other processes are killed, as in a container.
     pub fn look(&mut self, all: &[ProcessStat], me: u32) {
         if self.end.is_some() {
             return;
@@ -119,12 +119,12 @@ impl Task {
         self.end = code.or(status.terminating_signal().map(TaskEnd::Signal)).or(Some(TaskEnd::Status(-1)));
     }
 
-    /// Sends a signal to the whole group, and to each other process that is known.
+    /// Sends a signal to the whole group, and to each known process outside the group.
     pub fn signal(&self, signal: Signal) {
         if self.end.is_some() {
             return;
         }
-        // If nobody is there to hear it, that is what was wanted.
+        // An error means that the process is already gone, which is fine.
         let _unheard = kill_process_group(self.leader, signal);
         let others = self.known.iter().filter(|key| key.pid != self.leader_pid());
         others.for_each(|key| key.signal(signal));

@@ -1,8 +1,8 @@
-//! Slurm's own commands, each with a deadline, and their answers.
+//! Runs Slurm's own commands, each with a deadline, and reads their answers.
 //!
-//! Slurm 22.05 lists every job it remembers in `squeue --json`, whatever else is asked. There `job_state` is a word;
-//! in later releases it is a list of words. `gres_detail` says what a job holds on each node, as long as the job
-//! runs.
+//! `squeue --json` of Slurm 22.05 lists every job that Slurm remembers, whatever the other options are. Its `job_state`
+//! is a word; in later releases it is a list of words. While a job runs, `gres_detail` states what it holds on each
+//! node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::super::clock::{Clock, Deadline};
 use super::super::probe::{Command, Limits, Look, Missing, Slurm, answer, gpu_indices, host_list, words};
 use crate::probe::Probe;
 
-/// The answer about a hundred thousand jobs is shorter than this.
+/// A limit on the output in bytes. An answer about a hundred thousand jobs is shorter.
 const MOST_BYTES: usize = 512 << 20;
 
-/// The state of a Slurm job, as far as it matters here (the states of `squeue`, Slurm 22.05).
+/// The state of a Slurm job, simplified to what matters here (the states of `squeue`, Slurm 22.05).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Pending,
-    /// It has its nodes, which are being made ready.
+    /// The job has its nodes, which are being prepared.
     Configuring,
-    /// Running, suspended or completing: it holds its nodes.
+    /// The job is running, suspended or completing: it holds its nodes.
     Running,
     Completed,
     Failed,
@@ -37,10 +37,10 @@ impl Standing {
         !matches!(self, Standing::Pending | Standing::Configuring | Standing::Running)
     }
 
-    /// The standing for the words of `squeue`; `None` if none of them is known.
+    /// The state for these words of `squeue`; `None` if none of them is known.
     fn of(words: &[String]) -> Option<Standing> {
         let is = |word: &str| words.iter().any(|found| found == word);
-        // A job that still holds its nodes has not ended, whatever else is said of it.
+        // The order matters: a job that still holds its nodes has not ended, whatever the other words say.
         let table = [
             ("COMPLETING", Standing::Running),
             ("STAGE_OUT", Standing::Running),
@@ -72,69 +72,68 @@ pub struct SlurmJob {
     pub id: u64,
     pub comment: String,
     pub standing: Standing,
-    /// Its nodes, each with the job's GPUs there; `None` if that is not said.
+    /// Its nodes, each with the indices of the job's GPUs; `None` if Slurm does not state them.
     pub nodes: Vec<(String, Option<Vec<u16>>)>,
-    /// Cores on each of its nodes, if that is said.
+    /// The number of cores on each of its nodes, if Slurm states it.
     pub cores: BTreeMap<String, u32>,
 }
 
-/// How Slurm is asked: each command is given up after this time.
+/// Access to Slurm's commands. `within` is the time limit of each command.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     pub within: Duration,
 }
 
 impl Ask {
-    /// Submits a job. It gets the environment of the dryrack process, with `environment` on top.
+    /// Submits a job. Its environment is that of the dryrack process plus `environment`.
     pub fn submit(self, arguments: &[String], environment: &[(String, String)]) -> Result<u64, Missing> {
         let mut command = Command::new("sbatch").args(arguments).as_we_are();
         for (key, value) in environment {
             command = command.env(key, value);
         }
         let said = command.output(self.limits())?;
-        // `12`, or `12;cluster` where there are several.
+        // The answer is `12`, or `12;cluster` with several clusters.
         let id = said.trim().split(';').next().unwrap_or_default();
         id.parse().map_err(|_| Missing::malformed("sbatch", 1, "the number of a job", said.trim()))
     }
 
-    /// The jobs for which `is_own` holds, given the number and the comment.
+    /// The jobs that `is_own` accepts by their number and comment.
     pub fn jobs(self, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
         let said = Command::new("squeue").args(["--json", "--states=all"]).output(self.limits())?;
         read(&answer(&said, "squeue")?, is_own)
     }
 
-    /// The nodes of the cluster, and what they have.
+    /// The nodes of the cluster, with their resources.
     pub fn nodes(self) -> Result<Look, Missing> {
         Slurm::default().look(&Clock::start(), Deadline::within(self.within))
     }
 
-    /// Which Slurm it is: `22.05.8`.
+    /// The release of Slurm, such as `22.05.8`.
     pub fn release(self) -> Result<String, Missing> {
         let said = Command::new("sinfo").args(["--version"]).output(self.limits())?;
-        // `slurm 22.05.8`, or `slurm-wlm 22.05.8` as Debian names it.
+        // The answer is `slurm 22.05.8`, or `slurm-wlm 22.05.8` in Debian.
         Ok(said.split_ascii_whitespace().last().unwrap_or_default().to_string())
     }
 
-    /// Cancels jobs. Slurm removes those that wait; it tells those that run to stop, and kills them after its own
-    /// `KillWait`.
+    /// Cancels jobs. Slurm removes waiting jobs. It asks running jobs to stop, and kills them after its own `KillWait`.
     pub fn cancel(self, ids: &[u64]) {
         self.scancel(&[], ids.iter().map(u64::to_string).collect());
     }
 
-    /// Sends SIGTERM to all processes of jobs that run.
+    /// Sends SIGTERM to all processes of running jobs.
     pub fn terminate(self, ids: &[u64]) {
         self.scancel(&["--full", "--signal=TERM"], ids.iter().map(u64::to_string).collect());
     }
 
-    /// Sends SIGKILL to the tasks that the script has started, and to the script. Not to the job: Slurm turns that
-    /// into a cancellation, which begins with SIGTERM and `KillWait`.
+    /// Sends SIGKILL to the tasks that the script has started and to the script, but not to the job. Slurm would treat
+    /// a signal to the job as a cancellation, which begins with SIGTERM and `KillWait`.
     pub fn kill(self, ids: &[u64]) {
         self.scancel(&[], ids.iter().map(|id| format!("{id}.0")).collect());
         self.scancel(&["--batch", "--signal=KILL"], ids.iter().map(u64::to_string).collect());
     }
 
-    /// The answer is ignored. Slurm complains of jobs that have ended in the meantime, which is no fault, and the
-    /// next look shows everything else.
+    /// Runs `scancel` and ignores its answer. Slurm complains about jobs that have ended meanwhile, which is fine. The
+    /// next look shows every other failure.
     fn scancel(self, how: &[&str], whom: Vec<String>) {
         if !whom.is_empty() {
             let _unheard = Command::new("scancel").args(how.iter().copied()).args(whom).output(self.limits());
@@ -146,7 +145,7 @@ impl Ask {
     }
 }
 
-/// Reads the jobs that are the program's own. Those of others may be in any form.
+/// Reads the program's own jobs. Other jobs are skipped, whatever their form.
 fn read(answer: &Value, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
     let wanted = |found: &Value| Missing::malformed("squeue", 1, "a list `jobs`", &found.to_string());
     let jobs = answer.get("jobs").and_then(Value::as_array).ok_or_else(|| wanted(answer))?;
@@ -170,7 +169,7 @@ fn job(value: &Value) -> Result<SlurmJob, Missing> {
     Ok(SlurmJob { id, comment: text("comment").to_string(), standing, nodes, cores: cores(value) })
 }
 
-/// From `job_resources.allocated_nodes`, as 22.05 writes it: sockets, with the cores of each.
+/// Reads `job_resources.allocated_nodes` in the form of 22.05: sockets, with the cores of each.
 fn cores(value: &Value) -> BTreeMap<String, u32> {
     let nodes = value["job_resources"]["allocated_nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_node = |node: &Value| {
@@ -215,12 +214,13 @@ mod tests {
         ] {
             assert_eq!(standing(&[word]), Some(expected), "{word}");
         }
-        // A job that was cancelled, but is still leaving its nodes.
+        // A cancelled job that is still leaving its nodes.
         assert_eq!(standing(&["CANCELLED", "COMPLETING"]), Some(Standing::Running));
         assert_eq!(standing(&["NO_SUCH_STATE"]), None);
     }
 
-    /// As `squeue --json` of Slurm 22.05.8 wrote it of a gang of three tasks with a GPU each, shortened to what is read.
+    /// The answer of `squeue --json` of Slurm 22.05.8 about a gang of three tasks with a GPU each, shortened to the
+    /// fields that are read.
     #[test]
     fn what_a_job_has_of_each_node_is_read() {
         let said = r#"{"jobs": [{"job_id": 2, "comment": "mine", "job_state": "RUNNING", "nodes": "n[3-4]",
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(jobs[0].nodes, nodes);
         assert_eq!(jobs[0].cores, BTreeMap::from([("n3".to_string(), 2), ("n4".to_string(), 1)]));
         assert_eq!((jobs[0].id, jobs[0].comment.as_str(), jobs[0].standing), (2, "mine", Standing::Running));
-        // For a job that has ended, nothing is said of its GPUs.
+        // Slurm states no GPUs for a job that has ended.
         assert_eq!((jobs[1].standing, &jobs[1].nodes[..]), (Standing::Failed, &[("n1".to_string(), None)][..]));
         for wrong in [r#"{"jobs": 1}"#, r#"{"jobs": [{"job_id": 1, "job_state": "ASLEEP"}]}"#, r#"{"jobs": [{}]}"#] {
             assert!(read(&answer(wrong, "squeue").expect("JSON"), |_, _| true).is_err(), "{wrong}");

@@ -1,4 +1,4 @@
-//! The Slurm cluster that jobs are submitted to, and whether it is the one that the file describes.
+//! The Slurm cluster to which jobs are submitted, and the check that it matches the file.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use super::request;
 use dryrack_nearest::nearest;
 use dryrack_units::SimDuration;
 
-/// A Slurm command that has not answered by then is given up.
+/// The time limit of one Slurm command.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
 /// The Slurm cluster in use.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub(super) ask: Ask,
-    /// `22.05.8`
+    /// The release of Slurm, such as `22.05.8`.
     pub release: String,
-    /// Its nodes that the file does not have: nothing is to run there.
+    /// Nodes of the cluster that the file does not have. Nothing may run there.
     pub(super) others: Vec<String>,
-    /// How often it is asked.
+    /// How often Slurm is asked for the states of jobs.
     pub(super) every: SimDuration,
-    /// How long it may give no answer.
+    /// How long Slurm may give no answer before the run ends.
     pub(super) patience: SimDuration,
 }
 
 impl Cluster {
-    /// Checks that the cluster has the nodes of the file. Fails with all that is wrong, a sentence each.
+    /// Checks that the cluster has the nodes of the file. The error lists everything that is wrong, one sentence each.
     pub fn find(work: &Work, every: SimDuration, patience: SimDuration) -> Result<Cluster, Vec<String>> {
         let faults = request::faults(work);
         if !faults.is_empty() {

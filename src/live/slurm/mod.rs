@@ -1,15 +1,15 @@
-//! Jobs that a real Slurm runs. It decides where and when each runs, and what it says of them becomes inputs.
+//! Jobs on a real Slurm cluster. Slurm decides where and when each job runs, and its answers become inputs.
 //!
-//! | command | what is done | what is said |
+//! | command | action | inputs |
 //! | --- | --- | --- |
-//! | `Submit` | `sbatch`, which names the attempt in a comment | `Decided`, once it has nodes, or is turned away |
-//! | `Start` | nothing: it runs already | `Preparing`, `Started` |
-//! | (it ends by itself) | | `Exited`, `TimedOut`, `NodeFailed`, `Preempted` |
-//! | `Withdraw` | `scancel` | nothing |
-//! | `Stop` | SIGTERM to all of it, SIGKILL after its `stop_duration` | `Stopped`, once it has left its nodes |
+//! | `Submit` | `sbatch`, which names the attempt in a comment | `Decided`, once it has nodes or is refused |
+//! | `Start` | none: Slurm has already started the job | `Preparing`, `Started` |
+//! | (the job ends by itself) | | `Exited`, `TimedOut`, `NodeFailed`, `Preempted` |
+//! | `Withdraw` | `scancel` | none |
+//! | `Stop` | SIGTERM to the whole job, SIGKILL after its `stop_duration` | `Stopped`, once it has left its nodes |
 //!
-//! Slurm is asked for all jobs at once, at regular intervals. While it does not answer, nothing is known, and nothing
-//! is said. If that goes on for too long, the run is ended.
+//! One command at regular intervals asks Slurm about all jobs. While Slurm does not answer, nothing is known and no
+//! input is made. If this takes too long, the run ends.
 
 mod ask;
 mod cluster;
@@ -35,45 +35,46 @@ use dryrack_ids::{GpuId, NodeId, RunId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Demand, Ending, Gang};
 
-/// How often Slurm is asked for the states of its nodes.
+/// The interval at which Slurm is asked for the states of its nodes.
 const NODES_EVERY: SimDuration = SimDuration::from_secs(5);
-/// After an interruption, nothing has longer than this between being told to stop and being killed.
+/// The longest time between SIGTERM and SIGKILL after the run was interrupted.
 const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
-/// How often what should be gone is killed again, and after how many kills it is cancelled as well.
+/// The interval at which a kill is repeated while a job is still there, and the number of kills after which the job is
+/// also cancelled.
 const KILL_AGAIN: SimDuration = SimDuration::from_secs(2);
 const KILLS: u8 = 5;
-/// How long everything that is left may take to leave its nodes at the end.
+/// How long the remaining jobs may take to leave their nodes at the end of the run.
 const LAST_BREATH: Duration = Duration::from_secs(20);
-/// The time between two looks at what is leaving at the end.
+/// The time between two looks at the remaining jobs at the end of the run.
 const LAST_LOOKS: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Slurm has not decided on it yet.
+    /// Slurm has not decided about the attempt yet.
     Queued,
-    /// Slurm has decided on it, but the control plane has not been told.
+    /// Slurm has decided about the attempt, but the control plane has not been told.
     Decided,
-    /// The control plane has been told, but has not taken it yet.
+    /// The control plane has been told, but has not started the attempt yet.
     Told,
     Preparing,
     Running,
-    /// It was told to stop.
+    /// The job was told to stop.
     Stopping,
-    /// Nothing more is said of it; it is cancelled until it is gone.
+    /// The control plane has withdrawn the attempt. It gets no more inputs, and is cancelled until it is gone.
     Withdrawn,
 }
 
-/// One attempt, as a job of Slurm.
+/// One attempt as a Slurm job.
 struct Submitted {
-    /// `None` until Slurm is known to have taken it.
+    /// The number of the Slurm job; `None` until Slurm is known to have accepted it.
     id: Option<u64>,
     stage: Stage,
-    /// As of the last look.
+    /// The state as of the last look.
     standing: Standing,
     gpus: Vec<GpuId>,
-    /// When what is left of it is killed, and cancelled.
+    /// When the job's remaining processes are killed, and cancelled if they were killed often enough.
     kill_at: Option<SimTime>,
-    /// How often it was killed.
+    /// How many times the job was killed.
     kills: u8,
 }
 
@@ -82,19 +83,19 @@ pub struct OnSlurm<'a> {
     ask: Ask,
     cluster: Cluster,
     agenda: Agenda<'a>,
-    /// What identifies its jobs: the beginning of their comments.
+    /// The beginning of the comments of this run's jobs, which identifies them.
     token: String,
     nodes: BTreeMap<&'a str, NodeId>,
     states: Vec<NodeState>,
     runs: BTreeMap<RunId, Submitted>,
-    /// What is reported in the next step.
+    /// The inputs for the next step.
     facts: Vec<Input>,
-    /// Decisions that are reported one after the other: if two attempts had one place in turn, the first has to have
-    /// left it.
+    /// Decisions that are reported one after the other. If two attempts had the same place in turn, the first must have
+    /// left it before the second is reported.
     decisions: VecDeque<(RunId, Placement)>,
     look_at: SimTime,
     nodes_at: SimTime,
-    /// Since when Slurm has not been understood, and why.
+    /// Since when Slurm has given no usable answer, and why.
     trouble: Option<(SimTime, Missing)>,
     notes: BTreeSet<String>,
     is_ended: bool,
@@ -122,8 +123,8 @@ impl<'a> OnSlurm<'a> {
         }
     }
 
-    /// Submits an attempt. If Slurm does not answer, it may have taken the attempt all the same, so later looks
-    /// search for it first.
+    /// Submits an attempt. If Slurm does not answer, it may still have accepted the job. So later looks search for the
+    /// job before they submit it again.
     fn submit(&mut self, run: RunId) -> Result<(), Missing> {
         let comment = request::comment(&self.token, run);
         let (arguments, environment) = request::request(self.work, run, &comment, &self.cluster.others);
@@ -140,8 +141,8 @@ impl<'a> OnSlurm<'a> {
         Ok(())
     }
 
-    /// Asks Slurm for everything, and takes what can be understood of the answer. An error is about the first thing
-    /// that cannot be understood; everything else is taken all the same.
+    /// Asks Slurm about all jobs, and uses every part of the answer that can be understood. The error is about the
+    /// first part that cannot.
     fn look(&mut self, now: SimTime) -> Result<(), Missing> {
         let own = format!("{}/", self.token);
         let ids = self.ids();
@@ -168,7 +169,7 @@ impl<'a> OnSlurm<'a> {
                     self.runs.remove(&run);
                     Ok(())
                 }
-                // It was not taken when Slurm did not answer.
+                // Slurm did not answer the submission, and has not accepted the job.
                 (None, None) => self.submit(run),
                 (None, Some(id)) => Err(self.forgotten(run, id)),
             };
@@ -178,7 +179,7 @@ impl<'a> OnSlurm<'a> {
         trouble
     }
 
-    /// Puts decisions about attempts that are over first: they had their places before the others.
+    /// Moves decisions about ended attempts to the front, because these attempts had their places before the others.
     fn put_in_order(&mut self) {
         let is_over = |run: &RunId| self.runs.get(run).is_some_and(|known| known.standing.is_over());
         let order = |(run, _): &(RunId, Placement)| (!is_over(run), self.runs.get(run).and_then(|known| known.id));
@@ -194,7 +195,8 @@ impl<'a> OnSlurm<'a> {
     fn look_at_nodes(&mut self) -> Result<(), Missing> {
         for found in self.ask.nodes()?.nodes {
             let Some(node) = self.nodes.get(found.name.as_str()) else { continue };
-            // A node that was not there yet would have to join. One that was is not ready, whatever Slurm calls it.
+            // Every node of the file exists from the start and cannot join later, so a joining node counts as not
+            // ready.
             let state = if found.state == NodeState::Joining { NodeState::NotReady } else { found.state };
             if std::mem::replace(&mut self.states[node.index()], state) != state {
                 self.facts.push(Input::NodeReported { node: *node, state });
@@ -203,8 +205,8 @@ impl<'a> OnSlurm<'a> {
         Ok(())
     }
 
-    /// Reports the next decisions: all about attempts that still run, or one about an attempt that is over, whose end
-    /// is reported before the next.
+    /// Reports decisions in order. After a decision about an attempt that has already ended, it stops: the end of that
+    /// attempt must be reported before the next decision.
     fn decide(&mut self) {
         let is_awaited = |known: &Submitted| known.standing.is_over() && known.stage == Stage::Told;
         while let Some((run, _)) = self.decisions.front() {
@@ -213,7 +215,7 @@ impl<'a> OnSlurm<'a> {
             }
             let run = *run;
             let (_, placement) = self.decisions.pop_front().expect("just seen");
-            // It may have been withdrawn since.
+            // The attempt may have been withdrawn meanwhile.
             let Some(known) = self.runs.get_mut(&run).filter(|known| known.stage == Stage::Decided) else { continue };
             known.stage = Stage::Told;
             self.facts.push(Input::Decided { run, placement: Some(placement) });
@@ -232,7 +234,7 @@ impl<'a> OnSlurm<'a> {
         match (stage, job.standing) {
             (Stage::Queued, Standing::Pending) => {}
             (Stage::Queued, Standing::Cancelled) if !has_nodes => {
-                // By somebody else, which counts as a cancellation by the user.
+                // Somebody else cancelled the job, which counts as a cancellation by the user.
                 self.facts.push(Input::Cancel { job: run.job });
             }
             (Stage::Queued, _) if !has_nodes => {
@@ -253,7 +255,8 @@ impl<'a> OnSlurm<'a> {
                 self.decisions.push_back((run, placement));
             }
             (Stage::Decided | Stage::Told, _) => {}
-            // It is in the queue again: its place was taken from it, and what follows is up to the control plane.
+            // The job is in Slurm's queue again, so its place was taken from it. The control plane decides what
+            // follows.
             (Stage::Preparing | Stage::Running, Standing::Pending) => {
                 self.say(run, Lifecycle::Preempted);
                 let known = self.runs.get_mut(&run).expect("just read");
@@ -276,7 +279,7 @@ impl<'a> OnSlurm<'a> {
         Ok(())
     }
 
-    /// Reports how an attempt stands that was started or is being prepared.
+    /// Reports progress of an attempt that was started or is being prepared.
     fn advance(&mut self, run: RunId, standing: Standing) {
         let known = self.runs.get_mut(&run).expect("it is observed");
         if known.stage == Stage::Preparing {
@@ -290,7 +293,8 @@ impl<'a> OnSlurm<'a> {
             Standing::TimedOut => Lifecycle::TimedOut,
             Standing::NodeFailed => Lifecycle::NodeFailed,
             Standing::Preempted => Lifecycle::Preempted,
-            // By somebody else: the control plane then says that it is to stop, and it has.
+            // Somebody else cancelled the job. The control plane answers with a `Stop`, and the job has already
+            // stopped.
             Standing::Cancelled => {
                 self.runs.get_mut(&run).expect("it is observed").standing = standing;
                 self.facts.push(Input::Cancel { job: run.job });
@@ -305,7 +309,7 @@ impl<'a> OnSlurm<'a> {
         self.facts.push(Input::Run { run, fact });
     }
 
-    /// The placement that Slurm reports, as claims of what the job asks for.
+    /// The placement that Slurm reports, as claims of the amounts in the job's demand.
     fn placement(&mut self, run: RunId, job: &SlurmJob) -> Result<Placement, Missing> {
         let demand = &self.work.arrivals[run.job.index()].spec.demand;
         let name = self.work.arrivals[run.job.index()].spec.name.clone();
@@ -390,7 +394,7 @@ impl<'a> OnSlurm<'a> {
         known.kill_at = Some(now.saturating_add(KILL_AGAIN));
         match known.id {
             Some(id) => self.ask.cancel(&[id]),
-            // The next answer of Slurm shows whether it was taken.
+            // Slurm did not answer, so its next answer shows whether it accepted the job.
             None if self.trouble.is_some() => {}
             None => drop(self.runs.remove(&run)),
         }
@@ -403,7 +407,7 @@ impl<'a> OnSlurm<'a> {
         };
     }
 
-    /// Kills the attempts whose time to stop is over.
+    /// Kills the attempts whose time to stop has passed.
     fn kill_the_late(&mut self, now: SimTime) {
         let is_late = |known: &Submitted| known.kill_at.is_some_and(|at| at <= now);
         for known in self.runs.values_mut().filter(|known| is_late(known)) {
@@ -413,7 +417,8 @@ impl<'a> OnSlurm<'a> {
         self.kill(|known| known.kill_at == Some(now.saturating_add(KILL_AGAIN)));
     }
 
-    /// Kills those that run and cancels those that wait; those that were killed in vain are cancelled too.
+    /// Kills running jobs and cancels waiting jobs. Also cancels running jobs that were killed too often without
+    /// success.
     fn kill(&self, is_meant: impl Fn(&Submitted) -> bool) {
         let runs_still = |known: &&Submitted| known.standing == Standing::Running;
         let meant = || self.runs.values().filter(|known| is_meant(known));
@@ -422,7 +427,7 @@ impl<'a> OnSlurm<'a> {
         self.ask.cancel(&ids(&mut meant().filter(|known| !runs_still(known) || known.kills > KILLS)));
     }
 
-    /// The jobs of this run that have not left their nodes; an error if Slurm does not say.
+    /// The jobs of this run that have not left their nodes; an error if Slurm does not answer.
     fn left(&self) -> Result<Vec<u64>, Missing> {
         let (own, ids) = (format!("{}/", self.token), self.ids());
         let jobs = self.ask.jobs(|id, comment| ids.contains(&id) || comment.starts_with(&own))?;
@@ -433,7 +438,7 @@ impl<'a> OnSlurm<'a> {
 impl RealWorld for OnSlurm<'_> {
     fn happen(&mut self, now: SimTime, _: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
         self.agenda.come(now, inputs);
-        // What is known already is said before more is asked for.
+        // Report known facts and decisions first, before asking Slurm again.
         let is_due = self.look_at <= now && self.facts.is_empty() && self.decisions.is_empty();
         if is_due && !self.runs.is_empty() {
             let looked = self.look(now);
@@ -474,7 +479,7 @@ impl RealWorld for OnSlurm<'_> {
                 }
             }
             Command::Stop { run } => self.stop(now, run),
-            // Refused before the run began, or sent only under profiles that are refused.
+            // These were refused before the run, or are only sent under profiles that are refused.
             Command::Prepare { .. }
             | Command::Begin { .. }
             | Command::Sample { .. }
@@ -520,7 +525,8 @@ impl RealWorld for OnSlurm<'_> {
                     let why = format!("jobs {left:?} of Slurm do not end though they were cancelled");
                     return Err(io::Error::other(why));
                 }
-                // What was killed is on its way; a cancellation would only begin by asking it to end.
+                // A killed job needs some time to end. Cancel it only later, because a cancellation begins with a
+                // polite request.
                 Ok(left) if cancel.has_passed() => self.ask.cancel(&left),
                 Ok(_) => {}
                 Err(why) if patience.has_passed() => {
@@ -539,7 +545,7 @@ impl RealWorld for OnSlurm<'_> {
     }
 }
 
-/// However the run ends, none of its jobs is left.
+/// However the run ends, none of its jobs stays behind.
 impl Drop for OnSlurm<'_> {
     fn drop(&mut self) {
         let _nobody_is_left_to_be_told = self.end_all();
@@ -557,7 +563,7 @@ fn is_of(indices: &[u16], count: usize) -> bool {
     indices.iter().all(|index| usize::from(*index) < count)
 }
 
-/// How many tasks run on a node on which the job has this many GPUs and cores.
+/// The number of tasks on a node on which the job has this many GPUs and cores.
 fn tasks_on(demand: &Demand, gpus: usize, cores: Option<u32>) -> u32 {
     let each = demand.gpus().map_or(0, |gpus| gpus.count);
     let cpus = (request::task_of(demand).cpu.get() / 1000).max(1);
@@ -569,7 +575,7 @@ fn tasks_on(demand: &Demand, gpus: usize, cores: Option<u32>) -> u32 {
     .max(1)
 }
 
-/// Whether Slurm was there and refused the job. Otherwise it may still take the job later.
+/// Whether Slurm answered and refused the job. Otherwise Slurm may still accept the job later.
 fn is_refusal(said: &str) -> bool {
     const NOT_THERE: [&str; 6] = [
         "Unable to contact slurm controller",

@@ -1,14 +1,14 @@
-//! The arguments of `sbatch` for a job of a file, and what in a file Slurm cannot be asked for.
+//! The arguments of `sbatch` for a job of a file, and the list of requirements that Slurm cannot meet.
 //!
-//! | of a job | is asked for as |
+//! | job | arguments |
 //! | --- | --- |
 //! | one task | `--nodes=1-1`, its GPUs as `--gres=gpu:N` |
-//! | a gang that is spread | `--nodes=N-N --ntasks-per-node=1`, the GPUs of each as `--gres=gpu:N` |
-//! | a gang anywhere | `--ntasks=N`, the GPUs of each as `--gpus-per-task=N` |
+//! | a gang that is spread | `--nodes=N-N --ntasks-per-node=1`, the GPUs of each task as `--gres=gpu:N` |
+//! | a gang anywhere | `--ntasks=N`, the GPUs of each task as `--gpus-per-task=N` |
 //! | `cpus`, `ram` | `--cpus-per-task`, and `--mem` or `--mem-per-cpu` in MiB |
-//! | `time_limit` | `--time` in minutes, which Slurm holds |
-//! | labels, types of GPUs, picked nodes, nodes that the file has not | `--exclude` of all that do not do |
-//! | `queue`, `priority` where the profile reads it | `--partition`, `--nice` |
+//! | `time_limit` | `--time` in minutes, which Slurm enforces |
+//! | labels, types of GPUs, picked nodes, nodes outside of the file | `--exclude` of all unsuitable nodes |
+//! | `queue`; `priority` if the profile reads it | `--partition`, `--nice` |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use dryrack_workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick, TaskDemand
 
 const MINUTE: u64 = 60 * 1_000_000_000;
 const MIB: u64 = 1 << 20;
-/// How far each step of priority puts a job behind: more than the order of submission ever counts for, and little
-/// enough that a thousand steps are within the range of `--nice` (2147483645, sbatch(1) of Slurm 22.05).
+/// The `--nice` value of one step of priority. It must outweigh any difference in the order of submission. It must also
+/// be small enough for a thousand steps within the range of `--nice` (2147483645, sbatch(1) of Slurm 22.05).
 const NICE_PER_STEP: u64 = 2_000_000;
 const MOST_NICE: u64 = 2_147_483_645;
 
-/// Why Slurm cannot run the jobs, a sentence each, with the place in the file.
+/// Why Slurm cannot run the jobs: one sentence for each reason, with its place in the file.
 pub fn faults(work: &Work) -> Vec<String> {
     let mut faults = Vec::new();
     if !work.profile.flow.is_queue() {
@@ -38,7 +38,7 @@ pub fn faults(work: &Work) -> Vec<String> {
         faults.push("`policies.quotas` limits projects, and Slurm has limits of its own; leave it out".to_string());
     }
     for arrival in &work.arrivals {
-        // A job without a command is refused anyway.
+        // A job without a command is refused elsewhere.
         let Some(launch) = &arrival.behavior.launch else { continue };
         let (file, line, column) = &launch.place;
         let place = format!("{file}:{line}:{column}: job `{}`", arrival.spec.name);
@@ -96,7 +96,7 @@ fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
     rows.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_string()).collect()
 }
 
-/// The nodes of the file on which a task may run, whatever is taken there.
+/// The nodes of the file on which a task may run, whatever is in use there.
 fn allowed(work: &Work, demand: &Demand) -> BTreeSet<NodeId> {
     let does = |node: NodeId| {
         let is_picked = demand.pick.as_ref().is_none_or(|pick| pick.allows_node(node));
@@ -105,7 +105,7 @@ fn allowed(work: &Work, demand: &Demand) -> BTreeSet<NodeId> {
     (0..work.nodes.len()).map(NodeId::new).filter(|node| does(*node)).collect()
 }
 
-/// Whether a node suits a demand. All of its GPUs must suit, because Slurm may give any of them.
+/// Whether a node suits a demand. All of its GPUs must suit, because Slurm may assign any of them.
 fn meets(shape: &NodeShape, task: &TaskDemand) -> bool {
     let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
     let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
@@ -119,13 +119,13 @@ fn meets(shape: &NodeShape, task: &TaskDemand) -> bool {
     labels && platform && gpus
 }
 
-/// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that the file does not have.
+/// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that are not in the file.
 pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Vec<String>, Vec<(String, String)>) {
     let arrival = &work.arrivals[run.job.index()];
     let (spec, launch) = (&arrival.spec, arrival.behavior.launch.as_ref().expect("checked at the door"));
     let mut arguments = vec![
         "--parsable".to_string(),
-        // Whether to try again is up to the control plane.
+        // The control plane decides whether to retry, so Slurm must not requeue.
         "--no-requeue".to_string(),
         format!("--job-name={}", spec.name),
         format!("--comment={comment}"),
@@ -156,13 +156,13 @@ pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Ve
 fn output(work: &Work, run: RunId) -> String {
     let name = work.arrivals[run.job.index()].spec.name.replace('/', "_");
     let file = |folder: &std::path::PathBuf| folder.join(format!("{name}-{}-{}.txt", run.replica, run.attempt));
-    // A percent sign begins a pattern of Slurm.
+    // Escape percent signs, which begin a pattern in Slurm.
     work.outputs
         .as_ref()
         .map_or("/dev/null".to_string(), |folder| file(folder).display().to_string().replace('%', "%%"))
 }
 
-/// What each task needs. Work with any other demand is refused before it reaches Slurm.
+/// The needs of each task. Demands of any other kind were refused before.
 pub fn task_of(demand: &Demand) -> &TaskDemand {
     demand.task().expect("Slurm is given only tasks")
 }
@@ -173,7 +173,8 @@ fn amounts(demand: &Demand) -> Vec<String> {
     let ram = task.ram.get().div_ceil(MIB);
     let gpus = task.gpus.as_ref().map_or(0, |gpus| gpus.count);
     let mut amounts = match (tasks, demand.gang) {
-        // With `--ntasks=1`, all nodes that would do look alike to Slurm, and it takes the first, not the fullest.
+        // Use `--nodes` here. With `--ntasks=1`, all suitable nodes look equal to Slurm, and it takes the first, not
+        // the fullest.
         (1, _) => vec!["--nodes=1-1".to_string()],
         (_, Gang::Spread) => {
             vec![format!("--nodes={tasks}-{tasks}"), format!("--ntasks={tasks}"), "--ntasks-per-node=1".to_string()]
@@ -182,7 +183,7 @@ fn amounts(demand: &Demand) -> Vec<String> {
     };
     amounts.push(format!("--cpus-per-task={cpus}"));
     let is_by_node = tasks == 1 || demand.gang == Gang::Spread;
-    // Asking for no memory would ask for all of it.
+    // A request for zero memory would mean all memory of the node.
     if ram > 0 {
         amounts.push(if is_by_node {
             format!("--mem={ram}M")
@@ -196,12 +197,13 @@ fn amounts(demand: &Demand) -> Vec<String> {
     amounts
 }
 
-/// CPUs of each task; Slurm gives at least one.
+/// The number of CPUs of each task. Slurm assigns at least one.
 fn cpus_of(demand: &Demand) -> u64 {
     (task_of(demand).cpu.get() / 1000).max(1)
 }
 
-/// How far the job is behind the highest priority. Only an administrator of Slurm may put a job forward.
+/// The `--nice` value of the job, relative to the highest priority in the file. Only an administrator of Slurm may
+/// raise a job's priority, so all other jobs are lowered.
 fn nice(work: &Work, spec: &JobSpec) -> Option<u64> {
     if !work.profile.scheduler.order.contains(&OrderKey::Priority) {
         return None;
@@ -211,8 +213,8 @@ fn nice(work: &Work, spec: &JobSpec) -> Option<u64> {
     (steps > 0).then(|| steps.saturating_mul(NICE_PER_STEP).min(MOST_NICE))
 }
 
-/// What the first node runs: the command itself, or one process of it for each task, all of them ended when one
-/// fails.
+/// The script that runs on the first node. It runs the command itself, or one process for each task of a gang. If one
+/// of these processes fails, all of them are ended.
 fn script(arguments: &[Arc<str>], demand: &Demand) -> String {
     let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
     let task = "export DRYRACK_TASK=\"${SLURM_PROCID:-0}\" DRYRACK_NODE=\"$SLURMD_NODENAME\"; ";
@@ -220,7 +222,7 @@ fn script(arguments: &[Arc<str>], demand: &Demand) -> String {
         1 => format!("{task}exec {}", words.join(" ")),
         _ => {
             let each = quoted(&format!("{task}exec \"$@\""));
-            // A job step does not ask for the CPUs of its job by itself (srun(1) of Slurm 22.05).
+            // A job step does not inherit the CPUs per task of its job (srun(1) of Slurm 22.05).
             let cpus = cpus_of(demand);
             format!("exec srun --kill-on-bad-exit=1 --cpus-per-task={cpus} sh -c {each} sh {}", words.join(" "))
         }
@@ -231,7 +233,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// `dryrack-TOKEN/JOB/REPLICA/ATTEMPT`, with the number of the job in the file. It identifies the jobs of this run.
+/// The comment `dryrack-TOKEN/JOB/REPLICA/ATTEMPT`, with the index of the job in the file. It identifies this run's
+/// jobs.
 pub fn comment(token: &str, run: RunId) -> String {
     format!("{token}/{}/{}/{}", run.job.index(), run.replica, run.attempt)
 }

@@ -1,4 +1,4 @@
-//! Which task has which devices: what the task is told of them, and how much of them was used.
+//! The devices of each task: the environment that names them, and how much of them was used.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use dryrack_units::SimDuration;
 /// A task to start.
 pub struct TaskPlace {
     pub place: Place,
-    /// Its devices that are CPU shares.
+    /// Its devices that are CPU shares instead of real GPUs.
     pub gpus: SmallVec<[GpuId; 2]>,
 }
 
-/// The tasks of a run, in the order of its claims. On each node the claimed GPUs are dealt out in order, the same
-/// number to each task. If they cannot be divided evenly, each task has all of them.
+/// The tasks of a run, in the order of its claims. On each node the claimed GPUs are assigned in order, the same number
+/// to each task. If they cannot be divided evenly, each task gets all of them.
 pub fn tasks_of(work: &Work, run: RunId, placement: &Placement) -> Vec<TaskPlace> {
     let total = placement.tasks();
     let claims = placement.claims().iter();
@@ -49,7 +49,7 @@ fn task(work: &Work, run: RunId, claim: &NodeClaim, local: usize, (rank, total):
     .into();
     let is_share = work.shares.has(claim.node);
     let vendor = gpus.first().and_then(|gpu| node.shape.gpus[usize::from(gpu.index)].vendor);
-    // A task without a GPU of this machine sees none.
+    // A task without a real GPU must not see any GPU.
     environment.insert("CUDA_VISIBLE_DEVICES".to_string(), String::new());
     for variable in if is_share { &[][..] } else { variables_of(vendor) } {
         environment.insert((*variable).to_string(), indexes.join(","));
@@ -65,8 +65,8 @@ fn task(work: &Work, run: RunId, claim: &NodeClaim, local: usize, (rank, total):
     TaskPlace { place: Place { environment, cores, output }, gpus: if is_share { gpus } else { SmallVec::new() } }
 }
 
-/// The variables that tell a vendor's runtime which devices are its own: CUDA 12, ROCm 6, CANN 8, oneAPI 2025 and
-/// Gaudi 1.20.
+/// The environment variables that select devices in a vendor's runtime: CUDA 12, ROCm 6, CANN 8, oneAPI 2025 and Gaudi
+/// 1.20.
 fn variables_of(vendor: Option<Vendor>) -> &'static [&'static str] {
     match vendor {
         Some(Vendor::Nvidia) => &["CUDA_VISIBLE_DEVICES"],
@@ -78,7 +78,7 @@ fn variables_of(vendor: Option<Vendor>) -> &'static [&'static str] {
     }
 }
 
-/// How much of each CPU share has been used so far, by all tasks together.
+/// The CPU time that all tasks together have used of each CPU share so far.
 #[derive(Default)]
 pub struct Devices {
     used: BTreeMap<GpuId, SimDuration>,

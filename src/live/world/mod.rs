@@ -1,13 +1,13 @@
-//! The real world, as the control plane sees it: commands become processes and signals, and what becomes of these
-//! becomes inputs.
+//! The real world of the control plane on this machine: commands become processes and signals, and what happens to
+//! these processes becomes inputs.
 //!
-//! | command | what is done | what is said |
+//! | command | action | inputs |
 //! | --- | --- | --- |
-//! | `Start` | a process for each task, with its devices | `Started`, or `StartFailed` if one cannot be run |
-//! | `Prepare`, `Begin` | nothing, then as `Start` | `Prepared`, then as `Start` |
-//! | (it ends by itself) | when the first task fails, the others are ended | `Exited`, once nothing is left of it |
-//! | `Stop` | SIGTERM to all of it, SIGKILL after its `stop_duration` | `Stopped`, once nothing is left of it |
-//! | `Sample` | a look at its devices, at each multiple of the interval | `UsageSample` |
+//! | `Start` | start a process for each task, with its devices | `Started`, or `StartFailed` if one cannot be run |
+//! | `Prepare`, `Begin` | nothing; then as for `Start` | `Prepared`; then as for `Start` |
+//! | (the job ends by itself) | if one task fails, the others are ended | `Exited`, once all its processes are gone |
+//! | `Stop` | SIGTERM to all processes, SIGKILL after `stop_duration` | `Stopped`, once all its processes are gone |
+//! | `Sample` | look at its devices at each multiple of the interval | `UsageSample` |
 
 mod devices;
 mod sampler;
@@ -31,23 +31,23 @@ use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Ending, Launch};
 use sampler::Sampler;
 
-/// After an interruption, nothing has longer than this between being told to stop and being killed.
+/// The longest time between SIGTERM and SIGKILL after the run was interrupted.
 const GRACE_OF_THE_INTERRUPTED: SimDuration = SimDuration::from_secs(5);
-/// A GPU that takes longer than this to answer has no reading.
+/// The time limit of reading the GPUs. A GPU that takes longer has no reading.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// How often to look at what should be gone, and to kill it again.
+/// The interval at which killed processes are checked, and killed again if they still exist.
 const LOOK_AGAIN: SimDuration = SimDuration::from_millis(100);
 
 struct LiveRun {
     placement: Placement,
     launch: Arc<Launch>,
-    /// Empty until the run is told to begin.
+    /// The tasks of the run; empty until it is told to begin.
     tasks: Vec<TaskId>,
     started: Option<SimTime>,
     sampler: Option<Sampler>,
-    /// It was told to stop.
+    /// Whether the run was told to stop.
     is_stopping: bool,
-    /// When what is left of it is killed.
+    /// When the remaining processes are killed.
     kill_at: Option<SimTime>,
 }
 
@@ -59,7 +59,7 @@ pub struct World<'a> {
     gpus: Option<Guarded>,
     runs: BTreeMap<RunId, LiveRun>,
     agenda: Agenda<'a>,
-    /// What is reported in the next step.
+    /// The inputs for the next step.
     facts: Vec<(RunId, Lifecycle)>,
     look_at: Option<SimTime>,
 }
@@ -80,19 +80,19 @@ impl<'a> World<'a> {
 }
 
 impl RealWorld for World<'_> {
-    /// Whether nothing runs, and nothing more happens by itself.
+    /// Whether nothing runs and no further input is scheduled.
     fn is_over(&self) -> bool {
         self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
     }
 
-    /// When to look next, even if no child changes.
+    /// The time of the next look, even if no child process changes before.
     fn next_time(&self) -> Option<SimTime> {
         let of_runs = self.runs.values().flat_map(|run| [run.kill_at, run.sampler.as_ref().map(Sampler::due)]);
         let at_once = (!self.facts.is_empty()).then_some(SimTime::ZERO);
         of_runs.flatten().chain(self.agenda.next()).chain(at_once).chain(self.look_at).min()
     }
 
-    /// Observes what has happened until `now`, and adds what the control plane hears of it, in order of classes.
+    /// Observes everything that has happened until `now`, and adds it as inputs, in order of classes.
     fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
         self.agenda.come(now, inputs);
         let is_sampled = self.runs.values().any(|run| run.sampler.as_ref().is_some_and(|it| it.due() <= now));
@@ -116,7 +116,7 @@ impl RealWorld for World<'_> {
         Ok(())
     }
 
-    /// Lets nothing new begin, and cancels everything that was submitted.
+    /// Starts nothing new, and cancels every submitted job.
     fn interrupt(&mut self, inputs: &mut Vec<Input>) {
         self.agenda.interrupt(inputs);
     }
@@ -127,7 +127,7 @@ impl RealWorld for World<'_> {
         }
     }
 
-    /// Ends every process, and returns when all are gone; fails if that takes too long.
+    /// Ends every process, and waits until all are gone. Returns an error if that takes too long.
     fn end_all(&mut self) -> io::Result<()> {
         self.runner.end_all(Deadline::within(Duration::from_secs(10)));
         if self.runner.is_empty() { Ok(()) } else { Err(io::Error::other("a process does not die when it is killed")) }
@@ -151,7 +151,7 @@ impl RealWorld for World<'_> {
                     known.sampler = Some(Sampler::new(started, interval, &known.placement, &self.devices));
                 }
             }
-            // Refused before the run began, or sent only if an outside scheduler decides.
+            // These were refused before the run, or are only sent if an outside scheduler decides.
             Command::Submit { .. }
             | Command::Withdraw { .. }
             | Command::Analyse { .. }
@@ -163,7 +163,7 @@ impl RealWorld for World<'_> {
 }
 
 impl World<'_> {
-    /// The utilization of each GPU of this machine, by its index; a GPU that cannot be read is left out.
+    /// The utilization of each GPU of this machine, by its index. A GPU that cannot be read is left out.
     fn levels(&mut self) -> BTreeMap<u16, Permille> {
         let looked = self.gpus.as_mut().and_then(|gpus| gpus.look(LONGEST_LOOK).ok());
         let found = looked.into_iter().flat_map(|look| look.nodes).flat_map(|node| node.gpus);
@@ -184,7 +184,7 @@ impl World<'_> {
         self.runs.insert(run, known);
     }
 
-    /// Starts a process for each task. If one cannot be started, those before it are killed.
+    /// Starts a process for each task. If one cannot be started, the processes before it are killed.
     fn begin(&mut self, run: RunId) {
         let Some(known) = self.runs.get_mut(&run) else { return };
         let mut tasks = Vec::new();
@@ -207,7 +207,7 @@ impl World<'_> {
     }
 
     fn stop(&mut self, now: SimTime, run: RunId) {
-        // If it is not there, it has ended in the meantime, and has said so.
+        // If the run is not in the map, it has ended meanwhile, and has already reported its end.
         let Some(known) = self.runs.get_mut(&run).filter(|known| !known.is_stopping) else { return };
         known.is_stopping = true;
         if known.tasks.is_empty() {
@@ -215,7 +215,7 @@ impl World<'_> {
             self.facts.push((run, Lifecycle::Stopped));
             return;
         }
-        // Processes that have left the group since are to hear it too.
+        // Look first, so that processes which have left the group are known and get the signal too.
         self.runner.look();
         for id in &known.tasks {
             self.runner.terminate(*id);
@@ -224,7 +224,7 @@ impl World<'_> {
         self.look_at = Some(now);
     }
 
-    /// Takes a picture of all processes, and reports what has become of the runs.
+    /// Takes a snapshot of all processes, and reports changes of the runs.
     fn look(&mut self, now: SimTime) {
         self.runner.look();
         self.devices.advance(|id| self.runner.cpu(id));
@@ -248,7 +248,7 @@ impl World<'_> {
             }
             if known.kill_at.is_some_and(|at| at <= now) {
                 known.tasks.iter().for_each(|id| self.runner.kill(*id));
-                // Again and again, as long as anything is left.
+                // Repeat the kill while any process is left.
                 known.kill_at = Some(now.saturating_add(LOOK_AGAIN));
             }
             is_anyone_awaited |= known.kill_at.is_some() || known.is_stopping || self.runner.is_draining(&known.tasks);
@@ -261,7 +261,8 @@ impl World<'_> {
     }
 }
 
-/// When to kill what was told to stop; never if its file says so and nobody has interrupted the run.
+/// When to kill the processes of a run that was told to stop. Never, if its file says so and the run was not
+/// interrupted.
 fn deadline(now: SimTime, launch: &Launch, is_interrupted: bool) -> Option<SimTime> {
     let grace = match is_interrupted {
         true => Some(launch.grace.unwrap_or(SimDuration::MAX).min(GRACE_OF_THE_INTERRUPTED)),

@@ -1,4 +1,4 @@
-//! Reads the devices of one run at each multiple of an interval since the run started.
+//! Samples the devices of one run at each multiple of an interval since the run started.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Sampler {
     started: SimTime,
     interval: SimDuration,
     due: SimTime,
-    /// The time of the last look, and what had been used of each device by then.
+    /// The time of the last look, and the CPU time used of each device up to then.
     last: SimTime,
     used: Vec<SimDuration>,
 }
@@ -34,8 +34,9 @@ impl Sampler {
         self.due
     }
 
-    /// For each device, how much of it was used since the last look: one reading, however late. Missed looks are not
-    /// made up for. For a GPU of this machine it is what the driver says now, in `levels` by index.
+    /// One reading for each device: the share of it that was used since the last look. A late look gives one reading,
+    /// and missed looks are not made up for. For a real GPU, the reading is the driver's current value in `levels`, by
+    /// index.
     pub fn take(
         &mut self,
         now: SimTime,
@@ -62,8 +63,8 @@ impl Sampler {
     }
 }
 
-/// CPU time as a share of what `cpu` would have given in this time, in thousandths, rounded down and at most 1000;
-/// `None` if no time has passed.
+/// CPU time as a share of the time that `cpu` could have delivered, in thousandths, rounded down, at most 1000. `None`
+/// if no time has passed.
 fn utilization(used: SimDuration, length: SimDuration, cpu: MilliCpu) -> Option<Permille> {
     let whole = u128::from(length.as_nanos()) * u128::from(cpu.get()) / 1000;
     let permille = (u128::from(used.as_nanos()) * 1000).checked_div(whole)?;

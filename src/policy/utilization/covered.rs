@@ -1,13 +1,14 @@
-//! The default rule, based on idle spells. A spell is the run of idle readings of one GPU that ends with its newest
-//! reading.
+//! The default rule, which uses idle spells. The idle spell of a GPU is the longest sequence of idle readings that ends
+//! with its newest reading.
 
 use smallvec::SmallVec;
 
 use super::ring::Ring;
+use super::rule::Rule;
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{Coverage, Gaps, IdleGpus, UtilizationPolicy};
 
-/// The idle spell of one GPU. `samples` is 0 while the newest reading that counts is not idle.
+/// The idle spell of one GPU. `samples` is 0 if the newest reading that counts is not idle.
 #[derive(Clone, Copy, Default)]
 struct Spell {
     first: SimTime,
@@ -16,12 +17,12 @@ struct Spell {
 }
 
 pub(super) struct Covered {
-    /// Readings from before this do not count.
+    /// Earlier readings do not count.
     counts_from: SimTime,
     spells: Box<[Spell]>,
-    /// The spells as they were before the oldest sample of the ring.
+    /// The spells as they were before the oldest sample in the ring.
     before: Box<[Spell]>,
-    /// The end of the last window that it fired for: a spell fires once.
+    /// For each GPU, the end of the last window for which the rule fired. A spell fires only once.
     fired: Box<[Option<SimTime>]>,
 }
 
@@ -35,33 +36,8 @@ impl Covered {
         }
     }
 
-    /// Reads the newest sample, which was added at the end.
-    pub fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
-        let index = ring.len() - 1;
-        for (gpu, spell) in self.spells.iter_mut().enumerate() {
-            read(spell, policy, self.counts_from, ring.time(index), ring.reading(index, gpu));
-        }
-    }
-
-    /// Reads all samples again, after one was inserted among the others.
-    pub fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
-        self.spells.copy_from_slice(&self.before);
-        for index in 0..ring.len() {
-            for (gpu, spell) in self.spells.iter_mut().enumerate() {
-                read(spell, policy, self.counts_from, ring.time(index), ring.reading(index, gpu));
-            }
-        }
-    }
-
-    /// Keeps what the oldest sample shows, just before it is dropped.
-    pub fn drops_oldest(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
-        for (gpu, spell) in self.before.iter_mut().enumerate() {
-            read(spell, policy, self.counts_from, ring.time(0), ring.reading(0, gpu));
-        }
-    }
-
-    /// The readings that cover the window, if they do and have not fired yet.
-    pub fn coverage(&self, policy: &UtilizationPolicy) -> Option<Coverage> {
+    /// The readings that cover the window, if there are any and the rule has not fired for them yet.
+    fn coverage(&self, policy: &UtilizationPolicy) -> Option<Coverage> {
         let covers = |spell: &Spell| {
             let length = spell.last.checked_since(spell.first);
             spell.samples > 0 && length.is_some_and(|length| length >= policy.time_window)
@@ -91,8 +67,36 @@ impl Covered {
             }
         }
     }
+}
 
-    pub fn fired(&mut self, coverage: &Coverage) {
+impl Rule for Covered {
+    fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        let index = ring.len() - 1;
+        for (gpu, spell) in self.spells.iter_mut().enumerate() {
+            read(spell, policy, self.counts_from, ring.time(index), ring.reading(index, gpu));
+        }
+    }
+
+    fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring, _place: usize) {
+        self.spells.copy_from_slice(&self.before);
+        for index in 0..ring.len() {
+            for (gpu, spell) in self.spells.iter_mut().enumerate() {
+                read(spell, policy, self.counts_from, ring.time(index), ring.reading(index, gpu));
+            }
+        }
+    }
+
+    fn drops_oldest(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        for (gpu, spell) in self.before.iter_mut().enumerate() {
+            read(spell, policy, self.counts_from, ring.time(0), ring.reading(0, gpu));
+        }
+    }
+
+    fn next(&self, policy: &UtilizationPolicy, _: &Ring, _: SimTime, now: SimTime) -> Option<(SimTime, Coverage)> {
+        self.coverage(policy).map(|coverage| (now, coverage))
+    }
+
+    fn fired(&mut self, _ring: &Ring, coverage: &Coverage) {
         for gpu in &coverage.gpus {
             self.fired[usize::from(*gpu)] = Some(coverage.last);
         }

@@ -1,21 +1,26 @@
-//! The rule of dstack 0.18.44 to 0.22.5, as measured on 0.19.10 and 0.22.5.
+//! The rule of dstack 0.18.44 to 0.22.5. It was measured on 0.19.10 and 0.22.5.
 //!
 //! The rule is evaluated at fixed instants t. The samples from t - window on, including that instant, are *in the
-//! window*. The oldest of them is skipped; the others count. The rule fires if at least one sample counts; if the
-//! first one that counts is at most `first_within` after t - window; if all that count have the same number of GPUs
-//! and memory entries for that many; and if some GPU is strictly below the minimum in each of them. What happens
-//! between samples does not matter. So the rule can fire before a whole window has passed since the start, and it
-//! never fires if samples are rarer than about `first_within`. A sample that lacks a reading is treated as one with
-//! lists of unequal length.
+//! window*. The oldest of them is skipped, and the others count. The rule fires if all of these conditions hold:
+//!
+//! - At least one sample counts.
+//! - The first sample that counts is at most `first_within` after t - window.
+//! - All samples that count have the same number of GPUs, and as many memory entries.
+//! - Some GPU is strictly below the minimum in every sample that counts.
+//!
+//! What happens between samples does not matter. So the rule can fire before a whole window has passed since the start.
+//! It never fires if samples are rarer than about `first_within`. A sample that lacks a reading is treated like a
+//! sample with lists of unequal length.
 
 use smallvec::SmallVec;
 
 use super::ring::Ring;
+use super::rule::Rule;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Coverage, IdleGpus, UtilizationPolicy};
 
-/// What is remembered of all samples, so that an evaluation need not read them again. Sample numbers are those of the
-/// ring plus one; 0 is none.
+/// What the rule remembers of all samples, so an evaluation need not read them again. Sample numbers are those of the
+/// ring plus one. The number 0 means no sample.
 pub(super) struct Dstack {
     looks_every: SimDuration,
     first_within: SimDuration,
@@ -23,29 +28,13 @@ pub(super) struct Dstack {
     last_busy: Box<[u64]>,
     /// The last sample that is malformed or that is followed by a change of shape.
     last_misfit: u64,
-    /// The newest sample at the time it last fired. It fires again only if the skipped sample is at least as new.
+    /// The newest sample when the rule last fired. The rule fires again only if the skipped sample is at least as new.
     fired: u64,
 }
 
 impl Dstack {
     pub fn new(looks_every: SimDuration, first_within: SimDuration, width: usize) -> Dstack {
         Dstack { looks_every, first_within, last_busy: vec![0; width].into(), last_misfit: 0, fired: 0 }
-    }
-
-    /// Reads the newest sample, which was added at the end.
-    pub fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
-        self.read(policy, ring, ring.len() - 1);
-    }
-
-    /// Reads all samples again, after one was inserted at `place`.
-    pub fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring, place: usize) {
-        self.fired += u64::from(ring.number(place) < self.fired);
-        // Samples older than the ring are older than any window, or were dropped with a fault that says so.
-        self.last_misfit = 0;
-        self.last_busy.fill(0);
-        for index in 0..ring.len() {
-            self.read(policy, ring, index);
-        }
     }
 
     fn read(&mut self, policy: &UtilizationPolicy, ring: &Ring, index: usize) {
@@ -66,9 +55,44 @@ impl Dstack {
         }
     }
 
-    /// The first evaluation at or after `now` that fires if no further sample arrives, and what covers the window
-    /// then.
-    pub fn next(
+    fn look(&self, bound_at: SimTime, from: SimTime) -> SimTime {
+        let every = self.looks_every.as_nanos();
+        let looks = from.since(bound_at).as_nanos().div_ceil(every);
+        bound_at.saturating_add(self.looks_every.saturating_mul(looks))
+    }
+
+    fn coverage(&self, ring: &Ring, first: usize, gpus: IdleGpus) -> Coverage {
+        let number = ring.number(first) + 1;
+        let is_idle = |gpu: &u16| gpus == IdleGpus::All || self.last_busy[usize::from(*gpu)] < number;
+        let idle: SmallVec<[u16; 8]> = (0..self.last_busy.len() as u16).filter(is_idle).collect();
+        let last = ring.len() - 1;
+        Coverage { gpus: idle, first: ring.time(first), last: ring.time(last), samples: (last - first) as u32 + 1 }
+    }
+}
+
+impl Rule for Dstack {
+    fn takes(&self, gpus: usize, width: usize) -> bool {
+        gpus <= width
+    }
+
+    fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring) {
+        self.read(policy, ring, ring.len() - 1);
+    }
+
+    fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring, place: usize) {
+        self.fired += u64::from(ring.number(place) < self.fired);
+        // Samples that are no longer in the ring are either older than any window, or a fault has reported that they
+        // were dropped.
+        self.last_misfit = 0;
+        self.last_busy.fill(0);
+        for index in 0..ring.len() {
+            self.read(policy, ring, index);
+        }
+    }
+
+    /// The first evaluation at or after `now` that fires if no further sample arrives, and the readings that then cover
+    /// the window.
+    fn next(
         &self,
         policy: &UtilizationPolicy,
         ring: &Ring,
@@ -79,11 +103,12 @@ impl Dstack {
             IdleGpus::Any => *self.last_busy.iter().min()?,
             IdleGpus::All => *self.last_busy.iter().max()?,
         };
-        // The skipped sample may be the last one that disqualifies.
+        // The skipped sample may be the last sample that would prevent the rule from firing.
         let passed_over = busy.max(self.last_misfit).max(self.fired).saturating_sub(1);
         let mut oldest = ring.index(passed_over);
         while oldest + 1 < ring.len() {
-            // It is the oldest in the window from when its predecessor leaves the window until it leaves itself.
+            // This sample is the oldest in the window from the moment its predecessor leaves the window until it leaves
+            // itself.
             let window = policy.time_window;
             let leaves = ring.time(oldest).saturating_add(window);
             let alone = match oldest {
@@ -101,21 +126,7 @@ impl Dstack {
         None
     }
 
-    fn look(&self, bound_at: SimTime, from: SimTime) -> SimTime {
-        let every = self.looks_every.as_nanos();
-        let looks = from.since(bound_at).as_nanos().div_ceil(every);
-        bound_at.saturating_add(self.looks_every.saturating_mul(looks))
-    }
-
-    fn coverage(&self, ring: &Ring, first: usize, gpus: IdleGpus) -> Coverage {
-        let number = ring.number(first) + 1;
-        let is_idle = |gpu: &u16| gpus == IdleGpus::All || self.last_busy[usize::from(*gpu)] < number;
-        let idle: SmallVec<[u16; 8]> = (0..self.last_busy.len() as u16).filter(is_idle).collect();
-        let last = ring.len() - 1;
-        Coverage { gpus: idle, first: ring.time(first), last: ring.time(last), samples: (last - first) as u32 + 1 }
-    }
-
-    pub fn fired(&mut self, ring: &Ring) {
+    fn fired(&mut self, ring: &Ring, _coverage: &Coverage) {
         self.fired = ring.number(ring.len() - 1) + 1;
     }
 }

@@ -1,45 +1,45 @@
-//! A policy applied to a recording: when it would have fired, and what the GPUs did after that.
+//! Applies a policy to a recording: when the policy would have fired, and what the GPUs did after that.
 
 use super::{Sample, UtilizationMonitor};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Coverage, SampleFault, UsageRow, UtilizationPolicy};
 
-/// GPU time: an hour of two GPUs is two hours.
+/// GPU time: one hour of two GPUs counts two hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuTime {
     pub idle: SimDuration,
     pub busy: SimDuration,
-    /// Time for which there is no reading.
+    /// Time without a reading.
     pub unknown: SimDuration,
 }
 
-/// What a policy would have done to one recorded job.
+/// The effect that a policy would have had on one recorded job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// GPU time of the whole recording.
     pub all: GpuTime,
-    /// When the policy first fires, and what covers the window then.
+    /// When the policy first fires, and the readings that cover the window at that time.
     pub fired: Option<(SimTime, Coverage)>,
-    /// GPU time after it fired. The idle part is what ending the job would have saved, and the busy part is the work
-    /// it would have cost.
+    /// GPU time after the policy fired. If the job had been ended, the idle part would have been saved, and the busy
+    /// part would have been lost work.
     pub after: GpuTime,
-    /// The time from firing until a GPU that had been idle was busy again. Such a job was only waiting, for data or
-    /// otherwise: ending it would have been wrong.
+    /// The time from firing until a GPU that had been idle was busy again. Such a job was only waiting, for example for
+    /// data, so it would have been wrong to end it.
     pub busy_again_after: Option<SimDuration>,
-    /// The number of odd samples, in the order of [`SampleFault::ALL`].
+    /// The number of samples with each fault, in the order of [`SampleFault::ALL`].
     pub odd: [u64; SampleFault::ALL.len()],
 }
 
 impl Judged {
-    /// Whether it would have ended a job that went on working.
+    /// Whether the policy would have ended a job that continued to work.
     pub fn is_false_end(&self) -> bool {
         self.busy_again_after.is_some()
     }
 }
 
-/// Feeds the rows of a recording to a monitor, in their order. A row arrives at its time, or together with the latest
-/// row before it if that is later. The run starts with its first row. A reading counts for the time until the next
-/// row, and the last one for one interval.
+/// Gives the rows of a recording to a monitor, in the order of the recording. A row arrives at its own time. If an
+/// earlier row has a later time, it arrives at that time. The run starts with the first row. A reading counts until the
+/// next row, and the last reading counts for one interval.
 pub fn judge_recording(policy: UtilizationPolicy, rows: &[UsageRow]) -> Judged {
     let mut judged = Judged::default();
     let Some(first) = rows.first() else { return judged };
@@ -73,7 +73,7 @@ fn fire(monitor: &mut UtilizationMonitor, at: SimTime) -> Option<(SimTime, Cover
     monitor.fire(at).map(|coverage| (at, coverage))
 }
 
-/// Adds up what the GPUs did, in total and after the policy fired.
+/// Adds up the time of the GPUs, in total and after the policy fired.
 fn account(judged: &mut Judged, policy: &UtilizationPolicy, rows: &[UsageRow], end: SimTime) {
     let mut in_order: Vec<&UsageRow> = rows.iter().collect();
     in_order.sort_by_key(|row| row.at);
@@ -82,7 +82,7 @@ fn account(judged: &mut Judged, policy: &UtilizationPolicy, rows: &[UsageRow], e
     for (index, row) in in_order.iter().enumerate() {
         let from = SimTime::ZERO.saturating_add(row.at);
         let to = in_order.get(index + 1).map_or(end, |next| SimTime::ZERO.saturating_add(next.at)).max(from);
-        // What happened in a gap of a recording is unknown.
+        // It is not known what happened in a gap of a recording.
         let known = to.since(from).as_nanos().min(policy.longest_gap.max(policy.interval).as_nanos());
         let known_to = from.saturating_add(SimDuration::from_nanos(known));
         for (gpu, reading) in row.utilization.iter().enumerate() {
@@ -110,7 +110,7 @@ impl GpuTime {
         self.unknown = self.unknown.saturating_add(unknown);
     }
 
-    /// The sum of two, for several jobs.
+    /// The sum of two GPU times, for several jobs.
     pub fn plus(self, other: GpuTime) -> GpuTime {
         GpuTime {
             idle: self.idle.saturating_add(other.idle),

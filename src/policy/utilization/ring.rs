@@ -1,4 +1,4 @@
-//! The samples of one run that a window may still need, in order of time, in memory that is allocated once.
+//! The samples of one run that a window may still need, in order of time. Their memory is allocated once.
 
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::UtilizationPolicy;
@@ -6,32 +6,33 @@ use dryrack_workload::UtilizationPolicy;
 /// One sample of all GPUs of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'s> {
-    /// When it was taken, by the sampler's clock.
+    /// When the sample was taken, by the sampler's clock.
     pub at: SimTime,
-    /// The utilization of each GPU, if it could be read.
+    /// The utilization of each GPU; `None` if it could not be read.
     pub utilization: &'s [Option<Permille>],
-    /// The number of GPUs whose memory it has.
+    /// Number of GPUs for which the sample has memory values.
     pub memory_entries: usize,
 }
 
-/// The stored value of a missing reading.
+/// Stored in place of a missing reading.
 const NONE: u16 = u16::MAX;
 
-/// A ring of `ceil(window / interval) + 2` samples: enough for a window with both its ends, and the sample before it.
+/// A ring of `ceil(window / interval) + 2` samples. This is enough for a window with both its ends, and the sample
+/// before it.
 pub(super) struct Ring {
     times: Box<[SimTime]>,
     /// For each sample, the number of GPUs and the number of memory entries.
     shapes: Box<[(u16, u16)]>,
-    /// `width` readings in thousandths for each sample.
+    /// The readings of all samples in thousandths. Each sample has `width` readings.
     readings: Box<[u16]>,
     width: usize,
     head: usize,
     len: usize,
-    /// The number of samples dropped from the front.
+    /// Number of samples that were dropped from the front.
     dropped: u64,
 }
 
-/// The most samples that one window may need; a policy that needs more is rejected when it is read.
+/// Maximum number of samples that one window may need. A policy that needs more is refused when it is read.
 pub const MOST_SAMPLES: u64 = 1_000_000;
 
 /// The number of samples that a ring for this policy holds.
@@ -69,7 +70,7 @@ impl Ring {
         if slot >= self.times.len() { slot - self.times.len() } else { slot }
     }
 
-    /// The time of the sample at `index`, where the oldest is 0.
+    /// The time of the sample at `index`. The oldest sample has index 0.
     pub fn time(&self, index: usize) -> SimTime {
         self.times[self.slot(index)]
     }
@@ -89,12 +90,12 @@ impl Ring {
         (self.len > 0).then(|| self.time(self.len - 1))
     }
 
-    /// The number of the sample at `index`, which does not change when older ones are dropped.
+    /// The number of the sample at `index`. It stays the same when older samples are dropped.
     pub fn number(&self, index: usize) -> u64 {
         self.dropped + index as u64
     }
 
-    /// The index of the sample with this number; the front if it was dropped.
+    /// The index of the sample with this number. If the sample was dropped, the index of the oldest sample.
     pub fn index(&self, number: u64) -> usize {
         number.saturating_sub(self.dropped) as usize
     }
@@ -106,8 +107,8 @@ impl Ring {
         self.dropped += 1;
     }
 
-    /// The index at which a sample of this time belongs: after all older ones. The second value says whether there
-    /// already is a sample of this time.
+    /// The index for a sample with this time, after all samples with earlier times. The flag says whether a sample with
+    /// this time already exists.
     pub fn place(&self, at: SimTime) -> (usize, bool) {
         let mut index = self.len;
         while index > 0 && self.time(index - 1) > at {

@@ -4,7 +4,8 @@ use super::chart::Axis;
 use crate::plot::wait_place;
 use dryrack_units::SimDuration;
 
-/// Steps between ticks of time, in seconds, with the length and the letter of the unit in which they are written.
+/// Steps between ticks of a time axis, in seconds. Each has the length of the unit for its labels, and the unit's
+/// letter.
 const STEPS: [(u64, u64, &str); 21] = [
     (1, 1, "s"),
     (5, 1, "s"),
@@ -28,7 +29,7 @@ const STEPS: [(u64, u64, &str); 21] = [
     (2_592_000, 86_400, "d"),
     (7_776_000, 86_400, "d"),
 ];
-/// The largest number of steps that fit side by side.
+/// The largest number of steps on an axis. More would not fit.
 const TICKS: u64 = 6;
 
 /// An axis of time from zero to the end of a run.
@@ -50,12 +51,12 @@ pub fn of_time(label: &str, end: SimDuration) -> Axis {
     }
 }
 
-/// An axis from zero to a round number that is at least `most`; also returns that number.
+/// An axis from zero to a round number of at least `most`. Also returns that number.
 pub fn of_numbers(label: &str, most: f64) -> (Axis, f64) {
     with_step(label, most, round_step(most))
 }
 
-/// An axis of counts, which has no fractional ticks.
+/// An axis of counts, without fractional ticks.
 pub fn of_counts(label: &str, most: u64) -> (Axis, f64) {
     let (step, decimals) = round_step(most.max(1) as f64);
     with_step(label, most.max(1) as f64, if step < 1.0 { (1.0, 0) } else { (step, decimals) })
@@ -71,7 +72,8 @@ fn with_step(label: &str, most: f64, (step, decimals): (f64, usize)) -> (Axis, f
     (Axis { label: label.to_string(), ticks: (0..=count as usize).map(tick).collect() }, top)
 }
 
-/// A step of 1, 2 or 5 times a power of ten, of which at most five reach `most`; and the decimals that it needs.
+/// A step of 1, 2 or 5 times a power of ten, such that at most five steps reach `most`. Also returns the number of
+/// decimals for its labels.
 fn round_step(most: f64) -> (f64, usize) {
     if !(most > 0.0 && most.is_finite()) {
         return (1.0, 0);
@@ -92,7 +94,7 @@ fn ten(power: i32) -> f64 {
     (0..power).fold(1.0, |ten, _| ten * 10.0)
 }
 
-/// Shortens a number to about four characters: `1500` becomes `1.5k`.
+/// Formats a number with about four characters: `1500` becomes `1.5k`.
 fn short(value: f64, decimals: usize) -> String {
     let with = |value: f64, letter: &str| {
         let text = format!("{value:.1}");
@@ -112,7 +114,7 @@ pub fn of_parts(label: &str) -> Axis {
     Axis { label: label.to_string(), ticks: [0, 25, 50, 75, 100].map(tick).to_vec() }
 }
 
-/// An axis of waits up to this many seconds; also returns the position of the longest.
+/// An axis of waits up to `longest` seconds. Also returns the position of `longest`.
 pub fn of_waits(label: &str, longest: f64) -> (Axis, f64) {
     const MARKS: [(u64, &str); 9] = [
         (0, "0"),

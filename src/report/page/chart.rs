@@ -1,9 +1,8 @@
 //! Plots for pages: lines over two axes, as SVG.
 //!
 //! Plots are drawn with plotters in whole pixels, without measuring a font, so the file is the same on every machine.
-//! The page's style sheet names every colour that is used and maps it to the reader's colour scheme. The plots
-//! themselves use the colours of a light page, so that they are also right on their own. Lines differ in their dashes
-//! as well as in their colours.
+//! The page's style sheet maps every colour of the plots to the reader's colour scheme. On its own, a plot has the
+//! colours of a light page. Lines differ in their dashes as well as in their colours.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -11,18 +10,18 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::html::escape;
 use crate::plot::{Area, Drawn, GRID, INK, PALETTE, stroke};
 
-/// The pixels of a dash and of the gap after it for the n-th line; the first line is solid.
+/// For the n-th line, the pixels of a dash and of the gap after it. The first line is solid.
 const DASHES: [(i32, i32); 6] = [(1, 0), (9, 4), (3, 3), (14, 3), (6, 6), (2, 6)];
 
 const WIDTH: i32 = 560;
 const HEIGHT: i32 = 330;
-/// Left, top, right and bottom of the axes.
+/// The left, top, right and bottom edges of the axes, in pixels.
 const FRAME: (i32, i32, i32, i32) = (66, 14, 542, 270);
 const TEXT: i32 = 19;
 
-/// A plot. Positions on both axes go from 0, at the left and the bottom, to 1.
+/// A plot. Positions on both axes go from 0 (left or bottom) to 1.
 pub struct Chart {
-    /// The title and the description, also for screen readers.
+    /// The title. Screen readers also read the title and `description`.
     pub title: String,
     pub description: String,
     pub x: Axis,
@@ -40,15 +39,15 @@ pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
     pub kind: Kind,
-    /// The index of the colour and the dash.
+    /// The index of its colour and its dash.
     pub look: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A line from point to point.
+    /// A straight line from each point to the next.
     Line,
-    /// Each point holds until the next.
+    /// A step line: each value is valid until the next point.
     Steps,
     /// Filled circles, not connected.
     Dots,
@@ -76,7 +75,7 @@ impl Chart {
         )
     }
 
-    /// The legend below the plot: the names of lines, each with its mark.
+    /// The legend below the plot: the name of each line with its mark.
     pub fn legend(&self) -> String {
         let named: Vec<&Line> = self.lines.iter().filter(|line| !line.name.is_empty()).collect();
         if named.is_empty() {
@@ -148,7 +147,7 @@ fn at_x(place: f64) -> i32 {
     FRAME.0 + libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.2 - FRAME.0)) as i32
 }
 
-/// The pixel of a height at the left end of the x axis.
+/// The pixel at the left end of the x axis at this height.
 fn at(place: f64) -> (i32, i32) {
     (FRAME.0, FRAME.3 - libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.3 - FRAME.1)) as i32)
 }
@@ -175,7 +174,7 @@ fn draw_line(area: &Area, line: &Line) -> Drawn {
         }
         Kind::Whiskers => points.chunks_exact(2).try_for_each(|pair| {
             let (one, other) = (pair[0], pair[1]);
-            // The bars are perpendicular to the interval.
+            // Draw the bars perpendicular to the interval.
             let bar = |at: (i32, i32)| match one.0 == other.0 {
                 true => vec![(at.0 - 4, at.1), (at.0 + 4, at.1)],
                 false => vec![(at.0, at.1 - 4), (at.0, at.1 + 4)],
@@ -214,7 +213,7 @@ mod tests {
         for part in ["role=\"img\"", "<title>Jobs &amp; time</title>", "&quot;All&quot;", "a &lt;b&gt;", ">\n2h\n<"] {
             assert!(svg.contains(part), "{part} is in\n{svg}");
         }
-        // The corners of the frame: (66, 270) and (542, 14).
+        // The corners of the axes are at (66, 270) and (542, 14).
         assert!(svg.contains("66,270") && svg.contains("542,14"), "{svg}");
         assert!(!svg.contains("<b>"), "what a user writes is no markup");
     }

@@ -14,7 +14,7 @@ fn csv_of(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
     writer.into_inner().expect("written into memory")
 }
 
-/// The name, value, unit, meaning and source of each metric; the value is empty if it is undefined.
+/// The name, value, unit, meaning and source of each metric. The value of an undefined metric is empty.
 pub(super) fn metrics_csv(metrics: &Metrics) -> Vec<u8> {
     let value = |value: Value| match value {
         Value::Undefined => String::new(),
@@ -27,7 +27,7 @@ pub(super) fn metrics_csv(metrics: &Metrics) -> Vec<u8> {
     csv_of(&["metric", "value", "unit", "meaning", "source"], rows)
 }
 
-/// A row for each piece of time.
+/// A row for each interval of time.
 pub(super) fn series_csv(bins: &Bins) -> Vec<u8> {
     let header = ["from", "to", "waiting_mean", "waiting_max", "gpus_ready", "gpus_taken", "gpus_used", "cores_taken"];
     let rows = (0..bins.waiting.len()).map(|at| {
@@ -56,8 +56,8 @@ pub(super) fn series_json(bins: &Bins) -> Json {
     })
 }
 
-/// A row for each wait that occurred in a queue, with the number of replicas that waited this long, and the number
-/// that waited no longer.
+/// A row for each distinct wait in a queue. It has the number of replicas that waited this long, and the number of
+/// replicas that waited at most this long.
 pub(super) fn waits_csv(queues: &[(String, Vec<SimDuration>, usize)]) -> Vec<u8> {
     let rows = queues.iter().flat_map(|(queue, waits, never)| {
         let all = waits.len() + never;
@@ -71,7 +71,7 @@ pub(super) fn waits_csv(queues: &[(String, Vec<SimDuration>, usize)]) -> Vec<u8>
     csv_of(&["queue", "wait", "replicas", "no_longer", "of"], rows)
 }
 
-/// A row for each row of the heat map; a cell is empty where the node was not ready.
+/// A row for each row of the heat map. A cell is empty if the node was not ready.
 pub(super) fn heat_csv(rows: &[(String, Vec<Option<u64>>)]) -> Vec<u8> {
     let columns = rows.first().map_or(0, |(_, cells)| cells.len());
     let header: Vec<String> =
@@ -105,7 +105,7 @@ fn seconds(at: SimTime) -> String {
     at.since(SimTime::ZERO).to_decimal_seconds()
 }
 
-/// `0.5`
+/// Formats thousandths as a decimal number, such as `0.5`.
 fn thousandths(value: u64) -> String {
     let (whole, rest) = (value / 1000, value % 1000);
     match rest {

@@ -1,7 +1,7 @@
-//! GPUs and jobs over time: bars that the page's script zooms, and that are complete without it.
+//! GPUs and jobs over time, as bars. The page's script can zoom them, but the figure is complete without it.
 //!
-//! The bars stretch to the available width and contain no text. Names of lanes, jobs and times are text beside and
-//! over them, in the font size of the page.
+//! The bars stretch to the available width and contain no text. The names of lanes and jobs and the times are separate
+//! text beside and over the bars, in the page's font size.
 
 use super::super::spans::{Lane, Spans, run_name};
 use super::super::timeline::about;
@@ -11,13 +11,13 @@ use dryrack_ids::GpuId;
 use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The largest number of bars on a page: a browser draws them without delay, and nobody reads more.
+/// The largest number of bars on a page. A browser draws this many without delay, and nobody reads more.
 const BARS: usize = 2000;
 const LANES: usize = 64;
-/// Horizontally, the whole run is a million units; vertically, units are pixels.
+/// The horizontal unit is a millionth of the run; the vertical unit is a pixel.
 const WHOLE: u64 = 1_000_000;
 const PITCH: usize = 20;
-/// The narrowest strip for which job names are written without a script, and the width of a letter, in pixels.
+/// In pixels: the width below which a strip has no job names without the script, and the width of a letter.
 const NARROW: u64 = 240;
 const LETTER: u64 = 8;
 const TICKS: u64 = 4;
@@ -43,7 +43,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
             let span = &spans.spans[bar.span];
             let (from, to) = (place(bar.from, end), place(bar.to, end));
             let look = span.run.job.index() % 6;
-            // In tenths of a pixel: jobs that share a lane share its height.
+            // Heights are in tenths of a pixel. Jobs that share a lane share its height.
             let (row_top, row_height) = (bar.row * 190 / lane.rows, (190 / lane.rows).max(5));
             let name = run_name(span.run, accounts);
             let cut = match span.ended {
@@ -99,7 +99,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
     )
 }
 
-/// The lanes to show, from the first on: as many as can be drawn and read, and at least one.
+/// The lanes to show: from the first on, as many as can be drawn and read, but at least one.
 fn shown(all: &[Lane]) -> Vec<&Lane> {
     let mut bars = 0;
     let is_shown = |(index, lane): &(usize, &Lane)| {

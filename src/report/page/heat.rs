@@ -1,4 +1,4 @@
-//! A heat map of nodes over time; the fuller a node, the darker its cell.
+//! A heat map of nodes over time. A fuller node has a darker cell.
 
 use super::super::bins::heat;
 use super::super::spans::Spans;
@@ -8,14 +8,14 @@ use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
 const COLUMNS: usize = 96;
-/// The largest number of rows; if there are more nodes, neighbours share a row.
+/// The largest number of rows. With more nodes, several neighbours share a row.
 const ROWS: usize = 40;
 const PITCH: usize = 20;
-/// The steps of the scale above zero, in sevenths. The colours are from cividis (Nuñez, Anderton and Renslow, PLOS
-/// ONE 13(7), 2018), which looks the same with red-green colour blindness.
+/// The number of steps of the scale above zero. The colours are from cividis (Nuñez, Anderton and Renslow, PLOS ONE
+/// 13(7), 2018), which looks the same with red-green colour blindness.
 const STEPS: u64 = 7;
 
-/// The taken part of each row in each column, in thousandths; `None` where it was not ready.
+/// How full each row is in each column, in thousandths; `None` if it was not ready.
 pub struct HeatMap {
     pub rows: Vec<(String, Vec<Option<u64>>)>,
     end: SimTime,
@@ -54,7 +54,7 @@ impl HeatMap {
         for (row, (name, values)) in self.rows.iter().enumerate() {
             names.push_str(&format!("<div>{}</div>", escape(name)));
             let mut at = 0;
-            // Adjacent cells that look alike are merged.
+            // Merge adjacent cells of the same colour.
             while at < values.len() {
                 let alike = values[at..].iter().take_while(|value| step(**value) == step(values[at])).count();
                 let class = step(values[at]).map_or("down".to_string(), |step| format!("h{step}"));

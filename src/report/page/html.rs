@@ -1,6 +1,6 @@
 //! The frame of a page: the parts that every report has, and the escaping of text.
 
-/// The style sheet and the script are part of the page, which needs no other file.
+/// The style sheet and the script are embedded in the page, so it needs no other file.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -14,7 +14,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Not allowed in a document, even if escaped.
+            // Control characters are not allowed in a document, even if they are escaped.
             letter if letter.is_control() && letter != '\n' && letter != '\t' => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }
@@ -44,10 +44,10 @@ pub fn section(heading: &str, body: &str) -> String {
     }
 }
 
-/// The largest number of characters in a number.
+/// A longer text does not count as a number.
 const NUMBER: usize = 16;
 
-/// A table with a header; columns of numbers are right-aligned. A table that is too wide scrolls on its own.
+/// A table with a header. Columns of numbers are right-aligned. A table that is too wide gets its own scroll bar.
 pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
     let is_number = |column: usize| {
         let number = |cell: &String| {
@@ -59,7 +59,7 @@ pub fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> String {
     let class = |column: usize| if is_number(column) { " class=\"number\"" } else { "" };
     let head: String =
         header.iter().enumerate().map(|(at, cell)| format!("<th{}>{}</th>", class(at), escape(cell))).collect();
-    // Where rows are stacked on narrow screens, each cell shows its column's header before it.
+    // On narrow screens the rows are stacked, and each cell shows its column's header before its value.
     let before = |column: usize| format!("{} data-h=\"{}\"", class(column), escape(header[column]));
     let classes: Vec<String> = (0..header.len()).map(before).collect();
     let mut text = format!(

@@ -1,7 +1,7 @@
 //! Reports as pages: one self-contained HTML file, with its contents also as CSV and JSON beside it.
 //!
-//! A page contains no URL, so nothing is fetched. All user text is escaped. A page does not mention the current time
-//! or the machine, so it is the same bytes every time. It can be read without its script, which only zooms the
+//! A page contains no URL, so a browser fetches nothing. All user text is escaped. A page mentions neither the current
+//! time nor the machine, so its bytes are always the same. It can be read without its script, which only zooms the
 //! timeline.
 
 mod axes;

@@ -1,4 +1,4 @@
-//! The report of a plan: which alternative is sufficient, what it costs, and how the others compare.
+//! The report of a plan: which alternative meets the constraints, what it costs, and how the others compare.
 
 use std::collections::BTreeMap;
 
@@ -40,22 +40,22 @@ pub struct PlanRow {
     pub cost: f64,
     pub runs: usize,
     pub keeps: Option<bool>,
-    /// The constraint that does not hold, and its seed.
+    /// The constraint that does not hold, with the seed and, if known, more detail.
     pub broken: Option<String>,
-    /// The means over the seeds, with half the width of the 95 % interval if there is one.
+    /// The means over the seeds, each with half the width of its 95 % interval if there is one.
     pub metrics: BTreeMap<&'static str, (f64, Option<f64>)>,
-    /// Mean waits over the seeds in seconds at [`WAIT_PERCENTS`]; `None` if with some seed the percentile falls on a
+    /// Mean waits over the seeds in seconds at [`WAIT_PERCENTS`]. `None` if with some seed the percentile falls on a
     /// replica that was never placed.
     pub waits: Vec<Option<f64>>,
 }
 
-/// The largest numbers of alternatives with a curve, and of rows in the table.
+/// The largest number of alternatives with a curve, and the largest number of rows in the table.
 const CURVES: usize = 5;
 const ROWS: usize = 200;
 const WAIT: &str = "queue_wait_p95_seconds";
 const PLACED: &str = "placed";
 
-/// The texts about the frontier, the plot and the burden.
+/// Texts about the frontier, the plot and the burden, which is the wait here.
 const WAITING: [&str; 3] = [
     "the frontier: none is cheaper and faster",
     "What it costs, and how long is waited",
@@ -99,7 +99,7 @@ impl PlanReport {
         facts(&self.provenance) + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
     }
 
-    /// The alternatives that no other beats in both cost and burden, cheapest first.
+    /// The alternatives that no other alternative beats in both cost and burden, the cheapest first.
     fn frontier(&self) -> Vec<usize> {
         let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
         let wait = |row: usize| self.burden(row).expect("only those that have one").0;
@@ -120,15 +120,15 @@ impl PlanReport {
         self.rows[row].metrics.get(WAIT).copied()
     }
 
-    /// Whether no replica waits and some are never placed. Then alternatives differ in how many are turned away.
+    /// Whether no replica waits but some are never placed. Alternatives then differ in the number of refused replicas.
     fn nobody_waits(&self) -> bool {
         let none_waits = (0..self.rows.len()).all(|row| self.wait(row).is_none_or(|(wait, _)| wait <= 0.0));
         let placed = self.rows.iter().filter_map(|row| row.metrics.get(PLACED));
         none_waits && placed.min_by(|one, other| one.0.total_cmp(&other.0)).is_some_and(|(least, _)| *least < 1.0)
     }
 
-    /// The quantity that is compared with cost: the wait or, if nobody waits, the percentage of replicas that were
-    /// not placed.
+    /// The burden, which the report compares with the cost. It is the wait. If nobody waits, it is the percentage of
+    /// replicas that were not placed.
     fn burden(&self, row: usize) -> Option<(f64, Option<f64>)> {
         match self.nobody_waits() {
             false => self.wait(row),
@@ -190,7 +190,7 @@ impl PlanReport {
         })
     }
 
-    /// The answer and the alternatives of the frontier around it.
+    /// The best alternative, and its neighbours on the frontier.
     fn shown(&self) -> Vec<usize> {
         let mut shown: Vec<usize> = self.best.into_iter().collect();
         let frontier = self.frontier();
@@ -278,8 +278,8 @@ impl PlanReport {
                 cells
             })
             .collect();
-        // Removes columns that are empty for all rows, and the cost column if the objective is also a measured
-        // metric, which has its own column with an interval.
+        // Remove columns that are empty in all rows. Also remove the cost column if the objective is a measured metric,
+        // because that metric has its own column with an interval.
         let first = self.factors.len();
         for column in (first..header.len()).rev() {
             let is_twice = column == first && header[first + 1..].contains(&self.objective);
@@ -300,7 +300,7 @@ impl PlanReport {
 }
 
 impl PlanRow {
-    /// `12m ± 30s`; a narrow column can break the line only before the sign.
+    /// Formats a mean such as `12m ± 30s`. In a narrow column the text can wrap only before the sign.
     fn with(&self, metric: &str, write: impl Fn(f64) -> String) -> String {
         match self.metrics.get(metric) {
             None => String::new(),
@@ -314,7 +314,7 @@ fn seconds(seconds: f64) -> String {
     about(SimDuration::from_nanos((seconds * 1e9) as u64))
 }
 
-/// A number with two decimals, or with none if it is whole.
+/// Formats a number with two decimals, or without decimals if it is whole.
 fn amount(value: f64) -> String {
     let text = format!("{value:.2}");
     text.strip_suffix(".00").unwrap_or(&text).to_string()
@@ -356,7 +356,8 @@ mod tests {
         for (row, placed) in found.rows.iter_mut().zip([0.5, 0.98, 0.97]) {
             row.metrics.insert(PLACED, (placed, None));
         }
-        // The first refuses half, the second two in a hundred; the third costs more and refuses more.
+        // The first alternative refuses half of the jobs, the second two in a hundred. The third costs more and refuses
+        // more.
         assert_eq!(found.frontier(), [0, 1]);
         let html = found.html();
         assert!(html.contains("Cost against who is turned away") && !html.contains("How long was waited"));
@@ -365,7 +366,8 @@ mod tests {
 
     #[test]
     fn the_frontier_has_those_that_none_beats_in_both() {
-        // By cost: 1 waits 90, 2 waits 100 and is beaten, 3 waits 50, another 3 waits 40, 4 waits 40 and is beaten.
+        // By cost: 1 waits 90 s; 2 waits 100 s and is beaten; 3 waits 50 s; another 3 waits 40 s; 4 waits 40 s and is
+        // beaten.
         let rows = [(3.0, 50.0, false), (1.0, 90.0, false), (2.0, 100.0, false), (3.0, 40.0, true), (4.0, 40.0, true)];
         let found = report(&rows, Some(3));
         assert_eq!(found.frontier(), [1, 3]);

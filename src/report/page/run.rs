@@ -16,7 +16,7 @@ use super::html::{facts, list, page, section, table};
 use crate::plot::wait_place;
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_expect::Verdict;
-use dryrack_metrics::{METRICS, Metrics, RunAccount, Unit, Value, quantile};
+use dryrack_metrics::{Metrics, RunAccount, Unit, Value, definition_of, quantile};
 use dryrack_units::{SimDuration, SimTime, counted};
 
 /// The contents of a report.
@@ -26,25 +26,25 @@ pub struct RunReport<'a> {
     pub metrics: &'a Metrics,
     pub spans: &'a Spans,
     pub verdicts: &'a [Verdict],
-    /// What its trace says about itself.
+    /// The statements about the trace.
     pub trace: &'a [String],
     pub digest: &'a str,
     /// The command that reproduces the report.
     pub command: &'a str,
 }
 
-/// The files of a report with their names. Their bytes are the same every time.
+/// The files of a report, with their names. Equal runs give equal bytes.
 pub type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// The largest number of queues with a curve.
 const QUEUES: usize = 5;
-/// The largest number of rows of jobs that were not placed.
+/// The largest number of rows in the table of unplaced jobs.
 const UNPLACED: usize = 40;
-/// The largest number of scenario lines that are printed.
+/// The largest number of lines of the scenario that are shown.
 const SOURCE_LINES: usize = 120;
 
 impl RunReport<'_> {
-    /// `report.html` and its contents as CSV and JSON.
+    /// The files: `report.html`, and its contents as CSV and JSON.
     pub fn files(&self) -> Files {
         let bins = Bins::of(self.accounts, self.spans, self.rehearsal);
         let heat = HeatMap::of(self.accounts, self.spans);
@@ -141,7 +141,7 @@ impl RunReport<'_> {
         }
     }
 
-    /// The waits in each queue, shortest first, and the number of replicas that were never placed.
+    /// For each queue: the waits in ascending order, and the number of replicas that were never placed.
     fn waits(&self) -> Vec<(String, Vec<SimDuration>, usize)> {
         let mut queues: BTreeMap<&str, (Vec<SimDuration>, usize)> = BTreeMap::new();
         for (_, job, replica) in self.accounts.counted() {
@@ -162,7 +162,7 @@ impl RunReport<'_> {
 
     fn waits_plot(&self) -> Option<Chart> {
         let mut queues = self.waits();
-        // The largest queues, in the order of their names.
+        // Keep the largest queues, sorted by name.
         let mut sizes: Vec<usize> = queues.iter().map(|(_, waits, never)| waits.len() + never).collect();
         sizes.sort_unstable_by(|one, other| other.cmp(one));
         let least = sizes.get(QUEUES - 1).copied().unwrap_or(0);
@@ -310,7 +310,7 @@ impl RunReport<'_> {
         table("Figures of the whole run", &["figure", "value", "meaning"], &rows) + &rest
     }
 
-    /// The assumptions that a reader must know.
+    /// The assumptions of the simulation that a reader must know.
     fn assumptions(&self) -> Vec<String> {
         let rehearsal = self.rehearsal;
         let profile = &rehearsal.profile;
@@ -394,8 +394,8 @@ impl RunReport<'_> {
     }
 }
 
-/// The deciles, p95 and p99 of waits, which are sorted with the shortest first; replicas that were never placed sort
-/// after all others.
+/// The deciles, p95 and p99 of the waits, which are in ascending order. Replicas that were never placed count as longer
+/// than all waits.
 fn quantiles(waits: &[SimDuration], never: usize) -> Json {
     let mut all = waits.to_vec();
     all.resize(waits.len() + never, SimDuration::MAX);
@@ -407,13 +407,13 @@ fn quantiles(waits: &[SimDuration], never: usize) -> Json {
     Json::Object(percents.filter(|_| !all.is_empty()).map(|percent| (format!("p{percent}"), at(percent))).collect())
 }
 
-/// The steps of the empirical distribution function, thinned to what a plot can show.
+/// The steps of the empirical distribution function, reduced to the resolution of a plot.
 fn cdf(waits: &[SimDuration], all: f64, end: f64) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
     for (index, wait) in waits.iter().enumerate() {
         let point = (wait_place(wait.as_secs_f64()) / end, (index + 1) as f64 / all);
         match points.last_mut() {
-            // It is within half a pixel of the previous point.
+            // This point is within half a pixel of the previous one.
             Some(last) if point.0 - last.0 < 0.001 => last.1 = point.1,
             _ => points.push(point),
         }
@@ -449,9 +449,9 @@ fn over_time(values: &[u64], full: f64) -> Vec<(f64, f64)> {
     points.chain(values.last().map(|last| (1.0, *last as f64 / full))).collect()
 }
 
-/// `12m`, `83.1%`, `1,234`.
+/// Formats a value for people, such as `12m`, `83.1%` or `1,234`.
 pub(super) fn for_people(value: Value, name: &str) -> String {
-    let definition = METRICS.iter().find(|definition| definition.name == name);
+    let definition = definition_of(name);
     match value {
         Value::Count(count) => count.to_string(),
         Value::Time(time) => about(time),

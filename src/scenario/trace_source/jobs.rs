@@ -1,4 +1,4 @@
-//! Tasks of a trace as jobs of the run.
+//! Converts the tasks of a trace to jobs of the run.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use foldhash::fast::FixedState;
 
 use super::order::Order;
 use super::{Asked, Estimates};
-use crate::diagnostic::Report;
 use crate::jobs::Draft;
 use dryrack_catalog as catalog;
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Asks, Format, SwfHeader, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
+use dryrack_yaml::Report;
 
-/// Parts that jobs share: the many jobs of a trace have few different demands, queues and users, and each is kept once.
+/// Values that jobs share. The many jobs of a trace have few different demands, queues and users, so each is stored
+/// once.
 pub(super) struct Shared {
-    /// The fields of a job that a trace does not determine.
+    /// The fields of a job that a trace does not state.
     plain: JobSpec,
     demands: HashSet<Arc<Demand>, FixedState>,
     /// Demands for whole GPUs, by their number and by the address of the virtual cluster's name in `words`.
@@ -33,7 +34,7 @@ impl Shared {
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
-        // Demands for whole GPUs of any type are few, and are found without creating one first.
+        // Look up a demand for whole GPUs of any type without creating it first. Few such demands exist.
         if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() {
             return self.demand(demand_of(task, format));
         }
@@ -129,8 +130,8 @@ pub(super) fn drafts(
     drafts
 }
 
-/// Makes names unique. A job that was requeued, or that has several parts, is in a list once for each; the second is
-/// named `7-2`.
+/// Makes names unique. A list has a requeued job, or a job with several parts, more than once; the second occurrence
+/// gets a name such as `7-2`.
 fn name_apart(drafts: &mut [Draft]) {
     let mut taken: HashSet<Arc<str>, FixedState> =
         HashSet::with_capacity_and_hasher(drafts.len(), FixedState::default());
@@ -151,7 +152,7 @@ fn name_apart(drafts: &mut [Draft]) {
     }
 }
 
-/// The arrival of a task with this behavior, in a run that starts at `start`.
+/// The arrival of a task with this behavior. `start` is the time in the trace at which the run starts.
 pub(super) fn arrival(
     task: &TraceTask,
     queue: Option<Arc<str>>,
@@ -166,7 +167,7 @@ pub(super) fn arrival(
     Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), behavior, recorded_wait: task.recorded_wait }
 }
 
-/// The expected workload, which is that of the whole list. GPU types that tie are ordered by the trace's own names.
+/// The expected workload, computed from the whole list. GPU types that tie are ordered by the trace's own names.
 pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
     let shape = |task: &TraceTask| {
         let demand = demand_of(task, format);
@@ -176,8 +177,8 @@ pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
     Target::of(tasks.tasks.iter().map(shape))
 }
 
-/// The names of queues. If an SWF header describes a queue, its name is the first word, as in `interactive`; otherwise
-/// it is its number.
+/// The names of queues. If an SWF header describes a queue, its name is the first word of the description, such as
+/// `interactive`. Otherwise its name is its number.
 pub(super) struct QueueNames<'h>(pub Option<&'h SwfHeader>);
 
 impl QueueNames<'_> {
@@ -187,7 +188,7 @@ impl QueueNames<'_> {
         }
         let number = task.queue?;
         let described = self.0.and_then(|header| header.queues.get(&number));
-        // Several descriptions of one queue are joined by `; `. The name is taken from the shortest.
+        // One queue may have several descriptions, joined by `; `. The shortest description gives the name.
         let described = described.into_iter().flat_map(|text| text.split("; "));
         let name = described.min_by_key(|text| text.len()).and_then(|text| text.split_whitespace().next());
         Some(name.map_or_else(|| Arc::from(number.to_string()), Arc::from))
@@ -205,7 +206,7 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
     }
 }
 
-/// Whether a task only asks for whole GPUs, which may be anywhere in its virtual cluster.
+/// Whether a task asks only for whole GPUs, which may be anywhere in its virtual cluster.
 fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     match format.asks() {
         Asks::WholeGpus => true,
@@ -230,7 +231,8 @@ fn processors(task: &TraceTask) -> Demand {
     Demand { tasks, ..Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1))) }
 }
 
-/// A gang of one task per GPU, or a single task without GPUs; on nodes of the virtual cluster if the task has one.
+/// A gang with one task for each GPU, or a single task without GPUs. If the task has a virtual cluster, the gang runs
+/// on its nodes.
 fn whole_gpus(task: &TraceTask) -> Demand {
     let gpus = task.gpus.unwrap_or(0);
     let one = GpuDemand { count: 1, take: GpuTake::Whole, models: gpu_models(task), min_memory: None };
@@ -239,7 +241,8 @@ fn whole_gpus(task: &TraceTask) -> Demand {
     Demand { tasks: gpus.max(1), ..Demand::of(need) }
 }
 
-/// A gang with one task on each of the task's nodes. Each has an equal part of the resources, rounded up.
+/// A gang with one task on each of the recorded number of nodes. Each task gets an equal part of the resources, rounded
+/// up.
 fn apart(task: &TraceTask) -> Demand {
     let nodes = task.nodes.unwrap_or(1).max(1);
     let each = TraceTask {
@@ -252,7 +255,7 @@ fn apart(task: &TraceTask) -> Demand {
     Demand { tasks: nodes, gang, ..pod(&each) }
 }
 
-/// The GPU models, by the catalog's names where it knows them.
+/// The GPU models, with the catalog's names for models that it knows.
 fn gpu_models(task: &TraceTask) -> Vec<Arc<str>> {
     let name =
         |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));

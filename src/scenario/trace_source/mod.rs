@@ -1,30 +1,30 @@
 //! Workloads and fleets from traces: converts recorded tasks to arrivals, and recorded nodes to nodes.
 //!
-//! A row of a trace states what was recorded, and nothing about this simulator. These rules convert it:
+//! A row of a trace states what was recorded and nothing about this simulator. These rules convert it:
 //!
-//! - A task arrives at its recorded submission and runs for as long as it ran, whenever it is placed: a delay moves its
-//!   end. The outcome of the recorded run (completed, failed, cancelled) does not change how long it held its
-//!   resources, so every run ends as completed and none is retried.
-//! - The recorded wait is kept for comparison only. The run time that the user stated is an estimate and is never
-//!   enforced: 1,500 jobs of Gaia ran longer.
-//! - In the Standard Workload Format a processor is one core. The format says nothing about nodes, so the processors of
-//!   a job may be anywhere: a job of n processors is a gang of n tasks of one core each, placed `anywhere`, and the
-//!   nodes are the file's own `nodes:`.
-//! - In the openb lists a task is a pod: cores, RAM and a number of GPUs. It takes whole GPUs, or a share in
-//!   thousandths if it asks for less than one. Its nodes are in the trace. GPU types are those of the catalog, which
-//!   knows the trace's names for them. Of a type that the catalog does not know (openb's `G2` and `G3`) only the name
-//!   is known, so its memory is 0 and nothing may ask for any. The lists `multigpu20` to `multigpu50` have no times and
-//!   need `order` or `tune`.
-//! - With `order` (a file that names one task per line) or `tune` (the part of the GPUs that all tasks together ask
-//!   for), tasks arrive one per second in that order and stay: the question is then how full a cluster gets, not for
-//!   how long. See [`order`].
+//! - A task arrives at its recorded submission and runs for its recorded time, whenever it is placed. A delay therefore
+//!   moves its end. Every run ends as completed and none is retried: the recorded outcome (completed, failed,
+//!   cancelled) does not change how long the task held its resources.
+//! - The recorded wait is kept for comparison only. The run time that the user stated becomes an estimate and is never
+//!   enforced, because jobs may run longer: 1,500 jobs of Gaia did.
+//! - In the Standard Workload Format a processor is one core. The format does not describe nodes, so the processors of
+//!   a job may be anywhere. A job of n processors is a gang of n tasks of one core each, placed `anywhere`. The nodes
+//!   are the file's own `nodes:`.
+//! - In the openb lists a task is a pod, which has cores, RAM and a number of GPUs. It takes whole GPUs, or a share in
+//!   thousandths if it asks for less than one. The trace has the nodes. GPU types are those of the catalog, which knows
+//!   the trace's names for them. The catalog does not know the types `G2` and `G3`; their memory is 0, so no task may
+//!   ask for GPU memory on them. The lists `multigpu20` to `multigpu50` have no times and need `order` or `tune`.
+//! - With `order` (a file that names one task per line) or `tune` (the share of the GPUs that all tasks together ask
+//!   for), tasks arrive one per second in that order and stay. Such a run shows how full a cluster gets, not how long
+//!   jobs take. See [`order`].
 //! - In Helios' cluster log, the Philly table and Tiresias' lists a task asks for whole GPUs: a task of n GPUs is a
-//!   gang of n tasks of one GPU each. A virtual cluster is a queue, and also a label `vc` that its nodes have and its
-//!   tasks ask for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first
+//!   gang of n tasks of one GPU each. A virtual cluster is a queue. It is also a label `vc`, which its nodes have and
+//!   its tasks ask for. `from` and `to` choose a part of a trace whose times are dates; the run starts with the first
 //!   chosen task.
-//! - In dryrack's own lists (`csv`, `jsonl`) the fields of a task determine its kind: as in Slurm's files if it states
-//!   nodes; processors as in the Standard Workload Format; a pod as in openb if it asks for cores, RAM or parts of
-//!   GPUs; otherwise whole GPUs. Instances of `dlrm` are pods.
+//! - In dryrack's own lists (`csv`, `jsonl`) the fields of a task determine its kind. A task that states nodes is
+//!   treated as in Slurm's files, one that states processors as in the Standard Workload Format. A task that asks for
+//!   cores, RAM or parts of GPUs is a pod as in openb. Any other task asks for whole GPUs. Instances of `dlrm` are
+//!   pods.
 //! - A task of Slurm's files becomes as many tasks as it had nodes, each on a different node with an equal part of the
 //!   cores, RAM and GPUs. Its partition is its queue, and the nodes are the file's own.
 //! - In Gavel's traces and in the workloads of Pollux and Sia a task asks for whole GPUs. The lists of Pollux and Sia
@@ -44,10 +44,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::diagnostic::{Report, Span};
-use super::fields::{Fields, text, value};
 use super::jobs::Draft;
-use super::tree::{Entry, Node, Tree};
 use super::world::World;
 use dryrack_rng::Stream;
 use dryrack_scheduler::Target;
@@ -55,23 +52,24 @@ use dryrack_trace::{
     self as trace, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask,
 };
 use dryrack_units::{Permille, SimDuration, SimTime, counted};
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 use nodes::add_node;
 pub(super) use streamed::{TaskList, TaskStream};
 
-/// The trace that a scenario uses, with its irregularities.
+/// The use of a trace by a scenario, with irregularities found in the trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceUse {
     pub name: String,
-    /// The numbers of tasks and nodes that became jobs and nodes of the run.
+    /// The number of tasks that became jobs of the run, and of nodes that became its nodes.
     pub tasks: usize,
     pub nodes: usize,
-    /// Counts of the whole list of tasks, whether chosen or not.
+    /// Counts over the whole list of tasks, including tasks that were not chosen.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
 impl TraceUse {
-    /// Human-readable lines: first what was used, then irregularities.
+    /// Lines for people: first what was used, then the irregularities.
     pub fn lines(&self) -> Vec<String> {
         let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", counted(self.nodes, "node")) };
         let (jobs, rows) = (counted(self.tasks, "job"), self.tally.rows());
@@ -92,7 +90,7 @@ enum Choice {
 
 const CHOICES: [(&str, Choice); 3] = [("all", Choice::All), ("gpu", Choice::Gpu), ("none", Choice::None)];
 
-/// The formats that a file without a name among the known traces may have.
+/// The formats of files that are not public archives. A file that is not a known trace must name one of them.
 pub(super) fn formats() -> Vec<(&'static str, Format)> {
     Format::ALL.into_iter().filter(|format| !format.is_archive()).map(|format| (format.name(), format)).collect()
 }
@@ -141,18 +139,18 @@ struct Asked<'t> {
     node_file: Option<(&'t str, Span)>,
     queues: Vec<(&'t str, Span)>,
     limit: Option<u32>,
-    /// Earlier tasks are left out, and the run starts at this time.
+    /// Tasks before this time are left out, and the run starts at this time.
     offset: SimTime,
-    /// The number of first tasks to leave out. This does not change the start.
+    /// The number of tasks to leave out at the beginning. The start of the run stays the same.
     skip: u32,
     order: Option<(&'t str, Span)>,
     ranks: Option<(&'t str, Span)>,
     tune: Option<Permille>,
-    /// Dates, both included. The run starts with the first chosen task.
+    /// The first and the last date, both included. The run starts with the first chosen task.
     from: Option<SimTime>,
     to: Option<SimTime>,
     estimates: Estimates,
-    /// The run times that the trace does not state, by application.
+    /// The run time of each application, for a trace that does not state run times.
     durations: BTreeMap<String, SimDuration>,
     durations_span: Span,
 }
@@ -163,8 +161,8 @@ impl Asked<'_> {
         self.name.or(self.file).map_or("the trace", |(name, _)| name)
     }
 
-    /// The start of the run, in the time of the trace. If times are dates, the run starts with the first chosen task:
-    /// nobody wants to simulate the years since 1970.
+    /// The start of the run, in the time of the trace. If times are dates, the run starts with the first chosen task,
+    /// because nobody wants to simulate the years since 1970.
     fn start(&self, first: SimTime) -> SimTime {
         let has_dates = self.offset == SimTime::ZERO && first >= trace::SINCE_1970;
         if self.from.is_some() || has_dates { first } else { self.offset }
@@ -179,7 +177,7 @@ pub(super) struct Setting<'s> {
     pub seed: u64,
     /// Whether the profile needs the expected workload.
     pub needs_target: bool,
-    /// Whether tasks are read while the run goes on.
+    /// Whether tasks are read during the run.
     pub streamed: bool,
 }
 
@@ -187,13 +185,13 @@ pub(super) struct Setting<'s> {
 pub(super) struct Traced {
     pub used: TraceUse,
     pub drafts: Vec<Draft>,
-    /// The workload of the whole list, whether chosen or not, if the profile needs it.
+    /// The workload of the whole list, including tasks that were not chosen, if the profile needs it.
     pub target: Option<Target>,
-    /// Replaces the drafts if tasks are read while the run goes on.
+    /// The list of tasks, if tasks are read during the run. There are then no drafts.
     pub list: Option<TaskList>,
 }
 
-/// Reads `trace:`. Its nodes are added to the world after those of the file; its jobs are returned.
+/// Reads `trace:`. Adds its nodes to the world after those of the file. Returns its jobs.
 pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, report: &mut Report) -> Option<Traced> {
     let index = Index::built_in();
     let asked = asked(file.get("trace")?, report)?;
@@ -224,7 +222,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
             told(trace::load_tasks(&index, setting.roots, name, asked.list), asked.span, report)?
         }
     };
-    // Tasks in an order that the scenario states never end, so they need no duration.
+    // With `order` or `tune`, tasks never end, so they need no duration.
     let stays = asked.order.is_some() || asked.tune.is_some();
     if !stays || !asked.durations.is_empty() {
         with_durations(&mut tasks, &asked, report)?;
@@ -248,7 +246,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
 }
 
 impl Setting<'_> {
-    /// The file of this name beside the scenario, or else in the data folder; plain or with `.gz` appended.
+    /// The file with this name in the scenario's folder or in the data folder, either plain or with `.gz` appended.
     fn find(&self, typed: &str, span: Span, report: &mut Report) -> Option<PathBuf> {
         let folders = [Some(self.folder), self.roots.data.as_deref()];
         let places = folders.into_iter().flatten().flat_map(|folder| {
@@ -296,7 +294,7 @@ fn read_nodes(
         }
         (None, entry) => {
             let entry = entry.expect("what says something of its nodes has a name or a file of them");
-            // Read the list of all nodes and choose those with GPUs from it: a list of only these may not exist.
+            // Read the list of all nodes and keep those with GPUs. A separate list of nodes with GPUs may not exist.
             let lists = entry.files.iter().filter(|file| file.holds == Holds::Nodes);
             let all = lists.map(|file| file.list.as_str()).find(|list| list.starts_with("all"));
             let nodes = trace::load_nodes(index, setting.roots, &entry.name, asked.node_list.or(all));
@@ -393,7 +391,7 @@ fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDu
     entries.iter().filter_map(|entry| read(entry, report)).collect()
 }
 
-/// Sets the duration of tasks that have none. An application of the trace without a duration is an error.
+/// Sets the duration of tasks without one. If an application of the trace has no duration, this is an error.
 fn with_durations(tasks: &mut TaskTrace, asked: &Asked<'_>, report: &mut Report) -> Option<()> {
     let unsaid = |task: &&mut TraceTask| task.run_basis == RunBasis::NotRecorded;
     if tasks.tasks.iter_mut().filter(unsaid).any(|task| task.application.is_none()) {
@@ -462,7 +460,7 @@ fn find<'i>(
     Some(entry)
 }
 
-/// Returns what was read, or reports the error and returns `None`.
+/// Returns the result of reading, or reports the error and returns `None`.
 pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
     match read {
         Ok(read) => Some(read),

@@ -1,15 +1,15 @@
-//! Nodes of a trace as nodes of the run.
+//! Converts the nodes of a trace to nodes of the run.
 
 use std::sync::Arc;
 
 use super::jobs::VC;
-use crate::diagnostic::{Report, Span};
 use crate::machines::from_catalog;
 use crate::world::World;
 use dryrack_engine::{InitialNode, ModelFiles};
 use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack_trace::TraceNode;
 use dryrack_units::Bytes;
+use dryrack_yaml::{Report, Span};
 
 pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: &mut Report) {
     let model = node.gpu_model.as_deref().unwrap_or("unknown");

@@ -1,11 +1,15 @@
-//! The order of tasks and nodes of a trace, if it differs from the trace's own.
+//! The order of a trace's tasks and nodes, if a scenario changes it.
 //!
-//! `tune` follows the rule of kubernetes-scheduler-simulator (8f3d641). The tasks, sorted by name, are shuffled. Copies
-//! of tasks drawn at random follow until the GPUs that all tasks ask for would exceed the given part of the GPUs of the
-//! nodes. If the tasks exceed it from the beginning, tasks drawn at random are left out until they do not. As in that
-//! program, the bound is compared with the total plus the part that the next copy takes of *each* of its GPUs. dryrack
-//! draws from its own random streams, so an order differs from that of the program with the same seed. The program's
-//! own orders can be read from files (`order`, `ranks`).
+//! `tune` follows the rule of kubernetes-scheduler-simulator (8f3d641):
+//!
+//! - The tasks are sorted by name and shuffled.
+//! - Copies of randomly drawn tasks follow, until all tasks together would ask for more than the given part of the
+//!   nodes' GPUs. If they already ask for more at the start, randomly drawn tasks are left out instead.
+//! - As in that program, the limit is compared with the total plus the part that the next copy takes of *each* of its
+//!   GPUs.
+//!
+//! dryrack draws from its own random streams, so an order differs from that of the program with the same seed. The
+//! program's own orders can be read from files (`order`, `ranks`).
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -13,18 +17,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Asked, Setting};
-use crate::diagnostic::{Report, Span};
 use dryrack_ids::NameTable;
 use dryrack_rng::Stream;
 use dryrack_trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
+use dryrack_yaml::{Report, Span};
 
-/// Tasks by name, with their indices in the list. A copy has a name of its own.
+/// Names of tasks, with their indices in the list. A copy has a name of its own.
 pub(super) struct Order(pub Vec<(Arc<str>, usize)>);
 
 /// Separates the name of a task from the number of its copy.
 const COPY: &str = "-tuned-";
 
-/// The tasks in the requested order, if there is one.
+/// The tasks in the order that the scenario asks for; `None` if it asks for none.
 pub(super) fn tasks(
     tasks: &TaskTrace,
     gpus: u64,
@@ -42,7 +46,7 @@ pub(super) fn tasks(
     }
 }
 
-/// The nodes in the requested order, or else in their own.
+/// The nodes in the order that the scenario asks for, or else in the order of the trace.
 pub(super) fn nodes(
     nodes: NodeTrace,
     asked: &Asked<'_>,
@@ -66,8 +70,8 @@ pub(super) fn nodes(
     }
 }
 
-/// Shuffles so that all orders are equally likely (Fisher and Yates; Knuth, *The Art of Computer Programming* 2, 3.4.2,
-/// P).
+/// Shuffles the items. All orders are equally likely (Fisher and Yates; Knuth, *The Art of Computer Programming* 2,
+/// 3.4.2, P).
 fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
     for last in (1..items.len()).rev() {
         items.swap(last, stream.index(last + 1));
@@ -80,7 +84,7 @@ fn gpu_milli(task: &TraceTask) -> (u64, u64) {
     (each, each * u64::from(task.gpus.unwrap_or(0)))
 }
 
-/// Tunes the tasks to `target`, which is in thousandths of a GPU.
+/// Adds or leaves out tasks until they ask for `target`, in thousandths of a GPU.
 fn tuned(tasks: &TaskTrace, target: u64, stream: &mut Stream) -> Order {
     let mut by_name: Vec<usize> = (0..tasks.tasks.len()).collect();
     by_name.sort_by(|a, b| tasks.tasks[*a].name.cmp(&tasks.tasks[*b].name));

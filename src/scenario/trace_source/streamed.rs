@@ -1,5 +1,5 @@
-//! Tasks of a trace that are read while a run goes on. The list is read once before the run, to find every fault, and
-//! again during it.
+//! Tasks of a trace that are read during a run. The list is read once before the run to find every error, and again
+//! during the run.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 
 use super::jobs::{QueueNames, Shared, arrival};
 use super::{Asked, Estimates, Setting, told};
-use crate::diagnostic::Report;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, JobBehavior};
+use dryrack_yaml::Report;
 
-/// A list that was read to its end without a fault, and the choice of tasks.
+/// A list that was read to its end without an error, and the choice of tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskList {
     path: PathBuf,
     format: Format,
     choice: Choice,
     estimates: Estimates,
-    /// The number of chosen tasks, and the start of the run in the trace's time.
+    /// The number of chosen tasks. `start` is the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
 }
 
-/// The tasks to choose.
+/// The conditions that choose tasks.
 #[derive(Clone, Debug)]
 struct Choice {
     queues: Vec<String>,
@@ -96,7 +96,8 @@ pub(super) fn checked(
                 list.start = asked.start(task.submit);
             }
             list.tasks += 1;
-            // Only the hash of each name is kept, so two names with the same hash are refused as well.
+            // To save memory, only a hash of each name is stored. Two names with the same hash are therefore refused as
+            // well.
             let is_new = names.insert(hasher.hash_one(&task.name));
             let fault = match last {
                 Some(last) if task.submit < last => Some("comes before the one above it"),
@@ -126,7 +127,7 @@ pub(super) fn checked(
     Some((list, stream.rows.tally().clone()))
 }
 
-/// Whether tasks are unchanged and in their own order. If not, this is reported.
+/// Whether the scenario leaves tasks unchanged and in their own order. If not, this is reported as an error.
 fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
     let is_plain = asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty();
     if !is_plain {
@@ -136,7 +137,7 @@ fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
     is_plain
 }
 
-/// The tasks of a list, one by one.
+/// The tasks of a list, read one by one.
 pub(crate) struct TaskStream {
     rows: Box<dyn Rows>,
     list: TaskList,

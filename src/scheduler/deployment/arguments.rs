@@ -1,14 +1,14 @@
-//! A backend's arguments and numbers, parsed as schedulers parse them.
+//! Arguments of backends, parsed in the same ways as released schedulers parse them.
 
 use std::sync::Arc;
 
 use super::options::ArgumentReading;
 
-/// The arguments of one deployment, parsed in one way.
+/// The arguments of one deployment, parsed by one of the two rules.
 pub struct Arguments<'a> {
     reading: ArgumentReading,
     elements: &'a [Arc<str>],
-    /// Names without dashes, each with its value, if any.
+    /// Names without dashes. Each has its value, if one is stated.
     keyed: Vec<(String, Option<String>)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Whether a flag is on. Its first occurrence decides, and only the words for "no" turn it off.
+    /// Whether a flag is on. The first occurrence of the flag decides. Only the words for "no" turn it off.
     pub fn flag(&self, name: &str) -> bool {
         let first = self.keyed.iter().find(|(known, _)| known == name);
         first.is_some_and(|(_, value)| {
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Whether the name occurs at all, for arguments that must not be stated.
+    /// Whether the name occurs at all. This is for arguments that must not be stated.
     pub fn has(&self, name: &str) -> bool {
         self.elements.iter().any(|element| {
             let before = element.split_once('=').map_or(&**element, |(before, _)| before);
@@ -101,8 +101,8 @@ fn pairs(elements: &[Arc<str>]) -> Result<Vec<(String, Option<String>)>, Unclose
     Ok(pairs)
 }
 
-/// Splits words like a shell: quotes group and are dropped, and a backslash takes the next character literally. Text
-/// after `=` that begins like JSON is one piece up to its end.
+/// Splits a line into words like a shell. Quotes group characters and are removed, and a backslash makes the next
+/// character literal. If the text after `=` begins like JSON, it is one piece up to the end of the JSON value.
 fn split(line: &str) -> Result<Vec<String>, Unclosed> {
     let characters: Vec<char> = line.chars().collect();
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
@@ -139,7 +139,7 @@ fn split(line: &str) -> Result<Vec<String>, Unclosed> {
     if quote.is_some() { Err(Unclosed) } else { Ok(words) }
 }
 
-/// The position after the bracket that closes the one at `begin`.
+/// The position after the bracket that closes the bracket at `begin`.
 fn json_end(characters: &[char], begin: usize) -> Option<usize> {
     let (mut depth, mut in_text, mut escaped) = (0, false, false);
     for (at, c) in characters.iter().enumerate().skip(begin) {
@@ -160,8 +160,8 @@ fn json_end(characters: &[char], begin: usize) -> Option<usize> {
     None
 }
 
-/// An integer as parsed by Python's `int`: with a sign, blanks around it and underscores between digits. A number too
-/// large for the type saturates, which is enough for the comparisons here.
+/// Parses an integer like Python's `int`, which accepts a sign, blanks around the number and underscores between
+/// digits. A number that is too large for the type becomes the largest value, which is enough for the comparisons here.
 pub fn to_integer(text: &str) -> Option<i64> {
     let text = text.trim();
     let (negative, digits) = match text.as_bytes().first()? {
@@ -183,8 +183,8 @@ pub fn to_integer(text: &str) -> Option<i64> {
     is_whole.then_some(if negative { -value } else { value })
 }
 
-/// A double as parsed by Python's `float`: also with blanks around it, underscores between digits, and the words for
-/// infinity and for NaN.
+/// Parses a floating-point number like Python's `float`, which also accepts blanks around the number, underscores
+/// between digits, and words for infinity and NaN.
 pub fn to_float(text: &str) -> Option<f64> {
     let text = text.trim();
     let bytes = text.as_bytes();

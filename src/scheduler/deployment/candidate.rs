@@ -4,22 +4,22 @@ use smallvec::SmallVec;
 
 use dryrack_fleet::GpuKind;
 
-/// What a candidate takes of one node.
+/// The part of a candidate on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// The node's index in the order of nodes.
     pub node: usize,
-    /// GPUs by their index on the node, in the order in which they were chosen. Picked GPUs that do not exist, or
-    /// were picked twice, are included if the scheduler keeps them.
+    /// GPU indexes on the node, in the order in which the GPUs were chosen. If the scheduler keeps picked GPUs that do
+    /// not exist, or duplicate picks, they are included.
     pub indexes: SmallVec<[u32; 8]>,
-    /// Each existing GPU with the bytes claimed of it.
+    /// Existing GPUs, each with the claimed bytes.
     pub claims: SmallVec<[(u32, u64); 8]>,
-    /// In bytes, without GPU memory that is part of RAM.
+    /// Claimed RAM in bytes, without GPU memory that is part of RAM.
     pub ram: u64,
 }
 
 impl Share {
-    /// The GPU memory claimed, in bytes.
+    /// The claimed GPU memory, in bytes.
     pub fn claimed(&self) -> u64 {
         self.claims.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -34,11 +34,11 @@ impl Share {
 pub struct Candidate {
     pub main: Share,
     pub subordinates: Vec<Share>,
-    /// The kind of its GPUs, if kinds are distinguished.
+    /// The kind of the GPUs, if kinds are distinguished.
     pub kind: Option<GpuKind>,
-    /// Whether it takes more than is free, or less than is needed.
+    /// Whether the candidate takes more than is free, or less than is needed.
     pub overcommit: bool,
-    /// If its score considers only some of the main node's GPUs: those, by index in the columns.
+    /// The GPUs that the score considers, by index in the columns. `None` if it considers all GPUs of the main node.
     pub known: Option<SmallVec<[usize; 8]>>,
 }
 
@@ -51,16 +51,17 @@ impl Candidate {
         self.shares().map(|share| share.indexes.len()).sum()
     }
 
-    /// The GPU memory claimed, in bytes.
+    /// The claimed GPU memory on all nodes, in bytes.
     pub fn claimed(&self) -> u64 {
         self.shares().map(Share::claimed).sum()
     }
 }
 
-/// What a generator found, in its order. Many candidates with a single GPU are common, so they are not written out.
+/// The candidates that a generator found, in its order. Many candidates with a single GPU are common, so they have a
+/// compact form.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Each as a node and the index of its GPU in the columns.
+    /// Candidates with a single GPU. Each is a node and the index of its GPU in the columns.
     Singles(Vec<(u32, u32)>),
     Written(Vec<Candidate>),
 }

@@ -13,33 +13,33 @@ use dryrack_ids::{FleetId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score};
 use dryrack_workload::{Deployment, Pick};
 
-/// The context of a decision: what it reads in addition to the demand.
+/// The context of a decision: everything about the job that a decision reads besides the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementContext {
-    /// The job whose replicas count as the model's own; `None` before it is submitted.
+    /// The job. Its other replicas count as instances of the same model. `None` before the job is submitted.
     pub job: Option<JobId>,
-    /// The total number of its replicas.
+    /// The total number of replicas of the job.
     pub replicas: u32,
-    /// Its source of random numbers, if the options leave something to chance.
+    /// The source of random numbers, if the options leave something to chance.
     pub draw: Draw,
-    /// The fleet that its other replicas are in; it goes to no other one.
+    /// The fleet of the job's other replicas. All replicas of the job must be in one fleet.
     pub fleet: Option<FleetId>,
-    /// Its minimum number of replicas: a fleet is chosen only if it has room for this many.
+    /// The minimum number of replicas of the job. A fleet is chosen only if it has room for this many.
     pub least: u32,
 }
 
 impl PlacementContext {
-    /// The context of an evaluation before deployment, of one replica.
+    /// The context for evaluating one replica before deployment.
     pub const UNSUBMITTED: PlacementContext =
         PlacementContext { job: None, replicas: 1, draw: Draw::NONE, fleet: None, least: 1 };
 
-    /// The key that marks a job's instances as instances of one model.
+    /// The key that marks all instances of a job as instances of one model.
     pub fn key(job: JobId) -> ModelKey {
         ModelKey(job.index() as u64)
     }
 }
 
-/// A candidate for scoring a placement by its main part.
+/// A candidate that has only the main part of a placement, so that the part can be scored.
 pub(super) fn candidate_of(placement: &Placement) -> Candidate {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0).expect("a replica has its task on a node");
     let claims = main.gpus.iter().map(|gpu| (u32::from(gpu.index), gpu.memory.get()));
@@ -49,16 +49,16 @@ pub(super) fn candidate_of(placement: &Placement) -> Candidate {
 }
 
 impl<'d> Request<'d> {
-    /// The request for one replica, with a manual pick of what the fleet has.
+    /// The request for one replica. A manual pick is translated into the names that the fleet uses.
     pub fn of(
         deployment: &'d Deployment,
         pick: Option<&Pick>,
         context: PlacementContext,
-        fleet: &Fleet,
+        fleet: &'d Fleet,
     ) -> Request<'d> {
         let model = context.job.map(PlacementContext::key);
         let picks = pick.map_or(Picks::Free, |pick| picks_of(pick, fleet));
-        Request { deployment, picks, model, replicas: context.replicas, runners: None }
+        Request { deployment, picks, model, replicas: context.replicas, runners: None, fleet, is_ideal: false }
     }
 }
 
@@ -80,7 +80,8 @@ fn picks_of(pick: &Pick, fleet: &Fleet) -> Picks {
     }
 }
 
-/// Makes a placement. A replica has one task, on its main node, which distinguishes that node from the subordinates.
+/// Makes a placement. A replica has one task, on its main node. The task distinguishes the main node from the
+/// subordinates.
 pub(super) fn placeable(found: &Candidate, score: f64) -> Placeable {
     let main = node_claim(&found.main, 1);
     let claims = std::iter::once(main).chain(found.subordinates.iter().map(|share| node_claim(share, 0)));

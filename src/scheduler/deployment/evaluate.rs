@@ -1,4 +1,4 @@
-//! The evaluation of a deployment before it is made.
+//! The evaluation of a deployment before it is submitted.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use dryrack_workload::{Backend, Deployment};
 /// Whether a deployment would fit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluation {
-    /// Fits; with what one replica would claim, in bytes of GPU memory on all nodes together.
+    /// The deployment fits. `memory` is the GPU memory in bytes that one replica would claim on all nodes together.
     Compatible {
         memory: u64,
     },
@@ -42,7 +42,7 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
     }
 }
 
-/// vLLM runs only on Linux, so Linux is requested if nothing else was chosen.
+/// Adds a selector for Linux if the user has neither selected nor picked nodes. vLLM runs only on Linux.
 pub(super) fn with_selector<'d>(
     options: &DeploymentOptions,
     is_picked: bool,
@@ -123,8 +123,8 @@ fn refusal(
                     is_main && instance.is_distributed && instance.model_name != *own
                 })
             };
-            // Checks pick by pick: a later pick on the first node is checked too, if a second node was picked before
-            // it.
+            // The picks are checked one by one. After a pick on a second node, even later picks on the first node are
+            // checked.
             let first = request.picked().first().map(|pick| &pick.node);
             let later = picked().skip_while(|(pick, _)| Some(&pick.node) == first);
             let wrong = later.filter_map(|(_, node)| node).any(leads);

@@ -1,9 +1,9 @@
-//! GPUs that each hold an equal part: the fewest GPUs of one node, or, if no node has enough, all GPUs of the fewest
-//! nodes that have the same number of GPUs.
+//! GPUs that each hold an equal part of a model. The search takes the fewest GPUs of one node. If no node has enough,
+//! it takes all GPUs of the fewest nodes that have the same number of GPUs.
 //!
-//! A backend divides a model evenly, so a GPU of a different size than the rest helps only up to its equal part. What
-//! a GPU can hold decreases with what is taken, and the part decreases with the number of GPUs. So one more idle
-//! node, or a smaller model, never makes the search find less.
+//! A backend divides a model evenly, so a GPU that is larger than the others helps only up to the equal part. Claims
+//! reduce what a GPU can hold, and the part shrinks as the number of GPUs grows. So with one more idle node, or with a
+//! smaller model, the search never finds less.
 
 use smallvec::SmallVec;
 
@@ -13,7 +13,7 @@ use super::score;
 use super::search::{Group, Pass, Raised, Search};
 use dryrack_fleet::GpuKind;
 
-/// What a usable GPU can hold (in bytes: its reservation, or else what is free), and its index in the columns.
+/// A usable GPU: the bytes that it can hold (its reservation, or else its free memory), and its index in the columns.
 type Usable = (u64, usize);
 
 pub fn find_gpus(search: &Search) -> Found {
@@ -25,13 +25,13 @@ pub fn find_gpus(search: &Search) -> Found {
     for group in search.groups(Pass::Later) {
         for node in &group.nodes {
             let mut usable = usable(search, *node, group.kind);
-            // On a tie, a sound GPU comes first if readiness counts, then the one with the most left, then the first
-            // in order.
+            // On a tie, a healthy GPU comes first if readiness counts. Then comes the GPU with the most free memory,
+            // then the first in order.
             let asks = search.options.readiness.weight > 0;
             let is_sound = |at: usize| !asks || search.columns().sound[at];
             let free = &search.left().free;
             let worth = |(holds, at): &Usable| (std::cmp::Reverse((*holds, is_sound(*at), free[*at])), *at);
-            // Most nodes are skipped based on what their GPUs hold, for which the order does not matter.
+            // Most nodes are skipped because of what their GPUs can hold. The order does not matter for that.
             if search.host(*node).unified {
                 usable.sort_unstable_by_key(worth);
             }
@@ -52,7 +52,7 @@ pub fn find_gpus(search: &Search) -> Found {
     Found::Written(found.into_iter().map(write).collect())
 }
 
-/// The smallest number of GPUs, from two up to `most`, that hold the need.
+/// The smallest number of GPUs, from two up to `most`, that can hold the need.
 fn fewest_of(search: &Search, node: u32, usable: &[Usable], most: usize) -> Option<usize> {
     let plan = search.plan;
     let numbers = match plan.count {
@@ -68,7 +68,7 @@ fn fewest_of(search: &Search, node: u32, usable: &[Usable], most: usize) -> Opti
     numbers.take_while(|count| *count <= usable.len().min(most)).find(fits)
 }
 
-/// Whether RAM suffices on a node where GPU memory is part of RAM: every GPU takes from the same pool.
+/// Whether RAM is sufficient on a node whose GPU memory is part of RAM. All its GPUs take memory from the same pool.
 fn is_in_ram(search: &Search, node: u32, gpus: &[Usable]) -> bool {
     let host = search.host(node);
     if !host.unified {
@@ -78,12 +78,12 @@ fn is_in_ram(search: &Search, node: u32, gpus: &[Usable]) -> bool {
     gpus.iter().map(|(_, at)| claim(*at)).fold(0u64, u64::saturating_add) <= host.ram_free
 }
 
-/// The equal part of each GPU. It is rounded up, since parts rounded down add up to less than the whole.
+/// The equal part of each GPU, rounded up. Parts that are rounded down would add up to less than the whole.
 pub(super) fn even_part(need: f64, count: usize) -> u64 {
     (need.max(0.0).ceil() as u64).div_ceil(count as u64)
 }
 
-/// What each GPU is asked for if there are `count` of them.
+/// The claim on each GPU if there are `count` of them.
 fn claim<'s>(search: &'s Search, count: usize) -> impl Fn(usize) -> u64 + use<'s> {
     let plan = search.plan;
     let part = even_part(plan.need, count);
@@ -91,7 +91,7 @@ fn claim<'s>(search: &'s Search, count: usize) -> impl Fn(usize) -> u64 + use<'s
     move |at| if plan.reserves() { plan.reservation(totals[at]) } else { part }
 }
 
-/// The listed GPUs of a node; if GPUs were picked, only those.
+/// The listed GPUs of a node. If GPUs were picked, only the picked ones.
 fn listed(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize; 8]> {
     match search.request.picks {
         Picks::Gpus(_) => {
@@ -107,7 +107,7 @@ fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[Usable
     listed(search, node, kind).into_iter().filter_map(|at| Some((holds(search, at)?, at))).collect()
 }
 
-/// What a GPU can hold, if it can hold anything.
+/// How many bytes a GPU can hold; `None` if it can hold nothing.
 pub(super) fn holds(search: &Search, at: usize) -> Option<u64> {
     let free = search.left().free[at];
     if search.plan.reserves() {
@@ -117,11 +117,12 @@ pub(super) fn holds(search: &Search, at: usize) -> Option<u64> {
     (free > 0).then_some(free)
 }
 
-/// A node all of whose listed GPUs are usable.
+/// A node whose listed GPUs are all usable.
 pub(super) struct Whole {
     pub node: u32,
     pub gpus: SmallVec<[usize; 8]>,
-    /// The least that any of them can hold; if their memory is part of RAM, at most an equal part of the free RAM.
+    /// The smallest amount that one of the GPUs can hold. If GPU memory is part of RAM, at most an equal part of the
+    /// free RAM.
     pub holds: u64,
 }
 
@@ -168,7 +169,7 @@ fn whole(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<Whole> {
     (!gpus.is_empty()).then_some(Whole { node, gpus, holds: least })
 }
 
-/// The nodes grouped by their number of GPUs, largest number first; each group is in the order of nodes.
+/// Groups nodes by their number of GPUs, largest number first. Each group is in the order of nodes.
 pub(super) fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
     let mut counts: Vec<usize> = wholes.iter().map(|whole| whole.gpus.len()).collect();
     counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
@@ -176,9 +177,9 @@ pub(super) fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
     counts.iter().map(|count| wholes.iter().filter(|whole| whole.gpus.len() == *count).collect()).collect()
 }
 
-/// The smallest number of nodes whose GPUs all hold an equal part. Of the nodes that could hold it, those with the
-/// best individual scores are taken, so that it does not matter which node was declared first. Ties go to the first
-/// node.
+/// The smallest number of nodes on which every GPU can hold an equal part. Among the suitable nodes, those with the
+/// best scores of their own are taken. So the order of declaration matters only on a tie, where the first node is
+/// taken.
 fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, Raised> {
     let plan = search.plan;
     let Some(each) = equal.first().map(|whole| whole.gpus.len()).filter(|each| plan.divides(*each as i64)) else {
@@ -197,7 +198,7 @@ fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, 
     Ok(Some(candidate(search, &best(search, able, nodes)?)))
 }
 
-/// The `count` best of these nodes, best first.
+/// The best `count` of these nodes, best first.
 fn best<'w>(search: &Search, able: Vec<&'w Whole>, count: usize) -> Result<Vec<&'w Whole>, Raised> {
     let alone = Found::Written(able.iter().map(|whole| candidate(search, &[whole])).collect());
     let mut scores = score::scores(search, &alone)?;
@@ -207,8 +208,8 @@ fn best<'w>(search: &Search, able: Vec<&'w Whole>, count: usize) -> Result<Vec<&
     Ok(order.into_iter().take(count).map(|at| able[at]).collect())
 }
 
-/// A candidate of all picked GPUs, if all of them are taken and their number differs between nodes: the node with the
-/// most GPUs leads.
+/// A candidate of all picked GPUs, if the picked nodes have different numbers of them and all picks are taken. The node
+/// with the most GPUs is the main node.
 fn uneven_picks(search: &Search, wholes: &[Whole]) -> Option<Candidate> {
     let picked = search.request.picked().len();
     let gpus: usize = wholes.iter().map(|whole| whole.gpus.len()).sum();

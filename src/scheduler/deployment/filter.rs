@@ -1,14 +1,16 @@
-//! Filters: whether nodes may be used at all for a model, and if not, why.
+//! Filters for models: whether nodes may be used at all, and if not, why.
 
 use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions};
 use super::request::{Picks, Request};
 use super::search::runners;
 use crate::filter::{labels, picked, ready};
+use crate::own::{Asking, NodeView};
 use dryrack_event::Reason;
 use dryrack_fleet::Serving;
+use dryrack_ids::NodeId;
 
-/// The label by which every node has its own name.
+/// A label that every node has, with the node's name as its value.
 const NAME_LABEL: &str = "worker-name";
 
 /// The nodes that pass every filter, in their order.
@@ -52,7 +54,7 @@ pub fn judge(
                 Picks::Gpus(picks) => picks.iter().any(|pick| pick.node == host.name),
                 Picks::Nodes(names) => names.contains(&host.name),
             };
-            // Missing GPUs are refused by the generators, which know how a release reads picks.
+            // The generators refuse missing GPUs, because they know how a release reads picks.
             picked::judge(is_picked, || true).reason()
         }
         DeploymentFilter::Labels => verdicts.labels.judge(request, serving, node),
@@ -63,10 +65,15 @@ pub fn judge(
             (!host.kinds.iter().any(|kind| runners.contains(kind))).then_some(Reason::NoRunner)
         }
         DeploymentFilter::Compatible => verdicts.hardware.of_node(serving, node),
+        DeploymentFilter::Own(own) => {
+            let of = request.fleet.node(NodeId::new(node as usize));
+            let view = NodeView::new(&of.shape, &of.status);
+            own.judge(&view, &Asking::of_model(request.deployment), request.is_ideal).reason()
+        }
     }
 }
 
-/// Verdicts that are computed once and not again for each node.
+/// Verdicts that are computed once, not again for each node.
 pub struct Verdicts<'a> {
     labels: LabelVerdicts<'a>,
     hardware: &'a HardwareVerdicts,
@@ -81,7 +88,7 @@ impl<'a> Verdicts<'a> {
 /// The selector's verdict on each label set, computed once.
 struct LabelVerdicts<'a> {
     known: Vec<Option<Option<Reason>>>,
-    /// The name requested by a label.
+    /// The node name that the selector requests through the label.
     name: Option<&'a str>,
 }
 
@@ -97,7 +104,7 @@ impl<'a> LabelVerdicts<'a> {
         let selector = request.deployment.selector.as_ref().filter(|selector| !selector.is_empty())?;
         let set = host.label_set as usize;
         let labels = &serving.label_sets()[set];
-        // Nodes with one label set differ in their names.
+        // Two nodes with equal labels still differ in their names.
         let is_by_name = self.name.is_some() && !labels.contains_key(NAME_LABEL);
         let known = *self.known[set].get_or_insert_with(|| {
             let asked = selector.iter().filter(|(key, _)| !is_by_name || &***key != NAME_LABEL);

@@ -1,5 +1,5 @@
-//! What an explanation shows of a model: what one replica needs, what it would take of every GPU, and what is free
-//! there.
+//! The findings about a model that an explanation shows: what one replica needs, what it would take of every GPU, and
+//! what is free.
 
 use std::borrow::Cow;
 
@@ -18,28 +18,28 @@ use dryrack_fleet::Fleet;
 use dryrack_units::Bytes;
 use dryrack_workload::{Demand, Deployment};
 
-/// What one replica needs, wherever it is placed.
+/// The need of one replica, which does not depend on its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Total GPU memory.
     pub memory: Bytes,
-    /// The part of each GPU that is reserved; zero: only what is needed is taken.
+    /// The part of each GPU that is reserved. If zero, the replica takes only what it needs.
     pub utilization: f64,
-    /// The number of GPUs, if one is requested.
+    /// The requested number of GPUs, if any.
     pub gpus: Option<u32>,
 }
 
 /// The findings for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFound {
-    /// Every filter that refuses it.
+    /// Every filter that refuses the node.
     pub refusals: Vec<(FilterName, Reason)>,
-    /// Why it does not fit, or does not fit alone; `None` if it fits.
+    /// Why the node does not fit, or does not fit alone; `None` if it fits.
     pub reason: Option<Reason>,
     pub gpus: Vec<GpuFinding>,
 }
 
-/// The need, or why it cannot be determined, and the findings for every node, in order of ids.
+/// The need, or why it cannot be determined, together with the findings for every node in order of ids.
 pub fn findings(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -83,7 +83,7 @@ pub fn findings(
     (need, nodes)
 }
 
-/// For each GPU, what would be taken of it, and what is free by the profile's accounting.
+/// For each GPU, the memory that would be taken and the memory that is free by the profile's accounting.
 fn gpus(search: &Search, node: u32) -> Vec<GpuFinding> {
     let columns = search.columns();
     let free = &search.left().free;
@@ -109,5 +109,6 @@ fn stage_name(stage: DeploymentFilter) -> FilterName {
         DeploymentFilter::Labels => FilterName::Labels,
         DeploymentFilter::Ready | DeploymentFilter::ReadyUnlessPickedOnSeveral => FilterName::Ready,
         DeploymentFilter::Runner | DeploymentFilter::Compatible => FilterName::Compatible,
+        DeploymentFilter::Own(own) => FilterName::Own(own),
     }
 }

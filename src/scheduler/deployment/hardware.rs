@@ -1,16 +1,16 @@
-//! Whether a backend runs on a GPU at all, by the compatibility table, which is queried once for each kind of node.
+//! Whether a backend runs on a GPU at all, by the compatibility table. The table is queried once for each kind of node.
 
 use crate::filter::{model_refusal, model_refusal_without_gpu};
 use dryrack_event::Reason;
 use dryrack_fleet::{NodeShape, Serving};
 use dryrack_workload::Deployment;
 
-/// The table's answers for one deployment.
+/// The answers of the compatibility table for one deployment.
 #[derive(Clone, Debug, Default)]
 pub struct HardwareVerdicts {
     /// For each shape of nodes and each of its GPUs, why the GPU cannot be used.
     gpus: Vec<Vec<Option<Reason>>>,
-    /// For each shape, why its nodes cannot be used, if none of its GPUs can.
+    /// For each shape, why its nodes cannot be used. `None` if at least one of its GPUs can be used.
     nodes: Vec<Option<Reason>>,
     refuses: bool,
 }
@@ -20,7 +20,7 @@ impl HardwareVerdicts {
         let mut verdicts = HardwareVerdicts::default();
         for shape in serving.shapes() {
             let gpus = of_gpus(deployment, shape);
-            // Of different GPUs, the one that passes the most checks counts: reasons are ordered like the checks.
+            // If the GPUs differ, the GPU that passes the most checks counts. Reasons are in the order of the checks.
             let node = match gpus.iter().copied().collect::<Option<Vec<Reason>>>() {
                 Some(refusals) if refusals.is_empty() => model_refusal_without_gpu(deployment, shape),
                 refusals => refusals.and_then(|refusals| refusals.into_iter().max()),
@@ -32,13 +32,13 @@ impl HardwareVerdicts {
         verdicts
     }
 
-    /// Why a node cannot be used. If nothing is known about a node except the kinds of its GPUs, no reason is given.
+    /// Why a node cannot be used. `None` also if only the kinds of the node's GPUs are known.
     pub fn of_node(&self, serving: &Serving, node: u32) -> Option<Reason> {
         let shape = serving.hosts()[node as usize].shape?;
         self.nodes.get(shape as usize).copied().flatten()
     }
 
-    /// Why a GPU cannot be used, by its node and its index in the columns.
+    /// Why a GPU cannot be used. The GPU is given by its node and its index in the columns.
     #[inline]
     pub fn of_gpu(&self, serving: &Serving, node: u32, at: usize) -> Option<Reason> {
         let host = &serving.hosts()[node as usize];
@@ -52,7 +52,7 @@ impl HardwareVerdicts {
     }
 }
 
-/// Queries each GPU, but adjacent equal GPUs only once.
+/// Queries the table for each GPU. Adjacent equal GPUs are queried only once.
 fn of_gpus(deployment: &Deployment, shape: &NodeShape) -> Vec<Option<Reason>> {
     let mut gpus: Vec<Option<Reason>> = Vec::with_capacity(shape.gpus.len());
     for (index, gpu) in shape.gpus.iter().enumerate() {

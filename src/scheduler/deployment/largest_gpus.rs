@@ -1,4 +1,4 @@
-//! GPUs of one node, those with the most left first, added until they are enough.
+//! GPUs of one node. GPUs are added, the one with the most free memory first, until they are enough.
 
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Found, 
                 continue;
             }
             search.check_unified(*node, group.kind)?;
-            // More GPUs than the fewest found so far are not wanted.
+            // Skip nodes that need more GPUs than the best candidate so far.
             let most = found.first().map_or(usize::MAX, |(_, _, gpus)| gpus.len());
             let Some(gpus) = enough_of(search, rule, *node, group.kind, most) else { continue };
             if gpus.len() < most {
@@ -37,7 +37,7 @@ pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Found, 
     Ok(Found::Written(found.into_iter().map(write).collect()))
 }
 
-/// What is claimed of one of several GPUs: the reservation, or else everything that is free.
+/// The claim on one of several GPUs: the reservation, or else all its free memory.
 fn claim(search: &Search, at: usize, kind: Option<GpuKind>) -> u64 {
     match search.plan.reserves() {
         true => search.plan.reservation(search.columns().total[at]),
@@ -45,7 +45,7 @@ fn claim(search: &Search, at: usize, kind: Option<GpuKind>) -> u64 {
     }
 }
 
-/// The GPUs in the order in which they are added, up to the one that makes them enough; at most `most`.
+/// The GPUs in the order in which they are added, until they are enough. At most `most` GPUs are added.
 fn enough_of(
     search: &Search,
     rule: CountRule,
@@ -67,9 +67,9 @@ fn enough_of(
         let accepted = match plan.count.filter(|count| *count != 0) {
             Some(count) if (taken as i64) < count => continue,
             Some(_) if rule == CountRule::Reached || is_enough => true,
-            // As many as requested, but not enough.
+            // The requested number is reached, but the GPUs are not enough.
             Some(_) => return None,
-            // Zero GPUs were requested, which no number equals.
+            // No number of GPUs equals a requested number of zero.
             None => plan.count.is_none() && is_enough,
         };
         if accepted {
@@ -80,7 +80,7 @@ fn enough_of(
     None
 }
 
-/// If every copy of a node shares the list of one kind, the score considers only those GPUs.
+/// The GPUs that the score considers. All copies of a node share the list of one kind, so only those GPUs count.
 pub fn known(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<SmallVec<[usize; 8]>> {
     let is_mixed = search.host(node).kinds.len() > 1 && kind.is_some();
     is_mixed.then(|| search.listed(node, kind).collect())

@@ -1,7 +1,7 @@
-//! Layers of a GGUF model: all on GPUs of one node, or as many as fit there and the rest in RAM, or all in RAM.
+//! Layers of a GGUF model. All are on GPUs of one node, or some are on GPUs and the rest in RAM, or all are in RAM.
 //!
-//! The RAM held decreases linearly from the amount with no layer on a GPU to the amount with all. Several GPUs divide
-//! layers in proportion to what is free on each, as llama.cpp does by default.
+//! The required RAM decreases linearly with the number of layers on GPUs. Several GPUs share the layers in proportion
+//! to their free memory, as llama.cpp does by default.
 
 use smallvec::SmallVec;
 
@@ -19,13 +19,13 @@ struct Laid {
     kind: Option<GpuKind>,
     /// The number of layers on GPUs.
     layers: u32,
-    /// The GPUs by index in the columns, and the bytes on each.
+    /// The GPUs by index in the columns, each with its claimed bytes.
     gpus: SmallVec<[(usize, u64); 8]>,
-    /// In bytes.
+    /// Claimed RAM, in bytes.
     ram: u64,
 }
 
-/// The candidates of the first stage that finds any.
+/// The candidates of the first stage that finds at least one.
 pub fn find(search: &Search, estimate: &GgufEstimate) -> Found {
     let asked = search.plan.gpu_layers.map(|layers| layers.min(estimate.layers));
     let is_asked_for = |stage: &LayerStage| match (stage, asked) {
@@ -55,21 +55,21 @@ fn candidate(search: &Search, laid: Laid) -> Candidate {
     Candidate { main, kind: laid.kind, ..Candidate::default() }
 }
 
-/// RAM with this many layers on GPUs, rounded up.
+/// The RAM in bytes with this many layers on GPUs, rounded up.
 pub fn ram_with(estimate: &GgufEstimate, layers: u32) -> u64 {
     let (all, none) = (estimate.ram_offloaded.get(), estimate.ram_unoffloaded.get());
     let saved = u128::from(none.saturating_sub(all)) * u128::from(layers) / u128::from(estimate.layers.max(1));
     none.max(all) - saved as u64
 }
 
-/// Whether the rest fits in RAM, in addition to the GPU memory that is part of RAM.
+/// Whether the rest fits in RAM. If GPU memory is part of RAM, the memory for layers on GPUs counts too.
 fn is_in_ram(search: &Search, node: u32, ram: u64, on_gpus: u64) -> bool {
     let host = search.host(node);
     let pooled = if host.unified { on_gpus } else { 0 };
     host.ram_free >= ram.saturating_add(pooled)
 }
 
-/// The usable GPUs of a node, most free first; if GPUs were picked, only those.
+/// The usable GPUs of a node, most free memory first. If GPUs were picked, only the picked ones.
 fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize; 8]> {
     let picked = match search.request.picks {
         Picks::Gpus(_) => Some(search.picked_on(node, kind)),
@@ -82,7 +82,7 @@ fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize;
     gpus
 }
 
-/// Every node once for each usable kind of its GPUs, with these GPUs.
+/// Lists every node once for each usable kind of its GPUs, together with these GPUs.
 fn hosts(search: &Search) -> Vec<(u32, Option<GpuKind>, SmallVec<[usize; 8]>)> {
     let groups = search.groups(Pass::Later);
     let each = groups.iter().flat_map(|group| group.nodes.iter().map(|node| (*node, group.kind)));
@@ -114,7 +114,7 @@ fn whole_on_gpu(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     found
 }
 
-/// The candidates on the fewest GPUs.
+/// The candidates that need the fewest GPUs.
 fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     let each = hosts(search).into_iter().filter_map(|(node, kind, gpus)| {
         let mut several = counts(search, gpus.len()).filter(|count| *count > 1);
@@ -126,12 +126,12 @@ fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     found
 }
 
-/// The candidates with the most layers on GPUs, or with the requested number of layers; of these, the ones on the
+/// The candidates with the most layers on GPUs, or with the requested number of layers. Among them, those with the
 /// fewest GPUs.
 fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) -> Vec<Laid> {
     let mut found: Vec<Laid> = Vec::new();
     for (node, kind, gpus) in hosts(search) {
-        // Anything worse than the best so far is not wanted.
+        // Skip results that are worse than the best so far.
         let least = asked.unwrap_or_else(|| found.first().map_or(1, |best| best.layers));
         let most = asked.unwrap_or(estimate.layers.saturating_sub(1));
         let of_count = |count| {
@@ -159,13 +159,13 @@ fn in_ram(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
     fits.map(|node| Laid { node: *node, kind: None, layers: 0, gpus: SmallVec::new(), ram }).collect()
 }
 
-/// The numbers of GPUs to try: the requested number, or all numbers in ascending order.
+/// The numbers of GPUs to try: only the requested number, or all numbers in ascending order.
 fn counts(search: &Search, gpus: usize) -> impl Iterator<Item = usize> + use<> {
     let asked = search.plan.count;
     (1..=gpus).filter(move |count| asked.is_none_or(|asked| i64::try_from(*count) == Ok(asked)))
 }
 
-/// Places this many layers on all of these GPUs, if they fit and the rest fits in RAM.
+/// Places this many layers on exactly these GPUs. `None` if they do not fit, or if the rest does not fit in RAM.
 fn laid_on(
     search: &Search,
     estimate: &GgufEstimate,
@@ -193,8 +193,8 @@ fn laid_on(
     is_in_ram(search, node, laid.ram, claimed).then_some(laid)
 }
 
-/// Whether this GPU could hold layers of the model, by what is free there: `true` alone, `false` with other GPUs of
-/// its node, `None` not at all.
+/// Whether this GPU has enough free memory for layers of the model. `Some(true)` means alone, `Some(false)` together
+/// with other GPUs of its node, and `None` not at all.
 pub fn could_hold(search: &Search, estimate: &GgufEstimate, node: u32, at: usize) -> Option<bool> {
     let kind = (search.options.pool != super::Pool::One).then(|| search.columns().kind[at]);
     let (least, most) = match search.plan.gpu_layers.map(|layers| layers.min(estimate.layers)) {

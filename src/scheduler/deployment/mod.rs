@@ -1,8 +1,9 @@
-//! The placement of models: filters, candidate generators and scorers, for one replica at a time.
+//! The placement of models: filters, candidate generators and scorers. Each decision is about one replica.
 //!
-//! A pure function of a request and of [`dryrack_fleet::Serving`]. Every stage is a file named after its rule. Which
-//! stages run, and with which thresholds and orders, is data ([`DeploymentOptions`]). If a released program ends a
-//! decision with an exception, its profile refuses with a reason named after the exception.
+//! A decision is a pure function of a request and of [`dryrack_fleet::Serving`]. Every stage is a file named after its
+//! rule. The options ([`DeploymentOptions`]) say which stages run, with which thresholds and orders. Some released
+//! programs end a decision with an exception. In this case, the profile of the program refuses with a reason that is
+//! named after the exception.
 
 mod arguments;
 mod candidate;
@@ -53,9 +54,9 @@ use search::{Pass, Raised, Search};
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Best first, with their scores; never empty.
+    /// Candidates with their scores, best first. There is at least one.
     Place(Vec<(Candidate, f64)>),
-    /// Reasons with their number of nodes; together they cover every node.
+    /// Reasons, each with its number of nodes. Together they cover every node.
     Refuse(Histogram),
 }
 
@@ -93,13 +94,13 @@ fn hardware(options: &DeploymentOptions, request: &Request, serving: &Serving) -
     }
 }
 
-/// Whether this reason refuses the request even if no node passed the filters. A ValueError does so only in profiles
-/// where an unreadable need raises it.
+/// Whether this reason refuses the request even if no node passed the filters. A ValueError does so only in profiles in
+/// which an unreadable need raises it.
 fn halts_without_nodes(options: &DeploymentOptions, reason: Reason) -> bool {
     reason != Reason::UpstreamValueError || options.need.unreadable == UnreadableNeed::ValueError
 }
 
-/// The candidates of the first generator that finds any, best first. An error refuses the whole request.
+/// The candidates of the first generator that finds at least one, best first. An error refuses the whole request.
 fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
     if let Backend::LlamaBox(estimate) = &search.request.deployment.backend {
         return scored(search, layers::find(search, estimate), keep);
@@ -110,7 +111,7 @@ fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, 
         |generator: &&Generator| matches!(generator, Generator::PickedAll { .. } | Generator::PickedSome {});
     let has_picking = search.options.generators.iter().any(|generator| takes_picks(&generator));
     for generator in &search.options.generators {
-        // If some generator is for picks, such generators handle all picked requests and nothing else.
+        // If the profile has generators for picks, they handle all requests with picks and no other requests.
         if takes_picks(&generator) != (is_picked && has_picking) {
             continue;
         }
@@ -148,7 +149,7 @@ fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<F
     found.map_err(|Raised(reason)| reason)
 }
 
-/// The best candidates in order; on a tie, the one found first.
+/// The best candidates in order. On a tie, the candidate that was found first comes first.
 fn ranked(search: &Search, found: Found, scores: &[f64], keep: usize) -> Vec<(Candidate, f64)> {
     let better =
         |one: &usize, other: &usize| -> Ordering { scores[*other].total_cmp(&scores[*one]).then(one.cmp(other)) };

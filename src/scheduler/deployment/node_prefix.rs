@@ -1,4 +1,4 @@
-//! All GPUs of several nodes that have the same number of GPUs: nodes are added until their GPUs are enough.
+//! All GPUs of several nodes with equal numbers of GPUs. Nodes are added until their GPUs are enough.
 
 use super::candidate::{Candidate, Found};
 use super::largest_gpus::known;

@@ -1,16 +1,17 @@
-//! A profile's options for the placement of models: stages by name, and the rules in which releases differ.
+//! A profile's options for the placement of models: the stages by name, and the rules in which releases differ.
 
 use serde::{Deserialize, Serialize};
 
+use crate::own::OwnFilter;
 use dryrack_fleet::{Accounting, GpuKind};
 use dryrack_workload::Category;
 
-/// The part of a profile that places model deployments. Each list of stages runs in the order written.
+/// The part of a profile that places model deployments. Stages run in the order in which they are listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentOptions {
     pub filters: Vec<DeploymentFilter>,
-    /// Kinds of GPU for which there is an image of the backend, read by the `runner` filter.
+    /// Kinds of GPU for which there is an image of the backend. The `runner` filter reads them.
     pub runners: Vec<GpuKind>,
     /// The selector of a deployment that has neither a selector nor a pick.
     pub default_selector: DefaultSelector,
@@ -18,10 +19,10 @@ pub struct DeploymentOptions {
     pub utilization: UtilizationOptions,
     pub need: NeedOptions,
     pub divisible: DivisibleOptions,
-    /// What counts as taken of a GPU.
+    /// What counts as taken on a GPU.
     pub accounting: Accounting,
     pub pool: Pool,
-    /// The first that finds a candidate ends the search.
+    /// Generators of candidates. The first one that finds a candidate ends the search.
     pub generators: Vec<Generator>,
     pub layers: LayerOptions,
     pub spread: SpreadOptions,
@@ -33,33 +34,36 @@ pub struct DeploymentOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeploymentFilter {
-    /// Only nodes on which a GPU was picked manually, if any was.
+    /// Only nodes with a picked GPU, if GPUs were picked manually.
     Picked,
     /// Only nodes with every label of the selector.
     Labels,
     /// Only nodes that are ready.
     Ready,
-    /// Only nodes that are ready, unless GPUs of several nodes were picked (GPUStack before 0.6.0, issue 1548: the
-    /// workers were read again from the store, bypassing the filters).
+    /// Only nodes that are ready, unless GPUs on several nodes were picked. In GPUStack before 0.6.0, such a pick read
+    /// the workers again from the store and so bypassed the filters (issue 1548).
     ReadyUnlessPickedOnSeveral,
-    /// Only nodes with a GPU for whose kind there is an image of the backend; a node without GPUs has none.
+    /// Only nodes with a GPU for which there is an image of the backend. A node without GPUs never passes.
     Runner,
-    /// Only nodes with a GPU on which the backend runs, by the compatibility table, and on these nodes only such
-    /// GPUs. The table covers the operating system, the processor, the driver, the GPU's vendor and age, and the
+    /// Only nodes with a GPU on which the backend runs, by the compatibility table. On these nodes, only such GPUs are
+    /// used. The table covers the operating system, the processor, the driver, the GPU's vendor and age, and the
     /// model's architecture and quantization.
     Compatible,
+    /// A custom filter.
+    #[serde(untagged)]
+    Own(OwnFilter),
 }
 
-/// vLLM runs only on Linux. GPUStack's model controller writes `os: linux` if nothing was chosen, and so does its
-/// check before deployment from 0.6.1 on.
+/// The selector of a deployment for which the user has chosen nothing. vLLM runs only on Linux, so GPUStack's model
+/// controller writes `os: linux`. From 0.6.1 on, its check before deployment does so too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultSelector {
-    /// For deployments only; an evaluation takes the selector as it is.
+    /// Linux for deployments. An evaluation uses the selector as it is.
     LinuxWhenDeployed,
-    /// Never: another filter checks what the backend runs on.
+    /// No selector. Another filter checks what the backend runs on.
     None,
-    /// For deployments and evaluations.
+    /// Linux for deployments and evaluations.
     Linux,
 }
 
@@ -67,11 +71,11 @@ pub enum DefaultSelector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentReading {
-    /// Any element may be a name, with or without dashes, and the next element is its value, whatever it is. A size
-    /// that is not an integer is refused, and one below 1 is taken as it is.
+    /// Any element may be a name, with or without dashes. The next element is its value, whatever it looks like. A size
+    /// that is not an integer is refused. A size below 1 is accepted as it is.
     AnyElement,
-    /// Names begin with a dash, and only an element without one is a value. One element may hold a whole command
-    /// line. A size that is not an integer counts as absent, and one below 1 is refused.
+    /// Names begin with a dash, and only an element without a dash is a value. One element may hold a whole command
+    /// line. A size that is not an integer counts as absent. A size below 1 is refused.
     Keyed,
 }
 
@@ -89,21 +93,21 @@ pub enum Fault {
 pub struct UtilizationOptions {
     /// The part of a GPU's memory that a backend reserves unless an argument says otherwise; from 0 to 1.
     pub default: f64,
-    /// Categories of models that reserve it; a model without a category reserves it too.
+    /// Categories of models that reserve this part. A model without a category reserves it too.
     pub categories: Vec<Category>,
-    /// Architectures that reserve it whatever their category. Every other model takes what it needs.
+    /// Architectures that reserve this part whatever their category. All other models take only what they need.
     pub architectures: Vec<String>,
-    /// What happens to a value that is not a number.
+    /// What happens if the value of the argument is not a number.
     pub unreadable: Fault,
     pub range: UtilizationRange,
 }
 
-/// Which utilizations may be requested.
+/// Which values of the utilization may be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UtilizationRange {
     Any,
-    /// From 0 to 1; any other is refused.
+    /// From 0 to 1. Other values are refused.
     Part,
 }
 
@@ -111,7 +115,7 @@ pub enum UtilizationRange {
 #[serde(deny_unknown_fields)]
 pub struct NeedOptions {
     pub rounding: Rounding,
-    /// What happens to a need stated in the environment that is not an integer.
+    /// What happens if the environment states a need that is not an integer.
     pub unreadable: UnreadableNeed,
 }
 
@@ -120,14 +124,14 @@ pub struct NeedOptions {
 pub enum Rounding {
     /// Fractions of a byte are kept.
     Exact,
-    /// Towards zero, before the overhead is added.
+    /// Fractions are cut off before the overhead is added.
     WholeBytes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnreadableNeed {
-    /// As if it were not stated.
+    /// The stated need is ignored.
     Ignored,
     ValueError,
 }
@@ -135,9 +139,9 @@ pub enum UnreadableNeed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DivisibleOptions {
-    /// What must be a multiple of the number of GPUs; unknown values pass.
+    /// The numbers that must be multiples of the number of GPUs. Unknown numbers pass the test.
     pub by: Vec<Divided>,
-    /// Which number is tested before the search.
+    /// Which number of GPUs is tested before the search.
     pub tested: TestedNumber,
     pub indivisible: Fault,
 }
@@ -153,9 +157,9 @@ pub enum Divided {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestedNumber {
-    /// The number of GPUs requested by pick or by arguments.
+    /// The number of GPUs that is requested by a pick or by arguments.
     Count,
-    /// The tensor-parallel size, if it is stated.
+    /// The tensor-parallel size, if stated.
     TensorParallel,
     /// The tensor-parallel size, or else the number of GPUs picked manually.
     TensorParallelOrPicked,
@@ -167,11 +171,10 @@ pub enum TestedNumber {
 pub enum Pool {
     /// All GPUs, of any kind.
     One,
-    /// GPUs of one kind, in the order of [`GpuKind`](dryrack_fleet::GpuKind); a node is in the pool of each of its
-    /// kinds.
+    /// GPUs of one kind, in the order of [`GpuKind`](dryrack_fleet::GpuKind). A node is in the pools of all its kinds.
     EachKind,
-    /// GPUs of one kind. A node keeps only its last kind, but in the first search it is also in the pools of its
-    /// other kinds, without free memory.
+    /// GPUs of one kind. A node is in the pool of its last kind only. In the first search it is also in the pools of
+    /// its other kinds, but without free memory there.
     LastKind,
 }
 
@@ -179,62 +182,61 @@ pub enum Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Generator {
-    /// Of manually picked GPUs: all of them, whether they fit or not. If the memory is too small, the candidate is
+    /// For picked GPUs: takes all of them, whether they fit or not. If their memory is too small, the candidate is
     /// overcommitted.
     PickedAll {
         need: SingleNeed,
-        /// The rule for picks on several nodes, whose free memory must be enough.
+        /// The rule for picks on several nodes: what their free memory must hold.
         several_nodes: FreeMemory,
-        /// What happens if the claims on one node are too small for a model that reserves nothing.
+        /// What happens on one node if the claims are too small and the model reserves nothing.
         short: Short,
     },
-    /// Of manually picked GPUs: as many as one replica takes, those with enough left first.
+    /// For picked GPUs: takes as many as one replica needs. GPUs with enough free memory come first.
     PickedSome {},
     /// One GPU.
     SingleGpu { need: SingleNeed, left: Left },
-    /// GPUs of one node, those with the most left first, until they are enough.
+    /// GPUs of one node. They are added, the one with the most free memory first, until they are enough.
     LargestGpus { count: CountRule },
-    /// All GPUs of nodes that have the same number of GPUs, node after node, until they are enough.
+    /// All GPUs of nodes with equal numbers of GPUs. Nodes are added one after the other until the GPUs are enough.
     NodePrefix {
         divisor: Divisor,
         count: NodeCount,
-        /// What a GPU counts for a model that reserves nothing.
+        /// What one GPU counts for if the model reserves nothing.
         without_reservation: Unreserved,
     },
-    /// The fewest GPUs of one node that each hold an equal part of the need.
+    /// The fewest GPUs of one node such that each holds an equal part of the need.
     EvenGpus {},
-    /// The fewest GPUs that each hold an equal part of the need: all GPUs of several nodes that have the same number
-    /// of GPUs.
+    /// All GPUs of the fewest nodes with equal numbers of GPUs, such that each GPU holds an equal part of the need.
     EvenNodes {},
 }
 
-/// What a single GPU must hold for a model that reserves part of it.
+/// What a single GPU must hold if the model reserves part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SingleNeed {
-    /// The need, in what is free.
+    /// The need must fit in the free memory.
     Free,
     /// The need must fit in the reserved part.
     Reservation,
 }
 
-/// When enough of a GPU is left to reserve part of it.
+/// When a GPU has enough free memory to reserve part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
-    /// The free fraction of the total, computed in doubles, is at least that part.
+    /// The free fraction of the total is at least the reserved fraction. It is computed in floating point.
     Ratio,
-    /// The reserved amount is free, to the byte.
+    /// The reserved amount is free, exact to the byte.
     Claim,
 }
 
-/// What GPUs picked on several nodes must hold together.
+/// What the GPUs of a pick on several nodes must hold together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FreeMemory {
-    /// The need, in what is free.
+    /// The need must fit in their free memory.
     Whole,
-    /// The need must fit in the reserved part of what is free, which is nothing for a model that reserves nothing.
+    /// The need must fit in the reserved part of their free memory. A model that reserves nothing has no such part.
     Reserved,
 }
 
@@ -246,21 +248,21 @@ pub enum Short {
     KeyError,
 }
 
-/// When GPUs of one node are enough, if their number is requested.
+/// When GPUs of one node are enough, if a number of GPUs is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
-    /// Once that number is reached.
+    /// When the requested number is reached.
     Reached,
-    /// Once that number is reached, if they hold the need.
+    /// When the requested number is reached and the GPUs hold the need.
     ReachedAndEnough,
 }
 
-/// The number by which heads must be divisible on several nodes.
+/// The number of GPUs by which the number of heads must be divisible on several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Divisor {
-    /// All GPUs together; if it is unknown, they never are.
+    /// All GPUs together. If the number of heads is unknown, the test fails.
     Total,
     /// The GPUs of each node.
     PerNode,
@@ -269,9 +271,9 @@ pub enum Divisor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeCount {
-    /// The requested number is ignored.
+    /// Any number of GPUs. A requested number is ignored.
     Ignored,
-    /// Exactly the requested number.
+    /// Exactly the requested number of GPUs.
     Exact,
 }
 
@@ -279,15 +281,15 @@ pub enum NodeCount {
 #[serde(rename_all = "snake_case")]
 pub enum Unreserved {
     Nothing,
-    /// All its memory, whether held or not.
+    /// Its whole memory, even if some of it is taken.
     Total,
 }
 
-/// How candidates are found for a GGUF model, whose layers may stay in RAM.
+/// How candidates are found for a GGUF model. Layers of such a model may stay in RAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerOptions {
-    /// The first that finds a candidate ends the search.
+    /// Stages of the search. The first one that finds a candidate ends the search.
     pub stages: Vec<LayerStage>,
     pub short_of_ram: ShortOfRam,
 }
@@ -295,21 +297,21 @@ pub struct LayerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerStage {
-    /// All layers on one GPU, those with the most free first.
+    /// All layers on one GPU. GPUs with the most free memory come first.
     WholeOnGpu,
     /// All layers on the fewest GPUs of one node.
     WholeOnGpus,
-    /// As many layers as fit on GPUs of one node, and the rest in RAM.
+    /// As many layers as possible on GPUs of one node, and the rest in RAM.
     PartOnGpus,
     InRam,
 }
 
-/// What happens to a GPU that could hold all layers, on a node whose RAM cannot hold the rest.
+/// What happens to a GPU that could hold all layers, if the RAM of its node cannot hold the rest of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShortOfRam {
     PassedOver,
-    /// No GPU after it is considered (GPUStack 0.6.0 to 2.3.0,
+    /// No further GPU is considered (GPUStack 0.6.0 to 2.3.0,
     /// `find_single_worker_single_gpu_full_offloading_candidates`).
     EndsTheStage,
 }
@@ -325,10 +327,11 @@ pub struct SpreadOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpreadRule {
-    /// A node without instances first, then nodes with only others' instances, then with only the model's own, then
-    /// with both; on a node, the GPUs with the fewest.
+    /// In steps. Best is a node without instances, then a node with instances of other models only, then with instances
+    /// of this model only, then with both. On a node, the GPUs with the fewest instances are best.
     Stepped,
-    /// Nodes by their number of instances relative to all candidates, plus a bonus for the GPUs with the fewest.
+    /// By the number of instances on a node relative to all candidates, plus a bonus for the GPUs with the fewest
+    /// instances.
     Relative,
 }
 
@@ -343,7 +346,7 @@ pub enum Counted {
 #[serde(deny_unknown_fields)]
 pub struct BinpackOptions {
     pub subordinates: Counted,
-    /// What happens with a GPU that does not exist, or of which nothing is left.
+    /// What happens if a GPU does not exist or has no free memory.
     pub absent: Absent,
 }
 
@@ -355,27 +358,27 @@ pub enum Absent {
     Raises,
 }
 
-/// What the score of a candidate loses if its nodes or GPUs are unreliable. The loss depends on the smallest
-/// readiness of its nodes. The readiness of a node is one, halved for an overdue heartbeat, divided by one more than
-/// the number of times that the node recently ceased to be ready, and multiplied by the fraction of the candidate's
-/// own GPUs there that are not degraded.
+/// How much the score of a candidate is reduced if its nodes or GPUs are unreliable. The loss depends on the lowest
+/// readiness of its nodes. The readiness of a node begins at one. It is halved for an overdue heartbeat, divided by one
+/// plus the number of recent losses of readiness, and multiplied by the fraction of the candidate's GPUs on the node
+/// that are not degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadinessOptions {
-    /// The loss at a readiness of zero, where the best placement scores 100. Zero: readiness is ignored.
+    /// The loss at a readiness of zero. For comparison, the best placement scores 100. With zero, readiness is ignored.
     pub weight: u32,
 }
 
-/// What an evaluation before deployment does in addition to a deployment.
+/// What an evaluation before deployment checks in addition to a deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluationOptions {
     pub checks: Vec<EvaluationCheck>,
-    /// The checks made when a model is submitted; if one fails, the model is refused at once.
+    /// Checks when a model is submitted. If one of them fails, the model is refused at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_submission: Vec<EvaluationCheck>,
-    /// Known architectures, and the category that each gives to a model without one. If empty, all architectures are
-    /// known and none gives a category.
+    /// Known architectures, each with the category for models that state none. If the list is empty, all architectures
+    /// count as known and none gives a category.
     pub architectures: Vec<KnownArchitecture>,
 }
 
@@ -389,18 +392,19 @@ pub struct KnownArchitecture {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationCheck {
-    /// The port is left to the scheduler.
+    /// The deployment leaves the port to the scheduler.
     Port,
-    /// No picked GPU is by Apple.
+    /// No picked GPU is made by Apple.
     PickedNotApple,
-    /// Every picked GPU is by NVIDIA, AMD or Hygon.
+    /// Every picked GPU is made by NVIDIA, AMD or Hygon.
     PickedVendor,
     /// Every picked node runs Linux.
     PickedLinux,
-    /// From the first pick on a second node onwards, no picked node leads a distributed instance of another model.
+    /// No picked node leads a distributed instance of another model. The check begins with the first pick on a second
+    /// node.
     PickedLeadsNone,
-    /// The architecture is known.
+    /// The architecture of the model is known.
     Architecture,
-    /// Some node runs Linux, ready or not.
+    /// At least one node runs Linux, ready or not.
     AnyLinux,
 }

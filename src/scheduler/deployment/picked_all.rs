@@ -1,4 +1,4 @@
-//! Manually picked GPUs, all of them, whether they fit or not: the rule of GPUStack up to 0.7.
+//! All manually picked GPUs are taken, whether they fit or not. This is the rule of GPUStack up to 0.7.
 
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ pub fn find(search: &Search, rules: Rules) -> Result<Found, Raised> {
     Ok(Found::Written(found.into_iter().collect()))
 }
 
-/// The indexes picked on a node, in the order of the picks as text: 10 comes before 2.
+/// The indexes that were picked on a node. The picks are sorted as text, so 10 comes before 2.
 fn indexes(search: &Search, node: u32) -> SmallVec<[u32; 8]> {
     let name = &search.host(node).name;
     let mut picks: Vec<(String, u32)> = (search.request.picked().iter())
@@ -68,7 +68,7 @@ fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, Raise
     Ok(Some(Candidate { main, overcommit, ..Candidate::default() }))
 }
 
-/// A share of everything that was picked on a node, with claims on the GPUs that exist, in the order of its GPUs.
+/// A share of all GPUs that were picked on a node. Only GPUs that exist have claims, in the order of the node's GPUs.
 fn share_of(search: &Search, node: u32, picked: SmallVec<[u32; 8]>, claim: impl Fn(usize) -> u64) -> Share {
     let columns = search.columns();
     let there = search.host(node).gpus.clone().filter(|at| picked.contains(&columns.index[*at]));

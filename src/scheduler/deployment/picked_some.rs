@@ -1,4 +1,4 @@
-//! Manually picked GPUs, as many of them as one replica takes: the rule of GPUStack 2.3.
+//! As many of the manually picked GPUs are taken as one replica needs. This is the rule of GPUStack 2.3.
 
 use smallvec::SmallVec;
 
@@ -11,9 +11,9 @@ use dryrack_fleet::GpuKind;
 /// A node on which GPUs of one kind were picked.
 struct PickedNode {
     node: u32,
-    /// The picked indexes in ascending order, including those that do not exist and duplicates.
+    /// The picked indexes in ascending order. They may include missing GPUs and duplicates.
     picked: SmallVec<[u32; 8]>,
-    /// The GPUs that exist, by index in the columns, most free first.
+    /// The existing GPUs by index in the columns, most free memory first.
     there: SmallVec<[usize; 8]>,
 }
 
@@ -60,7 +60,7 @@ pub fn find(search: &Search) -> Result<Found, Reason> {
     }
 }
 
-/// The picked kinds, each once, in order of the picks.
+/// The picked kinds in the order of the picks, without duplicates.
 fn kinds(search: &Search) -> SmallVec<[GpuKind; 2]> {
     let mut kinds = SmallVec::new();
     for pick in search.request.picked() {
@@ -71,7 +71,7 @@ fn kinds(search: &Search) -> SmallVec<[GpuKind; 2]> {
     kinds
 }
 
-/// The picked nodes, most GPUs first; ties are in the order of nodes.
+/// The picked nodes, most GPUs first. On a tie, they are in the order of nodes.
 fn picked_nodes(search: &Search, kind: GpuKind) -> Vec<PickedNode> {
     let columns = search.columns();
     let mut nodes: Vec<PickedNode> = Vec::new();
@@ -97,7 +97,7 @@ fn is_satisfied(search: &Search, kind: GpuKind, at: usize) -> bool {
         || (search.columns().total[at] > 0 && search.ratio(at, Some(kind)) >= search.plan.utilization)
 }
 
-/// A candidate of the first GPUs that have enough left, and then, if they are too few, of the first others.
+/// A candidate of the first GPUs with enough free memory. If these are too few, the first other GPUs are added.
 fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize], count: usize) -> Candidate {
     let (mut used, mut others): (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) = Default::default();
     for at in gpus {
@@ -114,8 +114,8 @@ fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize]
     Candidate { main, kind: Some(kind), known: Some(node.there.clone()), ..Candidate::default() }
 }
 
-/// Claims on the existing GPUs with these indexes. The need of a model that reserves nothing is divided on this node
-/// alone.
+/// A share with these indexes. Only GPUs that exist have claims. If the model reserves nothing, each claim is the whole
+/// need divided by the number of indexes on this node.
 fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u32; 8]>) -> Share {
     let plan = search.plan;
     let columns = search.columns();
@@ -151,7 +151,7 @@ fn on_several_nodes(search: &Search, kind: GpuKind, nodes: &[PickedNode]) -> Opt
     (!subordinates.is_empty()).then_some(Candidate { main, subordinates, kind: Some(kind), overcommit: false, known })
 }
 
-/// The existing GPUs of a node, by the fraction of them that would be claimed, largest first.
+/// The existing GPUs of a node, sorted by the fraction of their memory that would be claimed, largest first.
 fn by_claim(search: &Search, node: &PickedNode) -> SmallVec<[u32; 8]> {
     let plan = search.plan;
     let columns = search.columns();
@@ -166,8 +166,8 @@ fn by_claim(search: &Search, node: &PickedNode) -> SmallVec<[u32; 8]> {
     order.into_iter().map(|at| columns.index[at]).collect()
 }
 
-/// Whether the claims are less than the need, or a GPU does not have enough left. For a model that reserves nothing,
-/// every picked GPU counts as having enough.
+/// Whether the claims are less than the need, or a GPU has too little free memory. If the model reserves nothing, every
+/// picked GPU counts as having enough.
 fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
     let kind = candidate.kind.expect("picked by kind");
     let is_enough = |node: usize, index: u32| {
@@ -181,8 +181,8 @@ fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
     lacking || (candidate.claimed() as f64) < search.plan.need
 }
 
-/// The free memory of the GPUs that are used, if they are fewer than were picked, else of all that were picked;
-/// multiplied by the utilization if the model reserves memory.
+/// The free memory of the GPUs that are used. If all picked GPUs are used, the free memory of all picks. If the model
+/// reserves memory, the sum is multiplied by the utilization.
 fn effective(search: &Search, candidate: &Candidate) -> f64 {
     let kind = candidate.kind.expect("picked by kind");
     let free_of = |node: u32, index: u32, kind: GpuKind| {

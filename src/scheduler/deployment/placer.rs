@@ -1,4 +1,4 @@
-//! The placer of models: asks the stages about a demand and a fleet.
+//! The placer for models: runs the stages for a demand on a fleet.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -36,13 +36,13 @@ pub struct ModelPlacer<'a> {
     choices: OnceCell<Choices>,
 }
 
-/// What could be picked.
+/// The nodes and GPUs that could be picked.
 struct Choices {
     /// The demand without its own pick.
     free: Demand,
-    /// What can be picked while the fleet is as it is.
+    /// What can be picked in the current state of the fleet.
     now: Vec<PickableNode>,
-    /// The same if nothing ran.
+    /// What could be picked if no run held anything.
     idle: Vec<PickableNode>,
 }
 
@@ -56,7 +56,8 @@ impl Placer for ModelPlacer<'_> {
 
     fn ever_fits(&self) -> bool {
         self.with_request(|request| {
-            matches!(place(self.options, request, self.fleet.idle_serving(), 1), Answer::Place(_))
+            let request = Request { is_ideal: true, ..request.clone() };
+            matches!(place(self.options, &request, self.fleet.idle_serving(), 1), Answer::Place(_))
         })
     }
 
@@ -80,7 +81,7 @@ impl Placer for ModelPlacer<'_> {
         })
     }
 
-    /// The candidates with their scores, and why every other node is not one.
+    /// Findings for the candidates with their scores. All other nodes have the reason why they are not candidates.
     fn findings(&self, decision: &Decision) -> Vec<NodeFinding> {
         let candidates = match decision {
             Decision::Place(candidates) => candidates.as_slice(),
@@ -111,15 +112,15 @@ impl Placer for ModelPlacer<'_> {
         let verdict = match (alone, now) {
             (Verdict::Fit, _) | (_, Pickable::WithOthers | Pickable::Alone) => Verdict::Fit,
             (Verdict::Never(reason), Pickable::Not(_)) if idle == Pickable::WithOthers => Verdict::Unfit(reason),
-            // The reason is what lacks for ever, not what lacks now.
+            // A final refusal states what is missing forever, not what is missing now.
             (Verdict::Never(_), Pickable::Not(_)) => judged(now, idle),
             (unfit @ Verdict::Unfit(_), Pickable::Not(_)) => unfit,
         };
         (verdict, !alone.is_fit())
     }
 
-    /// A pick of the GPU alone goes through the checks at submission and then through the scheduler itself, because a
-    /// release has rules for picks that apply to nothing else.
+    /// Judges a pick of this GPU alone. The pick passes the checks at submission and then the scheduler itself, because
+    /// a release may have rules that apply only to picks.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
         let choices = self.choices();
         let answer = |nodes: &[PickableNode]| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
@@ -167,8 +168,8 @@ impl Placer for ModelPlacer<'_> {
         Some((if for_ever { Refusal::Never } else { Refusal::Unfit }, reason))
     }
 
-    /// By the model's strategy. For a packed model all scores are zero: each replica is part of what fills its own GPU,
-    /// so replicas cannot be compared.
+    /// Scores by the model's strategy. For a packed model all scores are zero, because every replica counts among the
+    /// claims that fill its own GPU. So such replicas cannot be compared.
     fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
         let none = || vec![Score::ZERO; placements.len()];
         if self.deployment.strategy == Strategy::Binpack {
@@ -197,7 +198,7 @@ impl<'a> ModelPlacer<'a> {
         ModelPlacer { options, demand, deployment, context, fleet, choices: OnceCell::new() }
     }
 
-    /// The same for this demand, which differs in its pick.
+    /// A placer for the same model with another pick.
     fn asked<'b>(&'b self, demand: &'b Demand) -> ModelPlacer<'b> {
         let deployment = demand.model().expect("a pick leaves the model");
         ModelPlacer::new(self.options, demand, deployment, self.context, self.fleet)
@@ -208,7 +209,7 @@ impl<'a> ModelPlacer<'a> {
         Request::of(self.deployment, self.demand.pick.as_ref(), PlacementContext::UNSUBMITTED, self.fleet)
     }
 
-    /// The request that is placed, with the selector that the options add.
+    /// Calls `ask` with the request that is placed. It includes the selector that the options add.
     fn with_request<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
         let pick = self.demand.pick.as_ref();
         let deployment = with_selector(self.options, pick.is_some(), Cow::Borrowed(self.deployment));
@@ -228,7 +229,7 @@ impl<'a> ModelPlacer<'a> {
         })
     }
 
-    /// Whether this node would hold a replica by itself.
+    /// Whether this node alone would hold a replica.
     fn alone(&self, free: &Demand, node: NodeId) -> Verdict {
         let alone = on_node(free, node);
         let alone = self.asked(&alone);
@@ -241,7 +242,7 @@ impl<'a> ModelPlacer<'a> {
     }
 }
 
-/// The verdict is `Never` if an idle fleet refuses too.
+/// Combines two answers. The verdict is `Never` if an idle fleet would refuse too.
 fn judged(now: Pickable, idle: Pickable) -> Verdict {
     match (now, idle) {
         (Pickable::Alone | Pickable::WithOthers, _) => Verdict::Fit,
@@ -250,7 +251,7 @@ fn judged(now: Pickable, idle: Pickable) -> Verdict {
     }
 }
 
-/// The shortage of the GPU that lacks least, if no GPU has enough.
+/// The shortage of the GPU that lacks the least memory. Empty if some GPU has enough.
 fn memory_shortage(gpus: &[GpuFinding]) -> Vec<Shortage> {
     let short = gpus.iter().filter(|gpu| gpu.free < gpu.takes);
     let least = short.min_by_key(|gpu| (gpu.takes.saturating_sub(gpu.free), gpu.index));

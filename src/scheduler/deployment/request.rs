@@ -1,5 +1,5 @@
-//! A request, and what follows from it before any node is considered: the need, the utilization and the number of
-//! GPUs.
+//! A request and the values that follow from it before any node is considered: the need, the utilization and the number
+//! of GPUs.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::options::{
     ArgumentReading, DeploymentOptions, Divided, Fault, Rounding, TestedNumber, UnreadableNeed, UtilizationRange,
 };
 use dryrack_event::Reason;
-use dryrack_fleet::{GpuKind, ModelKey};
+use dryrack_fleet::{Fleet, GpuKind, ModelKey};
 use dryrack_workload::{Backend, Category, Deployment, GgufEstimate};
 
-/// What vLLM's framework takes in addition to the weights (GPUStack 0.6.0, `estimate_model_vram`).
+/// Memory that vLLM's framework takes in addition to the weights (GPUStack 0.6.0, `estimate_model_vram`).
 const OVERHEAD_LLM: u64 = 2 << 30;
 const OVERHEAD_OTHERS: u64 = 512 << 20;
 /// The need as a multiple of the weights (GPUStack 0.6.0, `estimate_model_vram`; EleutherAI, "Transformer Math 101").
@@ -24,11 +24,11 @@ const SKIP_COUNT_VARIABLE: &str = "GPUSTACK_SKIP_GPU_COUNT_CHECK";
 /// A manually picked GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PickedGpu {
-    /// The name of its node, which need not exist.
+    /// The name of the GPU's node. The node may not exist.
     pub node: Arc<str>,
     /// The kind that the pick states.
     pub kind: GpuKind,
-    /// Its index, which need not exist on the node.
+    /// The index of the GPU. The node may have no such GPU.
     pub index: u32,
 }
 
@@ -37,11 +37,11 @@ pub struct PickedGpu {
 pub enum Picks {
     #[default]
     Free,
-    /// In the order of the picks; never empty.
+    /// Picked GPUs in the order of the picks. There is at least one.
     Gpus(Vec<PickedGpu>),
-    /// Only these nodes, by name.
+    /// Picked nodes, by name. Other nodes must not be used.
     Nodes(Vec<Arc<str>>),
-    /// A pick that is not `node:kind:index`.
+    /// A pick that does not have the form `node:kind:index`.
     Unreadable,
 }
 
@@ -50,13 +50,17 @@ pub enum Picks {
 pub struct Request<'a> {
     pub deployment: &'a Deployment,
     pub picks: Picks,
-    /// The model whose instances count as its own; `None` before it is deployed.
+    /// The model whose instances count as this request's own; `None` before deployment.
     pub model: Option<ModelKey>,
-    /// The total number of replicas of its deployment.
+    /// The total number of replicas of the deployment.
     pub replicas: u32,
-    /// Kinds of GPU for which there is an image of the backend, if that differs from the profile. `None` inside is
-    /// every kind, and a node without GPUs.
+    /// Kinds of GPU for which there is an image of the backend, if they differ from the profile. An inner `None` allows
+    /// every kind and also nodes without GPUs.
     pub runners: Option<Option<&'a [GpuKind]>>,
+    /// The fleet. Custom filters read it.
+    pub fleet: &'a Fleet,
+    /// Whether the nodes are assumed to be ready, healthy and empty, whatever their real state is.
+    pub is_ideal: bool,
 }
 
 impl Request<'_> {
@@ -67,7 +71,7 @@ impl Request<'_> {
         }
     }
 
-    /// The names of the picked nodes, each once, in order of the picks.
+    /// The names of the picked nodes in the order of the picks, without duplicates.
     pub fn picked_nodes(&self) -> SmallVec<[&str; 4]> {
         let mut names: SmallVec<[&str; 4]> = SmallVec::new();
         for pick in self.picked() {
@@ -79,14 +83,14 @@ impl Request<'_> {
     }
 }
 
-/// What follows from a request alone. Bytes are doubles, as in the released programs.
+/// Values that follow from a request alone. Bytes are floating-point numbers, as in the released programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Total GPU memory needed.
     pub need: f64,
-    /// The part of each GPU's memory that is reserved; with zero, only what is needed is taken.
+    /// The part of each GPU's memory that is reserved. With zero, the replica takes only what it needs.
     pub utilization: f64,
-    /// The number of GPUs of one replica, if requested. It is below 1 only if the arguments are parsed that way.
+    /// The requested number of GPUs of one replica. It can be below 1 only if the profile's parser accepts such a size.
     pub count: Option<i64>,
     pub tensor_parallel: Option<i64>,
     /// The number of layers of a GGUF model to put on GPUs, if stated.
@@ -98,12 +102,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether everything that must be a multiple of this number is one, and the number is not zero.
+    /// Whether all numbers that must be multiples of `number` are multiples of it. False for zero.
     pub fn divides(&self, number: i64) -> bool {
         number != 0 && self.divided.iter().all(|whole| whole % number == 0)
     }
 
-    /// The memory reserved on a GPU of this size.
+    /// The memory that is reserved on a GPU of this size, in bytes.
     pub fn reservation(&self, total: u64) -> u64 {
         whole_bytes(total as f64 * self.utilization)
     }
@@ -122,7 +126,7 @@ pub fn whole_bytes(bytes: f64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt(pub Reason);
 
-/// Parallel sizes stated by arguments.
+/// Parallel sizes that the arguments state.
 #[derive(Debug, Default)]
 struct Sizes {
     tensor: Option<i64>,
@@ -130,7 +134,7 @@ struct Sizes {
     world: Option<i64>,
 }
 
-/// Parses the arguments and the sizes they state. An error in them refuses the request.
+/// Parses the arguments and computes the plan. An error in the arguments refuses the request.
 pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt> {
     let deployment = request.deployment;
     let arguments = Arguments::read(options.arguments, &deployment.arguments).map_err(|_| Halt(Reason::BadArgument))?;
@@ -165,13 +169,13 @@ pub fn plan(options: &DeploymentOptions, request: &Request) -> Result<Plan, Halt
     Ok(plan)
 }
 
-/// GPU memory in bytes with every layer on the GPU.
+/// The GPU memory in bytes that is needed if all layers are on GPUs.
 pub fn whole_offload(estimate: &GgufEstimate) -> u64 {
     let layers = estimate.layer_memory.get().saturating_mul(u64::from(estimate.layers));
     estimate.fixed_memory.get().saturating_add(layers)
 }
 
-/// Accepts any integer, and rejects everything else.
+/// Parses sizes. Any integer is accepted, and any other value is refused.
 fn loose_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     let size = |names: &[&str]| match arguments.value(names).filter(|text| !text.is_empty()) {
         None => Ok(None),
@@ -186,7 +190,7 @@ fn loose_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     Ok(Sizes { tensor, world })
 }
 
-/// Treats a value that is not an integer as absent.
+/// Parses one size. A value that is not an integer counts as absent. A size below 1 is refused.
 fn keyed_size(arguments: &Arguments, names: &[&str]) -> Result<Option<i64>, Halt> {
     match arguments.value(names).and_then(to_integer) {
         Some(size) if size <= 0 => Err(Halt(Reason::BadArgument)),
@@ -194,7 +198,7 @@ fn keyed_size(arguments: &Arguments, names: &[&str]) -> Result<Option<i64>, Halt
     }
 }
 
-/// SGLang's names (GPUStack 2.3.0, `sglang_resource_fit_selector.py`).
+/// Parses the sizes by SGLang's names (GPUStack 2.3.0, `sglang_resource_fit_selector.py`).
 fn sglang_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     let tensor = keyed_size(arguments, &["tp-size", "tensor-parallel-size", "tp"])?;
     let pipeline = keyed_size(arguments, &["pp-size", "pipeline-parallel-size"])?;
@@ -204,7 +208,7 @@ fn sglang_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     Ok(Sizes { tensor, world: product(&[tensor, pipeline, data]) })
 }
 
-/// The product of the stated sizes, if any is stated.
+/// The product of the stated sizes; `None` if no size is stated.
 fn product(sizes: &[Option<i64>]) -> Option<i64> {
     let stated: SmallVec<[i64; 4]> = sizes.iter().copied().flatten().collect();
     (!stated.is_empty()).then(|| stated.iter().fold(1i64, |product, size| product.saturating_mul(*size)))
@@ -217,7 +221,8 @@ fn keyed_sizes(arguments: &Arguments) -> Result<Sizes, Halt> {
     let context = size(&["prefill-context-parallel-size", "pcp"])?;
     let mut data = size(&["data-parallel-size", "dp"])?;
     let local = size(&["data-parallel-size-local", "dpl"])?;
-    // With this flag, the data-parallel size counts over deployments, and only the local size is this deployment's.
+    // With this flag, the data-parallel size covers several deployments. Only the local size belongs to this
+    // deployment.
     if arguments.flag("data-parallel-hybrid-lb") {
         if local.is_none() {
             return Ok(Sizes { tensor, world: None });

@@ -1,5 +1,5 @@
-//! Scores of candidates by the placement strategies of models. Doubles are computed in the written order, so scores
-//! are the same on every machine.
+//! Scores of candidates by the placement strategies of models. Floating-point numbers are computed in the written
+//! order, so scores are the same on every machine.
 
 use super::candidate::{Candidate, Found, Share};
 use super::options::{Absent, Counted, SpreadRule};
@@ -12,12 +12,13 @@ use dryrack_workload::Strategy;
 
 /// The maximum score.
 const MOST: f64 = 100.0;
-/// The weight of an instance of another model relative to one of the model's own (GPUStack 0.6.0 and 2.3.0).
+/// The weight of an instance of another model. An instance of the same model has the weight 1 (GPUStack 0.6.0 and
+/// 2.3.0).
 const OTHERS_WEIGHT: f64 = 0.2;
-/// The weight of the main part of a multi-node model relative to each subordinate (GPUStack 0.6.0 and 2.3.0).
+/// The weight of the main part of a multi-node model. A subordinate has the weight 1 (GPUStack 0.6.0 and 2.3.0).
 const MAIN_WEIGHT: f64 = 5.0;
 
-/// The score of each candidate, in their order.
+/// The score of each candidate, in the order of the candidates.
 pub fn scores(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
     match search.request.deployment.strategy {
         Strategy::Binpack => binpack(search, found),
@@ -25,7 +26,7 @@ pub fn scores(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
     }
 }
 
-/// Subtracts what each candidate loses for unreliable nodes and GPUs, see [`super::ReadinessOptions`].
+/// Reduces the score of each candidate with unreliable nodes or GPUs, see [`super::ReadinessOptions`].
 pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
     let weight = search.options.readiness.weight;
     if weight == 0 || !search.serving.is_any_doubtful() {
@@ -58,7 +59,7 @@ pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
 // Binpack
 
 fn binpack(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
-    // Kinds are not distinguished here: all instances on a GPU count.
+    // Kinds are not distinguished here, so all instances on a GPU count.
     let left = search.columns().left(match search.options.accounting {
         Accounting::PartsByKind => Accounting::AllParts,
         other => other,
@@ -89,13 +90,13 @@ fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, Ra
     Ok((main * MAIN_WEIGHT + sum * count as f64) / (MAIN_WEIGHT + count as f64))
 }
 
-/// The score of the fullest of a share's GPUs, plus a third of how full RAM becomes; without GPUs, RAM alone.
+/// The score of the GPU that becomes fullest, plus a third of the score for RAM. Without GPUs, the score for RAM alone.
 fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>) -> Result<f64, Raised> {
     let ram_free = search.host(share.node as u32).ram_free;
     let ram = if share.ram == 0 || ram_free == 0 { 0.0 } else { share.ram as f64 / ram_free as f64 * MOST };
     match (share.indexes.is_empty(), share.ram) {
         (false, _) => {}
-        // A part of a vLLM model states no RAM.
+        // A part of a vLLM model states no RAM claim, which makes the upstream program fail.
         (true, 0) => return Err(Raised(Reason::UpstreamTypeError)),
         (true, _) => return Ok(ram),
     }
@@ -109,7 +110,7 @@ fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>)
     Ok(if share.ram == 0 { most } else { most + ram / 3.0 })
 }
 
-/// Two thirds of the fraction of the free memory that is claimed; RAM has a weight of its own.
+/// Two thirds of the fraction of the GPU's free memory that is claimed. RAM contributes the last third.
 fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f64, Raised> {
     match (claim, free, search.options.binpack.absent) {
         (Some(claim), Some(free), _) if free > 0 => Ok(claim as f64 / free as f64 * MOST * 2.0 / 3.0),
@@ -121,17 +122,18 @@ fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f6
 
 // Spread
 
-/// The number of instances that hold something: the model's own, and others'.
+/// Numbers of instances: those of the model itself, and those of other models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     own: u32,
     others: u32,
 }
 
-/// Counts on all nodes and GPUs for one model.
+/// Numbers of instances on all nodes and GPUs, for one model.
 struct Counts<'s> {
     search: &'s Search<'s>,
-    /// The model's own counts, if it has instances: on each node, and on each GPU of the columns.
+    /// The counts of the model's own instances, on each node and on each GPU of the columns. `None` if it has no
+    /// instances.
     own: Option<(Vec<u32>, Vec<u32>)>,
 }
 
@@ -180,7 +182,7 @@ impl<'s> Counts<'s> {
         Count { own, others: all - own }
     }
 
-    /// The count for an index, even if the node has no such GPU but some instance holds it.
+    /// The count for a GPU index. The index may not exist on the node, but an instance may still hold it.
     fn on_index(&self, node: u32, index: u32) -> Count {
         if let Some(at) = self.search.find(node, index, None) {
             return self.on_gpu(at);
@@ -207,7 +209,8 @@ fn spread(search: &Search, found: &Found) -> Vec<f64> {
     }
 }
 
-/// A base plus a bonus, such that no candidate on a node with more kinds of instances beats one on a node with fewer.
+/// A base score plus a bonus. The bonus is so small that the base, which depends on the kinds of instances on the node,
+/// always decides first.
 fn stepped(counts: &Counts, found: &Found) -> Vec<f64> {
     let on_node = |node: u32| (counts.on_node(node), counts.search.host(node).gpus.len());
     match found {
@@ -248,7 +251,7 @@ fn step(whole: Count, gpus: usize, each: impl Iterator<Item = Count>) -> f64 {
     })
 }
 
-/// The smallest and the largest number of instances on the main nodes of all candidates.
+/// The smallest and largest numbers of instances on the main nodes of all candidates.
 struct Extent {
     some_without_own: bool,
     own: (u32, u32),
@@ -277,7 +280,7 @@ impl Extent {
     }
 }
 
-/// 1 for the smallest number, 0 for the largest.
+/// A value from 0 to 1: 1 for the smallest number of instances, 0 for the largest.
 fn few(value: u32, (least, most): (u32, u32)) -> f64 {
     if most <= least { 1.0 } else { 1.0 - f64::from(value - least) / f64::from(most - least) }
 }

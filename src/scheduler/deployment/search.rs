@@ -1,4 +1,4 @@
-//! The common input of the generators: the nodes that passed the filters, in pools, and their GPUs.
+//! The input that all generators share: the nodes that passed the filters, grouped in pools, and their GPUs.
 
 use smallvec::SmallVec;
 
@@ -17,11 +17,11 @@ pub struct Search<'a> {
     pub plan: &'a Plan,
     /// Nodes that passed every filter, in the order of nodes.
     pub nodes: &'a [u32],
-    /// The GPUs on which the backend does not run, if this is checked.
+    /// The GPUs on which the backend does not run, if the profile checks this.
     pub hardware: &'a HardwareVerdicts,
 }
 
-/// Nodes that are considered together, and the kind they count as.
+/// A pool of nodes, and the kind of GPU that the pool considers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// `None` if kinds are not distinguished.
@@ -29,11 +29,11 @@ pub struct Group {
     pub nodes: Vec<u32>,
 }
 
-/// The error of an upstream program that ends the decision with an exception.
+/// An exception of an upstream program, which ends the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised(pub Reason);
 
-/// Whether kinds were distinguished before in this decision.
+/// Whether this is the first search of the decision that distinguishes kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     First,
@@ -53,8 +53,8 @@ impl<'a> Search<'a> {
         &self.serving.hosts()[node as usize]
     }
 
-    /// The nodes in their pools. Pools of [`Pool::EachKind`] are in the order of kinds, others in the order in which
-    /// kinds first occur.
+    /// The nodes in their pools. For [`Pool::EachKind`], pools are in the order of kinds. For other rules, they are in
+    /// the order in which kinds first occur.
     pub fn groups(&self, pass: Pass) -> Vec<Group> {
         if self.options.pool == Pool::One {
             return vec![Group { kind: None, nodes: self.nodes.to_vec() }];
@@ -73,7 +73,7 @@ impl<'a> Search<'a> {
         }
         if self.options.pool == Pool::EachKind {
             groups.retain(|group| group.kind.is_none_or(|kind| self.has_runner(kind)));
-            // Sorted, so that a node on which nothing fits does not change which kind comes first.
+            // The groups are sorted. Otherwise a node on which nothing fits could change which kind comes first.
             groups.sort_by_key(|group| group.kind);
         }
         groups
@@ -86,14 +86,14 @@ impl<'a> Search<'a> {
         runners(self.options, self.request).is_none_or(|runners| runners.contains(&kind))
     }
 
-    /// The GPUs of a node as its pool lists them, by index in the columns.
+    /// The GPUs of a node that its pool lists, by index in the columns.
     pub fn listed(&self, node: u32, kind: Option<GpuKind>) -> impl Iterator<Item = usize> + use<'a> {
         let host = self.host(node);
         let columns = self.columns();
         let only = match (self.options.pool, kind, host.kinds.len()) {
             (Pool::One, _, _) | (_, None, _) | (_, _, 0 | 1) => None,
             (Pool::EachKind, kind, _) => kind,
-            // Every copy of the node shares the list of its last kind.
+            // All copies of the node share the list of its last kind.
             (Pool::LastKind, _, _) => host.kinds.last().copied(),
         };
         let (serving, hardware) = (self.serving, self.hardware);
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
         host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only)).filter(runs_there)
     }
 
-    /// Whether [`Search::listed`] lists every GPU of a node, and the pool sees each as it is.
+    /// Whether [`Search::listed`] lists every GPU of a node, and the pool sees the real values of each.
     pub fn lists_all(&self, node: u32) -> bool {
         self.host(node).kinds.len() < 2 && !self.hardware.refuses()
     }
@@ -112,12 +112,12 @@ impl<'a> Search<'a> {
         if self.lists_all(node) { host.gpus.len() } else { self.listed(node, kind).count() }
     }
 
-    /// The free bytes of a GPU as its pool sees it; zero for a GPU of another kind.
+    /// The free bytes of a GPU that its pool sees; zero for a GPU of another kind.
     pub fn free(&self, at: usize, kind: Option<GpuKind>) -> u64 {
         if self.is_seen(at, kind) { self.left().free[at] } else { 0 }
     }
 
-    /// The same, as a fraction of the total.
+    /// The free fraction of a GPU that its pool sees; zero for a GPU of another kind.
     pub fn ratio(&self, at: usize, kind: Option<GpuKind>) -> f64 {
         if self.is_seen(at, kind) { self.left().ratio[at] } else { 0.0 }
     }
@@ -126,7 +126,8 @@ impl<'a> Search<'a> {
         kind.is_none_or(|kind| self.columns().kind[at] == kind)
     }
 
-    /// With unified memory, the released programs take the minimum of RAM and GPU 0, so there must be a GPU 0.
+    /// Checks that a node with unified memory has a GPU 0. The released programs take the minimum of RAM and GPU 0
+    /// there.
     pub fn check_unified(&self, node: u32, kind: Option<GpuKind>) -> Result<(), Raised> {
         let host = self.host(node);
         if !host.unified || self.options.accounting == Accounting::Ledger {
@@ -138,7 +139,7 @@ impl<'a> Search<'a> {
         if is_wrong { Err(Raised(Reason::UpstreamKeyError)) } else { Ok(()) }
     }
 
-    /// A share of these GPUs, given by index in the columns, with what is claimed of each.
+    /// A share of these GPUs with the claim on each. GPUs are given by index in the columns.
     pub fn share(&self, node: u32, gpus: impl Iterator<Item = usize>, claim: impl Fn(usize) -> u64) -> Share {
         let columns = self.columns();
         let mut share = Share { node: node as usize, ..Share::default() };
@@ -149,13 +150,14 @@ impl<'a> Search<'a> {
         share
     }
 
-    /// The index in the columns of a node's GPU of this index and kind.
+    /// The index in the columns of the GPU with this index and kind on a node.
     pub fn find(&self, node: u32, index: u32, kind: Option<GpuKind>) -> Option<usize> {
         let columns = self.columns();
         self.host(node).gpus.clone().find(|at| columns.index[*at] == index && self.is_seen(*at, kind))
     }
 
-    /// The indexes picked on this node, only of this kind if kinds are distinguished, in the order of the picks.
+    /// The indexes that were picked on this node, in the order of the picks. If kinds are distinguished, only those of
+    /// this kind.
     pub fn picked_on(&self, node: u32, kind: Option<GpuKind>) -> SmallVec<[u32; 8]> {
         let name = &self.host(node).name;
         let here = |pick: &&super::request::PickedGpu| pick.node == *name && kind.is_none_or(|kind| pick.kind == kind);
@@ -163,7 +165,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Kinds of GPU for which there is an image; `None` is every kind.
+/// Kinds of GPU for which there is an image of the backend; `None` for every kind.
 pub fn runners<'a>(options: &'a DeploymentOptions, request: &Request<'a>) -> Option<&'a [GpuKind]> {
     request.runners.unwrap_or(Some(&options.runners))
 }

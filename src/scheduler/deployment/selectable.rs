@@ -1,11 +1,11 @@
-//! What could be picked manually for a model: GPUs and nodes that could hold a replica, alone or with others.
+//! The GPUs and nodes that could be picked for a model: those that could hold a replica, alone or together with others.
 //!
 //! A pick can be placed if each of its GPUs holds an equal part of the need ([`super::even`]). So a GPU can be picked
-//! if, for some number of GPUs, it holds its part and enough others hold theirs. The others are on its node or, if a
-//! replica may span nodes, anywhere.
+//! if there is a number of GPUs for which it can hold its part, and enough other GPUs can hold theirs. The other GPUs
+//! must be on the same node, unless a replica may use several nodes.
 //!
-//! A profile may add something to a model without a pick, such as a selector. That does not apply here, since a pick
-//! goes without it.
+//! A profile may add constraints, such as a selector, to a model without a pick. They do not apply to a model with a
+//! pick, so this module ignores them.
 
 use smallvec::SmallVec;
 
@@ -18,7 +18,7 @@ use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, Serving};
 use dryrack_workload::{Backend, Demand, Deployment};
 
-/// Whether something can be picked.
+/// Whether a node or a GPU can be picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pickable {
     Alone,
@@ -30,13 +30,13 @@ pub enum Pickable {
 /// The answers for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PickableNode {
-    /// Whether it could hold a part with others: [`Pickable::WithOthers`] or a reason. A decision about the node says
-    /// whether it could hold a replica alone.
+    /// Whether the node could hold a part together with other nodes: [`Pickable::WithOthers`] or a reason. Whether it
+    /// could hold a replica alone is answered by a decision about the node.
     pub node: Pickable,
     pub gpus: Vec<Pickable>,
 }
 
-/// The answers for every node in order of ids, for a demand without a pick, in the state of `serving`.
+/// The answers for every node in order of ids. The demand must have no pick. `serving` is the state of the fleet.
 pub fn pickable(
     options: &DeploymentOptions,
     demand: &Demand,
@@ -83,7 +83,7 @@ pub fn pickable(
     nodes
 }
 
-/// A GPU and how many bytes it can hold.
+/// A GPU and the number of bytes that it can hold.
 #[derive(Clone, Copy)]
 struct Held {
     node: u32,
@@ -103,7 +103,7 @@ fn answer(nodes: &mut [PickableNode], search: &Search, (node, at): (u32, usize),
     nodes[node as usize].gpus[offset] = if alone { Pickable::Alone } else { Pickable::WithOthers };
 }
 
-/// Whether this many GPUs can be picked for one replica.
+/// Whether a pick of this many GPUs is allowed for one replica.
 fn is_allowed(search: &Search, count: usize) -> bool {
     let plan = search.plan;
     let is_asked = plan.count.is_none_or(|asked| i64::try_from(count) == Ok(asked));
@@ -119,14 +119,15 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     let all: Vec<Held> = held(search, group).collect();
     let backend = search.request.deployment.backend.name();
     let is_free = |node: u32| !search.serving.is_part_of_distributed(node as usize, backend);
-    // What each of `count` GPUs must hold, if that many can be picked.
+    // The part that each of `count` GPUs must hold. `None` if a pick of this many GPUs is not allowed.
     let part = |count: usize| is_allowed(search, count).then(|| even::even_part(search.plan.need, count));
     let mut anywhere: Vec<u64> = match search.request.deployment.distributable {
         true => all.iter().filter(|gpu| is_free(gpu.node)).map(|gpu| gpu.holds).collect(),
         false => Vec::new(),
     };
     anywhere.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
-    // The least that a GPU must hold to be one of several, where the others are the GPUs that hold the most.
+    // The numbers of GPUs for which enough other GPUs can hold the part, each with this part. The other GPUs are those
+    // that can hold the most.
     let least_among = |most: &[u64]| {
         let parts = (2..=most.len()).filter_map(|count| Some((count, part(count)?)));
         parts.filter(|(count, part)| most[count - 2] >= *part).collect::<Vec<_>>()
@@ -138,7 +139,7 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
         here.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
         let beside = least_among(&here);
         let is_one_of = |holds: u64, most: &[u64], parts: &[(usize, u64)]| {
-            // If it is itself one of those that hold the most, the next one takes its place among the others.
+            // If this GPU is itself among those that can hold the most, the next GPU takes its place among the others.
             parts.iter().any(|(count, part)| {
                 let other = if holds >= most[count - 2] { most[count - 1] } else { most[count - 2] };
                 holds >= *part && other >= *part
@@ -155,7 +156,7 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     }
 }
 
-/// Marks nodes all of whose GPUs could hold a part together with as many on other nodes.
+/// Marks nodes on which every GPU could hold a part, together with equally many GPUs on each of the other nodes.
 fn mark_whole_nodes(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     if !search.request.deployment.distributable || matches!(search.request.deployment.backend, Backend::LlamaBox(_)) {
         return;

@@ -1,4 +1,4 @@
-//! A single GPU: every GPU of every node that could hold the model alone.
+//! A single GPU. Every GPU of every node that could hold the model alone is a candidate.
 
 use super::candidate::Found;
 use super::options::{Left, SingleNeed};
@@ -39,14 +39,14 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
     Ok(Found::Singles(found))
 }
 
-/// Results that depend only on a GPU's size, computed once for each size, since a fleet has few sizes.
+/// Results that depend only on the size of a GPU. They are computed once for each size, because a fleet has few sizes.
 struct Sizes {
-    /// Total bytes, and what is reserved of them; empty if the plan reserves nothing.
+    /// Total bytes with the reserved bytes; `None` if the GPU cannot hold the need. Empty if the plan reserves nothing.
     known: Vec<(u64, Option<u64>)>,
 }
 
 impl Sizes {
-    /// Computes the reservations of the sizes that can hold the need.
+    /// Computes the reservation for each size of GPU that can hold the need.
     fn new(search: &Search, need: SingleNeed) -> Sizes {
         let plan = search.plan;
         let mut known: Vec<(u64, Option<u64>)> = Vec::new();
@@ -61,7 +61,7 @@ impl Sizes {
         Sizes { known }
     }
 
-    /// [`holds`] and [`is_left`] for a GPU that its own pool sees.
+    /// Combines [`holds`] and [`is_left`], for a GPU that its own pool sees.
     #[inline]
     fn fits(&self, search: &Search, need: SingleNeed, left: Left, at: usize) -> bool {
         let plan = search.plan;
@@ -82,7 +82,7 @@ impl Sizes {
     }
 }
 
-/// Whether a GPU can hold the need.
+/// Whether a GPU of this size, with this much free memory, can hold the need.
 #[inline]
 pub fn holds(search: &Search, need: SingleNeed, total: u64, free: u64) -> bool {
     let plan = search.plan;
@@ -92,7 +92,7 @@ pub fn holds(search: &Search, need: SingleNeed, total: u64, free: u64) -> bool {
     }
 }
 
-/// Whether enough of a GPU is left to reserve part of it; always true if nothing is reserved.
+/// Whether a GPU has enough free memory to reserve part of it. Always true if nothing is reserved.
 #[inline]
 pub fn is_left(search: &Search, left: Left, total: u64, free: u64, ratio: f64) -> bool {
     let plan = search.plan;
@@ -103,7 +103,7 @@ pub fn is_left(search: &Search, left: Left, total: u64, free: u64, ratio: f64) -
     }
 }
 
-/// What a single GPU is asked to hold.
+/// The claim on a single GPU of this size, in bytes.
 pub fn claim(search: &Search, total: u64) -> u64 {
     if search.plan.reserves() { search.plan.reservation(total) } else { whole_bytes(search.plan.need) }
 }

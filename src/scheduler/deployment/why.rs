@@ -1,4 +1,4 @@
-//! Why a replica has no place: a reason for every node, computed only on request.
+//! Why a replica has no place. A reason is computed for every node, and only on request.
 
 use super::filter::{self, Verdicts};
 use super::hardware::HardwareVerdicts;
@@ -10,8 +10,7 @@ use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Accounting, Serving};
 use dryrack_workload::{Backend, GgufEstimate};
 
-/// Reasons with their number of nodes. For a request over no nodes, no listed reason fits, and it gets
-/// [`Reason::TooFewNodes`].
+/// Reasons, each with its number of nodes. A request without any nodes gets [`Reason::TooFewNodes`].
 pub fn reasons(
     options: &DeploymentOptions,
     request: &Request,
@@ -29,7 +28,7 @@ pub fn reasons(
     histogram
 }
 
-/// The reason of each node, in order; `None` if it could be used, or if that is not known yet.
+/// The reason of each node, in the order of nodes. `None` if the node could be used, or if this is not known yet.
 pub fn each<'s>(
     options: &'s DeploymentOptions,
     request: &'s Request<'s>,
@@ -44,7 +43,7 @@ pub fn each<'s>(
     })
 }
 
-/// What a node that passed the filters lacks.
+/// What is missing on a node that passed the filters.
 fn lacking(search: &Search, node: u32) -> Reason {
     let plan = search.plan;
     let host = search.host(node);
@@ -69,7 +68,7 @@ fn lacking(search: &Search, node: u32) -> Reason {
     if host.gpus.is_empty() {
         return Reason::TooFewGpus;
     }
-    // By the ledger: what each GPU could hold, whatever the accounting of the profile.
+    // Free memory by the ledger, whatever the accounting of the profile is.
     let left = columns.left(Accounting::Ledger);
     let free = |at: &usize| left.free[*at];
     let usable: Vec<usize> =
@@ -89,7 +88,7 @@ fn lacking(search: &Search, node: u32) -> Reason {
     spread_out(search, node, Reason::InsufficientGpuMemory)
 }
 
-/// The reason for layers: RAM if the layers would fit on GPUs, else GPU memory.
+/// The reason for a GGUF model: RAM if the layers would fit on GPUs, otherwise GPU memory.
 fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Reason {
     let host = search.host(node);
     let wanted = search.plan.gpu_layers.unwrap_or(estimate.layers).min(estimate.layers);
@@ -102,7 +101,7 @@ fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Re
     }
 }
 
-/// For a node that could hold a part: why it does not, or the reason why it cannot hold everything.
+/// For a node that could hold a part: the reason why it does not, or `alone`, the reason why it cannot hold everything.
 fn spread_out(search: &Search, node: u32, alone: Reason) -> Reason {
     let deployment = search.request.deployment;
     if search.nodes.len() < 2 {

@@ -1,6 +1,6 @@
-//! Compares a node's fixed properties with what a task can use: operating system, CPU architecture, and GPU models
-//! and sizes; for a model deployment, what its backend runs on. None of this changes while a node exists, so every
-//! refusal is final.
+//! Compares the fixed properties of a node with what a task can use: operating system, CPU architecture, GPU models and
+//! GPU sizes. For a model deployment, it checks what the backend runs on. These properties never change while a node
+//! exists, so every refusal is final.
 
 use super::Verdict;
 use crate::fit::{is_large_enough, is_of_type};
@@ -36,7 +36,7 @@ pub fn judge(demand: TaskGroup<'_>, row: &Row) -> Verdict {
     if of_size < needed { Verdict::Never(Reason::GpuMemoryTooSmall) } else { Verdict::Fit }
 }
 
-/// Why the deployment's backend cannot serve its model on this GPU of such a node; `None` if it can.
+/// Why the deployment's backend cannot serve its model on this GPU of a node; `None` if it can.
 pub fn model_refusal(deployment: &Deployment, shape: &NodeShape, index: usize) -> Option<Reason> {
     let gpu = &shape.gpus[index];
     let accelerator = Accelerator {
@@ -47,7 +47,7 @@ pub fn model_refusal(deployment: &Deployment, shape: &NodeShape, index: usize) -
     refusal(deployment, shape, Some(accelerator))
 }
 
-/// The same for a node without GPUs.
+/// Why the deployment's backend cannot serve its model on a node without GPUs; `None` if it can.
 pub fn model_refusal_without_gpu(deployment: &Deployment, shape: &NodeShape) -> Option<Reason> {
     refusal(deployment, shape, None)
 }

@@ -1,4 +1,5 @@
-//! Requested labels. A missing key and a wrong value are different mistakes, so they have different reasons.
+//! Passes only nodes with the requested labels. A missing key and a wrong value have different reasons, because they
+//! are different mistakes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Filters: whether nodes may be used at all, and if not, why. Each filter looks only at rows that passed all filters
-//! before it.
+//! Filters decide whether nodes may be used at all, and say why if not. Each filter judges only rows that passed all
+//! earlier filters.
 
 mod compatible;
 pub mod labels;
@@ -9,9 +9,8 @@ mod resources;
 
 pub use compatible::{model_refusal, model_refusal_without_gpu};
 
-use serde::{Deserialize, Serialize};
-
-use super::options::{Exemption, FilterStage, GpuOrder};
+use super::options::{Exemption, FilterStage, GpuOrder, StageName};
+use super::own::{Asking, NodeView, OwnFilter, filter_named};
 use super::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Pick, TaskGroup};
@@ -20,7 +19,7 @@ use dryrack_workload::{Pick, TaskGroup};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fit,
-    /// They do not fit at the moment.
+    /// These nodes do not fit now.
     Unfit(Reason),
     /// These nodes will never fit this demand.
     Never(Reason),
@@ -39,18 +38,18 @@ impl Verdict {
     }
 }
 
-/// What a filter reads of a node, besides the demand.
+/// The properties of a node that a filter reads, besides the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Only whether the node is picked. Without a pick, every node passes.
+    /// Only whether the node is picked. If there is no pick, every node passes.
     Pick,
-    /// Only what never changes, so that one answer holds for all nodes of a shape for good.
+    /// Only properties that never change. One answer is valid for all nodes of a shape forever.
     Shape,
-    /// What changes with time.
+    /// Properties that change with time.
     State,
 }
 
-/// What a filter is asked about.
+/// The inputs of one filter.
 struct Asked<'a> {
     demand: TaskGroup<'a>,
     order: GpuOrder,
@@ -60,30 +59,38 @@ struct Asked<'a> {
 /// One row for each filter: its name in profiles, what it reads, and its verdict.
 macro_rules! filters {
     ($($(#[doc = $doc:literal])* $filter:ident => $name:literal, $reads:ident, $judge:expr;)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum FilterName {
             $($(#[doc = $doc])* $filter,)*
+            /// An expression, or a function that a program registered.
+            Own(OwnFilter),
         }
 
         impl FilterName {
+            /// All filters of the table.
             pub const ALL: [FilterName; [$($name),*].len()] = [$(FilterName::$filter),*];
+            const NAMES: &'static [&'static str] = &[$($name),*];
 
             pub fn name(self) -> &'static str {
                 match self {
                     $(FilterName::$filter => $name,)*
+                    FilterName::Own(own) => own.name(),
                 }
             }
 
             pub fn reads(self) -> Reads {
                 match self {
                     $(FilterName::$filter => Reads::$reads,)*
+                    FilterName::Own(own) => own.reads(),
                 }
             }
 
             fn judge(self, asked: &Asked<'_>) -> Verdict {
                 let judge: fn(&Asked<'_>) -> Verdict = match self {
                     $(FilterName::$filter => $judge,)*
+                    FilterName::Own(own) => {
+                        return own.judge(&NodeView::new(asked.row.shape, asked.row.status), &Asking::of_tasks(asked.demand, asked.row), asked.row.is_ideal);
+                    }
                 };
                 judge(asked)
             }
@@ -102,6 +109,15 @@ filters! {
     Compatible => "compatible", Shape, |it| compatible::judge(it.demand, it.row);
     /// Only nodes with enough left.
     Resources => "resources", State, |it| resources::judge(it.demand, it.order, it.row);
+}
+
+impl StageName for FilterName {
+    const NAMES: &'static [&'static str] = FilterName::NAMES;
+
+    fn named(name: &str) -> Option<FilterName> {
+        let known = FilterName::ALL.into_iter().find(|known| known.name() == name);
+        known.or_else(|| filter_named(name).map(FilterName::Own))
+    }
 }
 
 /// Runs one filter over the rows that are still fit.

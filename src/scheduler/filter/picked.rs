@@ -1,11 +1,11 @@
-//! Passes only what was picked manually, if anything was.
+//! Passes only picked nodes and nodes with picked GPUs. Passes every node if there is no pick.
 
 use super::Verdict;
 use crate::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Pick, TaskGroup};
 
-/// `has_gpus` says whether the node has the GPUs that are picked on it.
+/// Judges a node. `has_gpus` says whether the node has the GPUs that are picked on it.
 pub fn judge(is_picked: bool, has_gpus: impl FnOnce() -> bool) -> Verdict {
     if !is_picked {
         return Verdict::Never(Reason::NotPicked);
@@ -18,9 +18,9 @@ pub fn has_gpus(demand: TaskGroup<'_>, row: &Row) -> bool {
     let Some(picked) = &row.gpus else { return true };
     let there = picked.iter().filter(|index| usize::from(**index) < row.shape.gpus.len()).count();
     match demand.pick {
-        // None of these may be missing: dropping one silently is what GPUStack issue 1850 reports.
+        // Every picked GPU must exist. Silently dropping a missing one is the fault of GPUStack issue 1850.
         Some(Pick::AllGpus(_)) => there == picked.len(),
-        // Another filter refuses nodes that have too few of them.
+        // One existing GPU is enough here. Another filter refuses nodes that have too few of the picked GPUs.
         Some(Pick::Gpus(_) | Pick::Nodes(_)) | None => there > 0,
     }
 }

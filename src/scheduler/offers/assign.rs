@@ -1,4 +1,4 @@
-//! One node of a job: the plan a user is shown, and the instance it is assigned.
+//! Offers for one node of a job: the plan that a user sees, and the instance that the node gets.
 
 use smallvec::SmallVec;
 
@@ -17,10 +17,10 @@ use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Score;
 use dryrack_workload::Demand;
 
-/// The longest list of offers that a user is shown.
+/// Maximum number of offers in the list that a user sees.
 pub const PLAN_OFFERS_MAX: usize = 50;
 
-/// What a user is shown before submitting: offers in order, the idle ones first, then the new ones, then the busy ones.
+/// The offers that a user sees before submitting, in order: idle offers first, then new ones, then busy ones.
 pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
     let rows = all_rows(fleet, Grouping::EachNode);
     let offers = row_offers(options, ask, fleet, &rows);
@@ -38,7 +38,7 @@ pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
     Plan { fleet: chosen, offers }
 }
 
-/// The instance that this node of the job goes to now.
+/// The instance that this node of the job gets now.
 pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Grouping) -> Result<Assigned, NoOffer> {
     let rows = all_rows(fleet, grouping);
     let offers = row_offers(options, ask, fleet, &rows);
@@ -50,8 +50,9 @@ pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Gr
     Ok(assigned(options, offers[index].on(node), fleet))
 }
 
-/// Decides for one node of a job whose nodes are placed one by one. `keep` is how many candidates are wanted. The
-/// reasons of a refusal are those of such a node alone, unless only the other nodes of the job cause it.
+/// Decides about one node of a job whose nodes are placed one by one. `keep` is how many candidates are wanted. A
+/// refusal has the reasons for this node alone. If this node alone would fit, the reason is that the gang is
+/// incomplete.
 pub fn seek(
     options: &OfferOptions,
     demand: &Demand,
@@ -85,7 +86,7 @@ pub fn seek(
     }
 }
 
-/// The fleet to choose from; `None` for all that may be used.
+/// The fleet to choose from; `None` for all fleets that the job may use.
 fn pool(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -105,7 +106,7 @@ fn pool(
     }
 }
 
-/// The offers of the pool that this node of the job may take: idle, or yet to be created.
+/// The offers that this node of the job may take: idle offers and new offers of the pool.
 fn allowed<'o, 'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -122,7 +123,8 @@ fn allowed<'o, 'r, 'f>(
     offers.iter().filter(is_allowed).copied().collect()
 }
 
-/// Whether a host of this kind is bound to the place of the first node.
+/// Whether a host of this kind may be used only in the place of the first node. `is_split` says whether the host is
+/// split.
 pub fn is_pinned(rule: PinsRegion, is_split: bool) -> bool {
     match rule {
         PinsRegion::Always => true,
@@ -130,7 +132,7 @@ pub fn is_pinned(rule: PinsRegion, is_split: bool) -> bool {
     }
 }
 
-/// Assigns the lowest idle blocks of the host, with everything they hold.
+/// Assigns the lowest idle blocks of the host, with all their resources.
 pub fn assigned(options: &OfferOptions, offer: Offer, fleet: &Fleet) -> Assigned {
     let network = match options.network_host_when {
         NetworkHost::Unsplit => offer.total_blocks == 1,

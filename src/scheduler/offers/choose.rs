@@ -1,4 +1,4 @@
-//! Which fleet a job goes to.
+//! The choice of a fleet for a job.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
 use dryrack_ids::FleetId;
 use dryrack_units::Money;
 
-/// The fleets that a job may go to, in order of declaration; those without an instance come last.
+/// The fleets that a job may use, in order of declaration. Fleets without an instance come last.
 pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<FleetId> {
     let mut candidates: Vec<FleetId> =
         fleet.fleets().map(|(id, _)| id).filter(|id| why_not(options, ask, fleet, rows, *id).is_none()).collect();
@@ -19,12 +19,12 @@ pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[
     candidates
 }
 
-/// Why a fleet is no candidate.
+/// Why a fleet is not a candidate; `None` if it is one.
 pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>], id: FleetId) -> Option<Reason> {
     if let Err(reason) = may_use(ask, fleet, id) {
         return Some(reason);
     }
-    // A job that has its fleet keeps it, even if another would be better now.
+    // A job that already has a fleet keeps it, even if another fleet would be better now.
     if ask.fleet.is_some() {
         return None;
     }
@@ -45,7 +45,7 @@ fn count_instances(rows: &[Row<'_>], id: FleetId) -> u64 {
     instances(rows, id).filter(|row| row.status.state != NodeState::Gone).map(|row| u64::from(row.count)).sum()
 }
 
-/// [`FitTest::NodesOrBlocks`].
+/// The rule [`FitTest::NodesOrBlocks`].
 fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
     let spec = fleet.fleet(id);
     let most = spec.nodes.and_then(|nodes| nodes.max);
@@ -59,7 +59,7 @@ fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
         FleetKind::Ssh => {
             let blocks = |row: &Row<'_>| {
                 let instance = row.shape.instance.as_ref().expect("an instance of this fleet");
-                // A machine that could not be split counts with the blocks that were requested of it.
+                // A machine that could not be split counts with the number of blocks that were requested for it.
                 let total = instance.total_blocks.unwrap_or_else(|| instance.blocks.stated());
                 let busy = row.status.blocks.count();
                 u64::from(total.saturating_sub(busy)) * u64::from(row.count)
@@ -69,13 +69,13 @@ fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
     }
 }
 
-/// The best candidate: those with enough idle offers first, then the one with the cheapest idle offer, then the one in
-/// which the cheapest would be created.
+/// The best candidate. Fleets with enough idle offers come first, then fleets with a cheaper idle offer, then fleets in
+/// which a cheaper instance would be created.
 pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Option<FleetId> {
     ranked(ask, candidates, offers).first().copied()
 }
 
-/// All candidates, the best first.
+/// All candidates, best first.
 pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Vec<FleetId> {
     let key = |id: &FleetId| {
         let idle = || offers.iter().filter(|offer| offer.fleet == *id && offer.is_idle());

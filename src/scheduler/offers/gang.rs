@@ -1,4 +1,4 @@
-//! The placement of a whole job: all its nodes at once, or why not.
+//! The placement of a whole job: all its nodes together, or the reasons for a refusal.
 
 use std::cell::OnceCell;
 
@@ -21,13 +21,13 @@ use dryrack_ids::{FleetId, GpuId, NodeId};
 use dryrack_units::Score;
 use dryrack_workload::{CreationPolicy, Demand, Requirements};
 
-/// Places jobs that require instances. A job of several nodes has one candidate.
+/// Places jobs that require instances. A job with several nodes has at most one candidate.
 pub struct OfferPlacer<'a> {
     options: &'a OfferOptions,
     demand: &'a Demand,
     ask: Ask<'a>,
     fleet: &'a Fleet,
-    /// Each node's verdict as a pick.
+    /// The verdict on each node if it were picked.
     picked: OnceCell<Vec<Verdict>>,
 }
 
@@ -36,7 +36,8 @@ impl<'a> OfferPlacer<'a> {
         OfferPlacer { options, demand, ask, fleet, picked: OnceCell::new() }
     }
 
-    /// Each node's verdict alone: whether it could take one node of the job, given where the others are.
+    /// The verdict on each node alone: whether it could take one node of the job, beside the nodes that are already
+    /// placed.
     fn judge(&self, rows: &[Row<'_>]) -> Vec<Verdict> {
         let offers = row_offers(self.options, &self.ask, self.fleet, rows);
         verdicts(self.options, &self.ask, self.fleet, rows, &offers)
@@ -64,7 +65,7 @@ impl Placer for OfferPlacer<'_> {
         Ok(places.into_iter().map(candidate).collect())
     }
 
-    /// Counts the instances that could be created too.
+    /// Whether the job would fit on an empty fleet. Instances that could be created count too.
     fn ever_fits(&self) -> bool {
         let OfferPlacer { options, demand, fleet, .. } = self;
         let ask = Ask::of_whole(demand, PlacementContext::UNSUBMITTED);
@@ -87,7 +88,7 @@ impl Placer for OfferPlacer<'_> {
         })
     }
 
-    /// Whether the blocks chosen earlier are still idle, on instances that would still be offered.
+    /// Whether the blocks that were chosen earlier are still idle, on instances that would still be offered.
     fn still_fits(&self, placement: &Placement) -> bool {
         let rows = self.rows(Grouping::EachNode);
         let verdicts = self.judge(&rows);
@@ -104,12 +105,12 @@ impl Placer for OfferPlacer<'_> {
     }
 
     fn select_node(&self, node: NodeId) -> (Verdict, bool) {
-        // A fleet is chosen by all of its instances.
+        // All instances of a fleet count for the choice of the fleet, so the verdict must use all rows.
         let verdicts = self.picked.get_or_init(|| self.judge(&rows(self.fleet, None, Grouping::EachNode)));
         (verdicts[node.index()], false)
     }
 
-    /// Blocks are given out, and not single GPUs: the verdict is that on the node.
+    /// Jobs get blocks, not single GPUs. So the verdict on a GPU is that on its node.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
         self.select_node(gpu.node)
     }
@@ -143,13 +144,13 @@ fn verdicts(
     offers.iter().map(verdict).collect()
 }
 
-/// Whether a cloud fleet below its maximum may grow to have what is required.
+/// Whether a cloud fleet below its maximum could add an instance with the required resources.
 fn may_grow(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> bool {
     let Requirements { creation, .. } = ask.requirements;
     let grows = |(id, spec): (FleetId, &std::sync::Arc<dryrack_fleet::FleetSpec>)| {
         let has = fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(|found| found.fleet == id));
         let most = spec.nodes.and_then(|nodes| nodes.max);
-        // What such a cloud could create is among the places that are judged.
+        // The instances that such a cloud could create have nodes of their own, and these nodes are judged separately.
         spec.kind == FleetKind::Cloud
             && spec.cloud.is_none()
             && choose::why_not(options, ask, fleet, &[], id).is_none()
@@ -210,13 +211,13 @@ fn gang(
     }
 }
 
-/// Places the first node where it is best for itself, then each later one.
+/// Places the first node where it fits best, then each later node.
 fn node_by_node(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
     let (node, index) = *in_order(fleet, offers, &options.order, 1, None).first()?;
     with_first(options, ask, fleet, offers, (node, index))
 }
 
-/// Places the nodes after the first, on pinned hosts only in the first node's place.
+/// Places the nodes after the first. On pinned hosts, they must be in the place of the first node.
 fn with_first(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -238,7 +239,7 @@ fn with_first(
     Some(std::iter::once(first).chain(rest).collect())
 }
 
-/// Takes, of the places that hold all nodes, the one with the best first offer.
+/// Places all nodes in one place. If several places can hold all nodes, the one with the best first offer is taken.
 fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
     let mut heads: Vec<(NodeId, usize)> = Vec::new();
     let mut places: Vec<(&str, &str)> = Vec::new();

@@ -1,6 +1,7 @@
-//! Whether a slice of an instance matches what is required, and the smallest slice that does.
+//! Whether a slice of an instance meets the requirements, and which is the smallest such slice.
 //!
-//! Source: dstack 0.19.9 to 0.22.5 and gpuhunt 0.1.5 to 0.1.34. This is checked against their recorded decisions.
+//! Source: dstack 0.19.9 to 0.22.5 and gpuhunt 0.1.5 to 0.1.34. The rules are checked against recorded decisions of
+//! both.
 
 use super::options::{OfferOptions, WithoutGpus};
 use dryrack_catalog as catalog;
@@ -9,7 +10,8 @@ use dryrack_fleet::{NodeShape, Slice};
 use dryrack_units::{Bytes, Money};
 use dryrack_workload::{GpuRequirements, Requirements, SpotPolicy};
 
-/// The smallest slice of such a host that a job could take, or why none matches. `whole`: all blocks or none.
+/// The smallest slice of a host of this shape that a job could take, or why no slice matches. `whole` means all blocks
+/// or none.
 pub fn smallest_slice(
     options: &OfferOptions,
     requirements: &Requirements,
@@ -31,11 +33,11 @@ pub fn smallest_slice(
             Some(common) => common.into_iter().filter(|reason| faults.contains(reason)).collect(),
         });
     }
-    // A fault that every slice has is a fault of the host.
+    // If every slice has the same fault, the host has this fault.
     Err(common.and_then(|common| common.first().copied()).unwrap_or(Reason::NoSliceMatches))
 }
 
-/// Checks what is the same for every slice of a host.
+/// Checks the requirements that are the same for every slice of a host.
 fn judge_host(requirements: &Requirements, shape: &NodeShape) -> Result<(), Reason> {
     let Some(instance) = &shape.instance else { return Err(Reason::NotInFleet) };
     if requirements.arch.is_some_and(|arch| arch != shape.arch) {
@@ -65,12 +67,12 @@ fn judge_host(requirements: &Requirements, shape: &NodeShape) -> Result<(), Reas
     }
 }
 
-/// The price of the whole host per hour; zero if none is given.
+/// The price of the whole host per hour; zero if no price is stated.
 pub fn price(shape: &NodeShape) -> Money {
     shape.price_per_hour.unwrap_or(Money::ZERO)
 }
 
-/// Everything that is wrong with a slice, in the order of the checks.
+/// All requirements that a slice does not meet, in the order of the checks.
 fn faults(options: &OfferOptions, requirements: &Requirements, shape: &NodeShape, slice: &Slice) -> Vec<Reason> {
     let mut faults = Vec::new();
     let mut check = |holds: bool, reason| {
@@ -81,7 +83,8 @@ fn faults(options: &OfferOptions, requirements: &Requirements, shape: &NodeShape
     check(requirements.cpu.contains(slice.cpus), Reason::CpuOutOfRange);
     check(requirements.memory.contains(slice.ram), Reason::MemoryOutOfRange);
     if let Some(gpu) = &requirements.gpu {
-        // If zero GPUs are accepted and the slice has none, the type is not checked.
+        // If the job accepts zero GPUs and the slice has none, the profile may exempt the slice from the GPU
+        // requirements.
         let skipped = match options.hosts_without_gpus {
             WithoutGpus::Exempt => gpu.count.min == Some(0) && slice.gpus == 0,
             WithoutGpus::Filtered => false,
@@ -100,7 +103,7 @@ fn faults(options: &OfferOptions, requirements: &Requirements, shape: &NodeShape
     faults
 }
 
-/// All GPUs of a host are alike, so the first stands for them.
+/// Whether the GPUs of a slice have the required type. All GPUs of a host are alike, so the first one is checked.
 fn is_of_type(options: &OfferOptions, wanted: &GpuRequirements, shape: &NodeShape, slice: &Slice) -> bool {
     let Some(gpu) = shape.gpus.first().filter(|_| slice.gpus > 0) else {
         return wanted.names.is_empty() && wanted.vendor.is_none() && wanted.compute_capability.is_none();
@@ -112,7 +115,7 @@ fn is_of_type(options: &OfferOptions, wanted: &GpuRequirements, shape: &NodeShap
     let vendor = gpu.vendor.or(known.and_then(|known| known.vendor));
     let capability = catalog::gpu(&gpu.model).and_then(|model| model.compute_capability);
     let capability = match known {
-        // A name that the list does not have is unknown.
+        // A name that is not in the profile's list of known GPUs counts as unknown.
         Some(known) if !known.is_in(options.known_gpus) => None,
         known => capability.or(known.and_then(|known| known.compute_capability)),
     };

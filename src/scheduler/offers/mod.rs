@@ -1,14 +1,14 @@
-//! Offers: what fleet instances have for one node of a job, in which order, and which of them it takes.
+//! Offers: what instances of fleets offer to one node of a job, in which order, and which offer the node takes.
 //!
-//! A job that requires ranges of resources is offered a *slice* of each instance: the fewest blocks that match, or
-//! all of them for a multi-node job. An offer is idle if that many blocks are idle, and busy otherwise. For an absent
-//! instance that its cloud would make, the offer is new, and comes after the idle ones. Which fleets are considered,
-//! in which order offers come, what a multi-node job takes and how its nodes stay together are options of the profile
-//! ([`OfferOptions`]), each named after its rule.
+//! A job states ranges of resources. Each instance offers it a *slice*: the fewest blocks that match, or all blocks for
+//! a multi-node job. An offer is idle if that many blocks are idle, and busy otherwise. An offer is new if the instance
+//! does not exist yet and its cloud would create it. New offers come after idle ones. The options of the profile
+//! ([`OfferOptions`]) decide which fleets are considered, how offers are ordered, what a multi-node job takes, and how
+//! its nodes stay together. Each option is named after its rule.
 //!
-//! Pure: reads a fleet, changes nothing and knows no time. [`seek`] places a whole job. [`assign`] places one of
-//! its nodes, for control planes that place them one after the other, and [`plan`] computes what the user is shown
-//! before.
+//! This module reads a fleet, changes nothing and knows no time. [`seek`] decides about one node, for control planes
+//! that place the nodes of a job one after the other. [`assign`] finds the instance of one node, and [`plan`] lists the
+//! offers that a user sees before submitting.
 
 mod assign;
 mod choose;
@@ -31,18 +31,18 @@ use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Money;
 use dryrack_workload::{Demand, Requirements};
 
-/// One node of a job, as far as the places of the others are known.
+/// The request of one node of a job, and what is known of the places of the other nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     pub requirements: &'a Requirements,
     /// The number of nodes of the whole job.
     pub nodes: u32,
-    /// The number of nodes that a fleet must have room for: the job's nodes, or for a service one for each of its
-    /// minimum replicas.
+    /// The number of nodes for which a fleet must have room. For a service, one node for each of its minimum replicas.
+    /// For other jobs, all nodes of the job.
     pub room_for: u32,
-    /// The fleet of the job, once it has one.
+    /// The fleet of the job, if it already has one.
     pub fleet: Option<FleetId>,
-    /// The place of its first node, for the later ones.
+    /// The place of the job's first node, if it is already placed. The later nodes need it.
     pub master: Option<NodeId>,
 }
 
@@ -58,13 +58,13 @@ impl<'a> Ask<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Availability {
     Idle,
-    /// The instance is absent, and would be made.
+    /// The instance does not exist yet and would be created.
     New,
-    /// The slice would match, but fewer blocks are idle.
+    /// The slice matches, but too few blocks are idle.
     Busy,
 }
 
-/// A slice of one instance that matches.
+/// A matching slice of one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub node: NodeId,
@@ -76,10 +76,10 @@ pub struct Offer {
     pub availability: Availability,
 }
 
-/// The offers that a user is shown.
+/// The offers that a user sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The fleet of the offers; `None` if there is none, or if they are from all fleets.
+    /// The fleet of the offers. `None` if there is no offer, or if the offers come from all fleets.
     pub fleet: Option<FleetId>,
     pub offers: Vec<Offer>,
 }
@@ -88,7 +88,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
     pub offer: Offer,
-    /// The blocks themselves.
+    /// The assigned blocks.
     pub claim: NodeClaim,
     pub network: Network,
 }
@@ -99,11 +99,11 @@ pub enum Network {
     Bridge,
 }
 
-/// Why one node of a job gets no place.
+/// Why one node of a job gets no offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoOffer {
     /// No fleet is considered.
     NoFleet,
-    /// A fleet is considered, but has nothing idle.
+    /// Fleets are considered, but they have no idle instance.
     NoIdleInstance,
 }

@@ -1,15 +1,16 @@
-//! A profile's options for offers: each option names a rule.
+//! A profile's options for offers. Each option is named after its rule.
 
 use serde::{Deserialize, Serialize};
 
+use crate::own::OwnFilter;
 use dryrack_catalog::KnownGpus;
 
-/// The part of a profile that chooses offers.
+/// The part of a profile that controls offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfferOptions {
     pub pool: OfferPool,
-    /// Multi-node jobs go only to fleets whose instances are near each other.
+    /// Whether multi-node jobs can use only fleets whose instances are near each other.
     pub cluster_only: bool,
     pub fit_test: FitTest,
     pub multinode_takes: MultinodeTakes,
@@ -19,11 +20,14 @@ pub struct OfferOptions {
     pub network_host_when: NetworkHost,
     pub new_instances: NewInstances,
     pub hosts_without_gpus: WithoutGpus,
-    /// The keys that offers are ordered by, one after the other. Ties are broken by the order of declaration.
+    /// Custom filters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<OwnFilter>,
+    /// The keys by which offers are sorted. Ties are broken by the order of declaration.
     pub order: Vec<OfferKey>,
-    /// The same for the list that a user is shown before submitting.
+    /// The sort keys for the list that a user sees before submitting.
     pub plan_order: Vec<OfferKey>,
-    /// The list by which the GPU memory that a host reports is corrected.
+    /// The list by which the reported GPU memory of a host is corrected.
     pub known_gpus: KnownGpus,
 }
 
@@ -31,20 +35,21 @@ pub struct OfferOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferPool {
-    /// One fleet is chosen first: of those with enough idle offers, the one with the cheapest.
+    /// One fleet is chosen first: among the fleets with enough idle offers, the one with the cheapest idle offer.
     ChosenFleet,
-    /// For the first of its nodes, the instances of all fleets that the job may use.
+    /// For the first node of a job, the instances of all fleets that the job may use.
     AllFleets,
 }
 
-/// Which fleets are not considered because they could not hold a job.
+/// Which fleets are left out because they could not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FitTest {
     None,
-    /// If a fleet has a maximum of instances and does not split them, the maximum less the instances in use must be at
-    /// least the number of the job's nodes. Otherwise, machines reached by SSH must have at least as many idle blocks,
-    /// whether or not they match; machines that could not be split count too.
+    /// A fleet must be large enough. If it has a maximum number of instances and does not split them, the maximum minus
+    /// the instances in use must be at least the number of the job's nodes. Otherwise, a fleet of machines that are
+    /// reached by SSH must have at least as many idle blocks as the job has nodes. These blocks need not match, and
+    /// machines that could not be split count too.
     NodesOrBlocks,
 }
 
@@ -52,7 +57,7 @@ pub enum FitTest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultinodeTakes {
-    /// All blocks of a host on which nothing else runs.
+    /// All blocks of a host on which no other job runs.
     WholeHost,
     /// The fewest blocks that match. No two nodes of the job share a host.
     Blocks,
@@ -66,11 +71,11 @@ pub enum SplitHosts {
     WhenFree,
 }
 
-/// On which hosts the later nodes of a job stay in the region and backend of the first.
+/// On which hosts the later nodes of a job must stay in the region and backend of the first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinsRegion {
-    /// On hosts that are not split. A split host is taken wherever it is.
+    /// On hosts that are not split. A split host may be used in any region and backend.
     UnsplitHosts,
     Always,
 }
@@ -79,13 +84,15 @@ pub enum PinsRegion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangRule {
-    /// The first node where it is best for itself, then each later one, all in the one fleet that was chosen.
+    /// The first node takes its own best place, then each later node follows. All nodes are in the one fleet that was
+    /// chosen.
     NodeByNode,
-    /// All nodes in the first fleet and region that hold all of them, ordered by the best offer of each.
+    /// All nodes go to the first fleet and region that can hold all of them. Fleets and regions are ordered by their
+    /// best offers.
     Whole,
 }
 
-/// Which jobs use the network of their host instead of one of their own.
+/// Which jobs use the network of their host. Other jobs have a network of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkHost {
@@ -95,16 +102,16 @@ pub enum NetworkHost {
     AllBlocks,
 }
 
-/// What happens to a job if nothing is idle in a cloud fleet that may have more instances.
+/// What happens to a job if no instance is idle, in a cloud fleet that may have more instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewInstances {
-    /// It gets no place: no instance is created for a job.
+    /// The job gets no place, because no instance is created for a job.
     Never,
-    /// One is created, and the job takes all of it. It is not split, whatever its fleet says (dstack 3475), so a fleet
-    /// whose machines are too large for a job creates none (dstack 4188).
+    /// An instance is created, and the job takes all of it. The instance is not split, even if its fleet splits
+    /// instances (dstack 3475). So a fleet whose machines are too large for a job creates none (dstack 4188).
     Whole,
-    /// One is created, and split as its fleet says.
+    /// An instance is created, and split as its fleet states.
     AsFleet,
 }
 
@@ -112,25 +119,25 @@ pub enum NewInstances {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WithoutGpus {
-    /// They do not apply to such a host.
+    /// The requirements do not apply to a host without GPUs.
     Exempt,
-    /// They apply: a host without GPUs has none with the required name.
+    /// The requirements apply. A host without GPUs does not meet a requirement for a GPU name.
     Filtered,
 }
 
-/// One key of an order. The better offer comes first.
+/// One sort key for offers. The better offer comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferKey {
-    /// The lower price of the whole host. No price counts as the lowest.
+    /// The lower price of the whole host. A host without a price counts as the cheapest.
     Price,
-    /// Hosts that are not split.
+    /// Hosts that are not split come first.
     UnsplitFirst,
-    /// Hosts that are split.
+    /// Hosts that are split come first.
     SplitFirst,
-    /// Hosts that are already in use, so that whole hosts stay free.
+    /// Hosts that are already in use come first, so unused hosts stay free.
     InUseFirst,
-    /// The slice with fewer GPUs, then fewer CPUs, then less memory.
+    /// The slice with fewer GPUs comes first, then the one with fewer CPUs, then the one with less memory.
     SmallestSlice,
 }
 

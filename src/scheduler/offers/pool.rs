@@ -1,4 +1,4 @@
-//! The offers of a pool: which instances could take one node of a job, how much of each, and in which order.
+//! The offers of a pool: which instances could take one node of a job, how much of each instance, and in which order.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use super::matching::{price, smallest_slice};
 use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
 use super::{Ask, Availability, Offer};
 use crate::filter::{Verdict, ready};
+use crate::own::{Asking, NodeView};
 use crate::row::Row;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
@@ -14,7 +15,7 @@ use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Money;
 use dryrack_workload::CreationPolicy;
 
-/// What one row of nodes offers to one node of a job, or why it offers nothing.
+/// The offer of one row of nodes to one node of a job.
 #[derive(Clone, Debug)]
 pub struct RowOffer<'r, 'f> {
     pub row: &'r Row<'f>,
@@ -25,7 +26,7 @@ pub struct RowOffer<'r, 'f> {
     pub availability: Availability,
 }
 
-/// Each row's offer, in the order of the rows. A row without an offer has the reason instead.
+/// The offer of each row, in the order of the rows. A row without an offer has a verdict with the reason.
 pub fn row_offers<'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -36,7 +37,8 @@ pub fn row_offers<'r, 'f>(
     rows.iter().map(|row| row_offer(options, ask, fleet, row, &mut slices)).collect()
 }
 
-/// The slice of each shape seen so far. Hosts of one shape are cut alike, and there are few shapes.
+/// The slice of each shape that was examined so far. All hosts of one shape have the same slice, and there are few
+/// shapes.
 #[derive(Default)]
 struct Slices<'f> {
     known: Vec<(&'f NodeShape, Result<Slice, Reason>)>,
@@ -50,7 +52,7 @@ impl<'f> Slices<'f> {
         shape: &'f NodeShape,
         whole: bool,
     ) -> Result<Slice, Reason> {
-        // Whether all blocks are taken depends on the shape and on the job alone.
+        // Whether all blocks are taken depends only on the shape and on the job.
         if let Some((_, slice)) = self.known.iter().find(|(known, _)| std::ptr::eq(*known, shape)) {
             return *slice;
         }
@@ -75,6 +77,13 @@ fn row_offer<'r, 'f>(
     if !row.picked {
         return never(Reason::NotPicked);
     }
+    let (view, asking) = (NodeView::new(row.shape, row.status), Asking::of_requirements(ask.nodes, ask.requirements));
+    let refused = options
+        .filters
+        .iter()
+        .map(|filter| filter.judge(&view, &asking, row.is_ideal))
+        .find(|verdict| !verdict.is_fit());
+    refused.map_or(Ok(()), Err)?;
     let multinode = ask.nodes > 1;
     if multinode && options.cluster_only && spec.placement != FleetPlacement::Cluster {
         return never(Reason::FleetNotCluster);
@@ -88,7 +97,7 @@ fn row_offer<'r, 'f>(
     let price = price(row.shape);
     let offer = |availability| RowOffer { row, fleet: instance.fleet, slice, total_blocks: total, price, availability };
     if let (Some(number), NodeState::Gone) = (instance.offer, row.status.state) {
-        // What the previous instance of this place held is not yet recorded as given back.
+        // The blocks of the previous instance in this place are not yet recorded as given back.
         let may = if row.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
         let may = may.and_then(|()| may_be_made(options, ask, fleet, (instance.fleet, number)));
         may.map_err(Verdict::Unfit)?;
@@ -121,7 +130,8 @@ fn may_be_made(
     }
 }
 
-/// Whether the job may use a fleet: only those that it names, if it names any, and only its own once it has one.
+/// Whether the job may use a fleet. If the job names fleets, it may use only these. If it already has a fleet, it may
+/// use only that one.
 pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> Result<(), Reason> {
     let names = &ask.requirements.fleets;
     if !names.is_empty() && !names.contains(&fleet.fleet(id).name) {
@@ -135,7 +145,7 @@ impl RowOffer<'_, '_> {
         self.availability == Availability::Idle
     }
 
-    /// Whether something could be placed there: on what is idle, or on what would be created.
+    /// Whether a node of a job could be placed on this offer: on idle blocks, or on an instance that would be created.
     pub fn is_open(&self) -> bool {
         self.availability != Availability::Busy
     }
@@ -144,7 +154,7 @@ impl RowOffer<'_, '_> {
         self.total_blocks > 1
     }
 
-    /// The backend and region that the later nodes of a job may be bound to.
+    /// The backend and region of the offer. The later nodes of a job may be bound to them.
     pub fn place(&self) -> (&str, &str) {
         self.row.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
     }
@@ -160,7 +170,7 @@ impl RowOffer<'_, '_> {
         }
     }
 
-    /// Compares by the keys of an order, without the order of declaration.
+    /// Compares two offers by the keys of an order. The order of declaration is not compared.
     pub fn compare(&self, other: &RowOffer<'_, '_>, order: &[OfferKey]) -> Ordering {
         let in_use = |offer: &RowOffer<'_, '_>| !offer.row.status.blocks.is_empty();
         let size = |offer: &RowOffer<'_, '_>| (offer.slice.gpus, offer.slice.cpus, offer.slice.ram);
@@ -175,9 +185,9 @@ impl RowOffer<'_, '_> {
     }
 }
 
-/// The first `most` nodes of these offers: what is idle before what would be created, then by the order's keys, then by
-/// declaration. `but` is a node that is already taken, with its offer. No more instances are created than allowed. Each
-/// node comes with the index of its offer in `offers`.
+/// The first `most` nodes of these offers, each with the index of its offer. Idle nodes come before nodes that would be
+/// created. Then the keys of the order decide, and then the declaration. `but` is a node that is already taken, with
+/// its offer. The result has no more new instances than the fleet and the offer allow.
 pub fn in_order<'r, 'f>(
     fleet: &Fleet,
     offers: &[&RowOffer<'r, 'f>],
@@ -206,8 +216,8 @@ pub fn in_order<'r, 'f>(
     found
 }
 
-/// All nodes of these offers in the same order, from which one is chosen: of each offer, as many as could be created if
-/// none of another were.
+/// All nodes of these offers, in the same order as in [`in_order`]. Each offer is listed with as many new instances as
+/// could be created if no other offer were used.
 pub fn listed(fleet: &Fleet, offers: &[&RowOffer<'_, '_>], order: &[OfferKey]) -> Vec<(NodeId, usize)> {
     let mut found: Vec<(NodeId, usize)> = Vec::new();
     for (index, offer) in offers.iter().enumerate() {
@@ -222,7 +232,7 @@ pub fn listed(fleet: &Fleet, offers: &[&RowOffer<'_, '_>], order: &[OfferKey]) -
     found
 }
 
-/// Compares availability (idle before new), then the order's keys, then the declaration.
+/// Compares two nodes by availability (idle before new), then by the keys of the order, then by declaration.
 fn compare(
     offers: &[&RowOffer<'_, '_>],
     order: &[OfferKey],
@@ -234,12 +244,12 @@ fn compare(
     offer.availability.cmp(&other.availability).then_with(by_keys).then_with(|| node.cmp(&other_node))
 }
 
-/// How many instances would be created, by fleet and offer.
+/// How many instances would be created, for each fleet and offer.
 #[derive(Default)]
 struct Made(Vec<(FleetId, u32, u32)>);
 
 impl Made {
-    /// Counts one more instance of this offer, if another is allowed.
+    /// Counts one more instance of this offer, if the fleet and the offer allow another one. Returns whether they do.
     fn may_have(&mut self, fleet: &Fleet, offer: &RowOffer<'_, '_>) -> bool {
         if offer.availability != Availability::New {
             return true;

@@ -1,15 +1,16 @@
-//! Scorers: how good a node is for a demand, from 0 to 1, or from 0 to 100 if it was published so. They are computed
-//! from fractions in the written order, so they are the same on every machine. Scores that are equal on paper but come
-//! from different states may differ in their last bit, and are then different scores.
+//! Scorers: how good a node is for a demand. A score is from 0 to 1, or from 0 to 100 if its source publishes it so.
+//! Scores are computed from fractions in the written order, so they are the same on every machine. Two scores that are
+//! equal in exact arithmetic may still differ in their last bit if they come from different states. They then count as
+//! different.
 
 mod openb;
 
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::fragment;
 use super::islands;
-use super::options::SchedulerOptions;
+use super::options::{SchedulerOptions, StageName};
+use super::own::{Asking, NodeView, OwnScorer, scorer_named};
 use super::row::Row;
 use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
@@ -22,7 +23,7 @@ pub fn total(options: &SchedulerOptions, largest: &Largest, demand: TaskGroup<'_
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
-/// What a scorer reads.
+/// The inputs of a scorer.
 pub(super) struct Scored<'a> {
     options: &'a SchedulerOptions,
     largest: &'a Largest,
@@ -32,60 +33,86 @@ pub(super) struct Scored<'a> {
 
 macro_rules! scorers {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $text:literal, $score:expr;)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ScorerName {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+            $($(#[$doc])* $variant,)*
+            /// An expression, or a function that a program registered.
+            Own(OwnScorer),
         }
 
         impl ScorerName {
+            /// All scorers of the table.
             pub const ALL: &'static [ScorerName] = &[$(ScorerName::$variant,)*];
+            const NAMES: &'static [&'static str] = &[$($name,)*];
 
-            /// The name in profiles.
+            /// The name of this scorer in profiles.
             pub fn name(self) -> &'static str {
-                match self { $(ScorerName::$variant => $name,)* }
+                match self {
+                    $(ScorerName::$variant => $name,)*
+                    ScorerName::Own(own) => own.name(),
+                }
             }
 
-            /// What it prefers, in a few words.
+            /// A short description of the nodes that the scorer prefers.
             pub fn describe(self) -> &'static str {
-                match self { $(ScorerName::$variant => $text,)* }
+                match self {
+                    $(ScorerName::$variant => $text,)*
+                    ScorerName::Own(own) => own.text().unwrap_or("registered by the program"),
+                }
             }
 
-            fn function(self) -> fn(&Scored<'_>) -> f64 {
-                match self { $(ScorerName::$variant => $score,)* }
+            fn value(self, it: &Scored<'_>) -> f64 {
+                let function: fn(&Scored<'_>) -> f64 = match self {
+                    $(ScorerName::$variant => $score,)*
+                    ScorerName::Own(own) => {
+                        return own.score(&NodeView::new(it.row.shape, it.row.status), &Asking::of_tasks(it.demand, it.row));
+                    }
+                };
+                function(it)
             }
         }
     };
 }
 
 scorers! {
-    /// Least left over of the resources asked for.
-    BestFit => "best_fit", "least left over of what is asked for",
+    /// The node with the least of the requested resources left over.
+    BestFit => "best_fit", "least free capacity left of the requested resources",
         |it| 1.0 - mean(&left_over(it.largest, it.demand, it.row));
-    /// The node whose resources are taken most, averaged over CPU, RAM and GPUs.
-    Pack => "pack", "resources that are taken most", |it| mean(&taken_after(it.demand, it.row));
-    /// The node whose resources are taken least, averaged over CPU, RAM and GPUs.
-    Spread => "spread", "resources that are taken least", |it| 1.0 - mean(&taken_after(it.demand, it.row));
-    /// Fragmentation gradient descent: the node where fewest GPUs become useless for the target workload
+    /// The node whose resources are used most, averaged over CPU, RAM and GPUs.
+    Pack => "pack", "most allocated resources", |it| mean(&taken_after(it.demand, it.row));
+    /// The node whose resources are used least, averaged over CPU, RAM and GPUs.
+    Spread => "spread", "least allocated resources", |it| 1.0 - mean(&taken_after(it.demand, it.row));
+    /// Fragmentation gradient descent: the node on which the fewest GPUs become useless for the target workload
     /// (`scheduler::fragment`).
     Fgd => "fgd", "least growth of fragmentation",
         |it| f64::from(fragment::score(&it.options.target, it.demand, it.row));
-    /// Least CPU and GPU left, as in the Kubernetes simulator for openb. `openb` gives the source, also of the next
-    /// three.
-    BestFitOpenb => "best_fit_openb", "least left over of CPU and GPUs", |it| openb::best_fit(it.demand, it.row);
-    /// GPUs in use first, then free GPUs of nodes in use.
+    /// The node with the least CPU and GPU left, as in the Kubernetes simulator for openb. The module `openb` names the
+    /// source of this scorer and of the next three.
+    BestFitOpenb => "best_fit_openb", "least free CPUs and GPUs left", |it| openb::best_fit(it.demand, it.row);
+    /// GPUs that are in use first, then free GPUs on nodes that are in use.
     GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.row);
     /// Nodes that hold tasks with the same number of GPUs.
-    GpuClustering => "gpu_clustering", "nodes with tasks of as many GPUs", |it| openb::clustering(it.demand, it.row);
-    /// The smallest product of what is asked for and what is free.
-    DotProduct => "dot_product", "least product of what is free and what is asked for",
+    GpuClustering => "gpu_clustering", "nodes whose tasks have as many GPUs", |it| openb::clustering(it.demand, it.row);
+    /// The node with the smallest product of requested and free resources.
+    DotProduct => "dot_product", "smallest dot product of free and requested resources",
         |it| openb::dot_product(it.demand, it.row);
-    /// The node whose NVLink islands suit a task best: it needs the fewest, and leaves least of them
-    /// (`scheduler::islands`).
-    Islands => "islands", "tasks in the fewest NVLink islands, with least of them left",
+    /// The node whose NVLink islands suit a task best: the task needs the fewest islands and leaves the least of them
+    /// free (`scheduler::islands`).
+    Islands => "islands", "tasks in the fewest NVLink islands, with the fewest free GPUs left in them",
         |it| islands::score(it.demand, it.row);
-    /// The most reliable node: heartbeats on time, ready throughout, GPUs sound.
-    Readiness => "readiness", "nodes that can be relied on: heartbeats on time, no loss of late, sound GPUs",
+    /// The most reliable node: its heartbeats are on time, it did not lose readiness recently, and its GPUs are
+    /// healthy.
+    Readiness => "readiness", "reliable nodes: heartbeats on time, not lost recently, healthy GPUs",
         |it| readiness(it.row.status);
+}
+
+impl StageName for ScorerName {
+    const NAMES: &'static [&'static str] = ScorerName::NAMES;
+
+    fn named(name: &str) -> Option<ScorerName> {
+        let known = ScorerName::ALL.iter().copied().find(|known| known.name() == name);
+        known.or_else(|| scorer_named(name).map(ScorerName::Own))
+    }
 }
 
 pub fn score(
@@ -95,18 +122,18 @@ pub fn score(
     demand: TaskGroup<'_>,
     row: &Row,
 ) -> Score {
-    Score::new(scorer.function()(&Scored { options, largest, demand, row }))
+    Score::new(scorer.value(&Scored { options, largest, demand, row }))
 }
 
-/// How reliable a node is, times the fraction of its GPUs that are neither degraded nor worse.
+/// The reliability of a node, multiplied by the fraction of its GPUs that are ready and not degraded.
 pub fn readiness(status: &NodeStatus) -> f64 {
     let sound = status.gpus.iter().filter(|gpu| gpu.state == GpuState::Ready).count() as u64;
     let sound = if status.gpus.is_empty() { 1.0 } else { fraction(sound, status.gpus.len() as u64) };
     reliability(status.reliance) * sound
 }
 
-/// One, halved if a heartbeat is overdue, and divided by one more than the number of times that the node recently
-/// ceased to be ready.
+/// The reliability of a node: 1, halved if a heartbeat is overdue, and divided by one plus the number of recent losses
+/// of readiness.
 pub fn reliability(reliance: Reliance) -> f64 {
     let on_time = if reliance.overdue { 0.5 } else { 1.0 };
     let steady = 1.0 / (1.0 + f64::from(reliance.flaps));
@@ -117,16 +144,16 @@ fn mean(parts: &[f64]) -> f64 {
     if parts.is_empty() { 0.0 } else { parts.iter().fold(0.0, |sum, part| sum + part) / parts.len() as f64 }
 }
 
-/// For CPU, RAM and GPUs.
+/// Values for CPU, RAM and GPUs.
 type Parts = SmallVec<[f64; 3]>;
 
 fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What one task would leave of each resource that it asks for, as a fraction of the largest node's. GPUs count by
-/// their time, or by their memory if memory is asked for. GPUs that are failed or of another type count too. The score
-/// is one less the mean of these.
+/// The amount of each requested resource that one task would leave free, as a fraction of the largest node's amount.
+/// GPUs count by their time, or by their memory if the task asks for memory. Failed GPUs and GPUs of another type count
+/// too. The score is 1 minus the mean of these fractions.
 fn left_over(largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Parts {
     let (task, shape, status) = (demand.task, row.shape, row.status);
     let mut parts = Parts::new();
@@ -156,8 +183,8 @@ fn gpu_milli_free(row: &Row) -> u64 {
     (0..row.shape.gpus.len()).map(|index| u64::from(row.status.gpu_share_free(index).get())).sum()
 }
 
-/// The fraction of each of the node's resources that would be taken with one more task: CPU, RAM and GPUs, as far as
-/// the node has them. A GPU counts by its time or its memory, whichever is held more. The score is the mean of these.
+/// The fraction of each resource of the node that would be taken with one more task: CPU, RAM and GPUs, if the node has
+/// them. A GPU counts by its time or by its memory, whichever is used more. The score is the mean of these fractions.
 fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
     let (task, shape, status) = (demand.task, row.shape, row.status);
     let mut parts = Parts::new();
@@ -170,7 +197,7 @@ fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
     }
     if !shape.gpus.is_empty() {
         let count = shape.gpus.len() as f64;
-        // Sorted by size, so that the sum does not depend on which GPU is in which state.
+        // The values are sorted, so the sum does not depend on which GPU is in which state.
         let mut held: SmallVec<[Score; 8]> =
             (0..shape.gpus.len()).map(|index| Score::new(gpu_held(row, index))).collect();
         held.sort_unstable();
@@ -187,7 +214,7 @@ fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
     parts
 }
 
-/// How much of one GPU is held by anyone: the larger fraction of its time and its memory.
+/// The used part of one GPU, by any user: the larger of its used time and its used memory, as fractions.
 fn gpu_held(row: &Row, index: usize) -> f64 {
     let gpu = &row.status.gpus[index];
     let capacity = row.shape.gpu_memory_capacity(index);

@@ -1,8 +1,9 @@
-//! The policies that were published beside fragmentation gradient descent, as kubernetes-scheduler-simulator (8f3d641,
-//! `pkg/simulator/plugin`) computes them: in integers from 0 to 100.
+//! The policies that were published together with fragmentation gradient descent. They are computed as in
+//! kubernetes-scheduler-simulator (8f3d641, `pkg/simulator/plugin`), in integers from 0 to 100.
 //!
-//! It measures CPU relative to 128 cores and GPUs relative to 8, the most of any machine it knows. It then spreads the
-//! best-fit score over 0 to 100. That keeps the order and all ties, so it is left out here.
+//! That simulator measures CPU relative to 128 cores and GPUs relative to 8, the largest amounts of any machine that it
+//! knows. It then stretches the best-fit score to the range from 0 to 100. Stretching changes neither the order nor the
+//! ties, so it is left out here.
 
 use crate::fit;
 use crate::fragment::Free;
@@ -10,12 +11,12 @@ use crate::row::Row;
 use dryrack_fleet::NodeStatus;
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
-/// Thousandths of a core.
+/// Largest CPU amount, in thousandths of a core.
 const MOST_CPU: f64 = 128_000.0;
-/// Thousandths of a GPU.
+/// Largest GPU amount, in thousandths of a GPU.
 const MOST_GPU: u64 = 8_000;
 
-/// One less the mean of the fractions of CPU and GPUs that are left, in percent and truncated.
+/// 1 minus the mean of the left-over fractions of CPU and GPUs, in percent and truncated.
 pub fn best_fit(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let left = row.status.cpu_free(row.shape).saturating_sub(demand.task.cpu).get();
     let gpu_left = gpu_free(row).saturating_sub(gpu_asked(demand, row));
@@ -23,7 +24,8 @@ pub fn best_fit(demand: TaskGroup<'_>, row: &Row) -> f64 {
     ((1.0 - mean) * 100.0).trunc()
 }
 
-/// One less the mean of the products of what is asked for and what is free, for CPU and GPUs, in percent and truncated.
+/// 1 minus the mean of two products, for CPU and for GPUs: the requested amount times the free amount. In percent and
+/// truncated.
 pub fn dot_product(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let (free, asked) = (row.status.cpu_free(row.shape).get(), demand.task.cpu.get());
     let cpu = (free as f64 / MOST_CPU) * (asked as f64 / MOST_CPU);
@@ -32,8 +34,9 @@ pub fn dot_product(demand: TaskGroup<'_>, row: &Row) -> f64 {
     (100.0 * (1.0 - (cpu + gpu) / 2.0)).trunc()
 }
 
-/// From high to low: tasks on GPUs in use, the fuller the better; tasks that need free GPUs of a node in use, the fewer
-/// the better; a node that is not in use, the fewer GPUs it has the better. Zero if no GPU is asked for.
+/// Scores, from high to low. First, tasks that fit on GPUs in use; fuller GPUs are better. Second, tasks that need free
+/// GPUs of a node in use; fewer such GPUs are better. Third, nodes that are not in use; fewer GPUs are better. Zero if
+/// the task asks for no GPU.
 pub fn packing(demand: TaskGroup<'_>, row: &Row) -> f64 {
     if demand.task.gpus.is_none() {
         return 0.0;
@@ -55,8 +58,9 @@ pub fn packing(demand: TaskGroup<'_>, row: &Row) -> f64 {
     (100 - percent / 10).max(50) as f64
 }
 
-/// From high to low: nodes with tasks of this kind alone, of this kind and others, of none, of others; on a tie, the
-/// fuller node. A kind is a number of whole GPUs, or a part of one. Zero if no GPU is asked for.
+/// Scores, from high to low: nodes with only tasks of this kind, nodes with tasks of this and other kinds, nodes
+/// without tasks, nodes with only other kinds. On a tie, the fuller node is better. A kind is a number of whole GPUs,
+/// or a part of one. Zero if the task asks for no GPU.
 pub fn clustering(demand: TaskGroup<'_>, row: &Row) -> f64 {
     let Some(gpus) = &demand.task.gpus else { return 0.0 };
     let kinds = &row.status.kinds;

@@ -1,5 +1,5 @@
-//! What runs on each node and when it is said to end. The calendar is kept from pass to pass, and updated when
-//! something happens to a node.
+//! The runs on each node and their expected ends. The calendar is kept from pass to pass, and updated when a node
+//! changes.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use dryrack_units::{GpuShare, SimTime};
 pub(super) struct Part {
     placement: Placement,
     place: u32,
-    /// Those of the node's first 64 GPUs of which the claim leaves nothing to others.
+    /// Bit set over the node's first 64 GPUs: those that the claim takes completely.
     pub gpus: u64,
 }
 
@@ -38,7 +38,7 @@ impl Part {
     }
 }
 
-/// Something that runs, on one of its nodes.
+/// The part of a placement on one node, and when it ends.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub until: SimTime,
@@ -54,25 +54,25 @@ impl Held {
 #[derive(Clone, Debug)]
 struct NodeCalendar {
     held: Vec<Held>,
-    /// The node's status without what runs there.
+    /// The node's status as if no run held any of its resources.
     empty: Option<NodeStatus>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calendar {
-    /// How many changes of nodes are taken into account.
+    /// How many changes of nodes the calendar already includes.
     pub read: u64,
-    /// When these were taken into account.
+    /// When these changes were included.
     pub at: SimTime,
     nodes: Vec<NodeCalendar>,
-    /// When and where something ends.
+    /// When and where a run is expected to end.
     ends: BTreeSet<(SimTime, NodeId)>,
-    /// Nodes on which the end of something moves with time.
+    /// Nodes with a run whose expected end moves as time passes.
     pub floating: BTreeSet<NodeId>,
 }
 
 impl Calendar {
-    /// Replaces what runs on a node. `floats` says whether the end of some of it moves with time.
+    /// Replaces the runs on a node. `floats` says whether the expected end of one of them moves as time passes.
     pub fn replace(&mut self, fleet: &Fleet, node: NodeId, mut held: Vec<Held>, floats: bool) {
         if self.nodes.len() < fleet.len() {
             self.nodes.resize(fleet.len(), NodeCalendar { held: Vec::new(), empty: None });
@@ -93,7 +93,7 @@ impl Calendar {
         };
     }
 
-    /// In order of their ends.
+    /// The runs on a node, in order of their expected ends.
     pub fn held_on(&self, node: NodeId) -> std::slice::Iter<'_, Held> {
         self.nodes[node.index()].held.iter()
     }
@@ -102,17 +102,17 @@ impl Calendar {
         self.nodes[node.index()].empty.as_ref().expect("every node is taken in")
     }
 
-    /// The first time at which something is said to end.
+    /// The earliest expected end of a run.
     pub fn first_end(&self) -> Option<SimTime> {
         self.ends.first().map(|(at, _)| *at)
     }
 
-    /// When and where something is said to end, from this time on.
+    /// The expected ends from this time on, each with its node.
     pub fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
         self.ends.range((from, NodeId::new(0))..).copied()
     }
 
-    /// Nodes on which something should have ended by now.
+    /// Nodes on which the expected end of a run has passed.
     pub fn overdue(&self, now: SimTime) -> impl Iterator<Item = NodeId> + '_ {
         self.ends.iter().take_while(move |(at, _)| *at <= now).map(|(_, node)| *node)
     }

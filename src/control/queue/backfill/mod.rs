@@ -1,13 +1,13 @@
-//! Backfilling: which replicas may pass the head of the queue because they do not delay it.
+//! Backfilling: which replicas may start before the head of the queue because they do not delay it.
 //!
-//! The future is computed from what is known. Everything that runs ends by its estimate, in order of these times, and
-//! gives back what it holds. Whether a replica fits then is asked of the scheduler's own stages, for nodes as they
-//! would stand. So a reservation is of places, not only of numbers.
+//! Backfilling predicts the future from estimates. Every run ends by its estimate and gives back its resources. For
+//! each such time, the scheduler's own stages judge whether a replica fits on the nodes as they would be then. So a
+//! reservation names places, not only amounts.
 //!
-//! The plain computation ([`plain`]) works on a copy of the fleet, for each waiting replica by itself, in each pass.
-//! With caching, [`Backfilling`] keeps what was learned: waiting replicas by demand ([`shelves`]), what runs on each
-//! node and until when ([`calendar`]), what each demand will find there ([`outlook`]), and, if everybody gets a
-//! reservation, the plan of a pass ([`plan`]). Every answer equals that of the plain computation;
+//! The plain computation ([`plain`]) works on a copy of the fleet, for each waiting replica separately, in each pass.
+//! With caching, [`Backfilling`] keeps results between passes: waiting replicas by demand ([`shelves`]), the runs on
+//! each node and their ends ([`calendar`]), and the room that each demand will find ([`outlook`]). If all replicas get
+//! reservations, it also plans a pass ([`plan`]). Every result equals that of the plain computation.
 //! [`Caching::Paranoid`] computes both and compares them.
 
 mod calendar;
@@ -39,64 +39,64 @@ use outlook::Outlook;
 use plan::{Bookings, Doing};
 use shelves::{ENDLESS, Position, Shelves, Waiting};
 
-/// Outlooks are kept for at most this many demands times nodes.
+/// Limit on the number of kept outlooks, counted as demands times nodes.
 const MOST_OUTLOOKS: usize = 4_000_000;
 
-/// The shortest time there is.
+/// The shortest possible time span.
 const MOMENT: SimDuration = SimDuration::from_nanos(1);
 
-/// A head that is waited for, and what was known when it was picked.
+/// A head of the queue with its reservation, and what was known when the reservation was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Picked {
     head: ReplicaIndex,
-    /// When it would fit.
+    /// When the head is expected to fit.
     reserved: SimTime,
-    /// The number of replicas at that time.
+    /// The number of replicas that existed when the reservation was made.
     came_before: usize,
 }
 
-/// A reservation.
+/// A reservation of a waiting replica.
 struct Planned {
     replica: ReplicaIndex,
     from: SimTime,
     candidate: Candidate,
-    /// The fleet that was judged, if the replica starts now and is watched.
+    /// The fleet on which the replica was judged, if the replica starts now and is watched.
     sees: Option<Fleet>,
 }
 
-/// What is kept from pass to pass.
+/// Results of backfilling that are kept from pass to pass.
 #[derive(Default)]
 pub(super) struct Backfilling {
     shelves: Shelves,
     calendar: Calendar,
-    /// By demand.
+    /// Outlook of each demand.
     outlooks: BTreeMap<u32, Outlook>,
-    /// By demand: where it goes now, and the version of the fleet for which this holds.
+    /// For each demand, the place where a replica would go now, and the version of the fleet for which this holds.
     now: Vec<Option<(u64, Option<Candidate>)>>,
-    /// By demand: for each shape of nodes, whether one could ever hold a task.
+    /// For each demand and each shape of nodes, whether a node of this shape could ever hold a task.
     doing: Doing,
-    /// For two demands, whether the first asks for no more than the second.
+    /// For a pair of demands, whether the first asks for no more than the second.
     compared: BTreeMap<(u32, u32), bool>,
     bookings: Bookings,
     since: Since,
 }
 
-/// What happened since the last pass in which everybody got a reservation.
+/// Changes since the last pass in which all replicas got reservations.
 #[derive(Default)]
 struct Since {
-    /// How many changes of nodes there were by then.
+    /// Number of node changes at the time of that pass.
     read: u64,
-    /// Replicas that queued up behind all others.
+    /// Replicas that queued up at the very end of the queue.
     came_last: Vec<(u32, QueueKey)>,
-    /// Demands of which any other replica came or went.
+    /// Demands with any other change: a replica came to another place in the queue, or left it.
     disturbed: BTreeSet<u32>,
     /// The last key that was ever in the queue.
     last: Option<QueueKey>,
 }
 
 impl Backfilling {
-    /// `None` if nothing is kept: the profile's kind of backfilling keeps nothing, or the plain computation is in
-    /// use.
+    /// `None` if no results are kept. This is so if the profile's kind of backfilling keeps none, or if the plain
+    /// computation is in use.
     pub fn of(profile: &Profile, grouping: Grouping, caching: Caching) -> Option<Box<Backfilling>> {
         let keeps = match profile.scheduler.backfill {
             Backfill::Easy | Backfill::Conservative | Backfill::Rlscheduler => true,
@@ -124,7 +124,7 @@ impl Backfilling {
 }
 
 impl Queue {
-    /// Starts over with what is kept.
+    /// Discards all kept results and starts again.
     pub(in crate::queue) fn keep_backfilling(&mut self, core: &mut Core) {
         self.backfilling = Backfilling::of(&core.profile, core.grouping, core.caching);
         if self.backfilling.is_some() || core.profile.scheduler.preempt != Preempt::Nobody {
@@ -150,7 +150,7 @@ impl Queue {
         }
     }
 
-    /// Lets replicas pass the head of the queue, after the head was refused.
+    /// Lets replicas start before the head of the queue, after the head was refused.
     pub(in crate::queue) fn backfill(&mut self, core: &mut Core) {
         match core.profile.scheduler.backfill {
             Backfill::None => {}
@@ -176,13 +176,13 @@ impl Queue {
         };
         self.picked = Some(picked);
         let is_by_demand = self.is_by_demand(core);
-        // A replica must end before the reservation, even if only by the shortest time.
+        // A replica must end before the reservation begins, at least by the shortest time span.
         let most = picked.reserved.checked_since(core.now.saturating_add(MOMENT));
         if is_by_demand && self.next_to_pass(core, head, Position::Start, most, None).is_none() {
             return;
         }
-        // In order of submission. Within one instant, the order is that of the queue when the head was picked from
-        // it. Replicas that have come since are behind, in the order in which they came.
+        // The order is that of submission. Replicas of one instant that existed when the head was picked keep the order
+        // of the queue. Later ones come behind them, in the order in which they came.
         let came_since = |replica: ReplicaIndex| (replica as usize >= picked.came_before).then_some(replica);
         let mut rest = self.rest(core, head);
         rest.sort_by_key(|key| (core.replicas[key.replica() as usize].wanted, came_since(key.replica())));
@@ -231,7 +231,7 @@ impl Queue {
         }
     }
 
-    /// Whether all waiting replicas of a demand get the same answer, in an order that does not move with time.
+    /// Whether all waiting replicas of one demand get the same answer, and the order does not change with time.
     fn is_by_demand(&self, core: &Core) -> bool {
         let Some(kept) = &self.backfilling else { return false };
         let has_one_answer = |demand: u32| {
@@ -241,8 +241,9 @@ impl Queue {
         self.nominations.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
     }
 
-    /// The first replica behind `from`, except the head, that fits now and is no longer than `most`, if `most` is any
-    /// time at all; or one of any length, if the head of `beside` fits beside it at that time.
+    /// Finds the first replica behind `from` that fits now and may start before the head. A replica may start if it is
+    /// no longer than `most`, where `None` allows no length. With `beside`, a longer replica may also start, if the
+    /// head still fits beside it at that time.
     fn next_to_pass(
         &mut self,
         core: &mut Core,
@@ -276,7 +277,7 @@ impl Queue {
         best.map(|(key, candidate)| (key.replica(), candidate))
     }
 
-    /// The first time at which it fits, if what runs ends by its estimate and nobody else comes.
+    /// The first time at which a replica fits, if all runs end by their estimates and no other replica starts.
     fn fits_at(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<SimTime> {
         let (number, tasks) = asked_for(core, index);
         let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
@@ -294,7 +295,7 @@ impl Queue {
         found
     }
 
-    /// Takes in a change of phase, which may move the end of what runs somewhere.
+    /// Applies a change of phase, which may move the expected end of a run.
     pub(in crate::queue) fn note_phase(&self, core: &mut Core, index: ReplicaIndex, (phase, since): (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
         if self.backfilling.is_some()
@@ -331,7 +332,7 @@ impl Queue {
         }
     }
 
-    /// Starts a replica, unless it has left the queue meanwhile or its project may not take the place.
+    /// Starts a replica, unless it has left the queue meanwhile or the quota of its project does not allow the place.
     pub(in crate::queue) fn start_past_head(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
         if core.waits_in_queue(index) && !self.is_over_quota(core, index, &candidate.placement) {
             self.leave_queue(core, index, Wait::Nothing);
@@ -340,7 +341,7 @@ impl Queue {
     }
 }
 
-/// Whether its end is counted from when its phase began.
+/// Whether the expected end of a run in this phase is counted from the beginning of the phase.
 fn is_timed(phase: Phase) -> bool {
     match phase {
         Phase::Running | Phase::Scheduled => true,
@@ -348,7 +349,7 @@ fn is_timed(phase: Phase) -> bool {
     }
 }
 
-/// Where it goes now. All replicas of its demand get one answer until the fleet changes.
+/// Where a replica would go now. All replicas of its demand get one answer until the fleet changes.
 pub(in crate::queue) fn fits_now_kept(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -377,7 +378,7 @@ pub(in crate::queue) fn fits_now_kept(
     found
 }
 
-/// Whether it fits at this time beside a replica that has these claims from now on.
+/// Whether a replica fits at this time, if another replica takes these claims from now on.
 fn fits_beside(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -405,7 +406,7 @@ fn asked_for(core: &Core, index: ReplicaIndex) -> (u32, u32) {
     (number, core.demands[number as usize].demand.tasks)
 }
 
-/// Takes in what happened to nodes, and updates the outlooks of these demands.
+/// Applies the changes of nodes, and updates the outlooks of these demands.
 pub(in crate::queue) fn look_ahead(core: &mut Core, kept: &mut Backfilling, demands: impl IntoIterator<Item = u32>) {
     update_calendar(core, &mut kept.calendar);
     if kept.outlooks.len() * core.fleet.len() > MOST_OUTLOOKS {
@@ -436,8 +437,8 @@ fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
     }
 }
 
-/// When a replica that holds a place ends by its estimate. This is counted from the beginning of its phase if it is
-/// scheduled or running, and from now otherwise.
+/// When a replica that holds a place ends by its estimate. The estimate counts from the beginning of the phase if the
+/// replica is scheduled or running, and from now otherwise.
 pub(in crate::queue) fn said_end(core: &Core, index: ReplicaIndex) -> SimTime {
     let replica = &core.replicas[index as usize];
     ends_if_started(core, index, if is_timed(replica.phase) { replica.since } else { core.now })

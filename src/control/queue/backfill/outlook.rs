@@ -1,5 +1,5 @@
-//! What one demand will find if everything that runs ends by its estimate: for each node, how many tasks of the
-//! demand it holds now and after each end. The outlook is kept, and updated when something happens to a node.
+//! The future room for one demand, if all runs end by their estimates: for each node, how many tasks of the demand it
+//! could hold now and after each end. The outlook is kept between passes, and updated when a node changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,18 @@ use dryrack_workload::Demand;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outlook {
     read: u64,
-    /// For each shape, whether a node of it may ever hold a task.
+    /// For each shape, whether a node of this shape could ever hold a task.
     pub may_do: Vec<bool>,
     nodes: Vec<Rooms>,
-    /// Room on all nodes together, now.
+    /// Number of tasks that all nodes together have room for now.
     room: i64,
-    /// How much that room changes at each end.
+    /// By how many tasks this number changes at each end.
     changes: BTreeMap<SimTime, i64>,
-    /// Nodes that hold a task now.
+    /// Nodes with room for a task now.
     pub open: BTreeSet<NodeId>,
 }
 
-/// The room of a node now, and from each end on at which the room changes.
+/// The room of a node now, and after each end at which the room changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Rooms {
     now: u32,
@@ -40,7 +40,7 @@ impl Rooms {
 }
 
 impl Outlook {
-    /// Takes in what changed since the last update.
+    /// Applies the changes since the last update.
     pub fn update(&mut self, options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, calendar: &Calendar) {
         let known = self.may_do.len();
         self.may_do.extend(fleet.shapes()[known..].iter().map(|group| may_ever_do(options, demand, group)));
@@ -80,17 +80,17 @@ impl Outlook {
         self.nodes[node.index()] = new;
     }
 
-    /// How many tasks the node holds now.
+    /// The number of tasks for which the node has room now.
     pub fn room_now(&self, node: NodeId) -> u32 {
         self.nodes[node.index()].now
     }
 
-    /// Whether this many tasks fit now.
+    /// Whether the nodes together have room for this many tasks now.
     pub fn fits_now(&self, tasks: u32) -> bool {
         self.room >= i64::from(tasks)
     }
 
-    /// The first end at which this many tasks fit.
+    /// The first end of a run after which this many tasks fit.
     pub fn fits_at(&self, tasks: u32, calendar: &Calendar) -> Option<SimTime> {
         let (first, tasks) = (calendar.first_end()?, i64::from(tasks));
         let mut room = self.room + self.changes.range(..=first).map(|(_, change)| change).sum::<i64>();
@@ -103,7 +103,7 @@ impl Outlook {
         })
     }
 
-    /// Whether all tasks fit at this time beside a replica that has these claims from now on.
+    /// Whether all tasks fit at this time, if another replica takes these claims from now on.
     pub fn fits_beside(
         &self,
         (options, demand): (&SchedulerOptions, &Demand),
@@ -125,7 +125,7 @@ impl Outlook {
     }
 }
 
-/// How many of a demand's tasks one node holds, now and after each end.
+/// How many tasks of a demand one node has room for, now and after each end.
 fn rooms(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, calendar: &Calendar, node: NodeId) -> Rooms {
     let mut status: NodeStatus = fleet.node(node).status.clone();
     let now = room_of(options, demand, fleet, node, &status);

@@ -1,5 +1,5 @@
-//! The plain computation: each waiting replica by itself, on copies of the fleet. The rest of backfilling is checked
-//! against it, and it decides where an answer cannot be found from single nodes.
+//! The plain computation of backfilling. It judges each waiting replica separately, on copies of the fleet. The faster
+//! computation is checked against it. It is also used where single nodes are not enough to find the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use dryrack_fleet::{Fleet, NodeClaim, Placement};
 use dryrack_scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_for};
 use dryrack_units::SimTime;
 
-/// A placement until it ends.
+/// A placement with the time at which it ends.
 pub(crate) struct Held {
     pub(crate) replica: ReplicaIndex,
     pub(crate) until: SimTime,
     pub(crate) placement: Placement,
 }
 
-/// By demand: where it goes now, and whether the head fits beside it, if that was asked.
+/// For each demand, where a replica would go now, and whether the head still fits beside it (`None` if not computed).
 type Known = BTreeMap<u32, (Option<Candidate>, Option<bool>)>;
 
 impl Queue {
@@ -30,7 +30,7 @@ impl Queue {
     }
 
     pub(super) fn easy_in_order(&mut self, core: &mut Core, head: QueueKey, mut reserved: SimTime) {
-        // An answer for one replica of a demand holds for all of them until something starts.
+        // An answer for one replica of a demand holds for all replicas of the demand until one of them starts.
         let mut known = Known::new();
         for key in self.rest(core, head) {
             let index = key.replica();
@@ -43,7 +43,7 @@ impl Queue {
             let (fits, beside) = known.entry(number).or_insert_with(|| (self.fits_now(core, index), None));
             let Some(candidate) = fits.clone() else { continue };
             let is_harmless = ends_if_started(core, index, core.now) <= reserved
-                // It runs beyond the reservation, so the head must fit beside it then.
+                // The replica ends after the reservation begins, so the head must fit beside it at that time.
                 || *beside.get_or_insert_with(|| {
                     fits_beside_plainly(core, head.replica(), reserved, candidate.placement.claims())
                 });
@@ -81,14 +81,14 @@ impl Queue {
     }
 }
 
-/// The fleet that is left beside this placement.
+/// The fleet without the resources of this placement.
 fn beside(empty: &Fleet, taken: &Placement) -> Fleet {
     let mut fleet = empty.clone();
     fleet.take(taken);
     fleet
 }
 
-/// Whether it fits at this time beside a replica that has these claims from now on.
+/// Whether a replica fits at this time, if another replica takes these claims from now on.
 pub(in crate::queue) fn fits_beside_plainly(
     core: &Core,
     index: ReplicaIndex,
@@ -100,21 +100,22 @@ pub(in crate::queue) fn fits_beside_plainly(
     judge_on(core, index, &fleet).is_some()
 }
 
-/// What should have ended by now is assumed to end in the next moment.
+/// A run that is past its expected end is assumed to end in the next moment.
 fn reservations_of_running(core: &Core) -> Vec<Reservation> {
     let soon = core.now.saturating_add(MOMENT);
     let book = |held: Held| Reservation { from: core.now, until: held.until.max(soon), placement: held.placement };
     held_until(core).into_iter().map(book).collect()
 }
 
-/// The first time from now at which it fits for as long as it is said to run, given what runs and what is reserved.
+/// The first time from now at which a replica fits for its whole estimated run, beside all runs and reservations.
 fn first_gap(
     core: &Core,
     index: ReplicaIndex,
     reservations: &[Reservation],
     empty: &Fleet,
 ) -> Option<(SimTime, Candidate)> {
-    // A replica that does not even fit alone, for example while its node is away, is not tried at every end.
+    // A replica that does not fit even on an empty fleet, for example while its node is away, is not tried at every
+    // end.
     judge_on(core, index, empty)?;
     let ends = reservations.iter().map(|one| one.until);
     let mut times: Vec<SimTime> = ends.filter(|at| *at > core.now && *at < SimTime::MAX).collect();
@@ -127,19 +128,19 @@ fn first_gap(
     })
 }
 
-/// When it would end by its estimate if it starts at this time; never, if it has no estimate.
+/// When a replica would end by its estimate if it starts at this time; never if it has no estimate.
 pub(in crate::queue) fn ends_if_started(core: &Core, index: ReplicaIndex, at: SimTime) -> SimTime {
     let job = core.replicas[index as usize].job;
     core.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
 }
 
-/// The same for a reservation. A replica that is said to take no time needs its place for the shortest time there
-/// is.
+/// When the reservation of a replica would end. Even a replica with an estimate of zero needs its place for the
+/// shortest time span.
 fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
     ends_if_started(core, index, from).max(from.saturating_add(MOMENT))
 }
 
-/// Replicas that hold something, in order of their ends.
+/// All replicas that hold resources, in order of their expected ends.
 pub(in crate::queue) fn held_until(core: &Core) -> Vec<Held> {
     let mut seen = BTreeSet::new();
     for node in &core.nodes {
@@ -154,7 +155,7 @@ pub(in crate::queue) fn held_until(core: &Core) -> Vec<Held> {
     held
 }
 
-/// The first time at which it fits, if what runs ends by its estimate and nobody else comes.
+/// The first time at which a replica fits, if all runs end by their estimates and no other replica starts.
 pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Option<SimTime> {
     let held = held_until(core);
     let mut fleet = core.fleet.clone();
@@ -172,7 +173,7 @@ pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Opti
     None
 }
 
-/// The fleet after everything has ended that is said to end by this time.
+/// The fleet at this time, if all runs that are expected to end by then have ended.
 fn fleet_at(core: &Core, at: SimTime) -> Fleet {
     let mut fleet = core.fleet.clone();
     for held in held_until(core).iter().filter(|held| held.until <= at) {

@@ -1,15 +1,16 @@
-//! Reservations for everybody, in the order of the queue, but only as many as it takes to know who starts now.
+//! Reservations for all waiting replicas, in queue order. The plan stops as soon as it is known which replicas start
+//! now.
 //!
-//! A replica that starts now fits on the current fleet for as long as it is said to run. So if no demand fits on the
-//! fleet, nothing is reserved. Once no remaining replica is short enough for what is free until the reservations so
-//! far begin, the rest of the queue is not looked at. A replica is not looked at either if it could use none of the
-//! nodes that could hold one that might start, or if nothing has happened since the last pass: a reservation is moved
-//! by events, not by time.
+//! A replica that starts now fits on the current fleet for its whole estimated run. So if no demand fits on the current
+//! fleet, nothing is reserved. The plan also stops once no remaining replica is short enough for the time that is free
+//! before the existing reservations begin. Two kinds of replicas are skipped. The first kind can use none of the nodes
+//! on which a replica might start. The second kind has seen no event since the last pass, and only events move
+//! reservations.
 //!
-//! Reservations are searched for only where they can be. On a node, they can begin only when something that the node
-//! holds ends, since what fits at any other time fits earlier. A replica of the same demand as an earlier one, and no
-//! shorter, cannot begin before the earlier one. All this holds if a node with less on it never has less room:
-//! [`Queue::can_plan`].
+//! The search tries only times at which a reservation can begin. On a node, a reservation can begin only when a claim
+//! on the node ends, because a replica that fits at another time also fits earlier. If a replica has the same demand as
+//! an earlier one and is not shorter, it cannot begin before the earlier one. All this is true only if a node with
+//! fewer claims never has less room: see [`Queue::can_plan`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -31,22 +32,22 @@ use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_e
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
-/// If there are more demands than this, they are not compared with each other.
+/// If there are more demands than this, the plan does not compare them with each other.
 const MOST_COMPARED: usize = 64;
 
 /// Reservations made in a pass.
 #[derive(Default)]
 pub(super) struct Bookings {
-    /// By node.
+    /// For each node, its reservations.
     spans: Vec<Vec<Booking>>,
     /// Nodes that have reservations.
     touched: Vec<NodeId>,
-    /// When and where reservations end. A job that is past its expected end is taken to end in the next moment.
+    /// When and where reservations end. A job that is past its expected end is assumed to end in the next moment.
     ends: std::collections::BTreeSet<(SimTime, NodeId)>,
-    /// By demand and length, the time before which no replica of at least that length starts. It rises with the
-    /// length. `MAX` means never.
+    /// For each demand and length, a time before which no replica of at least that length starts. The time does not
+    /// fall as the length grows. `MAX` means never.
     earliest: BTreeMap<u32, BTreeMap<SimDuration, SimTime>>,
-    /// By demand, the demands that ask for no more, including itself.
+    /// For each demand, the demands that ask for no more than it, including itself.
     no_more: BTreeMap<u32, Vec<u32>>,
 }
 
@@ -81,8 +82,8 @@ impl Bookings {
         &self.spans[node.index()]
     }
 
-    /// No replica of this demand and length starts before this time, because none did that asks for no more, for no
-    /// longer.
+    /// A time before which no replica of this demand and length starts. It comes from replicas that ask for no more and
+    /// are no longer, because none of them started earlier.
     fn earliest(&self, demand: u32, length: SimDuration) -> SimTime {
         let of = |demand: &u32| {
             let by_length = self.earliest.get(demand);
@@ -102,20 +103,21 @@ impl Bookings {
     }
 }
 
-/// A demand of which a replica might start now.
+/// A demand with a replica that might start now.
 struct Hope {
     demand: u32,
-    /// For each node with room for it now, until when the node has room, and for how many tasks.
+    /// For each node with room for the demand now: until when the node has room, and for how many tasks.
     rooms: BTreeMap<NodeId, (SimTime, u32)>,
-    /// No replica that ends later starts now.
+    /// A replica that would end after this time does not start now.
     until: SimTime,
-    /// Nor does any replica of at least this length: one that asks for no more, and is no longer, did not start.
+    /// A replica of at least this length does not start now. The reason: a replica that asks for no more, and is no
+    /// longer, did not start.
     refused: Option<SimDuration>,
     /// The next replica in the queue that might start.
     next: Option<Waiting>,
 }
 
-/// What a search for room is about.
+/// The demand and the length for which a search looks for room.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     demand: &'a Demand,
@@ -127,14 +129,14 @@ fn end(from: SimTime, length: SimDuration) -> SimTime {
     from.saturating_add(length.max(MOMENT))
 }
 
-/// By demand: whether nodes of each shape may ever hold a task.
+/// For each demand and each shape, whether nodes of this shape may ever hold a task.
 pub(super) type Doing = BTreeMap<u32, Vec<bool>>;
 
 fn meet(one: &[bool], other: &[bool]) -> bool {
     one.iter().zip(other).any(|(one, other)| *one && *other)
 }
 
-/// Adds all shapes that are connected with these by demands that may use several shapes.
+/// Adds the shapes that are connected to these shapes. A demand that may use several shapes connects them.
 fn spread(shapes: &mut [bool], demands: &[u32], doing: &Doing) {
     loop {
         let mut grew = false;
@@ -154,8 +156,8 @@ fn spread(shapes: &mut [bool], demands: &[u32], doing: &Doing) {
 }
 
 impl Queue {
-    /// Whether single nodes and lengths decide everything: the order does not move with time, no waiting demand finds
-    /// its place in another way, and a node with less on it never has less room.
+    /// Whether the plan can be computed from single nodes and from lengths. The order must not change with time. Every
+    /// waiting demand must be placed node by node. A node with fewer claims must never have less room.
     pub(super) fn can_plan(&self, core: &Core, kept: &Backfilling) -> bool {
         let is_by_node = |number: u32| {
             let demand = &core.demands[number as usize].demand;
@@ -167,7 +169,7 @@ impl Queue {
 }
 
 impl Hope {
-    /// The latest time until which this many tasks have room.
+    /// The latest time until which there is room for this many tasks.
     fn longest(&self, tasks: u32) -> SimTime {
         let mut rooms: SmallVec<[(SimTime, u32); 16]> = self.rooms.values().copied().collect();
         rooms.sort_unstable_by_key(|(until, _)| Reverse(*until));
@@ -183,14 +185,14 @@ impl Hope {
 }
 
 impl Backfilling {
-    /// What a node holds, with beginnings and ends: what runs, and what is reserved.
+    /// All claims on a node with their beginnings and ends: those of runs and those of reservations.
     fn spans(&self, node: NodeId, now: SimTime) -> impl Iterator<Item = (SimTime, SimTime, &Part)> + Clone {
         let soon = now.saturating_add(MOMENT);
         let held = self.calendar.held_on(node).map(move |held| (now, held.until.max(soon), &held.part));
         held.chain(self.bookings.on(node).iter().map(|booking| (booking.from, booking.until, &booking.part)))
     }
 
-    /// When and where something ends, from this time on, in order. Two equal ends are listed once or twice.
+    /// The ends from this time on, each with its node, in order. Two equal ends may be listed once or twice.
     fn ends_from(&self, from: SimTime) -> impl Iterator<Item = (SimTime, NodeId)> + '_ {
         let mut held = self.calendar.ends_from(from).peekable();
         let mut reservations = self.bookings.ends.range((from, NodeId::new(0))..).copied().peekable();
@@ -205,7 +207,8 @@ impl Backfilling {
         })
     }
 
-    /// When a node next holds less than at `at`, or when something more would begin within this length.
+    /// The next time after `at` at which a claim on the node ends, or at which a span of this length would first
+    /// overlap one more claim.
     fn next_change(&self, node: NodeId, (now, at): (SimTime, SimTime), length: SimDuration) -> Option<SimTime> {
         let until = end(at, length);
         let times = self.spans(node, now).flat_map(|(begins, ends, _)| {
@@ -217,8 +220,8 @@ impl Backfilling {
     }
 }
 
-/// The replicas that start now, with their places, in the order of the queue. `plain` is what the plain
-/// computation reserves.
+/// The replicas that start now, with their places, in queue order. If `plain` is given, the result is checked against
+/// those reservations of the plain computation.
 pub(in crate::queue) fn plan_reservations(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -251,7 +254,7 @@ fn learn_doing(core: &Core, doing: &mut Doing, number: u32) {
     }
 }
 
-/// The demands of which a replica may start now, each with the position in the queue to begin at.
+/// The demands with a replica that may start now. For each of them, the position in the queue at which to begin.
 fn hopes(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u32, Position> {
     let mut changed = vec![false; core.fleet.shapes().len()];
     let calendar = &kept.calendar;
@@ -276,7 +279,7 @@ fn hopes(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u
     hopes
 }
 
-/// Reserves in the order of the queue for as long as a replica may start.
+/// Makes reservations in queue order for as long as a later replica may start.
 fn plan_for(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -335,7 +338,7 @@ fn plan_for(
     starts
 }
 
-/// Finds which of these demands ask for no more than which others, if they are few.
+/// Finds which of these demands ask for no more than which others. Does nothing if there are too many demands.
 fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
     kept.bookings.no_more.clear();
     if kept.compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
@@ -355,7 +358,7 @@ fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
     }
 }
 
-/// What is left of the fleet beside all that is held at some time in this span.
+/// The fleet without all claims that exist at some time in this span.
 fn fleet_beside(core: &Core, kept: &Backfilling, (from, until): (SimTime, SimTime)) -> Fleet {
     let mut fleet = core.fleet.clone();
     let mut claims = SmallVec::new();
@@ -378,7 +381,7 @@ fn hope(core: &Core, kept: &Backfilling, demand: u32, from: Position) -> Hope {
     hope
 }
 
-/// The next replica from this position on that is no longer than what is free.
+/// The next replica from this position on that is short enough for the free time.
 fn next_hope(core: &Core, kept: &Backfilling, hope: &Hope, from: Position) -> Option<Waiting> {
     let free = match hope.until {
         SimTime::MAX => ENDLESS,
@@ -389,7 +392,7 @@ fn next_hope(core: &Core, kept: &Backfilling, hope: &Hope, from: Position) -> Op
     kept.shelves.of(hope.demand).first(from, free.min(shorter?))
 }
 
-/// Takes in that a replica of this demand and length does not start now.
+/// Notes that a replica of this demand and length does not start now.
 fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length: SimDuration) {
     let Some(next) = hope.next else { return };
     let is_news = hope.refused.is_none_or(|refused| length < refused);
@@ -401,7 +404,7 @@ fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length:
     }
 }
 
-/// Takes in what was reserved on these nodes.
+/// Updates the room of a hope after new reservations on these nodes.
 fn dim(core: &Core, kept: &Backfilling, hope: &mut Hope, touched: impl Iterator<Item = NodeId>) {
     let Some(next) = hope.next else { return };
     let demand = &core.demands[hope.demand as usize].demand;
@@ -421,7 +424,7 @@ fn dim(core: &Core, kept: &Backfilling, hope: &mut Hope, touched: impl Iterator<
     }
 }
 
-/// Until when a node has room for a task from now on; now, if it has none.
+/// Until when a node has room for a task, counted from now. Returns the current time if the node has no room.
 fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> SimTime {
     let demand = &core.demands[number as usize].demand;
     let asked = Asked { demand, outlook: &kept.outlooks[&number], length: MOMENT };
@@ -436,7 +439,7 @@ fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> Sim
     SimTime::MAX
 }
 
-/// The first time from now on at which it fits for this long beside what runs and what is reserved, and where.
+/// The first time from now on at which a replica of this length fits beside all runs and reservations, and its place.
 fn gap(
     core: &Core,
     kept: &Backfilling,
@@ -467,7 +470,7 @@ fn gap(
     }
 }
 
-/// The gap for one task: on a node, when something on it ends.
+/// The gap for a demand with one task. On each node, a gap begins only at an end of a claim.
 fn gap_on_one(
     core: &Core,
     kept: &Backfilling,
@@ -491,8 +494,8 @@ fn gap_on_one(
     None
 }
 
-/// The gap for several tasks: when enough nodes have room. Each node is looked at only when what it holds begins
-/// or ends.
+/// The gap for a demand with several tasks: the first time at which enough nodes have room. A node is examined again
+/// only when a claim on it begins or ends.
 fn gap_on_several(
     core: &Core,
     kept: &Backfilling,
@@ -524,7 +527,7 @@ fn gap_on_several(
     None
 }
 
-/// The best of these nodes, if they have room for all tasks together.
+/// The best places on these nodes, if the nodes have room for all tasks together.
 fn choose(
     core: &Core,
     index: ReplicaIndex,
@@ -541,7 +544,7 @@ fn decide_on(core: &Core, index: ReplicaIndex, demand: &Demand, nodes: &[(NodeId
     decide_among(&core.profile.scheduler, demand, context, &core.fleet, nodes)
 }
 
-/// Those of the nodes that have room from this time on for as long as is asked.
+/// Those of the nodes that have room from this time on for the whole length.
 fn with_room<'a>(
     core: &'a Core,
     kept: &'a Backfilling,
@@ -556,8 +559,8 @@ fn with_room<'a>(
     })
 }
 
-/// The status of a node if all that it holds at some time in this span is taken, and how many tasks it has room
-/// for beside that; `None` if it has room for none.
+/// The status of a node with all claims taken that exist at some time in this span, and the number of tasks that still
+/// fit. `None` if no task fits.
 fn room_in(
     core: &Core,
     kept: &Backfilling,
@@ -569,7 +572,7 @@ fn room_in(
         return None;
     }
     let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
-    // With too few GPUs that nobody holds, no task fits, whatever else is free.
+    // If too few GPUs are completely free, no task fits, whatever else is free.
     let needed = asked.demand.gpus().map_or(0, |gpus| gpus.count);
     let taken = spans.clone().fold(0, |taken: u64, (_, _, part)| taken | part.gpus);
     if core.fleet.node(node).status.gpus.len() as u32 - taken.count_ones() < needed {

@@ -1,7 +1,8 @@
-//! Places that are booked for a time, by what runs and by what is reserved: how much of each node is taken at most at
-//! any one moment of a span. Claims that follow each other in the same place are not added up.
+//! Resources that runs and reservations take in a span of time: for each node, the highest amount that is taken at any
+//! one moment of the span. Two claims that follow each other in the same place are not added up.
 //!
-//! [`most_taken`] is the plain computation over all nodes; [`most_of_node`] is the same for one node, in one sweep.
+//! [`most_taken`] is the plain computation over all nodes. [`most_of_node`] computes the same for one node in a single
+//! sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
-/// A placement from one time until another, which is excluded.
+/// A placement that is held from one time until just before another.
 #[derive(Clone, Debug)]
 pub(super) struct Reservation {
     pub from: SimTime,
@@ -19,7 +20,7 @@ pub(super) struct Reservation {
     pub placement: Placement,
 }
 
-/// What is taken of one node.
+/// The resources that are taken on one node.
 #[derive(Clone, Default)]
 struct Taken {
     cpu: MilliCpu,
@@ -78,8 +79,8 @@ pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: Sim
 /// A claim on a node, with its beginning and its end.
 pub(super) type Span<'a> = (SimTime, SimTime, &'a NodeClaim);
 
-/// [`most_taken`] for one node, from the spans of its claims that reach into the time asked for; `None` if there are
-/// none.
+/// Computes [`most_taken`] for one node. The input is the spans of all claims that overlap the requested time. `None`
+/// if there are no spans.
 pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Option<NodeClaim> {
     let node = spans.first()?.2.node;
     spans.iter_mut().for_each(|span| span.0 = span.0.max(from));
@@ -93,7 +94,7 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
         if spans.get(place + 1).is_some_and(|next| next.0 == *begins) {
             continue;
         }
-        // What has ended by then began before, and was added.
+        // Every claim that has ended by then was added earlier, because it began before it ended.
         while let Some(gone) = ending.next_if(|place| spans[*place].1 <= *begins) {
             now.subtract(spans[gone].2);
         }
@@ -107,7 +108,8 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
     Some(NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks })
 }
 
-/// What is taken of a node, except blocks. GPUs are in order, including those of which nothing is taken any more.
+/// The resources that are taken on a node, except blocks. The list of GPUs is sorted, and keeps GPUs whose amounts have
+/// dropped to zero.
 #[derive(Default)]
 struct Sum {
     cpu: MilliCpu,

@@ -1,5 +1,5 @@
-//! Waiting replicas by demand. Each shelf is in order and knows how long each replica says it will run, so the first
-//! that is short enough is found without looking at those before it.
+//! Waiting replicas by demand. A shelf holds the replicas of one demand in queue order, with their estimated lengths.
+//! It finds the first replica that is short enough without visiting all replicas before it.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use dryrack_units::SimDuration;
 /// The length of a replica without an estimate.
 pub(super) const ENDLESS: SimDuration = SimDuration::MAX;
 
-/// A bucket with more entries than this is split in two.
+/// Maximum number of entries in a bucket. A bucket with more entries is split in two.
 const MOST: usize = 128;
 
-/// A replica that waits.
+/// A waiting replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub key: QueueKey,
@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 /// The waiting replicas of one demand.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shelf {
-    /// In order. No bucket is empty.
+    /// The buckets, in queue order. No bucket is empty.
     buckets: Vec<Bucket>,
 }
 
@@ -76,7 +76,8 @@ impl Shelf {
         }
     }
 
-    /// The first entry from `from` on (behind it, for `Position::Behind`) that is no longer than `most`.
+    /// The first entry from `from` on that is no longer than `most`. With `Position::Behind`, the search begins after
+    /// that key.
     pub fn first(&self, from: Position, most: SimDuration) -> Option<Waiting> {
         let place = self.buckets.partition_point(|bucket| !from.is_before(bucket.last()));
         let mut buckets = self.buckets[place..].iter().filter(|bucket| bucket.shortest <= most);
@@ -87,7 +88,7 @@ impl Shelf {
     }
 }
 
-/// A place in the queue.
+/// A position in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     Start,

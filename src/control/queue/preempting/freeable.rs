@@ -1,5 +1,5 @@
-//! The room on each node for a waiting replica if all that it may stop were gone. It is kept from pass to pass, so a
-//! replica that cannot start in any case costs only a look at the nodes that have changed.
+//! For a waiting replica: the room on each node if all runs that the replica may stop were gone. The result is kept
+//! from pass to pass. If a replica cannot start in any case, only the changed nodes are examined.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Preempt, is_by_room, room};
 
-/// Rooms are kept for at most this many pairs of a demand and a rank.
+/// Maximum number of kept rooms. There is one for each pair of a demand and a rank.
 const MOST_KEPT: usize = 256;
 
-/// Rooms by the number of the demand and the rank of the replica that waits.
+/// Rooms for each demand number and each rank of a waiting replica.
 #[derive(Default)]
 pub struct Freeable {
     rooms: BTreeMap<(u32, i64), Rooms>,
@@ -24,7 +24,7 @@ pub struct Freeable {
 
 #[derive(Default)]
 struct Rooms {
-    /// How many changes of the fleet are taken into account.
+    /// How many changes of the fleet the rooms already include.
     read: u64,
     nodes: Vec<u32>,
     total: u64,
@@ -38,7 +38,7 @@ impl Rooms {
 }
 
 impl Freeable {
-    /// Whether it would fit on the shadow of the fleet without all that it may stop; `None` if that is not known.
+    /// Whether a replica would fit on the shadow fleet without all runs that it may stop. `None` if this is not known.
     pub fn would_fit(&mut self, (queue, core): (&Queue, &Core), head: ReplicaIndex, shadow: &Shadow) -> Option<bool> {
         let rank = rank_of(core, head)?;
         let number = core.replicas[head as usize].demand;
@@ -61,8 +61,8 @@ impl Freeable {
             }
         }
         rooms.read = core.fleet.node_change_count();
-        // Nodes on which the shadow differs, or on which something may be stopped in this moment only, are looked at
-        // separately.
+        // Two kinds of nodes are examined separately: those on which the shadow differs from the real fleet, and those
+        // with a run that may be stopped only at this instant.
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
         let mut apart = shadow.changed();
         apart.retain(differs);
@@ -80,7 +80,7 @@ impl Freeable {
 }
 
 impl Queue {
-    /// Notes that it begins or ceases to stop.
+    /// Notes that a replica begins to stop, or is no longer stopping.
     pub(in crate::queue) fn note_stopping(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         match phase {
             Phase::Stopping => self.preempting.stopping.insert(index),
@@ -92,7 +92,8 @@ impl Queue {
     }
 }
 
-/// The rank of a waiting replica, which decides whom it may stop at any time; `None` if that changes with time.
+/// The rank of a waiting replica. The rank decides which runs the replica may stop at any time. `None` if this set
+/// changes with time.
 pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> {
     match core.profile.scheduler.preempt {
         Preempt::Nobody | Preempt::LongerRemaining => None,
@@ -101,7 +102,7 @@ pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> 
     }
 }
 
-/// Whether a replica of this rank may stop it at any time.
+/// Whether a waiting replica of this rank may stop the given run at any time.
 pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64) -> bool {
     core.may_be_stopped(index)
         && match core.profile.scheduler.preempt {
@@ -111,7 +112,7 @@ pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64
         }
 }
 
-/// How many tasks the node would take in this fleet without those of its runs that are gone.
+/// How many tasks of the head this node could take in this fleet, without those of its runs for which `is_gone` holds.
 fn room_without(
     core: &Core,
     head: ReplicaIndex,
@@ -129,7 +130,7 @@ fn room_without(
     room(&core.profile.scheduler, demand, fleet, node, without.as_ref().unwrap_or(&record.status))
 }
 
-/// Makes everything that is kept of its nodes be computed again.
+/// Marks the nodes of a replica as changed, so that all kept results about them are computed again.
 pub(in crate::queue) fn note_changes_of(core: &mut Core, index: ReplicaIndex) {
     let placement = core.replicas[index as usize].placement.clone();
     placement.iter().flat_map(|placement| placement.claims()).for_each(|claim| core.fleet.note_change(claim.node));

@@ -1,26 +1,29 @@
 //! Preemption: which runs are stopped so that the head of the queue can start.
 //!
-//! Preemption runs before the pass looks at any replica. So nobody takes a place that one before it in the queue can
-//! have by stopping others. Runs that may be stopped for the head are taken, the least worth keeping first, until the
-//! head would fit. Then those that turn out not to be needed are spared, the last taken first. Each is told to stop,
-//! and waits again from its last checkpoint, if its job has any. What is stopping already counts as gone, so nobody
-//! is stopped for room that is on its way.
+//! Preemption runs before the pass judges any replica. So no replica takes a place that an earlier replica in the queue
+//! can get by preemption. Runs that may be stopped for the head are chosen one by one, the least valuable first, until
+//! the head would fit. Then every chosen run that is not needed is spared, the last chosen first. Each remaining victim
+//! is told to stop. It waits again, and continues from its last checkpoint if its job has checkpoints. A run that is
+//! already stopping counts as gone. So no run is stopped for room that is about to become free.
 //!
-//! The same holds for the claim that is kept of a run which took too long to stop: its nodes are asked about it
-//! again. Otherwise the head would lose its promise when the deadline passes, and would stop the next attempt for the
-//! same room, without end if each takes too long. A claim that was asked about for the last time counts as taken for
-//! good.
+//! A run that takes too long to stop keeps its claim after its deadline. This claim also counts as gone, because its
+//! nodes are still asked whether the run has stopped. Otherwise the head would lose its promise at the deadline, and
+//! would stop the next attempt for the same room. This would repeat without end if each attempt takes too long to stop.
+//! After the last request, the claim counts as taken for good.
 //!
-//! The room that is on its way is promised. A replica that fits once the stopping runs are gone has a place there.
-//! Replicas after it in the queue are judged as if that place were taken, until it is placed, ends, or would go
-//! elsewhere. Replicas before it may take the place (Kubernetes' nominated nodes work alike). Otherwise a victim that
-//! stops at once could return to where it was while the head waits for a slow one, and be stopped again, without end.
-//! So the order of the queue must put a victim behind the replica that it was stopped for, which [`Profile::faults`]
-//! checks. Then the first of the queue is never put off by its own victims, and nothing can be stopped twice for it.
+//! Room that is about to become free is promised. A replica that fits once the stopping runs are gone gets a promised
+//! place, called its nomination. Replicas behind it in the queue are judged as if that place were taken. The promise
+//! lasts until the replica is placed, ends, or would go elsewhere. Replicas ahead of it may take the place (Kubernetes'
+//! nominated nodes behave alike).
 //!
-//! Trials are made in a fleet that is kept beside the real one ([`shadow`]). A replica that could not start even if
-//! all that it may stop were gone is not tried at all ([`freeable`]). The plain computation copies the fleet and
-//! keeps nothing.
+//! Without promises, a victim that stops quickly could return to its old place while the head waits for a slower
+//! victim. It would then be stopped again, without end. So the queue order must put a victim behind the replica for
+//! which it was stopped, which [`Profile::faults`] checks. Then victims of the first replica in the queue never delay
+//! it, and no run is stopped for it twice.
+//!
+//! Preemption tries placements on a second fleet that is kept beside the real one ([`shadow`]). A replica is not tried
+//! at all if it could not start even without all runs that it may stop ([`freeable`]). The plain computation copies the
+//! fleet and keeps nothing.
 //!
 //! [`Profile::faults`]: super::Profile::faults
 
@@ -44,10 +47,10 @@ use dryrack_units::{SimDuration, SimTime};
 use freeable::Freeable;
 use shadow::Shadow;
 
-/// Replicas that wait for room that is on its way, with the places where they would go.
+/// Replicas that wait for promised room, each with its promised place.
 pub(super) type Nominations = BTreeMap<ReplicaIndex, Placement>;
 
-/// What is kept from pass to pass.
+/// State of preemption that is kept from pass to pass.
 #[derive(Default)]
 pub(super) struct Preempting {
     /// Replicas that have been told to stop and have not stopped yet.
@@ -57,18 +60,18 @@ pub(super) struct Preempting {
 }
 
 impl Preempting {
-    /// Drops what depends on the profile.
+    /// Discards everything that depends on the profile.
     pub(super) fn begin_anew(&mut self) {
         (self.shadow, self.freeable) = (None, Freeable::default());
     }
 }
 
-/// A sort key that puts first what is least worth keeping.
+/// A sort key that puts the least valuable run first.
 type Worth = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
 
 impl Queue {
-    /// Promises room, in the order of the queue, to each replica that fits once the stopping runs are gone, and stops
-    /// more runs for that. Returns whether room that was promised before may go to others.
+    /// Promises room, in queue order, to each replica that fits once the stopping runs are gone. Stops more runs if
+    /// that makes a replica fit. Returns whether a promise was withdrawn, so that other replicas may use its room.
     pub(in crate::queue) fn preempt(&mut self, core: &mut Core) -> bool {
         if core.profile.scheduler.preempt == Preempt::Nobody {
             return false;
@@ -85,7 +88,7 @@ impl Queue {
         given_up
     }
 
-    /// The shadow, brought up to date with the real fleet. The caller puts it back.
+    /// The shadow fleet, updated to the real fleet. The caller must put it back.
     fn take_shadow(&mut self, core: &mut Core) -> Box<Shadow> {
         match self.preempting.shadow.take() {
             Some(mut shadow) => {
@@ -120,13 +123,14 @@ impl Queue {
                 );
             }
             let Some((victims, place)) = found else {
-                // Replicas of this demand later in the queue may stop no more than this one, and find no more room.
+                // Replicas of this demand later in the queue may stop no more runs than this one, and find no more
+                // room.
                 walk.leave_out(demand);
                 continue;
             };
             for victim in victims {
                 self.preempt_one(core, victim, head);
-                // Stopping runs for one replica may free more than it takes.
+                // Stopping runs for one replica may free more room than that replica takes.
                 walk.take_in_again(&self.queue);
             }
             shadow.fleet.take(&place);
@@ -137,7 +141,8 @@ impl Queue {
         nominations
     }
 
-    /// The runs to stop for it, and where it goes then. Afterwards the shadow is without these runs.
+    /// The runs to stop for a replica, and the place that it then gets. On return, these runs are removed from the
+    /// shadow.
     fn place_in_shadow(
         &self,
         core: &Core,
@@ -173,7 +178,7 @@ impl Queue {
         place.map(|place| (chosen, place.placement))
     }
 
-    /// All runs that may be stopped for it.
+    /// All runs that may be stopped for a replica.
     fn candidates_for(&self, core: &Core, head: ReplicaIndex) -> Vec<Reverse<Worth>> {
         let mut candidates = Vec::new();
         let rank = rank_of(core, head);
@@ -182,7 +187,7 @@ impl Queue {
             Some(_) | None => self.may_stop(core, index, head),
         };
         for (node, record) in core.nodes.iter().enumerate() {
-            // A run that holds several nodes is counted on the first of them.
+            // A run that holds several nodes is counted only on the first of them.
             let is_first = |index: ReplicaIndex| core.placement_of(index).claims()[0].node.index() == node;
             let runs = record.runs.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
             candidates.extend(runs.map(|index| Reverse(self.worth_of(core, index))));
@@ -197,7 +202,7 @@ impl Queue {
             Preempt::MoreAttained => -i64::from(level(core, index)),
             Preempt::LongerRemaining => -i64::try_from(core.remaining(index).as_nanos()).unwrap_or(i64::MAX),
         };
-        // Of equal worth, the run that began last has least to lose.
+        // Among runs of equal worth, the run that began last loses the least work.
         (worth, Reverse((self.runs_there_since(core, index), index)))
     }
 
@@ -207,13 +212,14 @@ impl Queue {
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
             let Some((victims, place)) = self.place_plainly(core, head, &nominations) else {
-                // Replicas of this demand later in the queue may stop no more than this one, and find no more room.
+                // Replicas of this demand later in the queue may stop no more runs than this one, and find no more
+                // room.
                 walk.leave_out(demand);
                 continue;
             };
             for victim in victims {
                 self.preempt_one(core, victim, head);
-                // Stopping runs for one replica may free more than it takes.
+                // Stopping runs for one replica may free more room than that replica takes.
                 walk.take_in_again(&self.queue);
             }
             nominations.insert(head, place);
@@ -221,7 +227,7 @@ impl Queue {
         nominations
     }
 
-    /// The runs to stop for it, and where it goes then, given what is promised to others.
+    /// The runs to stop for a replica, and the place that it then gets, beside the places promised to other replicas.
     fn place_plainly(
         &self,
         core: &Core,
@@ -240,8 +246,8 @@ impl Queue {
         Some((victims, place))
     }
 
-    /// The decision about a replica that waits behind others to whom room is promised, as if that room were taken;
-    /// `None` if nothing is promised. `keep` is how many candidates are wanted.
+    /// The decision about a waiting replica as if the room promised to replicas ahead of it were taken. `None` if no
+    /// room is promised. `keep` is how many candidates are wanted.
     pub(in crate::queue) fn decide_beside_nominations(
         &mut self,
         core: &mut Core,
@@ -268,7 +274,7 @@ impl Queue {
             decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.grouping, keep)
         };
         match decision {
-            // What is promised to others is still free, so the replica waits for its turn and not for room.
+            // The promised room is still free. So the replica waits for its turn, not for room.
             Decision::Refuse { refusal: Refusal::Unfit, .. } if would_fit_now(core, index) => {
                 let reasons = Histogram::of(Reason::QueueOrder, core.fleet.len() as u32);
                 Some(Decision::Refuse { refusal: Refusal::Unfit, reasons })
@@ -277,13 +283,14 @@ impl Queue {
         }
     }
 
-    /// The fleet as a waiting replica finds it, if something is promised to others before it in the queue.
+    /// The fleet as a waiting replica sees it, without the room promised to replicas ahead of it. `None` if no such
+    /// room is promised.
     pub(in crate::queue) fn left_beside_nominations(&self, core: &Core, index: ReplicaIndex) -> Option<Fleet> {
         let promised = self.promised_before(core, index);
         (!promised.is_empty()).then(|| beside(core, &promised))
     }
 
-    /// The places promised to others before it in the queue.
+    /// The places promised to replicas ahead of this one in the queue.
     fn promised_before(&self, core: &Core, index: ReplicaIndex) -> Vec<Placement> {
         if self.nominations.is_empty() {
             return Vec::new();
@@ -301,7 +308,8 @@ impl Queue {
         }
     }
 
-    /// The fewest victims that this rule finds; `None` if even stopping all that may be stopped is not enough.
+    /// The victims to stop for a replica: the least valuable runs first, without those that are not needed. `None` if
+    /// stopping all runs that may be stopped is not enough.
     fn victims_for(
         &self,
         core: &Core,
@@ -368,8 +376,8 @@ impl Core {
         matches!(self.replicas[index as usize].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
     }
 
-    /// What is left of its estimate after the time it has run, without the work that was lost; endless without an
-    /// estimate.
+    /// The estimate of a replica minus the time that it has run. Lost work does not count as run. Without an estimate,
+    /// the result is the longest duration.
     fn remaining(&self, index: ReplicaIndex) -> SimDuration {
         let replica = &self.replicas[index as usize];
         let running = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };
@@ -389,7 +397,7 @@ fn may_use_shadow(core: &Core) -> bool {
     keeps && core.fleet.is_of_nodes_alone()
 }
 
-/// Whether it would fit if nothing were promised to others.
+/// Whether a replica would fit now if no room were promised to other replicas.
 fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
     let replica = &core.replicas[index as usize];
     let demand = &core.demands[replica.demand as usize].demand;

@@ -1,5 +1,5 @@
-//! A second fleet in which placements may be tried. It is kept beside the real one, and brought in line with it by
-//! updating the nodes that differ.
+//! A second fleet on which placements are tried. It is kept beside the real fleet. Updating the nodes that differ makes
+//! it equal to the real fleet again.
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -9,9 +9,9 @@ use dryrack_scheduler::{Caching, Candidate, Decision, Rankings, decide_for};
 
 pub struct Shadow {
     pub fleet: Fleet,
-    /// How many changes of the real fleet are taken into account.
+    /// How many changes of the real fleet the shadow already includes.
     read: u64,
-    /// How many changes of its own it had when it last equalled the real fleet.
+    /// How many changes of its own the shadow had when it last equalled the real fleet.
     own: u64,
     rankings: Rankings,
 }
@@ -23,7 +23,7 @@ impl Shadow {
         Shadow { fleet, read, own, rankings: Rankings::new(&core.profile.scheduler) }
     }
 
-    /// Brings the shadow in line with the real fleet.
+    /// Makes the shadow equal to the real fleet again.
     pub fn follow(&mut self, core: &Core) {
         if self.fleet.len() != core.fleet.len() {
             return *self = Shadow::new(core);
@@ -36,7 +36,7 @@ impl Shadow {
         (self.read, self.own) = (core.fleet.node_change_count(), self.fleet.node_change_count());
     }
 
-    /// Nodes that differ from the real ones, or have differed since the shadow was last brought in line, in order.
+    /// Nodes that were changed in the shadow since it last equalled the real fleet, in order. Some may be equal again.
     pub fn changed(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.fleet.changed_nodes(self.own).collect();
         nodes.sort_unstable();
@@ -55,7 +55,7 @@ impl Shadow {
         }
     }
 
-    /// The decision for one candidate.
+    /// The decision about a replica on this fleet, with at most one candidate.
     pub fn decide(&mut self, core: &Core, index: ReplicaIndex) -> Decision {
         let replica = &core.replicas[index as usize];
         let demand = &core.demands[replica.demand as usize].demand;

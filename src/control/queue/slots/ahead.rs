@@ -1,5 +1,5 @@
-//! What is ahead of each node if what runs ends at its limit, and how many tasks of a demand it would take after each
-//! of these ends. Both are kept from pass to pass, and computed again only for nodes that have changed.
+//! The future of each node, if all runs end at their time limits: the ends on the node, and how many tasks of a demand
+//! would fit after each end. Both are kept from pass to pass. They are computed again only for nodes that have changed.
 
 use smallvec::SmallVec;
 
@@ -13,7 +13,7 @@ use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::room;
 use dryrack_units::{MilliCpu, SimDuration, SimTime};
 
-/// An end of what runs. Ends are in order of time; of ends at one time, the lower number comes first.
+/// The end of a run. Ends are sorted by time. At equal times, the lower replica index comes first.
 pub type Moment = (SimTime, ReplicaIndex);
 
 struct End {
@@ -21,48 +21,48 @@ struct End {
     placement: Placement,
 }
 
-/// The ends that are ahead of one node.
+/// The future ends on one node.
 #[derive(Default)]
 struct Line {
-    /// The version of the node's status, and the runs whose claims on the node are assumed to be free already.
+    /// The version of the node's status, and the ended runs whose claims on the node are assumed to be free already.
     version: u64,
     kept: SmallVec<[RunId; 1]>,
     ends: SmallVec<[Moment; 4]>,
-    /// Gets a new number whenever something in the line changes.
+    /// Changes to a new number whenever the line changes.
     generation: u64,
     /// Free cores now and after each end.
     cores: SmallVec<[MilliCpu; 4]>,
 }
 
-/// What one demand makes of a node.
+/// The room of one node for one demand.
 #[derive(Default)]
 struct NodeRooms {
-    /// The generation of the line from which it was computed.
+    /// The generation of the line from which this room was computed.
     generation: u64,
     /// Room now and after each end.
     rooms: SmallVec<[u32; 6]>,
-    /// When it first has room for a task.
+    /// When the node first has room for a task.
     ready: Option<SimTime>,
 }
 
-/// What one demand makes of all nodes.
+/// The room of all nodes for one demand.
 #[derive(Default)]
 pub struct Rooms {
     read: u64,
     nodes: Vec<NodeRooms>,
-    /// The most tasks that one node ever has room for.
+    /// The largest number of tasks that one node ever has room for.
     pub most: u32,
-    /// Room on all nodes now.
+    /// Number of tasks that all nodes together have room for now.
     pub total: u64,
-    /// Times at which more nodes have room for a task. `sets` has, for each time, all nodes that have had room by
-    /// then.
+    /// Times at which more nodes get room for a task. For each time, `sets` holds all nodes that have had room by then,
+    /// as bits.
     times: Vec<SimTime>,
     sets: Vec<u64>,
     nobody: Vec<u64>,
 }
 
 impl Rooms {
-    /// Nodes that have had room for a task by this time.
+    /// Nodes that have had room for a task at or before this time.
     pub fn ready_by(&self, at: SimTime) -> &[u64] {
         let words = self.nobody.len();
         match self.times.partition_point(|time| *time <= at) {
@@ -71,7 +71,7 @@ impl Rooms {
         }
     }
 
-    /// The first time by which at least `least` of these nodes have had room for a task.
+    /// The first time at which at least `least` of these nodes have had room for a task.
     fn ready_at(&self, free: &[u64], least: u32) -> Option<SimTime> {
         let words = self.nobody.len();
         let mut sets = self.sets.chunks_exact(words);
@@ -103,20 +103,20 @@ impl Rooms {
     }
 }
 
-/// All nodes, and what the demands make of them, by the number of the demand.
+/// The futures of all nodes, and the room of each demand by its number.
 #[derive(Default)]
 pub struct Ahead {
     generation: u64,
     lines: Vec<Line>,
-    /// In order, without runs that never end.
+    /// Ends in order, without runs that never end.
     ends: Vec<End>,
-    /// By node, the runs whose claims are assumed to be free already.
+    /// For each node, the runs whose claims are assumed to be free already.
     kept: Vec<(NodeId, RunId)>,
     rooms: Vec<Option<Box<Rooms>>>,
 }
 
 impl Ahead {
-    /// Takes in the current state of everything.
+    /// Reads the current state of all nodes and runs.
     pub fn begin(&mut self, core: &Core) {
         self.lines.resize_with(core.fleet.len(), Line::default);
         let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
@@ -134,7 +134,7 @@ impl Ahead {
         }
     }
 
-    /// Takes in a replica that has just begun.
+    /// Adds a replica that has just begun.
     pub fn enter(&mut self, core: &Core, index: ReplicaIndex) {
         let end = end_of(core, index);
         if let Some(end) = end {
@@ -147,7 +147,7 @@ impl Ahead {
         }
     }
 
-    /// Takes in what has changed on a node.
+    /// Updates the line of a node that may have changed.
     fn look_at(&mut self, core: &Core, node: NodeId) {
         let line = &mut self.lines[node.index()];
         let version = core.fleet.node(node).version;
@@ -169,7 +169,7 @@ impl Ahead {
         line.cores = cores;
     }
 
-    /// What the demand makes of all nodes in their current state.
+    /// The room of all nodes for a demand, from their current state.
     pub fn rooms(&mut self, core: &Core, demand: u32) -> &Rooms {
         let place = demand as usize;
         if self.rooms.len() <= place {
@@ -200,7 +200,7 @@ impl Ahead {
         rooms
     }
 
-    /// The same, if [`Ahead::rooms`] was called since anything changed.
+    /// Returns the result of the last [`Ahead::rooms`]. Nothing may have changed since that call.
     pub fn known(&self, demand: u32) -> &Rooms {
         self.rooms[demand as usize].as_deref().expect("it was asked for")
     }
@@ -209,7 +209,7 @@ impl Ahead {
         by.map_or(0, |by| self.lines[node.index()].ends.partition_point(|end| *end <= by))
     }
 
-    /// Room and free cores of each of these nodes, once everything up to this moment has ended.
+    /// Room and free cores of each of these nodes, once all runs that end by this moment have ended.
     pub fn standing<'a>(
         &'a self,
         rooms: &'a Rooms,
@@ -222,7 +222,7 @@ impl Ahead {
         })
     }
 
-    /// Whether these nodes have room for this many tasks, once everything up to this moment has ended.
+    /// Whether these nodes have room for this many tasks, once all runs that end by this moment have ended.
     pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<Moment>, tasks: u32) -> bool {
         let mut sum = 0;
         self.standing(rooms, free, by).any(|(_, room, _)| {
@@ -231,13 +231,13 @@ impl Ahead {
         })
     }
 
-    /// The current status of a node, where claims kept of ended runs are assumed to be free already.
+    /// The current status of a node. Claims that ended runs still keep are assumed to be free already.
     pub fn status_now(&self, core: &Core, node: NodeId) -> NodeStatus {
         status_now(core, node, &self.lines[node.index()])
     }
 
-    /// When this many tasks fit on these nodes, on at least `least` of them, if what runs ends at its limit; and
-    /// after which end, unless it is now.
+    /// When this many tasks fit on these nodes, on at least `least` of them, if all runs end at their time limits. Also
+    /// returns the end after which they fit; `None` if they fit now.
     pub fn first_start(
         &self,
         rooms: &Rooms,
@@ -248,7 +248,7 @@ impl Ahead {
         if self.has_room(rooms, free, None, tasks) {
             return Some((now, None));
         }
-        // Before that time, there is no need to add up room.
+        // Before the time `ready`, too few nodes have room, so the room need not be added up.
         let ready = rooms.ready_at(free, least)?;
         let (mut next, mut reach, mut close) = (0, None, CLOSE);
         while next < self.ends.len() {
@@ -260,16 +260,16 @@ impl Ahead {
             }
             let by = self.ends[last].at;
             if by.0 >= ready && self.has_room(rooms, free, Some(by), tasks) {
-                // A run that is over its limit is about to end.
+                // A run that is over its time limit is about to end.
                 return Some((by.0.max(now.saturating_add(SECOND)), Some(by)));
             }
         }
         None
     }
 
-    /// Of the ends from `next` on that concern these nodes, the last that counts as one with the first of them; where
-    /// to go on behind it; and the time from which distances are measured. The last is the first one that is followed
-    /// by an end too far away. Only ends that concern these nodes are looked at.
+    /// Groups ends that are close together, from `next` on. Only ends on these nodes count. A group ends before the
+    /// first end that is too far away. Returns the last end of the group, the place where the next search begins, and
+    /// the time from which distances are measured.
     fn last_that_is_close(
         &self,
         free: &[u64],
@@ -284,7 +284,7 @@ impl Ahead {
         };
         let from = reach.unwrap_or_else(|| down_to(self.ends[first].at.0, CLOSE).saturating_add(CLOSE));
         let far = self.ends.partition_point(|end| end.at.0 <= from.saturating_add(close));
-        // The end before the first that is far away, or one that comes after it.
+        // The search begins at the end just before the first one that is too far away.
         let least = far.saturating_sub(1).max(first);
         match (least..self.ends.len()).find(concerns) {
             Some(last) => Some((last, last + 1, from)),
@@ -293,8 +293,8 @@ impl Ahead {
     }
 }
 
-/// Calls `each` with the status of a node: now, with the claims kept of ended runs assumed to be free, and after each
-/// end that is ahead of it.
+/// Calls `each` with the status of a node, now and after each of its future ends. Claims that ended runs still keep are
+/// assumed to be free already.
 fn each_status(core: &Core, node: NodeId, line: &Line, mut each: impl FnMut(&NodeStatus)) {
     let mut status = status_now(core, node, line);
     each(&status);
@@ -317,7 +317,7 @@ fn give_back(core: &Core, status: &mut NodeStatus, (node, placement): (NodeId, &
     claims.for_each(|claim| status.give_back(shape, claim));
 }
 
-/// When it ends at its limit, in whole seconds; `None` if it has no limit.
+/// When a run ends at its time limit, in whole seconds. `None` if it has no limit.
 fn moment_of(core: &Core, index: ReplicaIndex) -> Option<Moment> {
     let replica = &core.replicas[index as usize];
     let estimate = core.jobs[replica.job.index()].spec.estimate?;

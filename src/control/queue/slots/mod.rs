@@ -1,20 +1,22 @@
-//! Backfilling as in Slurm's sched/backfill: a table of time slots, in which waiting jobs reserve whole nodes.
+//! Backfilling as in Slurm's sched/backfill: waiting jobs reserve whole nodes in a table of time slots.
 //!
-//! Jobs are planned in the order of the queue, from now on. A job is considered for the nodes that no job before it
-//! has reserved at any time up to its limit, at the first time at which enough of them is free, if what runs ends at
-//! its limit. A job that can begin now begins. Every other job reserves all of each node that it would have, from the
-//! start of the slot in which it would begin. If that runs into another job's reservation, the job is planned again
-//! from the end of that slot. So a job waits beside an idle node when its limit, not its run time, reaches into a
-//! reservation, even by less than a slot. Nodes on which a run is completing are planned with, from the next second
-//! on.
+//! Jobs are planned in queue order. A job may use only nodes that no earlier job has reserved at any time up to its
+//! limit. It is planned for the first time at which enough of these nodes are free, if all runs end at their limits. A
+//! job that can begin now begins. Every other job reserves all its nodes completely, from the start of the slot in
+//! which it would begin. If its own reservation overlaps the reservation of another job, the job is planned again from
+//! the end of that slot.
 //!
-//! This follows slurm.conf(5) and what Slurm 22.05.8 logs (`DebugFlags=Backfill`). Time is counted in whole seconds,
-//! and slots from time zero, which stands for a whole minute of the day. Not modelled: reservations by hand,
-//! licenses, limits of users, job arrays as one, a pass that yields its locks.
+//! So a job waits beside an idle node if its limit reaches into a reservation. This is true even for an overlap shorter
+//! than a slot, and even if the job would in fact end earlier. Nodes on which a run is completing can be planned from
+//! the next second on.
 //!
-//! A pass goes down the queue only to the last job that could begin now beside what is reserved by then, because a
-//! reservation behind it would bind nobody. What is ahead of each node is kept from pass to pass ([`ahead`]), and the
-//! fleet is never copied. [`plain`] is the same without any of that.
+//! This follows slurm.conf(5) and the logs of Slurm 22.05.8 (`DebugFlags=Backfill`). Time is counted in whole seconds.
+//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: reservations by hand, licenses,
+//! limits of users, job arrays that are planned as one, and a pass that yields its locks.
+//!
+//! A pass stops after the last job that could begin now beside the reservations made so far. A reservation behind that
+//! job would hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), and the fleet is
+//! never copied. [`plain`] computes the same results without these shortcuts.
 
 mod ahead;
 pub(super) mod plain;
@@ -36,24 +38,24 @@ use dryrack_scheduler::{
 use dryrack_units::{SimDuration, SimTime};
 use table::{Look, Table};
 
-/// Ends of what runs are counted as one end, at the last of them, if they lie within this distance of a reference
-/// time: the first multiple of the distance that comes after the first of them. With each further look the distance
-/// doubles, and it keeps doubling until it reaches the next end.
+/// Ends of runs that lie close together count as one end, at the last of them. They are close if they lie within this
+/// distance after a reference time: the first multiple of the distance after the first end. With each further look the
+/// distance doubles, until it reaches the next end.
 const CLOSE: SimDuration = SimDuration::from_secs(30);
-/// By demand, the time until which enough nodes with room for it now have no reservation, with the number of changes
-/// in the pass for which this holds.
+/// For each demand, the time until which enough nodes with room for it now have no reservation. The number says for how
+/// many changes in the pass this was computed.
 type Open = BTreeMap<u32, (u32, SimTime)>;
 
-/// The limit of a job that states none.
+/// The limit of a job that states no limit.
 const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
 const SECOND: SimDuration = SimDuration::from_secs(1);
 
-/// The result of a look at a waiting replica.
+/// The result of planning a waiting replica.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
-    /// It begins now. With the nodes that it could have taken.
+    /// The replica begins now. The list holds the nodes that it could have used.
     Start(Candidate, Vec<NodeId>),
-    /// It reserves these nodes from this time on.
+    /// The replica reserves these nodes from this time on.
     Reserve(SimTime, Vec<NodeId>),
     Nothing,
 }
@@ -97,7 +99,7 @@ impl Queue {
             .then(|| plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len()));
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.begin(core);
-        // Demands and limits for which nothing was found, with the number of changes in the pass at that time.
+        // Demands and limits for which no plan was found, with the number of changes in the pass at that time.
         let mut in_vain: BTreeMap<(u32, SimDuration), u32> = BTreeMap::new();
         let mut open = Open::new();
         let mut changes = 0;
@@ -169,8 +171,8 @@ fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
     core.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
 }
 
-/// Whether it fits now beside what is reserved. A replica that does not fit will not fit for the rest of the
-/// pass, in which more is taken and reserved. `changes` counts both.
+/// Whether a replica fits now beside all reservations. A replica that does not fit now will not fit later in the pass
+/// either, because the pass only takes and reserves more. `changes` counts what the pass has taken and reserved so far.
 fn may_start(
     core: &Core,
     ahead: &mut Ahead,
@@ -246,7 +248,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> P
         if !table.is_taken(start, length, &nodes) {
             return Plan::Reserve(start, in_order(taken));
         }
-        // Planning again from there would give the same result.
+        // Planning again from the same time would give the same result.
         if start == from {
             return Plan::Nothing;
         }
@@ -255,7 +257,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> P
     Plan::Nothing
 }
 
-/// Where it begins now on these nodes, which have room for it.
+/// The place of a replica that begins now on these nodes. The nodes must have room for it.
 fn place_now(core: &Core, index: ReplicaIndex, ahead: &Ahead, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
     let replica = &core.replicas[index as usize];
     let demand = &core.demands[replica.demand as usize].demand;
@@ -266,7 +268,7 @@ fn place_now(core: &Core, index: ReplicaIndex, ahead: &Ahead, rooms: &ahead::Roo
     found.expect("there is room")
 }
 
-/// Whether something on these nodes is about to be free.
+/// Whether a run is completing on these nodes, so that its resources are about to be free.
 fn is_completing_on(core: &Core, nodes: &[NodeId]) -> bool {
     let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
     core.kept_claims.values().any(touched)

@@ -1,5 +1,5 @@
-//! The plain computation of slots. It keeps nothing and looks at everything anew. What [`super`] does is checked
-//! against it.
+//! The plain computation of slots. It keeps no results and examines everything in each pass. The results of [`super`]
+//! are checked against it.
 
 use super::{CLOSE, Plan, SECOND, YEAR, down_to};
 use crate::core::Core;
@@ -47,7 +47,7 @@ struct Slot {
     free: Nodes,
 }
 
-/// Slots in order, without gaps.
+/// The table: slots in order, without gaps.
 pub struct Table {
     now: SimTime,
     options: SlotOptions,
@@ -70,8 +70,8 @@ impl Table {
         Table { now, options, slots: slots.map(slot).collect() }
     }
 
-    /// The nodes that are free from this time on for this long, and when to look next if they will not do: the end of
-    /// the first slot after which other nodes are free.
+    /// The nodes that are free from this time on for this long. Also returns the time for the next try if these nodes
+    /// are not enough: the end of the first slot after which other nodes are free.
     fn free_for(&self, from: SimTime, length: SimDuration) -> (Nodes, Option<SimTime>) {
         let until = from.max(self.now).saturating_add(length);
         let mut free = Nodes(vec![true; self.slots[0].free.0.len()]);
@@ -94,7 +94,7 @@ impl Table {
         (free, later)
     }
 
-    /// The span that it would reserve: whole slots, and at least one.
+    /// The span that a job would reserve, cut to whole slots.
     fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
         let resolution = self.options.resolution;
         (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
@@ -119,7 +119,7 @@ impl Table {
         self.merge(before.saturating_sub(1), until);
     }
 
-    /// Makes a slot end at this time. Returns the place of that slot.
+    /// Splits a slot so that one slot ends at this time. Returns the place of that slot.
     fn cut(&mut self, at: SimTime) -> usize {
         let past = self.slots.len() - 1;
         let place = self.slots.iter().position(|slot| slot.until >= at).unwrap_or(past);
@@ -131,9 +131,9 @@ impl Table {
         place
     }
 
-    /// Merges the first two neighbours with equal free nodes, among the slots from this one to the first that begins
-    /// at `until`. So the table shows in what order reservations came, as a job is looked at again at the end of a
-    /// slot.
+    /// Merges the first two neighbours with equal free nodes, among the slots from `from` to the first slot that begins
+    /// at `until`. Only one pair is merged, so the table depends on the order of the reservations. This matters because
+    /// a job is planned again at the end of a slot.
     fn merge(&mut self, from: usize, until: SimTime) {
         for place in from..self.slots.len() - 1 {
             if place > from && self.slots[place].from >= until {
@@ -155,7 +155,7 @@ fn in_seconds(held: Held) -> (SimTime, ReplicaIndex, Placement) {
     (until, held.replica, held.placement)
 }
 
-/// Looks at every time and every end from the beginning, each on a copy of the fleet.
+/// Plans a replica. Tries every time and every end from the beginning, each on a copy of the fleet.
 pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table) -> Plan {
     let job = core.replicas[index as usize].job;
     let length = core.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
@@ -187,7 +187,7 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table) -> P
             let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
             return Plan::Reserve(start, nodes);
         }
-        // Planning again from there would give the same result.
+        // Planning again from the same time would give the same result.
         if start == from {
             return Plan::Nothing;
         }
@@ -195,13 +195,13 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table) -> P
     }
 }
 
-/// Whether something on its nodes is about to be free.
+/// Whether a run is completing on the nodes of the candidate, so that its resources are about to be free.
 fn is_completing(core: &Core, candidate: &Candidate) -> bool {
     let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
     core.kept_claims.values().any(touched)
 }
 
-/// The fleet with these nodes only, and without what is completing.
+/// The fleet with only these nodes, and without the claims of completing runs.
 pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
     let mut fleet = core.fleet.clone();
     for node in 0..free.0.len() {
@@ -216,7 +216,7 @@ pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
     fleet
 }
 
-/// When and where it fits on these nodes, if what runs ends at its limit.
+/// When and where a replica fits on these nodes, if all runs end at their time limits.
 fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
     let mut fleet = fleet_of(core, free);
     if let Some(candidate) = judge_on(core, index, &fleet) {
@@ -231,7 +231,7 @@ fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> 
     while rest.peek().is_some() {
         let mut last = None;
         while let Some((until, _, placement)) = rest.next() {
-            // Runs that hold none of these nodes are skipped, and the distance from them to the next end is not
+            // Runs that hold none of these nodes are skipped. For such a run, the distance to the next end is not
             // checked.
             if !placement.claims().iter().any(|claim| free.has(claim.node)) {
                 continue;
@@ -249,7 +249,7 @@ fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> 
             close = close.saturating_mul(2);
         }
         if let Some(candidate) = judge_on(core, index, &fleet) {
-            // A run that is over its limit is about to end.
+            // A run that is over its time limit is about to end.
             return Some((last.max(now.saturating_add(SECOND)), candidate));
         }
     }

@@ -1,5 +1,5 @@
-//! The table of time slots, with a bit for each node. It is the table of [`super::plain`], but flat, so a look at
-//! many slots reads few lines of memory.
+//! The table of time slots as bit sets, with one bit for each node. It holds the same content as the table of
+//! [`super::plain`]. The flat layout keeps the memory of many slots compact.
 
 use super::{down_to, plain};
 use dryrack_ids::NodeId;
@@ -8,7 +8,7 @@ use dryrack_units::{SimDuration, SimTime};
 
 const BITS: usize = u64::BITS as usize;
 
-/// How many words hold a bit for each of this many nodes.
+/// Number of words that hold one bit for each of this many nodes.
 pub fn words_for(nodes: usize) -> usize {
     nodes.div_ceil(BITS)
 }
@@ -21,7 +21,7 @@ pub fn contains(set: &[u64], node: NodeId) -> bool {
     set[node.index() / BITS] >> (node.index() % BITS) & 1 == 1
 }
 
-/// In ascending order.
+/// The nodes of a set, in ascending order.
 pub fn nodes_of(set: &[u64]) -> impl Iterator<Item = NodeId> + '_ {
     set.iter().enumerate().flat_map(|(place, word)| {
         let rest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
@@ -30,7 +30,7 @@ pub fn nodes_of(set: &[u64]) -> impl Iterator<Item = NodeId> + '_ {
     })
 }
 
-/// How many nodes are in both sets, counted no further than `enough`.
+/// How many nodes are in both sets. Counting stops once `enough` is reached.
 pub fn common(one: &[u64], other: &[u64], enough: u32) -> u32 {
     let mut count = 0;
     for (one, other) in one.iter().zip(other) {
@@ -42,16 +42,16 @@ pub fn common(one: &[u64], other: &[u64], enough: u32) -> u32 {
     count
 }
 
-/// What a look at the table finds from some time on.
+/// The result of a search in the table from some time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing can begin before this time, at which other nodes are free.
+    /// No job can begin before this time, at which other nodes are free.
     TooEarly(SimTime),
-    /// The set of free nodes is complete. With the time at which to look next if these nodes will not do.
+    /// The set of free nodes is complete. The time is the next one to try if these nodes are not enough.
     Free(Option<SimTime>),
 }
 
-/// Slots in order, without gaps.
+/// The table: slots in order, without gaps.
 pub struct Table {
     pub now: SimTime,
     pub options: SlotOptions,
@@ -72,7 +72,7 @@ impl Table {
         Table { now, options, words, all, slots: vec![(now, now.saturating_add(options.window))], free }
     }
 
-    /// The same table for the plain computation, for replicas that must be planned plainly.
+    /// Converts this table for the plain computation. Some replicas can only be planned there.
     pub fn plainly(&self) -> plain::Table {
         let nodes = self.all.iter().map(|word| word.count_ones() as usize).sum();
         let slots = self.slots.iter().enumerate().map(|(place, slot)| (*slot, nodes_of(self.free_in(place))));
@@ -87,8 +87,9 @@ impl Table {
         &self.free[place * self.words..(place + 1) * self.words]
     }
 
-    /// The nodes that are free from this time on for this long, and when to look next if they will not do. Gives up
-    /// as soon as fewer than `least` of them are in the set that `ready_by` gives for that later time.
+    /// Finds the nodes that are free from this time on for this long, and the time for the next try if these nodes are
+    /// not enough. `ready_by` gives the nodes that have had room by that later time. The search stops as soon as fewer
+    /// than `least` of the free nodes are among them.
     pub fn look<'s>(
         &self,
         from: SimTime,
@@ -121,8 +122,8 @@ impl Table {
         Look::Free(later.map(|(later, _)| later))
     }
 
-    /// When the first slot begins with which too few of these nodes are free from now on. What lasts until then or
-    /// longer does not begin now. `MAX` if there is none.
+    /// The start of the first slot with which too few of these nodes are free from now on. `MAX` if there is no such
+    /// slot. A job that lasts until then or longer does not begin now.
     pub fn free_until(&self, nodes: &[u64], are_enough: impl Fn(&[u64]) -> bool) -> SimTime {
         let mut free = nodes.to_vec();
         let first = self.slots.partition_point(|(_, until)| *until <= self.now);
@@ -139,7 +140,7 @@ impl Table {
         SimTime::MAX
     }
 
-    /// The span that would be reserved: whole slots, and at least one.
+    /// The span that a job would reserve, cut to whole slots.
     fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
         let resolution = self.options.resolution;
         (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
@@ -172,7 +173,7 @@ impl Table {
         self.merge(before.saturating_sub(1), until);
     }
 
-    /// Makes a slot end at this time. Returns the place of that slot.
+    /// Splits a slot so that one slot ends at this time. Returns the place of that slot.
     fn cut(&mut self, at: SimTime) -> usize {
         let past = self.slots.len() - 1;
         let place = self.slots.partition_point(|(_, until)| *until < at).min(past);
@@ -188,9 +189,9 @@ impl Table {
         place
     }
 
-    /// Merges the first two neighbours with equal free nodes, among the slots from this one to the first that begins
-    /// at `until`. So the table shows in what order reservations came, as a job is looked at again at the end of a
-    /// slot.
+    /// Merges the first two neighbours with equal free nodes, among the slots from `from` to the first slot that begins
+    /// at `until`. Only one pair is merged, so the table depends on the order of the reservations. This matters because
+    /// a job is planned again at the end of a slot.
     fn merge(&mut self, from: usize, until: SimTime) {
         for place in from..self.slots.len() - 1 {
             if place > from && self.slots[place].0 >= until {

@@ -1,0 +1,156 @@
+//! The command-line flags for a scheduler in another process, and the messages about it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::exit::Failure;
+use super::output::warn;
+use super::run::quoted;
+use dryrack_control::Profile;
+use dryrack_engine::{Progress, Rehearsal};
+use dryrack_event::Sink;
+use dryrack_expect::Expectation;
+use dryrack_outside::{self as outside, Session, Setup, Who};
+use dryrack_rehearse::{Rehearsed, rehearse, rehearse_decided};
+use dryrack_scenario::Outside;
+use dryrack_scheduler::Caching;
+use dryrack_units::SimTime;
+
+/// The flags for a scheduler in another process.
+#[derive(Debug, Args)]
+pub struct OutsideArgs {
+    /// Command line of a scheduler that decides in place of the profile, such as "python3 first_fit.py"
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["stream", "paranoid", "plain"])]
+    pub outside: Option<String>,
+    /// Write every message from and to that scheduler to FILE
+    #[arg(long, value_name = "FILE")]
+    transcript: Option<PathBuf>,
+    /// Print how long that scheduler took to answer
+    #[arg(long)]
+    timings: bool,
+}
+
+impl OutsideArgs {
+    /// Refuses these flags if no scheduler in another process decides (`session` is `None`).
+    pub fn check(&self, session: Option<&Session>) -> Result<(), Failure> {
+        let flags = [("--transcript", self.transcript.is_some()), ("--timings", self.timings)];
+        match flags.iter().find(|(_, is_given)| *is_given && session.is_none()) {
+            Some((flag, _)) => {
+                let help = "add `--outside CMD`, or `outside:` to the file";
+                let why = "no scheduler in another process decides here";
+                Err(Failure::Input(format!("error: {flag}: {why}\n  = help: {help}\n")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a scheduler in another process decides, and which.
+#[derive(Clone, Debug, Default)]
+pub struct OutsideChoice {
+    outside: Outside,
+    /// The text after `--outside`, as the user typed it.
+    typed: Option<String>,
+}
+
+impl OutsideChoice {
+    pub fn lower(&self) -> Outside {
+        self.outside.clone()
+    }
+
+    /// Whether the user gave `--outside`.
+    pub fn is_typed(&self) -> bool {
+        self.typed.is_some()
+    }
+
+    /// The choice that `--outside` makes; without the flag, the choice of the scenario file.
+    pub fn of(typed: Option<&str>) -> Result<OutsideChoice, Failure> {
+        let command = |text: &str| {
+            outside::Command::read(text).map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))
+        };
+        let outside = typed.map(command).transpose()?.map_or(Outside::Allowed, Outside::Command);
+        Ok(OutsideChoice { outside, typed: typed.map(str::to_string) })
+    }
+
+    /// The flag that repeats this choice in a printed command.
+    pub fn flag(&self) -> String {
+        self.typed.as_ref().map_or(String::new(), |typed| format!(" --outside {}", quoted(typed)))
+    }
+}
+
+/// Starts the scheduler in another process, with a transcript if asked for. Refuses flags that need a decision by the
+/// profile.
+pub fn decider(
+    args: &OutsideArgs,
+    setup: Setup,
+    rehearsal: &Rehearsal,
+    flags: &[(&str, bool)],
+) -> Result<Session, Failure> {
+    if let Some((flag, _)) = flags.iter().find(|(_, is_given)| *is_given) {
+        let why = "a scheduler in another process decides in this file";
+        return Err(Failure::Input(format!("error: --{flag}: {why}\n")));
+    }
+    let session = start(setup, rehearsal)?;
+    let Some(file) = &args.transcript else { return Ok(session) };
+    let out = std::fs::File::create(file).map_err(|error| Failure::file(file, format!("cannot be made: {error}")))?;
+    Ok(session.with_transcript(Box::new(std::io::BufWriter::new(out))))
+}
+
+/// Starts the scheduler in another process for this rehearsal.
+pub fn start(setup: Setup, rehearsal: &Rehearsal) -> Result<Session, Failure> {
+    Session::start(setup, &rehearsal.title, rehearsal.seed).map_err(|error| Failure::Input(format!("error: {error}\n")))
+}
+
+/// Runs the rehearsal. If there is a session, the scheduler in the other process decides.
+pub fn with_decider(
+    session: &mut Option<Session>,
+    rehearsal: &Rehearsal,
+    expectations: Vec<Expectation>,
+    progress: &Progress,
+    caching: Caching,
+    sinks: Vec<&mut dyn Sink>,
+) -> Rehearsed {
+    match session {
+        None => rehearse(rehearsal, expectations, progress, caching, sinks),
+        Some(session) => rehearse_decided(rehearsal, expectations, progress, sinks, session),
+    }
+}
+
+/// The message about a scheduler in another process that failed and was given up.
+pub fn failure_text(failure: &outside::Failure, at: SimTime) -> String {
+    let outside::Failure { fault, text, errors } = failure;
+    let mut said = format!("{}: the scheduler outside {} at {at}: {text}\n", fault.name(), fault.text());
+    if !errors.is_empty() {
+        said.push_str("  the last that it wrote to its errors:\n");
+        let lines: Vec<&str> = errors.lines().collect();
+        for line in &lines[lines.len().saturating_sub(SHOWN_ERRORS)..] {
+            said.push_str(&format!("  | {line}\n"));
+        }
+    }
+    said
+}
+
+/// The number of lines shown from the end of the failed scheduler's stderr.
+const SHOWN_ERRORS: usize = 40;
+
+/// The same rehearsal, with the name of the scheduler that decided in the name of its profile.
+pub fn named_after(rehearsal: &Rehearsal, who: &Who) -> Rehearsal {
+    let mut profile = Profile::clone(&rehearsal.profile);
+    profile.name = profile.name.replace("decided outside", &format!("decided by {who}"));
+    Rehearsal { profile: Arc::new(profile), ..rehearsal.clone() }
+}
+
+/// Ends the scheduler's process, and prints its timings and its failure if there are any. Returns whether it failed.
+pub fn farewell(session: Option<&mut Session>, args: &OutsideArgs, at: SimTime) -> bool {
+    let Some(session) = session else { return false };
+    session.end();
+    if args.timings {
+        warn(&format!("outside: {}\n", session.timings));
+    }
+    if let Some(failure) = session.failure() {
+        warn(&failure_text(failure, at));
+    }
+    session.failure().is_some()
+}

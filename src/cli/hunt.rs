@@ -1,0 +1,289 @@
+//! `dryrack hunt`: random scenarios in which a program in another process breaks a property.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::output::{Format, WholeFile, say, say_json, warn};
+use super::progress::with_line;
+use super::swarm::seeds;
+use dryrack_hunt::{
+    ALL, Arena, Confirmed, Finding, Group, Hunted, KINDS, Kind, Property, hunt_seed, kind_of, smallest,
+};
+use dryrack_minimize::Watched;
+use dryrack_outside::Command;
+use dryrack_report::table;
+use dryrack_units::counted;
+
+#[derive(Debug, Args)]
+pub struct HuntArgs {
+    /// Program that decides: a released one such as `gpustack==2.3.0`, or a command line
+    #[arg(long, value_name = "CMD")]
+    outside: String,
+    /// Seeds from A to B, both included: `1..2000`; or a single seed
+    #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds)]
+    seeds: RangeInclusive<u64>,
+    /// Write each finding to a scenario file in DIR
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Hold decisions against this property alone; may be repeated [default: all of them]
+    #[arg(long, value_name = "NAME")]
+    property: Vec<String>,
+    /// Kind of world: models, fleets or tasks [default: what the program is for]
+    #[arg(long, value_name = "KIND")]
+    world: Option<String>,
+    /// Number of processes at a time [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+    /// Try at most this many candidates to make a finding smaller
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    max_runs: u64,
+    /// Print the worlds of the seeds, and decide nothing
+    #[arg(long)]
+    draw: bool,
+}
+
+/// A finding before it is minimized: the seeds that show it, and the smallest of their worlds.
+struct Found {
+    seeds: Vec<u64>,
+    text: String,
+    seed: u64,
+}
+
+pub fn hunt(args: &HuntArgs, format: Format) -> Done {
+    let (kind, properties) = (args.kind()?, args.properties()?);
+    if args.draw {
+        for seed in args.seeds.clone() {
+            say(&kind.draw(seed))?;
+        }
+        return Ok(Exit::Fine);
+    }
+    let command = Command::read(&args.outside);
+    let command = command.map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))?;
+    if let Some(dir) = &args.out {
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+    }
+    let hunted = args.search(kind, &properties, &command);
+    let refused: Vec<&Hunted> = hunted.iter().filter(|hunted| hunted.refusal.is_some()).collect();
+    if let Some(first) = refused.first().filter(|_| refused.len() == hunted.len()) {
+        let why = first.refusal.as_deref().unwrap_or_default();
+        return Err(Failure::Input(format!("error: no world could be run; the first: {why}\n")));
+    }
+    let groups = grouped(&hunted);
+    let findings = args.minimize(&groups, &properties, &command);
+    let files = args.write(&findings)?;
+    args.tell((&hunted, &groups), (&findings, &files), format)?;
+    Ok(if findings.iter().any(|finding| finding.confirmed != Confirmed::No) { Exit::Failed } else { Exit::Fine })
+}
+
+impl HuntArgs {
+    fn kind(&self) -> Result<&'static Kind, Failure> {
+        let Some(typed) = &self.world else { return Ok(kind_of(&self.outside)) };
+        let names = || KINDS.iter().map(|kind| kind.name);
+        KINDS.iter().find(|kind| kind.name == typed).ok_or_else(|| unknown("--world", typed, names()))
+    }
+
+    fn properties(&self) -> Result<Vec<&'static dyn Property>, Failure> {
+        if self.property.is_empty() {
+            return Ok(ALL.to_vec());
+        }
+        let find = |typed: &String| {
+            let names = || ALL.iter().map(|property| property.name());
+            let found = ALL.iter().find(|property| property.name() == typed);
+            found.copied().ok_or_else(|| unknown("--property", typed, names()))
+        };
+        self.property.iter().map(find).collect()
+    }
+
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.jobs.map_or_else(cores, usize::from)
+    }
+
+    /// Runs all seeds. The result does not depend on the number of processes.
+    fn search(&self, kind: &Kind, properties: &[&dyn Property], command: &Command) -> Vec<Hunted> {
+        let (from, to) = (*self.seeds.start(), *self.seeds.end());
+        let (next, done, broken) = (AtomicU64::new(from), AtomicU64::new(0), AtomicU64::new(0));
+        let results = Mutex::new(BTreeMap::new());
+        let said = || {
+            let (done, broken) = (done.load(Ordering::Relaxed), broken.load(Ordering::Relaxed));
+            format!("{done} of {} worlds, {broken} break a property", to - from + 1)
+        };
+        let work = || {
+            let mut arena = Arena::new(command.clone());
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed > to || seed < from {
+                    return;
+                }
+                let hunted = guarded(|| hunt_seed(kind, seed, properties, &mut arena)).unwrap_or_else(|message| {
+                    arena = Arena::new(command.clone());
+                    let refusal = Some(format!("our fault: {message}"));
+                    Hunted { seed, text: kind.draw(seed), breaches: Vec::new(), refusal }
+                });
+                broken.fetch_add(u64::from(!hunted.breaches.is_empty()), Ordering::Relaxed);
+                done.fetch_add(1, Ordering::Relaxed);
+                results.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, hunted);
+            }
+        };
+        with_line(said, || self.in_parallel(&work));
+        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    }
+
+    fn in_parallel(&self, work: &(dyn Fn() + Sync)) {
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads() {
+                scope.spawn(work);
+            }
+        });
+    }
+
+    /// The smallest scenario of each group, in the order of the groups.
+    fn minimize(
+        &self,
+        groups: &BTreeMap<Group, Found>,
+        properties: &[&dyn Property],
+        command: &Command,
+    ) -> Vec<Finding> {
+        let todo: Vec<(&Group, &Found)> = groups.iter().collect();
+        let (next, results) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+        let watched = Watched::default();
+        let said = || format!("finding {} of {}: {}", next.load(Ordering::Relaxed), todo.len(), watched.text());
+        let work = || {
+            let mut arena = Arena::new(command.clone());
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed) as usize;
+                let Some((group, found)) = todo.get(at) else { return };
+                let property = properties.iter().find(|property| property.name() == group.property);
+                let Some(property) = property else { continue };
+                let world = (self.outside.as_str(), found.seed, found.text.as_str());
+                let search = || smallest((*property, group), world, self.max_runs, &mut arena, &watched);
+                let finding = guarded(search).ok().flatten();
+                results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, finding);
+            }
+        };
+        with_line(said, || self.in_parallel(&work));
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.into_values().flatten().collect()
+    }
+
+    /// Writes the findings that were confirmed. Returns the file of each.
+    fn write(&self, findings: &[Finding]) -> Result<Vec<Option<PathBuf>>, Failure> {
+        let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut files = Vec::new();
+        for finding in findings {
+            let (Some(dir), true) = (&self.out, finding.confirmed != Confirmed::No) else {
+                files.push(None);
+                continue;
+            };
+            let number = numbers.entry(finding.group.property).or_default();
+            *number += 1;
+            let path = dir.join(format!("{}-{number}.yaml", finding.group.property));
+            let mut file = WholeFile::create(&path)?;
+            let written = std::io::Write::write_all(&mut file, finding.text.as_bytes());
+            file.keep(written)?;
+            files.push(Some(path));
+        }
+        Ok(files)
+    }
+
+    fn tell(
+        &self,
+        (hunted, groups): (&[Hunted], &BTreeMap<Group, Found>),
+        (findings, files): (&[Finding], &[Option<PathBuf>]),
+        format: Format,
+    ) -> Result<(), Failure> {
+        let refused = hunted.iter().filter(|hunted| hunted.refusal.is_some()).count();
+        let seeds = |finding: &Finding| groups.get(&finding.group).map_or(&[][..], |found| &found.seeds);
+        let said = |confirmed: Confirmed| match confirmed {
+            Confirmed::WithProfile => "confirmed",
+            Confirmed::Alone => "confirmed; dryrack's profile does the same",
+            Confirmed::No => "not repeated by a fresh process",
+        };
+        let shown =
+            |file: &Option<PathBuf>| file.as_deref().map_or(String::new(), |file: &Path| file.display().to_string());
+        match format {
+            Format::Json => {
+                let of = |(finding, file): (&Finding, &Option<PathBuf>)| -> Value {
+                    json!({
+                        "property": finding.group.property, "rule": finding.rule, "manner": finding.group.manner,
+                        "account": finding.account, "worlds": seeds(finding).len(), "seeds": seeds(finding),
+                        "smallest_of_seed": finding.seed, "runs": finding.runs, "confirmed": said(finding.confirmed),
+                        "file": file.as_ref().map(|file| file.display().to_string()), "scenario": finding.text,
+                    })
+                };
+                let findings: Vec<Value> = findings.iter().zip(files).map(of).collect();
+                let invalid: Vec<Value> = (hunted.iter())
+                    .filter_map(|hunted| Some(json!({"seed": hunted.seed, "why": hunted.refusal.as_ref()?})))
+                    .collect();
+                say_json(&json!({
+                    "outside": self.outside, "worlds": hunted.len(), "not_run": invalid, "findings": findings,
+                }))
+            }
+            Format::Human => {
+                let rows: Vec<Vec<String>> = (findings.iter().zip(files))
+                    .map(|(finding, file)| {
+                        vec![
+                            finding.group.property.to_string(),
+                            finding.group.manner.clone(),
+                            seeds(finding).len().to_string(),
+                            said(finding.confirmed).to_string(),
+                            shown(file),
+                        ]
+                    })
+                    .collect();
+                if !rows.is_empty() {
+                    say(&table(&["property", "how it is broken", "worlds", "", "file"], &rows))?;
+                    say("\n")?;
+                }
+                let found = findings.iter().filter(|finding| finding.confirmed != Confirmed::No).count();
+                say(&format!("{}: {}\n", counted(hunted.len(), "world"), counted(found, "finding")))?;
+                if refused > 0 {
+                    let first = hunted.iter().find_map(|hunted| Some((hunted.seed, hunted.refusal.as_deref()?)));
+                    let first =
+                        first.map_or(String::new(), |(seed, why)| format!("; the first, of seed {seed}: {why}"));
+                    warn(&format!("{} could not be run{first}\n", counted(refused, "world")));
+                }
+                Ok(())
+            }
+        }
+        .map_err(Failure::from)
+    }
+}
+
+/// The seeds of each group, and the smallest world among theirs.
+fn grouped(hunted: &[Hunted]) -> BTreeMap<Group, Found> {
+    let mut groups: BTreeMap<Group, Found> = BTreeMap::new();
+    for Hunted { seed, text, breaches, .. } in hunted {
+        for breach in breaches {
+            let found = groups.entry(breach.group()).or_insert_with(|| Found {
+                seeds: Vec::new(),
+                text: text.clone(),
+                seed: *seed,
+            });
+            if found.seeds.last() != Some(seed) {
+                found.seeds.push(*seed);
+            }
+            if (text.len(), seed) < (found.text.len(), &found.seed) {
+                (found.text, found.seed) = (text.clone(), *seed);
+            }
+        }
+    }
+    groups
+}
+
+fn unknown<'n>(flag: &str, typed: &str, names: impl Iterator<Item = &'n str>) -> Failure {
+    let names: Vec<&str> = names.collect();
+    let help = match dryrack_nearest::nearest(typed, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", names.join(", ")),
+    };
+    Failure::Input(format!("error: {flag}: nothing is named `{typed}`; {help}\n"))
+}

@@ -1,0 +1,241 @@
+//! `dryrack minimize`: finds the smallest scenario that still fails in the same way.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::causes::profile_beside;
+use super::exit::{Done, Exit, Failure};
+use super::guard::guarded;
+use super::output::{Format, WholeFile, say, say_json, warn};
+use super::progress::with_line;
+use super::run::{Overrides, options, quoted};
+use dryrack_minimize::{
+    Failing, Failures, Limits, Minimized, Rehearser, Size, Watched, is_composed, minimize as reduce, named_profile,
+    with_entries,
+};
+use dryrack_scenario::load;
+use dryrack_units::counted;
+use dryrack_yaml::{Report, read_text};
+
+/// The profile for a scenario file that names none.
+const DEFAULT_PROFILE: &str = "first-fit";
+
+#[derive(Debug, Args)]
+pub struct MinimizeArgs {
+    /// Scenario file with an expectation that fails
+    file: PathBuf,
+    /// File for the smallest scenario; paths in it are relative to its folder
+    #[arg(short, long, value_name = "FILE.yaml")]
+    out: PathBuf,
+    /// Expectation that must still fail [default: the first one that fails]
+    #[arg(long, value_name = "NAME")]
+    expect: Option<String>,
+    /// Run under this profile, and write it into the result; expectations that hold under the file's own profile must
+    /// still hold there
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Seed of all random draws, also written into the result
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Override a field, as in matrix.gpus=2; the result then has no comments; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Run at most this many candidates
+    #[arg(long, value_name = "N")]
+    max_runs: Option<u64>,
+}
+
+pub fn minimize(args: &MinimizeArgs, format: Format) -> Done {
+    refuse_seed(&args.file)?;
+    let (text, own_profile) = args.start()?;
+    let out = WholeFile::create(&args.out)?;
+    let mut rehearser = Rehearser {
+        name: args.file.display().to_string(),
+        folder: args.out.parent().map_or_else(PathBuf::new, Path::to_path_buf),
+        options: options(&args.file),
+        holds_under: None,
+    };
+    let run = || guarded(|| rehearser.failures(&text)).map_err(|message| args.fault(&message));
+    let found = with_line(|| format!("running {}", args.file.display()), run)?;
+    let found = found.map_err(|faults| {
+        let beside = "files that a scenario names are looked for in the folder of --out; write it beside the scenario";
+        let is_beside = args.out.parent() == args.file.parent();
+        let help = if is_beside { String::new() } else { format!("note: {beside}\n") };
+        Failure::Input(format!("{faults}{help}"))
+    })?;
+    let Some(wanted) = args.wanted(&found)? else {
+        // Leave no output file: there is no failure to minimize.
+        drop(out);
+        return Ok(Exit::NothingSelected);
+    };
+    let most_records = found.records.saturating_mul(2).saturating_add(100_000);
+    // If the expectation fails only under the profile of `--profile` and holds under the file's own, both must stay
+    // true.
+    let is_of_typed = args.profile.is_some() && rehearser.holds(&text, wanted, &own_profile, most_records);
+    rehearser.holds_under = is_of_typed.then_some(own_profile);
+    let watched = Watched::default();
+    let search = || {
+        let mut still_fails = |text: &str| rehearser.still_fails(text, wanted, most_records);
+        reduce(&text, &mut still_fails, Limits { runs: args.max_runs, ..Limits::default() }, &watched)
+    };
+    let smallest = with_line(|| watched.text(), search).expect("the file was read");
+    let left = guarded(|| rehearser.failures(&smallest.text)).map_err(|message| args.fault(&message))?;
+    let left = left.map_err(|faults| Failure::Ours(format!("our fault: the result is invalid\n{faults}")))?;
+    let mut out = out;
+    let written = std::io::Write::write_all(&mut out, smallest.text.as_bytes());
+    out.keep(written)?;
+    report(args, (&found, wanted), (&left, &smallest), rehearser.holds_under.as_deref(), format)?;
+    Ok(Exit::Fine)
+}
+
+/// Refuses a seed in place of a file. `swarm` draws a random world as data with its own profile, and no scenario file
+/// can express all of it.
+fn refuse_seed(file: &Path) -> Result<(), Failure> {
+    let typed = file.to_string_lossy();
+    match typed.parse::<u64>().is_ok() && !file.exists() {
+        true => Err(Failure::Input(format!(
+            "error: {typed}: is no file, and the random world of a seed cannot be minimized: no scenario file can say \
+             what `swarm` draws; `dryrack swarm --seeds {typed} --log FILE` writes its log\n"
+        ))),
+        false => Ok(()),
+    }
+}
+
+impl MinimizeArgs {
+    fn overrides(&self) -> Overrides {
+        let overrides = Overrides::under(self.profile.clone()).with_set(&self.set);
+        self.seed.map_or(overrides.clone(), |seed| overrides.and_seed(seed))
+    }
+
+    /// The scenario text to start from, with the typed profile, seed and overrides written in, and the name of the
+    /// file's own profile.
+    fn start(&self) -> Result<(String, String), Failure> {
+        let loaded = load(&self.file, &self.overrides().lower(&self.file));
+        let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+        let mut report = Report::default();
+        let Some((_, text)) = read_text(&self.file, None, &mut report) else {
+            return Err(Failure::Input(report.finish().to_string()));
+        };
+        let own = named_profile(&text).map(|name| profile_beside(&self.file, &name));
+        let own = own.unwrap_or_else(|| DEFAULT_PROFILE.to_string());
+        let is_composed = is_composed(&text) || !self.set.is_empty();
+        let text = if is_composed { loaded.rehearsal.source } else { text.to_string() };
+        let profile = self.profile.as_ref().map(|profile| self.seen_from_out(profile));
+        let seed = self.seed.map(|seed| seed.to_string());
+        let given = [("profile", &profile), ("seed", &seed)];
+        let given: Vec<(&str, &str)> =
+            given.into_iter().filter_map(|(key, word)| Some((key, word.as_deref()?))).collect();
+        Ok((with_entries(&text, &given).expect("a valid scenario is a map with a title"), own))
+    }
+
+    /// The typed profile, with its path relative to the folder of the result.
+    fn seen_from_out(&self, profile: &str) -> String {
+        let folder = self.out.parent().unwrap_or(Path::new(""));
+        let is_builtin = profile_beside(Path::new("x/y"), profile) == profile;
+        if is_builtin || folder.as_os_str().is_empty() || Path::new(profile).is_absolute() {
+            return profile.to_string();
+        }
+        let beside = Path::new(profile).strip_prefix(folder).map(Path::to_path_buf);
+        let path = beside.or_else(|_| std::path::absolute(profile));
+        path.map_or_else(|_| profile.to_string(), |path| path.display().to_string())
+    }
+
+    /// The failed expectation that must still fail in the result. If there is none, prints the reason and returns
+    /// `None`.
+    fn wanted<'f>(&self, found: &'f Failures) -> Result<Option<&'f Failing>, Failure> {
+        let failing = found.failing.iter();
+        let Some(name) = &self.expect else {
+            let first = failing.clone().next();
+            if first.is_none() {
+                let file = self.file.display();
+                let why = format!("{file}: does not fail: every expectation holds; nothing was written\n");
+                warn(&why);
+            }
+            return Ok(first);
+        };
+        let mut named = failing.clone().filter(|failing| *failing.name == **name || *failing.entry == **name);
+        if let Some(known) = named.next() {
+            return Ok(Some(known));
+        }
+        let failing: Vec<&str> = failing.map(|failing| &*failing.name).collect();
+        let is_of = |held: &&std::sync::Arc<str>| ***held == **name || held.starts_with(&format!("{name}["));
+        if found.holding.iter().any(|held| is_of(&held)) {
+            let others = match failing.is_empty() {
+                true => "nothing fails".to_string(),
+                false => format!("what fails: {}", failing.join(", ")),
+            };
+            warn(&format!("{}: {name} holds; {others}; nothing was written\n", self.file.display()));
+            return Ok(None);
+        }
+        let known = failing.iter().copied().chain(found.holding.iter().map(|name| &**name));
+        let help = match dryrack_nearest::nearest(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("those that fail: {}", failing.join(", ")),
+        };
+        Err(Failure::Input(format!("error: --expect: no expectation is named `{name}`; {help}\n")))
+    }
+
+    fn fault(&self, message: &str) -> Failure {
+        let seed = self.seed.map_or(String::new(), |seed| format!(" --seed {seed}"));
+        let profile = self.profile.as_ref().map_or(String::new(), |name| format!(" --profile {}", quoted(name)));
+        let file = quoted(&self.file.display().to_string());
+        Failure::Ours(format!("our fault: {message}\n  repeat with: dryrack run {file}{profile}{seed}\n"))
+    }
+}
+
+fn report(
+    args: &MinimizeArgs,
+    (found, wanted): (&Failures, &Failing),
+    (left, smallest): (&Failures, &Minimized),
+    holds_under: Option<&str>,
+    format: Format,
+) -> Result<(), Failure> {
+    let still = left.failing.iter().find(|failing| failing.entry == wanted.entry).unwrap_or(wanted);
+    match format {
+        Format::Json => say_json(&json!({
+            "out": args.out.display().to_string(),
+            "expectation": &*wanted.entry,
+            "happened_before": wanted.happened,
+            "happens_now": still.happened,
+            "holds_under": holds_under,
+            "before": sizes(&found.size),
+            "after": sizes(&left.size),
+            "runs": smallest.runs,
+            "invalid": smallest.invalid,
+            "limited": smallest.is_cut_short,
+        }))?,
+        Format::Human => {
+            let bold = anstyle::Style::new().bold();
+            let (was, is) = (&found.size, &left.size);
+            let rows = [
+                ("jobs", was.jobs, is.jobs),
+                ("nodes", was.nodes, is.nodes),
+                ("faults", was.faults, is.faults),
+                ("expectations", was.expectations, is.expectations),
+                ("lines", was.lines, is.lines),
+            ];
+            let counts: Vec<String> = rows.iter().map(|(what, was, is)| format!("{what} {was} to {is}")).collect();
+            let under = holds_under.map_or(String::new(), |profile| format!(", and still holds under {profile}"));
+            let limit = if smallest.is_cut_short { "; stopped by --max-runs, so more may go" } else { "" };
+            say(&format!(
+                "{bold}{} still fails{bold:#}{under}\n  before  {}\n  now     {}\n{}: {}; {}, {} refused as \
+                 invalid{limit}\n",
+                wanted.entry,
+                wanted.happened,
+                still.happened,
+                args.out.display(),
+                counts.join(", "),
+                counted(smallest.runs as usize, "run"),
+                smallest.invalid,
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn sizes(size: &Size) -> Value {
+    let Size { jobs, nodes, faults, expectations, lines } = size;
+    json!({"jobs": jobs, "nodes": nodes, "faults": faults, "expectations": expectations, "lines": lines})
+}

@@ -1,0 +1,291 @@
+//! Instances for replicas that wait for room. The core tries such a replica on instances that a cloud could make. If
+//! the replica fits there, the core requests these instances. Once they are up, the flow uses them like any other node.
+//!
+//! ```text
+//!   waits ──fits on upcoming instances────────────────────> upcoming ──instances are up──> placed by the flow
+//!     │ └── fits on an offer ──> instances requested ─────────^  │
+//!     │                                                          └─ an instance is gone: search again
+//!     └── no instance found: skip its demand in this search, and in all searches if no offer could ever hold it
+//! ```
+//!
+//! Waiting replicas are tried in the order of the flow, on a copy of the fleet. In the copy, every upcoming instance is
+//! up and holds the replicas for which it was requested. If a replica still fits nowhere, it gets the cheapest offer on
+//! which it fits and which its project's quota allows, with as many instances as it needs.
+//!
+//! A long queue costs little. One search covers all waiting replicas. It tries a demand that finds no instance only
+//! once, and it ends as soon as no cloud can make another instance. No search runs while neither the fleet nor the
+//! queue changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Core;
+use super::store::ReplicaIndex;
+use super::timer::Timer;
+use crate::flow::{Flow, Visit, WaitingChanges};
+use dryrack_event::Phase;
+use dryrack_fleet::{Cloud, Fleet, NodeState, Placement};
+use dryrack_ids::{FleetId, NodeId};
+use dryrack_policy::Holding;
+use dryrack_scheduler::{Candidate, Decision, decide_for};
+use dryrack_units::{SimDuration, SimTime};
+
+/// How long no more instances of an offer are requested after one of its instances failed to come up. Each further
+/// failure doubles the time, up to the longest back-off.
+///
+/// Source: Kubernetes cluster-autoscaler 1.31, `main.go`, defaults of `--initial-node-group-backoff-duration` and
+/// `--max-node-group-backoff-duration`.
+const FIRST_BACKOFF: SimDuration = SimDuration::from_secs(5 * 60);
+const LONGEST_BACKOFF: SimDuration = SimDuration::from_secs(30 * 60);
+
+/// Waiting replicas whose instances are on their way, and what is known of offers and demands.
+#[derive(Default)]
+pub(super) struct ScaleUp {
+    /// The place of each of these replicas once its instances are up.
+    upcoming: BTreeMap<ReplicaIndex, Placement>,
+    /// Demands that fit on no instance of any cloud.
+    never_fit: BTreeSet<u32>,
+    /// Offers that are backed off because an instance failed to come up: the end and the length of each back-off.
+    backoffs: BTreeMap<(FleetId, u32), (SimTime, SimDuration)>,
+    /// The fleet's growth and the version of the waiting list at the end of the last search.
+    searched: Option<(u64, WaitingChanges)>,
+}
+
+/// Why no instance is requested for a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoInstance {
+    /// The replica fits on no instance that a cloud could make now.
+    NoOffer,
+    /// The replica fits, but its project's quota does not allow the place beside the project's upcoming places.
+    OverQuota,
+}
+
+/// One search for all waiting replicas.
+struct Search {
+    /// The fleet as it will be once all upcoming instances are up and hold the replicas for which they were requested.
+    fleet: Fleet,
+    /// The upcoming holdings of each project with a quota.
+    upcoming: BTreeMap<Arc<str>, Holding>,
+    /// Demands for which the quota of the project does not allow the place that was found.
+    over_quota: BTreeSet<(Arc<str>, u32)>,
+}
+
+impl Core {
+    /// Requests instances for waiting replicas that find no room.
+    pub(crate) fn scale_up(&mut self, flow: &dyn Flow) {
+        if !self.may_scale_up() {
+            return;
+        }
+        let waiting = flow.waiting_changes(self);
+        if self.scale_up.searched == Some((self.fleet.growth(), waiting)) {
+            return;
+        }
+        self.forget_served();
+        let mut search = None;
+        flow.each_waiting(self, &mut |core, index| core.search_for(index, &mut search));
+        self.scale_up.searched = Some((self.fleet.growth(), waiting));
+    }
+
+    /// Whether a cloud could make another instance for a waiting replica.
+    fn may_scale_up(&self) -> bool {
+        self.scales_up && self.clouds().any(|(fleet, cloud)| self.may_grow(fleet, cloud))
+    }
+
+    fn may_grow(&self, fleet: FleetId, cloud: &Cloud) -> bool {
+        let may_make = |offer| self.fleet.capacity_left(fleet, offer) > 0 && !self.is_backed_off(fleet, offer);
+        self.fleet.instances_left(fleet) > 0 && (0..cloud.capacity.len() as u32).any(may_make)
+    }
+
+    /// Looks for instances for one waiting replica.
+    fn search_for(&mut self, index: ReplicaIndex, search: &mut Option<Search>) -> Visit {
+        let replica = &self.replicas[index as usize];
+        let demand = replica.demand;
+        if self.scale_up.never_fit.contains(&demand) {
+            return Visit::LeaveOutDemand;
+        }
+        if self.scale_up.upcoming.contains_key(&index) {
+            return Visit::GoOn;
+        }
+        let search = search.get_or_insert_with(|| self.begin_search());
+        let of_project = self.project_with_quota(index).map(|project| (project, demand));
+        if of_project.as_ref().is_some_and(|key| search.over_quota.contains(key)) {
+            return Visit::GoOn;
+        }
+        match self.request_for(index, search) {
+            Ok(()) if self.may_scale_up() => Visit::GoOn,
+            Ok(()) => Visit::Stop,
+            Err(NoInstance::NoOffer) => Visit::LeaveOutDemand,
+            Err(NoInstance::OverQuota) => {
+                search.over_quota.extend(of_project);
+                Visit::GoOn
+            }
+        }
+    }
+
+    fn begin_search(&self) -> Search {
+        let mut fleet = self.fleet.clone();
+        for node in self.coming_instances() {
+            fleet.set_node_state(node, NodeState::Ready);
+        }
+        let mut upcoming: BTreeMap<Arc<str>, Holding> = BTreeMap::new();
+        for (index, placement) in &self.scale_up.upcoming {
+            fleet.promise(placement);
+            if let Some(project) = self.project_with_quota(*index) {
+                let sum = upcoming.entry(project).or_default();
+                *sum = sum.and(self.holding(placement));
+            }
+        }
+        Search { fleet, upcoming, over_quota: BTreeSet::new() }
+    }
+
+    /// Forgets replicas that no longer wait, and replicas whose instances were given up.
+    fn forget_served(&mut self) {
+        let mut upcoming = std::mem::take(&mut self.scale_up.upcoming);
+        upcoming.retain(|index, placement| {
+            let is_there =
+                |node: NodeId| self.is_coming(node) || self.fleet.node(node).status.state == NodeState::Ready;
+            self.waits_for_room(*index) && placement.claims().iter().all(|claim| is_there(claim.node))
+        });
+        self.scale_up.upcoming = upcoming;
+    }
+
+    fn waits_for_room(&self, index: ReplicaIndex) -> bool {
+        let replica = self.replicas.get(index as usize);
+        replica.is_some_and(|replica| matches!(replica.phase, Phase::Pending | Phase::Analysing))
+    }
+
+    /// Tries one waiting replica on existing and upcoming instances, then on each offer. Requests the instances of the
+    /// first offer on which the replica fits.
+    fn request_for(&mut self, index: ReplicaIndex, search: &mut Search) -> Result<(), NoInstance> {
+        if let Some(found) = self.place_on(index, &search.fleet) {
+            return self.plan_for(index, found.placement, search);
+        }
+        let tasks = self.demand_of(index).nodes_apart().max(self.demand_of(index).tasks);
+        let (offers, was_tried_whole) = self.places_to_make(tasks);
+        let mut why = NoInstance::NoOffer;
+        for places in offers {
+            places.iter().for_each(|node| search.fleet.set_node_state(*node, NodeState::Ready));
+            let found = self.place_on(index, &search.fleet);
+            let is_used = |node: &NodeId| found.as_ref().is_some_and(|found| found.placement.touches(*node));
+            let unused = places.iter().filter(|node| !is_used(node));
+            unused.for_each(|node| search.fleet.set_node_state(*node, NodeState::Gone));
+            let Some(found) = &found else { continue };
+            match self.plan_for(index, found.placement.clone(), search) {
+                Ok(()) => return Ok(()),
+                Err(refused) => why = refused,
+            }
+            let used = places.iter().filter(|node| is_used(node));
+            used.for_each(|node| search.fleet.set_node_state(*node, NodeState::Gone));
+        }
+        if was_tried_whole && why == NoInstance::NoOffer {
+            let demand = self.replicas[index as usize].demand;
+            self.scale_up.never_fit.insert(demand);
+        }
+        Err(why)
+    }
+
+    /// Reserves a place for a replica in this search, and requests the instances that do not exist yet. Does nothing if
+    /// the project's quota does not allow the place beside the project's upcoming places.
+    fn plan_for(&mut self, index: ReplicaIndex, placement: Placement, search: &mut Search) -> Result<(), NoInstance> {
+        let project = self.project_with_quota(index);
+        let before = project.as_ref().and_then(|project| search.upcoming.get(project)).copied().unwrap_or_default();
+        let wanted = before.and(self.holding(&placement));
+        if !self.is_within_quota(index, wanted) {
+            return Err(NoInstance::OverQuota);
+        }
+        search.fleet.promise(&placement);
+        self.make_for(&placement, None);
+        if placement.claims().iter().any(|claim| self.is_coming(claim.node)) {
+            search.upcoming.extend(project.map(|project| (project, wanted)));
+            self.scale_up.upcoming.insert(index, placement);
+        }
+        Ok(())
+    }
+
+    /// The project of a replica, if it has a quota.
+    fn project_with_quota(&self, index: ReplicaIndex) -> Option<Arc<str>> {
+        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        job.spec.project.as_ref().filter(|project| self.quotas.counts(Some(project))).cloned()
+    }
+
+    /// Whether a replica that still waits needs this instance.
+    pub(super) fn is_awaited(&self, node: NodeId) -> bool {
+        let mut upcoming = self.scale_up.upcoming.iter();
+        upcoming.any(|(index, placement)| self.waits_for_room(*index) && placement.touches(node))
+    }
+
+    fn place_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
+        let context = self.context(self.replicas[index as usize].run());
+        match decide_for(&self.profile.scheduler, self.demand_of(index), context, fleet, self.grouping, 1) {
+            Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
+            Decision::Refuse { .. } => None,
+        }
+    }
+
+    /// For each offer, cheapest first: the places of up to `count` instances that the cloud could make. The flag is
+    /// true if no offer is left out and each offer has places for `count` instances.
+    fn places_to_make(&self, count: u32) -> (Vec<Vec<NodeId>>, bool) {
+        let mut offers = Vec::new();
+        let mut is_whole = true;
+        for (fleet, cloud) in self.clouds() {
+            let found = self.unmade_by_offer(fleet, count);
+            is_whole &= found.len() == cloud.capacity.len();
+            for (offer, price, places) in found {
+                let is_backed_off = self.is_backed_off(fleet, offer);
+                is_whole &= places.len() as u32 == count && !is_backed_off;
+                if !is_backed_off {
+                    offers.push((price, places));
+                }
+            }
+        }
+        offers.sort_by_key(|(price, places)| (*price, places.first().copied()));
+        (offers.into_iter().map(|(_, places)| places).collect(), is_whole)
+    }
+
+    /// Sets how many instances of an offer a cloud can make.
+    pub(crate) fn set_capacity(&mut self, fleet: FleetId, offer: u32, available: u32) {
+        self.fleet.set_capacity(fleet, offer, available);
+        self.search_again();
+    }
+
+    /// Backs off from the offer of an instance that has failed to come up.
+    pub(crate) fn offer_failed(&mut self, node: NodeId) {
+        let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.scales_up) else { return };
+        let before = self.scale_up.backoffs.get(&(fleet, offer)).map(|(_, length)| length.saturating_mul(2));
+        let length = before.unwrap_or(FIRST_BACKOFF).min(LONGEST_BACKOFF);
+        let until = self.now.saturating_add(length);
+        self.scale_up.backoffs.insert((fleet, offer), (until, length));
+        self.timers.set(until, Timer::BackoffOver { fleet, offer, at: until });
+    }
+
+    /// Clears the failures of an offer, because one of its instances is up.
+    pub(super) fn offer_holds(&mut self, node: NodeId) {
+        if let Some((offer, fleet)) = self.offer_of(node) {
+            self.scale_up.backoffs.remove(&(fleet, offer));
+        }
+    }
+
+    fn is_backed_off(&self, fleet: FleetId, offer: u32) -> bool {
+        self.scale_up.backoffs.get(&(fleet, offer)).is_some_and(|(until, _)| *until > self.now)
+    }
+
+    pub(super) fn is_backed_off_until(&self, fleet: FleetId, offer: u32, at: SimTime) -> bool {
+        self.scale_up.backoffs.get(&(fleet, offer)).is_some_and(|(until, _)| *until == at)
+    }
+
+    fn offer_of(&self, node: NodeId) -> Option<(u32, FleetId)> {
+        let shape = &self.fleet.node(node).shape;
+        Some((dryrack_fleet::offer_of(shape)?, shape.instance.as_ref()?.fleet))
+    }
+
+    /// Makes the next search try all waiting replicas again, because fleets or their clouds have changed.
+    pub(crate) fn search_again(&mut self) {
+        self.scale_up.never_fit.clear();
+        self.scale_up.searched = None;
+    }
+
+    /// The fleets whose instances a cloud makes.
+    fn clouds(&self) -> impl Iterator<Item = (FleetId, &Cloud)> {
+        self.fleet.fleets().filter_map(|(fleet, spec)| Some((fleet, spec.cloud.as_ref()?)))
+    }
+}

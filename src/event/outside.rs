@@ -1,0 +1,165 @@
+//! Messages and faults of a scheduler in another process, and the trait through which a world drives such a scheduler.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::input::Input;
+use super::log::Sink;
+use super::output::{Command, Refusal};
+use super::reason::{Histogram, Reason};
+use dryrack_fleet::Fleet;
+use dryrack_ids::{JobId, RunId};
+use dryrack_units::{SimDuration, SimTime};
+use dryrack_workload::Demand;
+
+/// A message of a scheduler in another process, or a report of its failure. Its placements are separate
+/// ([`Input::Decided`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Outside {
+    /// The process has answered for the first time, or again after a restart.
+    Joined {
+        name: Arc<str>,
+        version: Arc<str>,
+        /// The parts of a released program that the process replaces with its own code.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stands_in: Vec<StandIn>,
+    },
+    /// A run continues to wait. `reasons` is empty if the scheduler gave none of the known reasons.
+    Waits { run: RunId, reasons: Histogram, text: Option<Arc<str>> },
+    /// The scheduler stops a run. The run waits again as its next attempt.
+    Preempts { run: RunId, by: Option<RunId>, text: Option<Arc<str>> },
+    /// The scheduler stops a run for good.
+    Cancels { run: RunId, because: Reason, text: Option<Arc<str>> },
+    /// The scheduler stops all runs of a job for good.
+    CancelsJob { job: JobId, text: Option<Arc<str>> },
+    /// The scheduler answers a query of the scenario. If `refusal` is `None`, the demand fits.
+    Answers { name: Arc<str>, refusal: Option<Refusal>, reasons: Histogram, text: Option<Arc<str>> },
+    /// One decision of the scheduler cannot be carried out. The run continues without it.
+    Mistaken { fault: OutsideFault, run: Option<RunId>, text: Arc<str> },
+    /// The process cannot continue. If `restarted` is true, a fresh process takes over; else the run ends here.
+    Failed { fault: OutsideFault, text: Arc<str>, restarted: bool },
+}
+
+/// A part of a released program that the process replaces with its own code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandIn {
+    pub name: Arc<str>,
+    /// The name of the replaced part.
+    #[serde(rename = "for")]
+    pub replaces: Arc<str>,
+    /// The source of the replacement's value.
+    pub from: Arc<str>,
+}
+
+impl Outside {
+    /// The job that the message is about, if any.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Outside::Waits { run, .. } | Outside::Preempts { run, .. } | Outside::Cancels { run, .. } => Some(run.job),
+            Outside::CancelsJob { job, .. } => Some(*job),
+            Outside::Mistaken { run, .. } => run.map(|run| run.job),
+            Outside::Joined { .. } | Outside::Answers { .. } | Outside::Failed { .. } => None,
+        }
+    }
+}
+
+macro_rules! faults {
+    ($($variant:ident => $name:literal, $is_fatal:literal, $text:literal;)*) => {
+        /// A fault of a scheduler in another process.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum OutsideFault {
+            $(#[serde(rename = $name)] $variant,)*
+        }
+
+        impl OutsideFault {
+            pub const ALL: &'static [OutsideFault] = &[$(OutsideFault::$variant,)*];
+
+            /// The name of the fault in logs and in the protocol.
+            pub fn name(self) -> &'static str {
+                match self { $(OutsideFault::$variant => $name,)* }
+            }
+
+            /// Whether the process can no longer be used after this fault.
+            pub fn is_fatal(self) -> bool {
+                match self { $(OutsideFault::$variant => $is_fatal,)* }
+            }
+
+            /// The rest of a sentence that begins with the program's name.
+            pub fn text(self) -> &'static str {
+                match self { $(OutsideFault::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+faults! {
+    UnknownRun => "unknown_run", false, "names a run that is not known";
+    UnknownJob => "unknown_job", false, "names a job that is not known";
+    UnknownNode => "unknown_node", false, "names a node that is not known";
+    UnknownGpu => "unknown_gpu", false, "names a GPU that its node does not have";
+    UnknownBlock => "unknown_block", false, "names a block that its node does not have";
+    UnknownReason => "unknown_reason", false, "gives a reason that is not one of the listed ones";
+    DecidedTwice => "decided_twice", false, "decides twice on one run in one answer";
+    Misshapen => "misshapen", false, "gives a place of another shape than what is asked for";
+    InThePast => "in_the_past", false, "wants to be asked again at a time that is over";
+    NotStarted => "not_started", true, "could not be started";
+    WrongProtocol => "wrong_protocol", true, "speaks another version of the protocol";
+    DeadlineMissed => "deadline_missed", true, "did not answer in time";
+    HalfLine => "half_line", true, "stopped writing within a line";
+    NotJson => "not_json", true, "wrote a line that is not JSON";
+    NotAMessage => "not_a_message", true, "wrote a line that is no message of the protocol";
+    WrongId => "wrong_id", true, "answered a question that was not asked";
+    RepeatedId => "repeated_id", true, "answered a question a second time";
+    Flood => "flood", true, "wrote more than an answer may hold";
+    Standstill => "standstill", true, "was asked again and again without any time passing, or anything happening";
+    ProcessDied => "process_died", true, "died";
+    GivenUp => "given_up", true, "gave up";
+}
+
+/// A scheduler in another process, as the world drives it. It receives every record and every command of the run. The
+/// world asks it for decisions when nothing else happens in the current instant.
+pub trait Decider: Sink {
+    /// Starts the scheduler. Returns its first messages, which are inputs of the run's first instant.
+    fn join(&mut self) -> Answer;
+
+    /// Passes on a command of the control plane.
+    fn command(&mut self, now: SimTime, command: &Command);
+
+    /// Asks for decisions if there is a reason to ask: something has changed, or the time in `wakes_at` has come. Else
+    /// returns `None`.
+    fn decide(&mut self, now: SimTime, fleet: &Fleet) -> Option<Answer>;
+
+    /// Whether the scheduler itself answers the scenario's queries.
+    fn evaluates(&self) -> bool;
+
+    /// Asks whether a demand would fit now.
+    fn evaluate(&mut self, now: SimTime, fleet: &Fleet, name: &Arc<str>, demand: &Arc<Demand>) -> Answer;
+
+    /// The time at which the scheduler wants to be asked even if nothing has changed by then.
+    fn wakes_at(&self) -> Option<SimTime>;
+}
+
+/// The answer of a scheduler in another process, as inputs of the control plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub inputs: Vec<Input>,
+    /// The delay from the question to the arrival of these inputs.
+    pub after: SimDuration,
+    /// Whether the scheduler has failed for good. Then the run ends with these inputs.
+    pub is_last: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_has_the_name_that_logs_give_it() {
+        for fault in OutsideFault::ALL {
+            assert_eq!(serde_json::to_value(fault).expect("plain data"), fault.name());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `outside:`: a scheduler in another process that decides in this scenario.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use dryrack_outside::{Command, Setup, Thinking};
+use dryrack_units::SimDuration;
+use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
+
+/// Keys of the map.
+const FIELDS: [&str; 7] = ["command", "deadline", "start", "restarts", "thinking", "unsafe", "driver"];
+
+/// The words for the treatment of placements that break safety; `true` means that they are carried out.
+pub(super) const WHEN_UNSAFE: [(&str, bool); 2] = [("refused", false), ("allowed", true)];
+
+/// The words for the thinking time that is charged to the simulated clock. A fixed time is allowed too.
+pub(super) const THINKING: [(&str, Thinking); 3] =
+    [("none", Thinking::Free), ("measured", Thinking::Measured), ("stated", Thinking::Stated)];
+
+/// Reads `outside: {command: [python3, first_fit.py]}`. A command on the command line replaces the command of the file,
+/// and also works if the file has no `outside:`.
+pub(super) fn read(file: &Fields<'_>, folder: &Path, typed: Option<&Command>, report: &mut Report) -> Option<Setup> {
+    let Some(tree) = file.get("outside") else {
+        return typed.map(|command| Setup::of(command.clone(), Path::new("").to_path_buf()));
+    };
+    // `outside: gpustack==0.6.0` is complete without further fields.
+    if let Some(text) = tree.scalar().filter(|_| !tree.is_nothing()) {
+        if let Some(typed) = typed {
+            return Some(Setup::of(typed.clone(), Path::new("").to_path_buf()));
+        }
+        return match Command::read(text) {
+            Ok(command) => Some(Setup::of(command, folder.to_path_buf())),
+            Err(error) => {
+                let help = "name a released program, or write `{command: [python3, first_fit.py]}`";
+                report.error_with_help(tree.span, error.to_string(), help);
+                None
+            }
+        };
+    }
+    let fields = Fields::read(tree, "a scheduler outside", &FIELDS, report)?;
+    let own = match (fields.get("command"), typed) {
+        (Some(tree), _) => command(tree, report),
+        (None, Some(_)) => None,
+        (None, None) => {
+            fields.require("command", "[python3, first_fit.py]", report);
+            None
+        }
+    };
+    let (command, folder) = match typed {
+        // A path on the command line is relative to the working directory.
+        Some(typed) => (typed.clone(), Path::new("")),
+        None => (own?, folder),
+    };
+    let real = |length: SimDuration| Duration::from_nanos(length.as_nanos());
+    let mut setup = Setup::of(command, folder.to_path_buf());
+    for (key, place) in [("deadline", &mut setup.deadline), ("start", &mut setup.start)] {
+        if let Some(length) = fields.value::<SimDuration>(key, report) {
+            if length.is_zero() {
+                let message = format!("a `{key}` of no time, in which nothing can answer");
+                report.error_with_help(fields.key_span(key), message, "write `10s`, or leave it out");
+            }
+            *place = real(length);
+        }
+    }
+    setup.restarts = fields.count("restarts", 0, report).unwrap_or(0);
+    setup.thinking = fields.get("thinking").and_then(|tree| thinking(tree, report)).unwrap_or_default();
+    let words = fields.word("unsafe", "what happens to a placement that is not safe", &WHEN_UNSAFE, report);
+    setup.allows_unsafe = words.unwrap_or(false);
+    setup.driver = fields.get("driver").map_or(Json::Null, |tree| match &tree.node {
+        Node::Map(_) => json(tree),
+        _ if tree.is_nothing() => Json::Null,
+        Node::List(_) | Node::Scalar { .. } => {
+            let message = format!("expected free data as a map, found {}", tree.kind());
+            report.error_with_help(tree.span, message, "write `{weights: {qwen: 61GiB}}`");
+            Json::Null
+        }
+    });
+    Some(setup)
+}
+
+/// Reads a command as a list of words or as one command line.
+fn command(tree: &Tree, report: &mut Report) -> Option<Command> {
+    let read = match &tree.node {
+        Node::List(items) => {
+            let words = items.iter().map(|item| text(item, "a word of a command", report).map(str::to_string));
+            Command::of(words.collect::<Option<Vec<String>>>()?)
+        }
+        Node::Scalar { .. } | Node::Map(_) => {
+            Command::read(text(tree, "a command such as `[python3, first_fit.py]`", report)?)
+        }
+    };
+    match read {
+        Ok(command) => Some(command),
+        Err(error) => {
+            report.error_with_help(tree.span, error.to_string(), "write `[python3, first_fit.py]`");
+            None
+        }
+    }
+}
+
+fn thinking(tree: &Tree, report: &mut Report) -> Option<Thinking> {
+    match THINKING.iter().find(|(word, _)| tree.scalar() == Some(word)) {
+        Some((_, thinking)) => Some(*thinking),
+        None if tree.scalar().is_some_and(|text| text.starts_with(|letter: char| letter.is_ascii_digit())) => {
+            value::<SimDuration>(tree, report).map(Thinking::Fixed)
+        }
+        None => {
+            let found = text(tree, "what is charged for thinking", report)?;
+            let message = format!("expected what is charged for thinking, found `{found}`");
+            report.error_with_help(tree.span, message, "write none, measured, stated, or a time such as `250ms`");
+            None
+        }
+    }
+}
+
+/// Converts the data to JSON. A plain scalar has the type of YAML's core schema; a quoted scalar is text.
+fn json(tree: &Tree) -> Json {
+    match &tree.node {
+        _ if tree.is_nothing() => Json::Null,
+        Node::Scalar { text, quoted: true } => Json::String(text.clone()),
+        Node::Scalar { text, quoted: false } => match text.as_str() {
+            "true" => Json::Bool(true),
+            "false" => Json::Bool(false),
+            other => serde_json::from_str(other)
+                .ok()
+                .filter(Json::is_number)
+                .unwrap_or_else(|| Json::String(other.to_string())),
+        },
+        Node::List(items) => Json::Array(items.iter().map(json).collect()),
+        Node::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
+    }
+}

@@ -1,0 +1,124 @@
+//! Custom stages that are expressions. Each expression is checked when a profile is read. Equal stages are stored once.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use dryrack_event::OwnReason;
+use dryrack_expression::{Expression, ExpressionError, Type, Variable};
+
+use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape};
+use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
+use crate::filter::Reads;
+
+/// Checks the expression of a filter. The filter refuses a node if the expression is true.
+///
+/// # Errors
+/// The first fault, with its place.
+pub fn check_filter(text: &str) -> Result<Expression, ExpressionError> {
+    Expression::new(text, OF_PLACEMENT, Type::Bool).map_err(without_names)
+}
+
+/// Checks the expression of a scorer.
+///
+/// # Errors
+/// The first fault, with its place.
+pub fn check_scorer(text: &str) -> Result<Expression, ExpressionError> {
+    Expression::new(text, OF_PLACEMENT, Type::Number).map_err(without_names)
+}
+
+/// Adds a help text to the error that a node has no name here.
+fn without_names(fault: ExpressionError) -> ExpressionError {
+    if !fault.message.starts_with("`node.name`") {
+        return fault;
+    }
+    let help = "nodes in equal state are judged once: give it a label, and read `node.labels.NAME`";
+    ExpressionError { help: Some(help.to_string()), ..fault }
+}
+
+/// Checks the expression of a key of the queue's order.
+///
+/// # Errors
+/// The first fault, with its place.
+pub fn check_order(text: &str) -> Result<Expression, ExpressionError> {
+    Expression::new(text, OF_ORDER, Type::Number)
+}
+
+/// The variables that expressions of filters and scorers can read.
+pub fn words_of_placement() -> &'static [Variable] {
+    OF_PLACEMENT
+}
+
+/// The variables that expressions of sort keys can read.
+pub fn words_of_order() -> &'static [Variable] {
+    OF_ORDER
+}
+
+/// The stages that were read so far, by their text in the profile.
+struct Kept<T: 'static>(Mutex<BTreeMap<Vec<String>, &'static T>>);
+
+impl<T> Kept<T> {
+    const fn new() -> Kept<T> {
+        Kept(Mutex::new(BTreeMap::new()))
+    }
+
+    fn get(&self, written: &[&str], make: impl FnOnce() -> Result<T, String>) -> Result<&'static T, String> {
+        let key: Vec<String> = written.iter().map(|part| (*part).to_string()).collect();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.get(&key) {
+            return Ok(known);
+        }
+        let made: &'static T = Box::leak(Box::new(make()?));
+        kept.insert(key, made);
+        Ok(made)
+    }
+}
+
+impl OwnFilter {
+    /// A filter that refuses every node for which `unless` is true.
+    ///
+    /// # Errors
+    /// If the expression or the name of the reason is not valid.
+    pub fn of_expression(name: &str, unless: &str, because: &str) -> Result<OwnFilter, String> {
+        static KEPT: Kept<FilterRule> = Kept::new();
+        let make = || {
+            let expression = check_filter(unless).map_err(|fault| fault.to_string())?;
+            let reads = if expression.reads().all(is_of_shape) { Reads::Shape } else { Reads::State };
+            let because = OwnReason::new(because)?;
+            Ok(FilterRule { name: name.to_string(), unless: Rule::Expression(expression), because, reads })
+        };
+        KEPT.get(&[name, unless, because], make).map(OwnFilter)
+    }
+}
+
+impl OwnScorer {
+    /// A scorer whose score is the value of an expression.
+    ///
+    /// # Errors
+    /// If the expression is not valid.
+    pub fn of_expression(name: &str, is: &str) -> Result<OwnScorer, String> {
+        static KEPT: Kept<ScorerRule> = Kept::new();
+        let make = || {
+            let expression = check_scorer(is).map_err(|fault| fault.to_string())?;
+            Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression) })
+        };
+        KEPT.get(&[name, is], make).map(OwnScorer)
+    }
+}
+
+impl OwnKey {
+    /// A sort key whose rank is the value of an expression.
+    ///
+    /// # Errors
+    /// If the expression is not valid.
+    pub fn of_expression(name: &str, is: &str) -> Result<OwnKey, String> {
+        static KEPT: Kept<KeyRule> = Kept::new();
+        let make = || {
+            let expression = check_order(is).map_err(|fault| fault.to_string())?;
+            let reads_time = expression.reads().any(|path| matches!(path, "now" | "job.waited"));
+            let reads_estimate = expression.reads().any(|path| matches!(path, "job.estimate" | "job.estimated"));
+            let rule = Rule::Expression(expression);
+            Ok(KeyRule { name: name.to_string(), rule, reads_time, reads_estimate })
+        };
+        KEPT.get(&[name, is], make).map(OwnKey)
+    }
+}

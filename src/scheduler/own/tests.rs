@@ -1,0 +1,90 @@
+use super::*;
+use crate::order::OrderKey;
+use crate::{FilterStage, WeightedScorer};
+
+fn read<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+#[test]
+fn stages_are_written_as_they_are_read() {
+    let filter = r#"{"filter":"no_spot","unless":"node.spot && job.tasks > 1","because":"spot_node"}"#;
+    let stage: FilterStage = read(filter).unwrap();
+    assert_eq!(serde_json::to_string(&stage).unwrap(), filter);
+    assert_eq!(read::<FilterStage>(filter).unwrap(), stage);
+    let scorer = r#"{"score":"nvlink","is":"node.labels.nvlink == \"yes\" ? 1 : 0","weight":2.0}"#;
+    assert_eq!(serde_json::to_string(&read::<WeightedScorer>(scorer).unwrap()).unwrap(), scorer);
+    let key = r#"{"order":"area","is":"job.estimate * job.tasks"}"#;
+    assert_eq!(serde_json::to_string(&read::<OrderKey>(key).unwrap()).unwrap(), key);
+    for known in [r#"{"stage":"ready"}"#, r#"{"stage":"ready","unless":"picked_on_several_nodes"}"#] {
+        assert_eq!(serde_json::to_string(&read::<FilterStage>(known).unwrap()).unwrap(), known);
+    }
+}
+
+#[test]
+fn a_stage_that_is_half_written_is_refused() {
+    for (json, said) in [
+        (r#"{"filter":"x","because":"y"}"#, "unless"),
+        (r#"{"filter":"x","unless":"node.spot"}"#, "because"),
+        (r#"{"filter":"x","unless":"node.spot","because":"Spot Node"}"#, "small letters"),
+        (r#"{"filter":"x","unless":"node.sport","because":"y"}"#, "`node.sport` is not known"),
+        (r#"{"stage":"redy"}"#, "redy"),
+        (r#"{"stage":"ready","because":"y"}"#, "by its name"),
+        (r#"{}"#, "stage"),
+    ] {
+        let error = read::<FilterStage>(json).expect_err(json);
+        assert!(error.contains(said), "{json}: {error}");
+    }
+    assert!(read::<WeightedScorer>(r#"{"score":"x","weight":1}"#).is_err());
+    assert!(read::<WeightedScorer>(r#"{"score":"x","is":"node.spot"}"#).is_err());
+    assert!(read::<OrderKey>(r#"{"order":"x","is":"node.spot ? 1 : 0"}"#).is_err());
+}
+
+#[test]
+fn what_a_stage_reads_decides_when_it_is_asked_again() {
+    let reads = |unless| OwnFilter::of_expression("x", unless, "y").unwrap().reads();
+    assert_eq!(reads("node.spot && node.labels.zone == \"a\" && job.tasks > 1 && gpus.total > 1"), Reads::Shape);
+    assert_eq!(reads("node.spot && gpus.free > 1"), Reads::State);
+    let key = |is| OrderKey::Own(OwnKey::of_expression("x", is).unwrap());
+    assert!(key("job.waited * 2").moves() && key("now").moves() && !key("job.tasks").moves());
+    assert!(key("job.estimated ? 1 : 2").uses_estimate() && !key("job.tasks").uses_estimate());
+}
+
+#[test]
+fn every_variable_has_a_value() {
+    // A function that reads all variables of each list, so that a name without a value panics here.
+    let entry = crate::Entry {
+        priority: 3,
+        at: dryrack_units::SimTime::from_nanos(5_000_000_000),
+        estimate: None,
+        ran: dryrack_units::SimDuration::ZERO,
+        level: 0,
+        turn: 0,
+        user: 0,
+        tasks: 2,
+        submitted: 1,
+        replica: 1,
+        line: 0,
+    };
+    let job = WaitingView::new(entry, dryrack_units::SimTime::from_nanos(65_000_000_000));
+    for variable in view::OF_ORDER {
+        view::value_of_waiting(&job, variable.path);
+    }
+    let rank = |is| OwnKey::of_expression("x", is).unwrap().rank(&job);
+    assert_eq!(rank("job.waited").to_bits(), 60.0f64.to_bits());
+    assert_eq!(rank("job.submitted + job.priority * job.tasks").to_bits(), 11.0f64.to_bits());
+    assert_eq!(rank("job.estimated ? 0 : job.estimate").to_bits(), 1e15f64.to_bits());
+}
+
+#[test]
+fn a_registered_stage_is_named_like_any_other() {
+    fn flat(_: &NodeView<'_>, _: &Asking<'_>) -> f64 {
+        0.5
+    }
+    register_scorer("flat_of_the_test", flat).unwrap();
+    assert_eq!(register_scorer("flat_of_the_test", flat), Err(StageError::Taken("flat_of_the_test".to_string())));
+    assert_eq!(register_scorer("pack", flat), Err(StageError::Taken("pack".to_string())));
+    assert!(matches!(register_scorer("Flat", flat), Err(StageError::Name(_))));
+    let json = r#"{"stage":"flat_of_the_test","weight":1.0}"#;
+    assert_eq!(serde_json::to_string(&read::<WeightedScorer>(json).unwrap()).unwrap(), json);
+}

@@ -1,0 +1,401 @@
+//! The values that a custom stage can read. Expressions and functions read the same values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dryrack_expression::{Type, Value, Variable};
+use dryrack_fleet::{GpuState, NodeShape, NodeStatus};
+use dryrack_units::{Bytes, SimDuration, SimTime};
+use dryrack_workload::{Deployment, GpuTake, Requirements, TaskGroup};
+
+use crate::queue::Entry;
+use crate::row::Row;
+
+/// A node, or a class of nodes in equal state, as a custom stage reads it. A view has no node name, because nodes in
+/// equal state are judged once.
+pub struct NodeView<'a> {
+    shape: &'a NodeShape,
+    status: &'a NodeStatus,
+}
+
+/// The requested resources of a job, as a custom stage reads them.
+pub struct Asking<'a> {
+    tasks: u32,
+    cpus: f64,
+    ram: f64,
+    gpus: u32,
+    gpu_share: f64,
+    gpu_memory: f64,
+    gpu_types: &'a [Arc<str>],
+    labels: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
+}
+
+/// A waiting job, as a custom sort key reads it. Times are in seconds.
+pub struct WaitingView {
+    entry: Entry,
+    now: SimTime,
+}
+
+impl<'a> NodeView<'a> {
+    pub(crate) fn new(shape: &'a NodeShape, status: &'a NodeStatus) -> NodeView<'a> {
+        NodeView { shape, status }
+    }
+
+    /// The value of a label; empty if the node has no such label.
+    pub fn label(&self, name: &str) -> &'a str {
+        self.shape.labels.get(name).map_or("", |value| value)
+    }
+
+    /// The name of the catalog's machine; empty if the node is not a machine of the catalog.
+    pub fn machine(&self) -> &'a str {
+        self.shape.machine.as_deref().unwrap_or("")
+    }
+
+    /// The operating system, as scenarios name it, such as `linux`.
+    pub fn os(&self) -> &'static str {
+        self.shape.os.as_str()
+    }
+
+    /// The CPU architecture, as scenarios name it, such as `x86_64`.
+    pub fn arch(&self) -> &'static str {
+        self.shape.arch.as_str()
+    }
+
+    /// The rack; empty if none is stated.
+    pub fn rack(&self) -> &'a str {
+        self.shape.rack.as_deref().unwrap_or("")
+    }
+
+    /// The switch; empty if none is stated.
+    pub fn switch(&self) -> &'a str {
+        self.shape.switch.as_deref().unwrap_or("")
+    }
+
+    /// Whether the node is a spot instance, which a cloud may take back.
+    pub fn is_spot(&self) -> bool {
+        self.shape.instance.as_ref().is_some_and(|instance| instance.spot)
+    }
+
+    /// The price per hour; `None` if none is stated.
+    pub fn price_per_hour(&self) -> Option<f64> {
+        self.shape.price_per_hour.map(|price| price.get() as f64 / 1e6)
+    }
+
+    /// CPU in cores, without the part that the system reserves.
+    pub fn cpus(&self) -> f64 {
+        cores(self.shape.cpu_capacity().get())
+    }
+
+    pub fn cpus_free(&self) -> f64 {
+        cores(self.status.cpu_free(self.shape).get())
+    }
+
+    /// RAM in GiB, without the part that the system reserves.
+    pub fn ram(&self) -> f64 {
+        gib(self.shape.ram_capacity())
+    }
+
+    pub fn ram_free(&self) -> f64 {
+        gib(self.status.ram_free(self.shape))
+    }
+
+    pub fn gpus(&self) -> u32 {
+        self.shape.gpus.len() as u32
+    }
+
+    /// Number of GPUs that are ready and completely free.
+    pub fn gpus_free(&self) -> u32 {
+        let is_free = |index: &usize| {
+            let gpu = &self.status.gpus[*index];
+            gpu.state == GpuState::Ready
+                && self.status.gpu_share_free(*index).get() == 1000
+                && gpu.memory_taken == Bytes::ZERO
+        };
+        (0..self.shape.gpus.len()).filter(is_free).count() as u32
+    }
+
+    /// The sum of the free shares of all GPUs. A free GPU counts 1, and a partly used GPU counts its free share.
+    pub fn gpu_share_free(&self) -> f64 {
+        let milli: u64 =
+            (0..self.shape.gpus.len()).map(|index| u64::from(self.status.gpu_share_free(index).get())).sum();
+        milli as f64 / 1000.0
+    }
+
+    /// Number of GPUs that are not ready.
+    pub fn gpus_unready(&self) -> u32 {
+        self.status.gpus.iter().filter(|gpu| gpu.state != GpuState::Ready).count() as u32
+    }
+
+    /// The types of the node's GPUs in order of their indexes, without duplicates.
+    pub fn gpu_types(&self) -> Vec<&'a str> {
+        let mut types: Vec<&str> = Vec::new();
+        for gpu in &self.shape.gpus {
+            if !types.contains(&&*gpu.model) {
+                types.push(&gpu.model);
+            }
+        }
+        types
+    }
+
+    /// The memory of the node's smallest GPU in GiB, without the part that the system reserves; 0 without GPUs.
+    pub fn gpu_memory(&self) -> f64 {
+        let smallest = (0..self.shape.gpus.len()).map(|index| self.shape.gpu_memory_capacity(index)).min();
+        smallest.map_or(0.0, gib)
+    }
+
+    /// The free memory of all GPUs of the node, in GiB.
+    pub fn gpu_memory_free(&self) -> f64 {
+        gib((0..self.shape.gpus.len()).map(|index| self.status.gpu_memory_free(self.shape, index)).sum())
+    }
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn of_tasks(demand: TaskGroup<'a>, row: &Row<'_>) -> Asking<'a> {
+        let task = demand.task;
+        let (gpu_share, gpu_memory) = match task.gpus.as_ref().map(|gpus| gpus.take) {
+            Some(GpuTake::Whole) => (1.0, 0.0),
+            Some(GpuTake::Share(share)) => (f64::from(share.get()) / 1000.0, 0.0),
+            Some(GpuTake::Memory(memory)) => (0.0, gib(memory)),
+            None => (0.0, 0.0),
+        };
+        Asking {
+            tasks: demand.tasks,
+            cpus: cores(task.cpu.get()),
+            ram: gib(task.ram),
+            gpus: row.gpus_per_task(demand),
+            gpu_share,
+            gpu_memory,
+            gpu_types: task.gpus.as_ref().map_or(&[], |gpus| &gpus.models),
+            labels: Some(&task.labels),
+        }
+    }
+
+    /// The request of a job that states ranges. The lower limit of each range counts.
+    pub(crate) fn of_requirements(nodes: u32, requirements: &'a Requirements) -> Asking<'a> {
+        let gpu = requirements.gpu.as_ref();
+        let gpus = gpu.map_or(0, |gpu| gpu.count.min.unwrap_or(0));
+        Asking {
+            tasks: nodes,
+            cpus: requirements.cpu.min.unwrap_or(0) as f64,
+            ram: requirements.memory.min.map_or(0.0, gib),
+            gpus,
+            gpu_share: if gpus > 0 { 1.0 } else { 0.0 },
+            gpu_memory: 0.0,
+            gpu_types: gpu.map_or(&[], |gpu| &gpu.names),
+            labels: None,
+        }
+    }
+
+    /// The request of a model. The scheduler itself determines what a model takes, so only its selector is known here.
+    pub(crate) fn of_model(deployment: &'a Deployment) -> Asking<'a> {
+        let labels = deployment.selector.as_ref();
+        Asking { tasks: 1, cpus: 0.0, ram: 0.0, gpus: 0, gpu_share: 0.0, gpu_memory: 0.0, gpu_types: &[], labels }
+    }
+
+    pub fn tasks(&self) -> u32 {
+        self.tasks
+    }
+
+    /// Number of cores for each task.
+    pub fn cpus(&self) -> f64 {
+        self.cpus
+    }
+
+    /// RAM for each task, in GiB.
+    pub fn ram(&self) -> f64 {
+        self.ram
+    }
+
+    /// Number of GPUs for each task, including shared ones. 0 for a model, because the scheduler determines its GPUs.
+    pub fn gpus(&self) -> u32 {
+        self.gpus
+    }
+
+    /// The share that a task takes of each GPU: 1 for whole GPUs, 0 if it asks only for memory or for no GPU.
+    pub fn gpu_share(&self) -> f64 {
+        self.gpu_share
+    }
+
+    /// The memory that a task takes of each GPU, in GiB; 0 if it asks for no memory.
+    pub fn gpu_memory(&self) -> f64 {
+        self.gpu_memory
+    }
+
+    /// The accepted GPU types. If empty, any type is accepted.
+    pub fn gpu_types(&self) -> Vec<&'a str> {
+        self.gpu_types.iter().map(|model| &**model).collect()
+    }
+
+    /// The requested value of a label; empty if the job does not ask for this label.
+    pub fn label(&self, name: &str) -> &'a str {
+        self.labels.and_then(|labels| labels.get(name)).map_or("", |value| value)
+    }
+}
+
+impl WaitingView {
+    pub(crate) fn new(entry: Entry, now: SimTime) -> WaitingView {
+        WaitingView { entry, now }
+    }
+
+    pub fn priority(&self) -> i32 {
+        self.entry.priority
+    }
+
+    pub fn tasks(&self) -> u32 {
+        self.entry.tasks
+    }
+
+    /// The submission time of the job.
+    pub fn submitted(&self) -> f64 {
+        self.entry.at.as_nanos() as f64 / 1e9
+    }
+
+    /// The time that the job has waited.
+    pub fn waited(&self) -> f64 {
+        self.now.since(self.entry.at).as_secs_f64()
+    }
+
+    /// The estimate of the job; `None` if it has none.
+    pub fn estimate(&self) -> Option<f64> {
+        self.entry.estimate.map(SimDuration::as_secs_f64)
+    }
+
+    /// The time that the job has run, without lost work.
+    pub fn ran(&self) -> f64 {
+        self.entry.ran.as_secs_f64()
+    }
+
+    pub fn now(&self) -> f64 {
+        self.now.as_nanos() as f64 / 1e9
+    }
+}
+
+fn cores(milli: u64) -> f64 {
+    milli as f64 / 1000.0
+}
+
+fn gib(bytes: Bytes) -> f64 {
+    bytes.get() as f64 / (1u64 << 30) as f64
+}
+
+macro_rules! variables {
+    ($($list:ident, $text:literal, [$($path:literal $is:ident $about:literal;)*])*) => {
+        $(#[doc = $text] pub(super) const $list: &[Variable] =
+            &[$(Variable { path: $path, is: Type::$is, about: $about },)*];)*
+    };
+}
+
+variables! {
+    OF_PLACEMENT, "What filters and scorers read.", [
+        "node.labels" Labels "its labels; one that is not there reads as \"\"";
+        "node.machine" Text "the catalog's machine, or \"\"";
+        "node.os" Text "its operating system";
+        "node.arch" Text "its CPU architecture";
+        "node.rack" Text "its rack, or \"\"";
+        "node.switch" Text "its switch, or \"\"";
+        "node.spot" Bool "whether a cloud may take it away";
+        "node.priced" Bool "whether its price is stated";
+        "node.price" Number "its price per hour; 0 if none is stated";
+        "node.cpus" Number "its cores, without what is reserved";
+        "node.cpus_free" Number "its free cores";
+        "node.ram" Number "its RAM in GiB, without what is reserved";
+        "node.ram_free" Number "its free RAM in GiB";
+        "gpus.total" Number "how many GPUs it has";
+        "gpus.free" Number "how many of them are ready and free";
+        "gpus.share_free" Number "the free share of all of them, 1 for each that is free";
+        "gpus.unready" Number "how many of them are not in order";
+        "gpus.types" Texts "their types";
+        "gpus.memory" Number "the memory of the smallest one in GiB";
+        "gpus.memory_free" Number "the free memory of all of them in GiB";
+        "job.tasks" Number "how many tasks it has";
+        "job.cpus" Number "cores of each task";
+        "job.ram" Number "RAM of each task in GiB";
+        "job.gpus" Number "GPUs of each task";
+        "job.gpu_share" Number "the share that it takes of each GPU, 1 for whole ones";
+        "job.gpu_memory" Number "the memory that it takes of each GPU in GiB; 0 if it asks for none";
+        "job.gpu_types" Texts "the GPU types that it accepts; any if empty";
+        "job.labels" Labels "the labels that it asks for";
+    ]
+    OF_ORDER, "What a key of the queue's order reads. Times are in seconds.", [
+        "job.priority" Number "its priority";
+        "job.tasks" Number "how many tasks it has";
+        "job.submitted" Number "when it was submitted";
+        "job.waited" Number "how long it has waited";
+        "job.estimated" Bool "whether it has an estimate";
+        "job.estimate" Number "its estimate; 1e15 without one";
+        "job.ran" Number "how long it has run, without work that was lost";
+        "now" Number "the time";
+    ]
+}
+
+/// The variables of [`OF_PLACEMENT`] that never change while a node keeps its shape.
+const OF_SHAPE: [&str; 9] = [
+    "node.labels",
+    "node.machine",
+    "node.os",
+    "node.arch",
+    "node.rack",
+    "node.switch",
+    "node.spot",
+    "node.priced",
+    "node.price",
+];
+
+/// Whether the value of a variable never changes for a node.
+pub(super) fn is_of_shape(path: &str) -> bool {
+    let whole = ["node.cpus", "node.ram", "gpus.total", "gpus.types", "gpus.memory"];
+    path.starts_with("job.") || OF_SHAPE.contains(&path) || whole.contains(&path)
+}
+
+/// The value of a variable of [`OF_PLACEMENT`].
+pub(super) fn value<'a>(node: &NodeView<'a>, job: &Asking<'a>, path: &'static str, label: Option<&str>) -> Value<'a> {
+    let number = Value::Number;
+    match (path, label) {
+        ("node.labels", Some(name)) => Value::Text(node.label(name)),
+        ("node.machine", _) => Value::Text(node.machine()),
+        ("node.os", _) => Value::Text(node.os()),
+        ("node.arch", _) => Value::Text(node.arch()),
+        ("node.rack", _) => Value::Text(node.rack()),
+        ("node.switch", _) => Value::Text(node.switch()),
+        ("node.spot", _) => Value::Bool(node.is_spot()),
+        ("node.priced", _) => Value::Bool(node.price_per_hour().is_some()),
+        ("node.price", _) => number(node.price_per_hour().unwrap_or(0.0)),
+        ("node.cpus", _) => number(node.cpus()),
+        ("node.cpus_free", _) => number(node.cpus_free()),
+        ("node.ram", _) => number(node.ram()),
+        ("node.ram_free", _) => number(node.ram_free()),
+        ("gpus.total", _) => number(f64::from(node.gpus())),
+        ("gpus.free", _) => number(f64::from(node.gpus_free())),
+        ("gpus.share_free", _) => number(node.gpu_share_free()),
+        ("gpus.unready", _) => number(f64::from(node.gpus_unready())),
+        ("gpus.types", _) => Value::Texts(node.gpu_types()),
+        ("gpus.memory", _) => number(node.gpu_memory()),
+        ("gpus.memory_free", _) => number(node.gpu_memory_free()),
+        ("job.tasks", _) => number(f64::from(job.tasks())),
+        ("job.cpus", _) => number(job.cpus()),
+        ("job.ram", _) => number(job.ram()),
+        ("job.gpus", _) => number(f64::from(job.gpus())),
+        ("job.gpu_share", _) => number(job.gpu_share()),
+        ("job.gpu_memory", _) => number(job.gpu_memory()),
+        ("job.gpu_types", _) => Value::Texts(job.gpu_types()),
+        ("job.labels", Some(name)) => Value::Text(job.label(name)),
+        _ => panic!("`{path}` is no variable of filters and scorers"),
+    }
+}
+
+/// The value of a variable of [`OF_ORDER`].
+pub(super) fn value_of_waiting(job: &WaitingView, path: &'static str) -> Value<'static> {
+    /// Value in seconds for a job without an estimate. It is longer than any real estimate.
+    const NO_ESTIMATE: f64 = 1e15;
+    match path {
+        "job.priority" => Value::Number(f64::from(job.priority())),
+        "job.tasks" => Value::Number(f64::from(job.tasks())),
+        "job.submitted" => Value::Number(job.submitted()),
+        "job.waited" => Value::Number(job.waited()),
+        "job.estimated" => Value::Bool(job.estimate().is_some()),
+        "job.estimate" => Value::Number(job.estimate().unwrap_or(NO_ESTIMATE)),
+        "job.ran" => Value::Number(job.ran()),
+        "now" => Value::Number(job.now()),
+        _ => panic!("`{path}` is no variable of an order"),
+    }
+}
