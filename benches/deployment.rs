@@ -1,17 +1,18 @@
-//! One decision about where a replica of a model goes, on 10, 100 and 1,000 nodes of 8 GPUs with 4 instances each.
+//! Measures one decision about the placement of a model's replica, on 10, 100 and 1,000 nodes of 8 GPUs with 4
+//! instances each.
 //!
-//! `cargo bench --bench deployment` measures all; words after `--` measure only what has them. `equal` nodes hold the
-//! same; `unequal` ones hold each something else, so that nothing could be judged once for several. The released program's
-//! times stand beside, as `tests/upstream/gpustack/placements/stopwatch.py` measures them. `benches/README.md` says what came
-//! out.
+//! `cargo bench --bench deployment` measures all cases; words after `--` select the cases that contain them. `equal`
+//! nodes all hold the same instances. `unequal` nodes all differ, so no judgement can be shared between nodes. The
+//! table also shows times of the released program, measured by `tests/upstream/gpustack/placements/stopwatch.py`. The
+//! results are in `benches/README.md`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dryrack_fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_fleet::{Fleet, GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
-use dryrack_scenario::load_profile;
 use dryrack_scheduler::DeploymentOptions;
 use dryrack_scheduler::deployment::{Answer, Picks, Request, place};
 use dryrack_units::Bytes;
@@ -24,7 +25,8 @@ const GIB: u64 = 1 << 30;
 const LEAST: Duration = Duration::from_millis(500);
 const FEWEST: usize = 100;
 
-/// A profile, a model by its weights, and the released program's milliseconds at each of the sizes, where measured.
+/// A profile, the weights of a model in GiB, and the milliseconds that the released program needs at each size, if
+/// measured.
 const CASES: [(&str, u64, [Option<f64>; 3]); 6] = [
     ("gpustack", 16, [None; 3]),
     ("gpustack", 140, [None; 3]),
@@ -51,7 +53,7 @@ fn world(nodes: usize, unequal: bool) -> Serving {
             gpus: (0..GPUS).map(|index| ServingGpu { index, kind: GpuKind::Cuda, total: 80 * GIB }).collect(),
         });
         for index in 0..INSTANCES {
-            // The rest stays less, and more, than the part that is reserved, as it comes.
+            // On unequal nodes, the memory that remains may be more or less than the reserved part.
             let claim = if unequal { draws.between(1, 72 * GIB) } else { 72 * GIB };
             let model = if unequal { draws.between(1, 50) } else { 99 };
             serving.host(instance(model, number, index, claim));
@@ -100,10 +102,12 @@ fn deployment(gib: u64) -> Deployment {
     }
 }
 
-/// The median time of a decision. Each is timed by itself, so that what else the machine does makes few of them slow.
+/// The median time of a decision. Each decision is timed separately, so that other load on the machine slows only few
+/// of them.
 #[expect(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
 fn measure(options: &DeploymentOptions, deployment: &Deployment, serving: &Serving) -> Duration {
-    let request = Request { deployment, picks: Picks::Free, model: Some(ModelKey(1)), replicas: 1, runners: None };
+    let (model, fleet) = (Some(ModelKey(1)), &Fleet::default());
+    let request = Request { deployment, picks: Picks::Free, model, replicas: 1, runners: None, fleet, is_ideal: false };
     let mut decisions: Vec<Duration> = Vec::new();
     let began = Instant::now();
     while began.elapsed() < LEAST || decisions.len() < FEWEST {

@@ -1,10 +1,12 @@
-//! Fragmentation gradient descent on openb by the control plane, beside the plainest program that decides the same: it
-//! looks at every node for every task, and keeps what it worked out of a node and a shape of task until the node changes.
+//! Measures fragmentation gradient descent on the openb trace, in the control plane and in a plain reference program.
+//! The reference looks at every node for every task. It caches the score of a node for a task shape until the node
+//! changes.
 //!
-//! `cargo bench --bench fgd -- scenarios/literature/fgd-openb.yaml` needs the trace (`DRYRACK_DATA`). The reference has no
-//! events, no queue, no log and no digest, and knows tasks that never end on one node each; it was written from the authors'
-//! rules (see `scheduler::fragment`) and shares no code with what it is held against. Both place each task on the same node,
-//! or it fails. They take turns, and the medians are printed; `benches/README.md` says what came out.
+//! `cargo bench --bench fgd -- scenarios/literature/fgd-openb.yaml` needs the trace (`DRYRACK_DATA`). The reference has
+//! no events, no queue, no log and no digest. It handles only tasks that never end and that fit on one node. It was
+//! written from the authors' rules (see `scheduler::fragment`) and shares no code with the control plane. The benchmark
+//! fails unless both programs place each task on the same node. They run alternately, and the medians are printed. The
+//! results are in `benches/README.md`.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -19,13 +21,13 @@ use dryrack_trace::Roots;
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, GpuTake};
 
-/// As the program has it.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const ROUNDS: usize = 11;
 
-/// A shape of task, of those that come or of those that are expected. Shares are thousandths of a GPU.
+/// The shape of an arriving task or of an expected task. Shares are in thousandths of a GPU.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Shape {
     cpu: u64,
@@ -35,7 +37,7 @@ struct Shape {
     models: Vec<String>,
 }
 
-/// What is left of a node.
+/// The free resources of a node.
 #[derive(Clone)]
 struct Left {
     cpu: u64,
@@ -47,14 +49,15 @@ struct Node {
     model: String,
     left: Left,
     fragment: f64,
-    /// Of each shape of task, once it was worked out: the score and the GPU of a shared one; none where it does not fit.
+    /// For each task shape that was computed: its score on this node and, for a shared GPU, the index of the GPU. The
+    /// inner `None` means that the shape does not fit.
     known: Vec<Option<Option<(u32, usize)>>>,
 }
 
 struct Reference {
     target: Vec<(f64, Shape)>,
     shapes: Vec<Shape>,
-    /// The shape of each task, in order of arrival.
+    /// The index of each task's shape, in order of arrival.
     tasks: Vec<usize>,
     nodes: Vec<Node>,
 }
@@ -117,7 +120,7 @@ impl Reference {
         Reference { target, shapes, tasks, nodes }
     }
 
-    /// The node of each task, or none.
+    /// The node of each task; `None` if the task does not fit anywhere.
     fn place_all(&mut self) -> Vec<Option<u32>> {
         let Reference { target, shapes, tasks, nodes } = self;
         let place = |task: &usize| {
@@ -162,7 +165,7 @@ impl Shape {
     }
 }
 
-/// From 0 to 100, and for a task that shares a GPU the first of those that are best.
+/// The score of a node, from 0 to 100. For a task that shares a GPU, also the first of the best GPUs.
 fn score(target: &[(f64, Shape)], node: &Node, shape: &Shape) -> (u32, usize) {
     let mut after = node.left.clone();
     after.cpu -= shape.cpu;
@@ -191,7 +194,8 @@ fn score(target: &[(f64, Shape)], node: &Node, shape: &Shape) -> (u32, usize) {
     (gain(&after), 0)
 }
 
-/// What of the free time is useless to the shapes that are expected; summed for each cause, then over the causes.
+/// The part of the free GPUs that is useless to the expected tasks. It is summed for each cause first, and then over
+/// the causes.
 fn fragment(target: &[(f64, Shape)], model: &str, left: &Left) -> f64 {
     let free: u32 = left.gpus.iter().sum();
     let mut sums = [0.0; 6];
@@ -216,7 +220,7 @@ fn fragment(target: &[(f64, Shape)], model: &str, left: &Left) -> f64 {
     sums.into_iter().fold(0.0, |total, sum| total + sum)
 }
 
-/// The node of each task, by the control plane.
+/// The node on which the control plane places each task.
 struct Places(Vec<Option<u32>>);
 
 impl Sink for Places {

@@ -1,9 +1,10 @@
-//! Decisions about blocks: instances of 8 blocks at 90 % load, jobs of one block and of two whole instances.
+//! Measures decisions about blocks: instances of 8 blocks at 90 % load, with jobs of one block and jobs of two whole
+//! instances.
 //!
-//! `cargo bench --bench fleets` runs a million jobs on 100, 1,000 and 10,000 instances, and says how long each decision
-//! took, all that goes with it included: the queue, the loops that look at runs, the ledger. With two numbers, instances
-//! and jobs, it runs one of them, so that `valgrind --tool=callgrind --toggle-collect='*measured*'` can count instructions.
-//! `benches/README.md` says what came out.
+//! `cargo bench --bench fleets` runs a million jobs on 100, 1,000 and 10,000 instances, and prints the mean time of a
+//! decision. This time includes all related work: the queue, the loops over runs and the ledger. With two numbers
+//! (instances and jobs) it runs only that case, so that `valgrind --tool=callgrind --toggle-collect='*measured*'` can
+//! count instructions. The results are in `benches/README.md`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,10 +17,11 @@ use dryrack_units::SimTime;
 
 const JOBS: u64 = 1_000_000;
 
-/// Of a hundred jobs one is of two nodes, so that jobs take 1.15 blocks on average; each runs for an hour on average.
+/// One job in a hundred takes two whole instances, so jobs take 1.15 blocks on average. Jobs run for an hour on
+/// average.
 fn scenario(instances: u64, jobs: u64) -> String {
     let gangs = jobs / 100;
-    // 90 % of 8 blocks each, in jobs of 1.15 blocks; per hour.
+    // The arrivals per hour that keep 90 % of the 8 blocks of each instance busy, with jobs of 1.15 blocks.
     let per_hour = |part: u64| instances * 720 * part / 115 / 100;
     format!(
         "scenario: Many instances of blocks at 90 % load

@@ -1,8 +1,8 @@
-//! Samples judged by utilization policies: 10,000 jobs of 8 GPUs, each with a monitor of its own, sampled every 10 s.
+//! Measures utilization policies: 10,000 jobs of 8 GPUs, each with its own monitor, sampled every 10 s.
 //!
-//! `cargo bench --bench policy` measures both rules, and counts what is allocated while samples are judged: nothing may
-//! be. The jobs take turns, a sample each, as they do on a cluster, so a monitor is out of the near caches when its turn
-//! comes. `benches/README.md` says what came out.
+//! `cargo bench --bench policy` measures both rules. It also counts memory allocations while samples are judged; there
+//! must be none. The monitors get one sample each in turn, as on a cluster, so a monitor is no longer in the near
+//! caches when its turn comes. The results are in `benches/README.md`.
 
 use std::alloc::System;
 use std::process::ExitCode;
@@ -21,11 +21,11 @@ const JOBS: usize = 10_000;
 const GPUS: usize = 8;
 const INTERVAL: SimDuration = SimDuration::from_secs(10);
 const WINDOW: SimDuration = SimDuration::from_secs(600);
-/// Two windows, and then as many again to measure: the ring is full.
+/// The samples before measuring: two windows, so that the ring buffer is full. As many samples are then measured.
 const WARM_UP: u64 = 120;
 const SAMPLES: u64 = 120;
 const ROUNDS: usize = 5;
-/// A power of two.
+/// The number of distinct rows of readings; a power of two.
 const READINGS: usize = 1 << 12;
 
 fn policy(rule: UtilizationRule) -> UtilizationPolicy {
@@ -43,14 +43,14 @@ fn policy(rule: UtilizationRule) -> UtilizationPolicy {
     }
 }
 
-/// Half of the readings are idle, so that windows break and begin again.
+/// About half of the readings are idle, so that windows break and begin again.
 fn readings() -> Vec<[Option<Permille>; GPUS]> {
     let draws = &mut Stream::new(1, "policy bench", 0);
     let reading = |draws: &mut Stream| Some(Permille::new(draws.between(0, 599) as u32));
     (0..READINGS).map(|_| std::array::from_fn(|_| reading(draws))).collect()
 }
 
-/// Judges samples `from` to `to` of all jobs; how often a policy fired.
+/// Judges samples `from` to `to` of all jobs. Returns how many times a policy fired.
 fn judge(monitors: &mut [UtilizationMonitor], readings: &[[Option<Permille>; GPUS]], from: u64, to: u64) -> u64 {
     let mut fired = 0;
     for tick in from..to {
@@ -66,7 +66,7 @@ fn judge(monitors: &mut [UtilizationMonitor], readings: &[[Option<Permille>; GPU
 
 #[expect(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
 fn main() -> ExitCode {
-    // `cargo test` runs benches too, to see that they compile.
+    // `cargo test` also starts benches, only to check that they compile.
     if std::env::args().any(|typed| typed == "--test") {
         return ExitCode::SUCCESS;
     }

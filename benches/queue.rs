@@ -1,12 +1,13 @@
-//! The event queue beside a binary heap and the engine of `simcore`, by the hold model: the earliest event is taken and
-//! comes back an exponential delay later, so as many are pending all the time.
+//! Compares the event queue with a binary heap and with the engine of `simcore`, using the hold model. In this model
+//! the earliest event is taken and added again with an exponential delay, so the number of pending events is constant.
 //!
-//! Two pending are a ping-pong: each event brings forth the next of its pair.
+//! With two pending events this is a ping-pong: each event creates the next one of its pair.
 //!
-//! `cargo bench --bench queue` measures all; `cargo bench --bench queue -- 100000 ties` only what has these words. The
-//! three advance by turns, a round each, so that what else the machine does meets all of them alike. Delays are drawn
-//! beforehand. The order in which events come is summed: the heap must agree with the queue, and the engine too where
-//! its clock, which counts seconds in a double, can tell the instants apart. `benches/README.md` says what came out.
+//! `cargo bench --bench queue` measures all cases; `cargo bench --bench queue -- 100000 ties` measures only the cases
+//! with these words. The three structures run alternately, one round each, so that other load on the machine affects
+//! all of them alike. Delays are drawn beforehand. The benchmark computes a sum over the order of the events. The heap
+//! must give the same sum as the queue. The engine must give the same sum too, unless its clock, which counts seconds
+//! in a double, cannot distinguish the instants. The results are in `benches/README.md`.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -26,10 +27,10 @@ const PENDING: [u32; 4] = [2, 1_000, 100_000, 1_000_000];
 const ROUNDS: usize = 5;
 const EVENTS_OF_A_ROUND: u64 = 1_000_000;
 const MEAN: SimDuration = SimDuration::from_secs(100);
-/// A power of two, small enough to stay in a cache.
+/// The number of delays that are drawn; a power of two, small enough to stay in a cache.
 const DRAWS: usize = 8192;
 
-/// What all three are given: the delay of the next event to be added, whichever it is.
+/// The delays of the events, in the order in which events are added. All three structures get the same delays.
 struct Delays {
     nanos: Vec<SimDuration>,
     seconds: Vec<f64>,
@@ -49,7 +50,7 @@ impl Delays {
     }
 }
 
-/// How many events have come and been added, and in what order they came.
+/// The number of events added so far, and a hash of the order in which events were taken.
 #[derive(Clone, Copy, Default)]
 struct Count {
     added: usize,
@@ -68,14 +69,14 @@ impl Count {
     }
 }
 
-/// The number of the event stands where its sum is taken from.
+/// An event with this number, stored where `Count::come` reads it.
 fn event(number: u32) -> Due {
     let run = RunId { job: JobId::new(number as usize), replica: 0, attempt: 1 };
     Due::Fact { run, epoch: number, fact: Lifecycle::Started }
 }
 
 trait Hold {
-    /// Takes this many events, and adds each again.
+    /// Takes this many events, and adds each of them again with a new delay.
     fn advance(&mut self, events: u64);
     fn order(&self) -> u64;
 }
@@ -85,7 +86,7 @@ struct Radix<'a> {
     count: Count,
     queue: EventQueue<Due>,
     now: SimTime,
-    /// What is due now, and how many of it have come.
+    /// The events of the current instant, and how many of them have been taken.
     instant: Vec<Due>,
     come: usize,
 }
@@ -185,7 +186,8 @@ impl Hold for Heap<'_> {
     }
 }
 
-/// What the engine asks of a payload is that it can be written; it writes it only to its log, which is off.
+/// The payload of an event. The engine requires that it can be serialized, but only its log would serialize it, and the
+/// log is off.
 #[derive(Clone, Serialize)]
 struct Payload {
     #[serde(skip, default)]
@@ -248,7 +250,7 @@ fn wall_of(work: impl FnOnce()) -> Duration {
     begun.elapsed()
 }
 
-/// Million events a second: the median of the rounds, the least and the most.
+/// Millions of events per second: the median of the rounds, the lowest and the highest value.
 struct Rate {
     median: f64,
     least: f64,
@@ -261,7 +263,7 @@ fn rate_of(mut walls: Vec<Duration>) -> Rate {
     Rate { median: rate(walls[walls.len() / 2]), least: rate(walls[walls.len() - 1]), most: rate(walls[0]) }
 }
 
-/// Prints a row for each structure. False if the queue and the heap differ.
+/// Prints a row for each structure. Returns false if the queue and the heap differ.
 fn measure(pending: u32, ties: bool) -> bool {
     let delays = Delays::new(ties);
     let mut heap = Heap::new(&delays, pending);
@@ -269,7 +271,7 @@ fn measure(pending: u32, ties: bool) -> bool {
     let mut engine = Engine::new(&delays, pending);
     let mut holds: [(&str, &mut dyn Hold); 3] =
         [("BinaryHeap", &mut heap), ("EventQueue", &mut radix), ("simcore", &mut engine)];
-    // The first round, as long as events are pending, only warms.
+    // The first round warms up and is not measured. It takes as many events as are pending.
     holds.iter_mut().for_each(|(_, hold)| hold.advance(u64::from(pending)));
     let mut walls = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {

@@ -1,11 +1,13 @@
-//! Whole runs of synthetic load: how many jobs a second, and how that changes with the number of nodes.
+//! Measures whole runs of synthetic load: jobs per second, and how this changes with the number of nodes.
 //!
-//! `cargo bench --bench scale -- fifo 10000 1000000` runs a million jobs on 10,000 nodes of 8 GPUs at 90 % load, first come
-//! first served, best fit; `fgd` in place of `fifo` places by fragmentation; `unequal` behind gives every node another
-//! amount of RAM, so that no two are ever in equal state. `hosts 10000 100000` puts 100,000 machines of one core on
-//! 10,000 hosts of twelve, as DSLab's iaas-benchmark does. The digest is on, and every job must be accounted for. Jobs are
-//! made while the run goes on, within the time that is measured; `listed` behind makes all of them before.
-//! `benches/README.md` says what came out; under `valgrind --tool=callgrind`, runs of two lengths give instructions a job.
+//! `cargo bench --bench scale -- fifo 10000 1000000` runs a million jobs on 10,000 nodes of 8 GPUs at 90 % load, first
+//! come first served with best fit. `fgd` in place of `fifo` places by fragmentation. A final word `unequal` gives
+//! every node a different amount of RAM, so that no two nodes are ever in equal state. `hosts 10000 100000` puts
+//! 100,000 machines of one core on 10,000 hosts of twelve cores, as DSLab's iaas-benchmark does.
+//!
+//! The digest is computed, and every job must be accounted for. Jobs are created during the run, within the measured
+//! time; a final word `listed` creates all of them before the run. The results are in `benches/README.md`. Under
+//! `valgrind --tool=callgrind`, two runs of different length give the number of instructions per job.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,19 +18,20 @@ use dryrack_control::Profile;
 use dryrack_engine::{InitialNode, ModelFiles, Rehearsal, RunOptions, run, run_streamed};
 use dryrack_event::{Digester, Event, Input, Sink};
 use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
+use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
-use dryrack_scenario::load_profile;
 use dryrack_scheduler::{GpuOrder, ScorerName, Target, TaskShape, WeightedScorer};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
 
-/// As the program has it.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const GPUS_PER_NODE: u64 = 8;
 const MEAN: SimDuration = SimDuration::from_secs(3600);
-/// Parts of a thousand that ask for so many whole GPUs, or for half of one.
+/// The mix of jobs. Each row has its part in thousandths, its number of GPUs, and whether it takes whole GPUs or half
+/// of one.
 const MIX: [(u64, u32, GpuTake); 5] = [
     (200, 1, GpuTake::Share(GpuShare::new(500))),
     (400, 1, GpuTake::Whole),
@@ -36,10 +39,10 @@ const MIX: [(u64, u32, GpuTake); 5] = [
     (150, 4, GpuTake::Whole),
     (100, 8, GpuTake::Whole),
 ];
-/// Different durations, so that jobs share them.
+/// The number of different durations. Jobs share them.
 const LENGTHS: usize = 256;
 
-/// Jobs that have ended.
+/// A sink that counts the jobs that have ended.
 #[derive(Default)]
 struct Ended(u64);
 
@@ -91,7 +94,7 @@ fn behavior(run: SimDuration) -> Arc<JobBehavior> {
     Arc::new(JobBehavior { run: Some(run), ..JobBehavior::default() })
 }
 
-/// At 90 % load, in the mean.
+/// Jobs that arrive at random, with a mean load of 90 %.
 fn load(nodes: u64, jobs: u64) -> Box<dyn Iterator<Item = Arrival>> {
     let mut draws = Stream::new(1, "scale bench", 0);
     let kinds: Vec<(u64, Arc<JobSpec>)> =
@@ -101,7 +104,7 @@ fn load(nodes: u64, jobs: u64) -> Box<dyn Iterator<Item = Arrival>> {
         GpuTake::Share(share) => part * u64::from(share.get()) * u64::from(*gpus),
         GpuTake::Whole | GpuTake::Memory(_) => part * 1000 * u64::from(*gpus),
     };
-    // Millionths of a GPU that a job asks for.
+    // The mean demand of a job, in millionths of a GPU.
     let asked: u64 = MIX.iter().map(thousandths).sum();
     let gap = MEAN.as_nanos() / 1000 * asked / (nodes * GPUS_PER_NODE * 900);
     let mut at = SimTime::ZERO;
@@ -119,7 +122,7 @@ fn load(nodes: u64, jobs: u64) -> Box<dyn Iterator<Item = Arrival>> {
     Box::new((0..jobs).map(arrival))
 }
 
-/// A machine each millisecond, all of them there at the end.
+/// Machines that arrive one per millisecond. All of them are still running when the last one arrives.
 fn machines(count: u64) -> Box<dyn Iterator<Item = Arrival>> {
     let (spec, behavior) = (job(Demand::of(TaskDemand::cpu_only(MilliCpu::from_cores(1)))), behavior(MEAN));
     let at = |index: u64| SimTime::from_nanos(index * 1_000_000);
@@ -132,7 +135,7 @@ fn machines(count: u64) -> Box<dyn Iterator<Item = Arrival>> {
     Box::new((0..count).map(arrival))
 }
 
-/// The most memory that the process has had, in MiB, where the system says it.
+/// The peak memory of the process in MiB; `None` if the system does not report it.
 fn peak_mib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,11 +1,13 @@
-//! Long queues: the CPU time of whole runs in which N jobs wait behind full nodes.
+//! Measures long queues: the CPU time of whole runs in which N jobs wait behind full nodes.
 //!
 //! `cargo bench --bench waiting` prints the table of `benches/README.md`: all profiles, 100 to 10,000 jobs, 50 and 500
-//! nodes. Words narrow it: profiles, then numbers of jobs, then `on` and numbers of nodes; for one of each,
-//! `cargo bench --bench waiting -- easy 1000 on 500`, or shorter `easy 1000 500`. `alike` makes all of them equal gangs of
-//! four nodes, and `failures` lets each node crash now and then. Each cell is a process of its own, which is ended after a
-//! minute; larger queues of that profile on as many nodes are left out then. Where one cell is asked for, the first digits of
-//! the digest are printed; `scenario` behind prints its world as a scenario file instead, which another build can run.
+//! nodes. Words select a part of it: profiles, then numbers of jobs, then `on` and numbers of nodes. A single cell is
+//! `cargo bench --bench waiting -- easy 1000 on 500`, or shorter `easy 1000 500`. `alike` makes all jobs equal gangs of
+//! four nodes, and `failures` lets each node crash now and then.
+//!
+//! Each cell runs in a separate process, which is ended after a minute. Larger queues of the same profile on as many
+//! nodes are then left out. For a single cell, the first digits of the digest are printed. A final word `scenario`
+//! prints the world of the cell as a scenario file instead, which another build can run.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -16,12 +18,12 @@ use dryrack_engine::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal, RunOpt
 use dryrack_event::{Digester, Event, Input, Sink};
 use dryrack_fleet::{GpuShape, NodeShape, NodeSpec, NodeState};
 use dryrack_ids::NodeId;
+use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
-use dryrack_scenario::load_profile;
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
 
-/// As the program has it.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -41,7 +43,7 @@ const NODES: [u64; 2] = [50, 500];
 const GPUS_PER_NODE: u32 = 8;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What waits.
+/// The kind of waiting jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Mixed,
@@ -85,7 +87,7 @@ fn node(index: usize) -> InitialNode {
     InitialNode { spec, state: NodeState::Ready, gpus: Vec::new(), files: ModelFiles::default() }
 }
 
-/// Each runs for a part of its estimate.
+/// A job that runs for a random part of its estimate.
 fn arrival(draws: &mut Stream, at: SimTime, demand: &Arc<Demand>, estimate: SimDuration) -> Arrival {
     let part = SimDuration::from_secs(estimate.as_nanos() / 100_000_000_000 * draws.between(30, 100));
     let mut spec = JobSpec::of(Arc::from("job"), Arc::clone(demand));
@@ -96,7 +98,8 @@ fn arrival(draws: &mut Stream, at: SimTime, demand: &Arc<Demand>, estimate: SimD
     Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait: None }
 }
 
-/// First one for each node that takes all of it, then whoever waits: all within twenty minutes, while the nodes are full.
+/// The arrivals: first a job for each node that takes the whole node, then the waiting jobs. All waiting jobs arrive
+/// within twenty minutes, while the nodes are full.
 fn arrivals(kind: Kind, jobs: u64, nodes: u64) -> Vec<Arrival> {
     let mut draws = Stream::new(1, "waiting bench", 0);
     let minutes = |count: u64| SimDuration::from_secs(60 * count);
@@ -125,7 +128,7 @@ fn arrivals(kind: Kind, jobs: u64, nodes: u64) -> Vec<Arrival> {
     arrivals
 }
 
-/// For a day each node crashes once in about ten hours and is back after ten minutes.
+/// Failures during one day: each node crashes about once in ten hours and is repaired after ten minutes.
 fn failures(nodes: u64) -> Vec<(SimTime, Fault)> {
     let mut draws = Stream::new(2, "waiting bench", 0);
     let mut faults = Vec::new();
@@ -146,7 +149,7 @@ fn failures(nodes: u64) -> Vec<(SimTime, Fault)> {
     faults
 }
 
-/// The same world as a scenario, for another build of the program.
+/// Prints the same world as a scenario, for another build of the program.
 fn print_scenario(profile: &str, kind: Kind, jobs: u64, nodes: u64) {
     println!("scenario: {jobs} jobs wait on {nodes} nodes\nprofile: {profile}\nnodes:");
     println!(
@@ -182,14 +185,14 @@ fn print_scenario(profile: &str, kind: Kind, jobs: u64, nodes: u64) {
     }
 }
 
-/// Of this thread, in which all of a run happens.
+/// The CPU time of this thread in seconds. The whole run happens on this thread.
 fn cpu_seconds() -> f64 {
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = said.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
     nanos.expect("the system says how long a thread has run") as f64 / 1e9
 }
 
-/// Runs one cell and prints it.
+/// Runs one cell and prints its result.
 fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
     let rehearsal = Rehearsal {
         title: "waiting".to_string(),
@@ -220,7 +223,7 @@ fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What one cell says, of a process of its own; `None` if it takes too long.
+/// The output of one cell, run in a separate process; `None` if it takes too long.
 #[expect(clippy::disallowed_methods, reason = "what takes too long is ended by the clock")]
 fn cell(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> Option<String> {
     let own = std::env::current_exe().expect("this program has a path");

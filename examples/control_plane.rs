@@ -1,4 +1,5 @@
-//! Drives the control plane by hand: one node, one job, and what it wants done: `cargo run --example control_plane`.
+//! Drives the control plane by hand with one node and one job, and prints its commands: `cargo run --example
+//! control_plane`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub fn main() {
     let spec = NodeSpec { name: "alpha".into(), shape: Arc::new(shape) };
     let gpus = GpuDemand { count: 1, take: GpuTake::Whole, models: Vec::new(), min_memory: None };
     let demand = Demand::of(TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) });
-    // All inputs of one instant make a step; then the control plane settles and says what it wants.
+    // The inputs of one instant form a step. After it the control plane settles and returns its commands.
     let inputs = [
         Input::NodeDeclared { node: NodeId::new(0), state: NodeState::Ready, spec },
         Input::Submit { job: JobId::new(0), spec: Arc::new(JobSpec::of("chat".into(), demand)) },

@@ -1,4 +1,4 @@
-//! A fleet of one node, two jobs, and what happened: `cargo run --example quickstart`.
+//! Runs two jobs on a fleet of one node, and prints what happened: `cargo run --example quickstart`.
 
 use dryrack::prelude::*;
 

@@ -1,6 +1,6 @@
-//! Reads an event log and prints who was placed when: `cargo run --example read_log -- out/events.jsonl`.
+//! Reads an event log and prints when each replica was placed: `cargo run --example read_log -- out/events.jsonl`.
 //!
-//! Without a file it writes the log of a small run first, and reads that.
+//! Without a file it first writes the log of a small run, and then reads it.
 
 use std::io::BufReader;
 
