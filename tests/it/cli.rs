@@ -59,9 +59,10 @@ pub fn help_and_version_are_data() {
     let dir = empty();
     assert!(stdout(dir.path(), &["--version"], 0).starts_with("dryrack "));
     let help = stdout(dir.path(), &["--help"], 0);
-    for command in
-        ["run", "test", "check", "log", "explain", "fit", "replay", "diff", "conform", "catalog", "profile", "plot"]
-    {
+    for command in [
+        "run", "test", "check", "log", "explain", "fit", "replay", "diff", "compare", "minimize", "conform", "catalog",
+        "profile", "plot",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is in the help");
     }
 }

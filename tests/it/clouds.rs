@@ -8,7 +8,7 @@ use dryrack_engine::{RunOptions, draw_world, run};
 use dryrack_event::{Event, Input, Reason, Sink};
 use dryrack_fleet::InstanceState;
 use dryrack_lifecycle::is_instance_edge;
-use dryrack_scenario::load_profile;
+use dryrack_profile::load_profile;
 use dryrack_units::SimTime;
 
 #[derive(Default)]

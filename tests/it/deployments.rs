@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use dryrack_fleet::{GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_fleet::{Fleet, GpuKind, ModelKey, NodeState, Part, ServedInstance, Serving, ServingGpu, ServingNode};
+use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
-use dryrack_scenario::load_profile;
 use dryrack_scheduler::DeploymentOptions;
 use dryrack_scheduler::deployment::{Answer, Candidate, PickedGpu, Picks, Request, place};
 use dryrack_units::Bytes;
@@ -54,13 +54,15 @@ impl World {
     }
 
     fn asked(&self, options: &DeploymentOptions) -> Option<Candidate> {
-        let model = Some(ModelKey(1));
+        let (model, fleet) = (Some(ModelKey(1)), Fleet::default());
         let request = Request {
             deployment: &self.deployment,
             picks: self.picks.clone(),
             model,
             replicas: self.replicas,
             runners: None,
+            fleet: &fleet,
+            is_ideal: false,
         };
         match place(options, &request, &self.serving(), 1) {
             Answer::Place(mut ranked) => Some(ranked.swap_remove(0).0),

@@ -155,12 +155,18 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         let bytes = postcard::to_extend(what, Vec::new()).expect("it has a compact form");
         assert_eq!(&postcard::from_bytes::<T>(&bytes).expect("it reads back"), what);
     }
-    let profile = std::sync::Arc::new(dryrack_scenario::load_profile("dstack", Path::new("")).expect("it is known"));
+    let profile = std::sync::Arc::new(dryrack_profile::load_profile("dstack", Path::new("")).expect("it is known"));
     for seed in 1..=30 {
         let world = dryrack_engine::draw_world(seed, std::slice::from_ref(&profile));
         world.fleets.iter().for_each(|fleet| reads_back(&**fleet));
         world.nodes.iter().for_each(|node| reads_back(&*node.spec.shape));
-        world.arrivals.iter().for_each(|arrival| reads_back(&*arrival.spec));
+        for arrival in &world.arrivals {
+            let spec = &*arrival.spec;
+            let mut bytes = postcard::to_extend(spec, Vec::new()).expect("it has a compact form");
+            // The kind of a record says whether what the job depends on follows.
+            bytes.extend(spec.after.is_empty().then_some(0));
+            assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
+        }
     }
     reads_back(&dryrack_fleet::NodeClaim {
         node: dryrack_ids::NodeId::new(0),

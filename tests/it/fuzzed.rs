@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use dryrack_scenario::{Diagnostics, Options, load_text};
+use dryrack_scenario::{Options, load_text};
+use dryrack_yaml::Diagnostics;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dryrack_scenario::{
-    ImportError, Imported, Names, Options, SCENARIO, check, import_dstack, import_gpustack_pages, import_gpustack_store,
+use dryrack_import::{
+    ImportError, Imported, Names, SCENARIO, import_dstack, import_gpustack_pages, import_gpustack_store,
 };
+use dryrack_scenario::{Options, check};
 use rusqlite::Connection;
 use rusqlite::types::{Value as Cell, ValueRef};
 use serde_json::Value;

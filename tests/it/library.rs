@@ -13,6 +13,12 @@ pub fn the_examples_run() {
     quickstart::main();
     read_log::main();
     control_plane::main();
+    // What it registers would be seen by all other trials of this process.
+    let examples = std::env::current_exe().expect("a test has a path");
+    let examples = examples.parent().and_then(Path::parent).expect("it is in `deps`").join("examples");
+    let own_stages = assert_cmd::Command::new(examples.join("own_stages")).assert().success();
+    let said = String::from_utf8_lossy(&own_stages.get_output().stdout).into_owned();
+    assert_eq!(said.lines().filter(|line| line.starts_with("ok")).count(), 5, "{said}");
 }
 
 /// The public names of the library with their modules, one per line of `src/lib.rs`.

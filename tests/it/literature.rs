@@ -297,7 +297,7 @@ fn says_where_values_come_from(_: &Path) -> Result<(), String> {
     let table = text.split("## ").find(|part| part.starts_with("Profiles\n")).ok_or("no table of profiles")?;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 5 && row[1].starts_with('`')).collect();
-    for name in dryrack_scenario::profile_names() {
+    for name in dryrack_profile::profile_names() {
         let named = rows.iter().filter(|row| row[1].split(", ").any(|cell| cell == format!("`{name}`"))).count();
         if named != 1 {
             return Err(format!("{name} is in {named} rows"));

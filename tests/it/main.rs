@@ -16,6 +16,7 @@ mod fit;
 mod futures;
 mod fuzzed;
 mod grammar;
+mod hunted;
 mod imports;
 mod imports_fuzzed;
 mod keepers;
@@ -23,18 +24,21 @@ mod library;
 mod lists;
 mod literature;
 mod live;
+mod minimized;
 mod mistakes;
 mod never_runs;
 mod offers;
 mod on_slurm;
 mod openb;
 mod oracle;
+mod outside;
 mod plans;
 mod policy;
 mod policy_oracle;
 mod probes;
 mod questions;
 mod quotas;
+mod released;
 mod report;
 mod reported;
 mod requeued;
@@ -71,8 +75,14 @@ enum Needs {
     SlurmInRealTime,
     /// Slurm and minutes of time: a set of its own, which runs only if a filter names it.
     SlurmInMinutes,
+    /// The package index, the data and minutes of time: a set of its own, which runs only if a filter names it.
+    Index,
     /// Slurm and munge, as Debian packages them, and root.
     Slurm,
+    /// Python 3, for schedulers in other processes.
+    Python,
+    /// Like `Time`, and Python 3.
+    SlowPython,
     /// The XML checker of libxml2.
     Xmllint,
     /// A browser.
@@ -96,6 +106,21 @@ fn main() {
             each_small_file_is_answered_rightly,
             a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds,
             what_was_backfilled_and_each_replica_is_explained,
+        }
+        Nothing: minimized {
+            a_report_is_minimized_under_the_profile_that_shows_it,
+            what_cannot_be_minimized_is_said_and_nothing_is_written,
+            profiles_are_compared_to_the_first_decision_that_differs,
+            what_cannot_be_compared_is_said,
+            a_table_of_reports_says_how_releases_are_installed,
+        }
+        Python: hunted {
+            a_node_that_is_not_ready_is_found_and_written_to_a_file,
+            a_program_that_keeps_to_a_property_is_left_alone,
+            what_cannot_be_hunted_is_said,
+        }
+        Python: minimized {
+            programs_are_compared_with_profiles,
         }
         Nothing: library {
             the_examples_run,
@@ -129,6 +154,17 @@ fn main() {
         }
         SmallDisks: probes {
             slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more,
+        }
+        Nothing: released {
+            a_release_that_cannot_be_meant_is_said_and_nothing_is_done,
+            an_empty_cache_lists_nothing_and_all_that_can_be_installed,
+            a_python_that_will_not_do_is_said,
+        }
+        Index: released {
+            released_for_real_reports_are_bisected_to_the_release_that_mended_them,
+            released_for_real_what_is_installed_answers_and_decides_as_recorded,
+            released_for_real_an_index_out_of_reach_leaves_nothing,
+            released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name,
         }
         Nothing: imports {
             what_gpustack_keeps_is_a_scenario_that_runs,
@@ -229,6 +265,28 @@ fn main() {
             live_for_real_a_slurm_runs_what_was_rehearsed,
             live_for_real_what_slurm_is_told_and_what_it_loses,
             live_for_real_thirty_jobs_are_started_by_slurm_as_foretold,
+        }
+        SlowPython: outside {
+            slow_a_program_that_never_comes_to_rest_ends_the_run,
+        }
+        Python: outside {
+            a_question_does_not_take_the_place_of_a_decision,
+            what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on,
+            a_place_that_is_not_safe_is_refused_or_reported_as_the_file_says,
+            a_failed_process_ends_the_run_with_a_named_fault,
+            the_errors_of_a_failed_process_are_shown,
+            a_program_that_cannot_be_started_is_bad_input,
+            a_fresh_process_takes_over_as_often_as_is_allowed,
+            a_process_killed_at_every_tenth_message_leaves_a_whole_log,
+            two_runs_with_the_same_program_give_the_same_log,
+            thinking_is_charged_to_the_clock_if_the_file_says_so,
+            faults_in_the_file_are_pointed_at,
+            commands_that_start_no_program_refuse_such_a_file,
+            the_example_decides_as_the_profile_first_fit_does,
+            every_message_is_as_the_schema_says,
+            all_of_the_protocol_is_used,
+            the_transcript_of_the_page_is_of_a_real_run,
+            the_page_names_every_fault,
         }
         Nothing: clusters {
             a_job_array_is_printed_before_it_is_submitted,
@@ -488,10 +546,13 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Time => is_wanted("slow"),
         Needs::Means => is_wanted("literature_means") && data().is_some(),
         Needs::RealTime => is_wanted("live_for_real"),
+        Needs::Index => is_wanted("released_for_real") && data().is_some(),
         Needs::Coverage => is_wanted("theory_coverage"),
         Needs::SlurmInRealTime => is_wanted("live_for_real") && clusters::slurm_is_here(),
         Needs::SlurmInMinutes => is_wanted("slurm_limit") && clusters::slurm_is_here(),
         Needs::Slurm => clusters::slurm_is_here(),
+        Needs::Python => outside::python_is_here(),
+        Needs::SlowPython => is_wanted("slow") && outside::python_is_here(),
         Needs::Xmllint => runner::xmllint_is_here(),
         Needs::SmallDisks => is_wanted("slow") && probes::small_disks_are_here(),
         Needs::Chromium => browser::chromium_is_here(),

@@ -9,8 +9,8 @@ use dryrack_fleet::{
     NodeState, Placement,
 };
 use dryrack_ids::{FleetId, NodeId};
+use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
-use dryrack_scenario::load_profile;
 use dryrack_scheduler::{Decision, Grouping, SchedulerOptions, decide};
 use dryrack_units::{Bytes, MilliCpu, Money};
 use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy};

@@ -15,8 +15,8 @@ use dryrack_fleet::{
     Blocks, FleetKind, FleetPlacement, FleetSpec, GpuShape, GpuState, Instance, NodeShape, NodeSpec, Placement,
 };
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId};
+use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
-use dryrack_scenario::load_profile;
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{
     Arrival, Bounds, CreationPolicy, Demand, Ending, EventRetry, GpuRequirements, JobBehavior, JobSpec, Requirements,

@@ -8,8 +8,9 @@ use dryrack_control::Profile;
 use dryrack_engine::{Records, Rehearsal, Replay, RunOptions, draw_world, run};
 use dryrack_fleet::{Fleet, NodeState, offer_of};
 use dryrack_ids::{GpuId, NodeId};
+use dryrack_profile::{load_profile, profile_names};
 use dryrack_rng::Stream;
-use dryrack_scenario::{Options, load, load_profile, load_text, outline, profile_names};
+use dryrack_scenario::{Options, load, load_text, outline};
 use dryrack_scheduler::{
     Decision, Grouping, NodeFinding, SchedulerOptions, decide, examine, on_gpu, on_node, refused_picks, select,
 };

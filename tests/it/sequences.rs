@@ -33,13 +33,13 @@ pub fn every_recorded_service_has_as_many_replicas_as_its_release_gave_it() {
     let told: Vec<&str> = account.differences.iter().map(|one| one.text.as_str()).collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
     assert_eq!((account.records, account.all.asked), (25, 25), "all that was recorded was asked");
-    let mended = dryrack_scenario::load_profile("dstack", Path::new("")).expect("a profile of ours");
+    let mended = dryrack_profile::load_profile("dstack", Path::new("")).expect("a profile of ours");
     let mended = held(&mut Profiles::fixed(mended));
     assert!(mended.all.identical < mended.all.asked / 2, "{:?}", mended.all);
 }
 
 pub fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {
-    let mended = dryrack_scenario::load_profile("gpustack", Path::new("")).expect("a profile of ours");
+    let mended = dryrack_profile::load_profile("gpustack", Path::new("")).expect("a profile of ours");
     let account = account(&mut Profiles::fixed(mended));
     assert!(account.all.identical < account.all.asked / 2, "{:?}", account.all);
 }

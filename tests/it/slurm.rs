@@ -413,7 +413,7 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
 /// as long as the profile says, is a tenth of a second off in the end. A clock that ticks every second is off by more
 /// than four times as much.
 pub fn clocks_of_slurm_go_by_what_passes_take() {
-    let profile = dryrack_scenario::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
+    let profile = dryrack_profile::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
     let takes = profile.passes.backfill.expect("it backfills").takes;
     let [least, each] = [takes.least, takes.each].map(|time| time.as_nanos() as i64);
     let with_ticks =

@@ -36,6 +36,7 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
         | ScorerName::GpuClustering
         | ScorerName::DotProduct => unreachable!("not drawn here: what their programs published holds them"),
         ScorerName::Islands => unreachable!("not drawn here: cases on paper hold it"),
+        ScorerName::Own(_) => unreachable!("not drawn here: the tests of expressions hold them"),
         ScorerName::Readiness => readiness(&fleet.node(id).status),
     }
 }

@@ -148,6 +148,7 @@ pub fn first_refusal(
                     task.os.is_none_or(|os| os == node.shape.os) && task.arch.is_none_or(|arch| arch == node.shape.arch)
                 }
                 FilterName::Resources => true,
+                FilterName::Own(_) => unreachable!("not drawn here: the tests of expressions hold them"),
             };
             (!passes && !exempt).then_some(stage)
         },

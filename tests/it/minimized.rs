@@ -1,0 +1,129 @@
+//! `minimize` and `compare`, as they are typed.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::assert::OutputAssertExt;
+use serde_json::Value;
+
+use crate::cli::{dryrack, empty, stderr, stdout};
+
+const REPORT: &str = "1548-picked-model-waits-for-both-nodes.yaml";
+
+/// The path of a scenario of GPUStack's reports.
+fn reported() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/gpustack").join(REPORT)
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// By hand: it takes the model, the node that is not ready and the node beside it. The Mac, the fault and the other
+/// expectations go.
+pub fn a_report_is_minimized_under_the_profile_that_shows_it() {
+    let dir = empty();
+    let file = reported().display().to_string();
+    let args = ["minimize", &file, "--profile", "gpustack-0.5-dev", "--expect", "never_on_alpha", "-o"];
+    let said = stdout(dir.path(), &[&args[..], &["one.yaml"]].concat(), 0);
+    assert!(said.starts_with("never_on_alpha still fails, and still holds under gpustack\n"), "{said}");
+    stdout(dir.path(), &[&args[..], &["two.yaml"]].concat(), 0);
+    let (one, two) = (read(&dir.path().join("one.yaml")), read(&dir.path().join("two.yaml")));
+    assert_eq!(one, two);
+    assert!(one.len() < read(&reported()).len());
+    for kept in
+        ["report: gpustack#1548", "profile: gpustack-0.5-dev", "name: alpha", "state: not_ready", "never_on_alpha"]
+    {
+        assert!(one.contains(kept), "{kept} in\n{one}");
+    }
+    for gone in ["studio", "says_why", "recovers", "faults", "reproduces"] {
+        assert!(!one.contains(gone), "{gone} in\n{one}");
+    }
+    let failed = stdout(dir.path(), &["run", "one.yaml", "--format", "json"], 1);
+    let failed: Value = serde_json::from_str(&failed).expect("JSON");
+    assert_eq!(failed["expectations"][0]["name"], "never_on_alpha");
+    assert_eq!(failed["expectations"][0]["passed"], false);
+    // Under the profile that is meant to be right it holds, as the report does.
+    stdout(dir.path(), &["run", "one.yaml", "--profile", "gpustack"], 0);
+}
+
+pub fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
+    let dir = empty();
+    let file = reported().display().to_string();
+    let out = ["-o", "out.yaml"];
+    let said = |args: &[&str], code: i32| stderr(dir.path(), &[&["minimize"], args, &out[..]].concat(), code);
+    let held = said(&[&file], 4);
+    assert!(held.contains("does not fail: every expectation holds; nothing was written"), "{held}");
+    let held = said(&[&file, "--profile", "gpustack-0.5-dev", "--expect", "recovers"], 4);
+    assert!(held.contains("recovers holds; what fails: never_on_alpha, says_why; nothing was written"), "{held}");
+    let unknown = said(&[&file, "--expect", "never_on_alhpa"], 2);
+    assert!(unknown.contains("no expectation is named `never_on_alhpa`; did you mean `never_on_alpha`?"), "{unknown}");
+    let missing = said(&["none.yaml"], 2);
+    assert!(missing.contains("none.yaml"), "{missing}");
+    let seed = said(&["7"], 2);
+    assert!(seed.contains("`dryrack swarm --seeds 7 --log FILE` writes its log"), "{seed}");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("a folder of our own").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+pub fn profiles_are_compared_to_the_first_decision_that_differs() {
+    let dir = empty();
+    let file = reported().display().to_string();
+    let args = ["compare", &file, "--with", "gpustack", "--with", "gpustack-0.5-dev"];
+    let said = stdout(dir.path(), &args, 1);
+    assert!(said.contains("the first decision that differs: chat at 10s"), "{said}");
+    assert!(said.contains("node_not_ready"), "{said}");
+    let json = dryrack(dir.path(), &args).args(["--format", "json"]).assert().code(1).get_output().clone();
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json[0]["differences"][0]["first"]["job"], "chat");
+    assert_eq!(json[0]["sides"][0]["with"], "gpustack");
+    let same = stdout(dir.path(), &["compare", &file, "--with", "gpustack", "--with", "gpustack"], 0);
+    assert!(!same.contains("differs:"), "{same}");
+}
+
+pub fn what_cannot_be_compared_is_said() {
+    let dir = empty();
+    let file = reported().display().to_string();
+    let one = stderr(dir.path(), &["compare", &file, "--with", "gpustack"], 2);
+    assert!(one.contains("expected two or more"), "{one}");
+    let unknown = stderr(dir.path(), &["compare", &file, "--with", "gpustack", "--with", "gpustak"], 2);
+    assert!(unknown.contains("gpustack"), "{unknown}");
+}
+
+/// The example decides as `first-fit` does but states no reasons, so it differs from `fifo` where `first-fit` does. A
+/// program that cannot decide is an error in the file's only run.
+pub fn programs_are_compared_with_profiles() {
+    let dir = empty();
+    let text = "\
+scenario: A small job behind a wide one
+nodes: [{name: a, gpus: 2, gpu: l4}]
+jobs:
+  - {name: long, gpus: 1, duration: 1h, time_limit: 1h}
+  - {name: wide, at: 1m, gpus: 2, duration: 10m, time_limit: 10m}
+  - {name: small, at: 2m, gpus: 1, duration: 10m, time_limit: 10m}
+";
+    std::fs::write(dir.path().join("it.yaml"), text).expect("a folder of our own");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/outside/first_fit.py");
+    let program = format!("outside:python3 {}", example.display());
+    let same = stdout(dir.path(), &["compare", "it.yaml", "--with", "first-fit", "--with", &program], 1);
+    assert!(same.contains("every decision is the same; the first that has other reasons: wide at 1m"), "{same}");
+    assert!(same.contains("No metric differs."), "{same}");
+    let other = stdout(dir.path(), &["compare", "it.yaml", "--with", "fifo", "--with", &program], 1);
+    assert!(other.contains("the first decision that differs: small at 2m"), "{other}");
+    let fails = ["compare", "it.yaml", "--with", "fifo", "--with", "outside:false"];
+    let said = stderr(dir.path(), &fails, 2);
+    assert!(said.contains("ended") || said.contains("the scheduler outside"), "{said}");
+    let unknown = stderr(dir.path(), &["compare", "it.yaml", "--with", "fifo", "--with", "gpustack==0.6.7"], 2);
+    assert!(unknown.contains("the nearest is gpustack==0.6.2"), "{unknown}");
+}
+
+/// Nothing is installed in a cache of its own.
+pub fn a_table_of_reports_says_how_releases_are_installed() {
+    let dir = empty();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dstack").display().to_string();
+    let args = ["bisect", &folder, "--outside", "dstack", "--reports", "--from", "0.19.9", "--to", "0.19.10"];
+    let output = dryrack(dir.path(), &args).env("DRYRACK_CACHE", dir.path()).output().expect("built");
+    let said = String::from_utf8(output.stderr).expect("text");
+    let expected = "error: no release from dstack==0.19.9 to dstack==0.19.10 is installed\n  = help: install some, as \
+                    with `dryrack outside install dstack==0.19.9`\n";
+    assert_eq!((output.status.code(), said.as_str()), (Some(2), expected));
+}
