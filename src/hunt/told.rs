@@ -51,6 +51,9 @@ pub struct JobTold {
     pub is_cancelled: bool,
 }
 
+/// A node by its name, with the indexes of its GPUs and its blocks.
+pub type Place = (Arc<str>, Vec<u16>, Vec<u16>);
+
 #[derive(Clone, Debug)]
 pub struct Placed {
     pub at: SimTime,
@@ -112,7 +115,7 @@ impl Told {
     }
 
     /// What was placed before a time, in words that two worlds have in common.
-    pub fn before(&self, at: SimTime) -> Vec<(Arc<str>, u32, Vec<(Arc<str>, Vec<u16>, Vec<u16>)>)> {
+    pub fn before(&self, at: SimTime) -> Vec<(Arc<str>, u32, Vec<Place>)> {
         let placed = self.placements.iter().filter(|placed| placed.at < at);
         placed.map(|placed| (Arc::clone(&self.jobs[placed.job].spec.name), placed.replica, placed.places())).collect()
     }
@@ -132,7 +135,7 @@ impl Placed {
     }
 
     /// Where it is, without how much is held.
-    pub fn places(&self) -> Vec<(Arc<str>, Vec<u16>, Vec<u16>)> {
+    pub fn places(&self) -> Vec<Place> {
         let place = |part: &Part| {
             let gpus = part.gpus.iter().map(|(index, _)| *index).collect();
             (Arc::clone(&part.name), gpus, part.blocks.clone())
