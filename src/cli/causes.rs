@@ -11,24 +11,32 @@ use super::exit::Failure;
 use dryrack_conform::Records;
 use dryrack_profile::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
 
-/// The options in which a historic profile differs from its nearest non-historic base. Each was reset alone to see
-/// whether the bug disappears.
+/// The options in which a historic profile differs from its bases. Each was reset alone to see whether the bug
+/// disappears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes {
     /// The profile's name, or the path of its file.
     profile: String,
     options: Vec<String>,
-    /// The options that cause the bug: resetting one of them to the nearest non-historic base makes the bug disappear.
+    /// The options that cause the bug: resetting one of them to the nearest non-historic base, or to the profile's own
+    /// base, makes the bug disappear. The own base alone does if the bug came back in a later release.
     pub causing: Vec<String>,
 }
 
 impl Causes {
-    /// Tries each option of the profile; `is_cured` runs the scenario with that option reset.
-    pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str) -> bool) -> Causes {
+    /// Tries each option of the profile; `is_cured` runs the scenario with that option reset to that base.
+    pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str, Against) -> bool) -> Causes {
         let profile = profile_beside(file, profile);
         // The scenario has just run under this profile, so the profile is known to be readable.
-        let options = profile_options(&profile, Against::Mended, Path::new("")).unwrap_or_default();
-        let causing = options.iter().filter(|option| is_cured(option)).cloned().collect();
+        let options = |against| profile_options(&profile, against, Path::new("")).unwrap_or_default();
+        let (mended, own) = (options(Against::Mended), options(Against::Base));
+        let mut options = mended.clone();
+        options.extend(own.iter().filter(|option| !mended.contains(option)).cloned());
+        let is_causing = |option: &&String| {
+            mended.contains(option) && is_cured(option, Against::Mended)
+                || own.contains(option) && is_cured(option, Against::Base)
+        };
+        let causing = options.iter().filter(is_causing).cloned().collect();
         Causes { profile, options, causing }
     }
 

@@ -15,6 +15,7 @@ use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_metrics::Metrics;
 use dryrack_outside::{Session, Setup, Who};
+use dryrack_profile::Against;
 use dryrack_rehearse::{Rehearsed, header, rehearse_streamed};
 use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
 use dryrack_scenario::{Loaded, Options, TraceUse, load};
@@ -78,6 +79,9 @@ pub struct Overrides {
     /// scheduler.filters.ready.unless
     #[arg(long, value_name = "OPTION")]
     as_in_base: Option<String>,
+    /// The base of `as_in_base`, other than the nearest non-historic one only in a search for causes
+    #[arg(skip)]
+    against: Against,
     /// Simulated time at which to stop, such as 2h; everything up to this time still happens
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
@@ -89,9 +93,9 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// The same overrides, and in addition one option of the profile reset to its base.
-    pub fn as_in_base(&self, option: &str) -> Overrides {
-        Overrides { as_in_base: Some(option.to_string()), ..self.clone() }
+    /// The same overrides, and in addition one option of the profile reset to a base.
+    pub fn as_in_base(&self, option: &str, against: Against) -> Overrides {
+        Overrides { as_in_base: Some(option.to_string()), against, ..self.clone() }
     }
 
     /// Overrides that set only the profile.
@@ -138,7 +142,7 @@ impl Overrides {
             seed: self.seed.clone(),
             profile: self.profile.clone(),
             until: self.until.clone(),
-            as_in_base: self.as_in_base.clone(),
+            as_in_base: self.as_in_base.clone().map(|option| (option, self.against)),
             set: self.set.clone(),
             outside: self.outside.lower(),
             ..options(file)

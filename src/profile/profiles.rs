@@ -92,12 +92,13 @@ pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, D
 }
 
 /// The base with which a profile is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Against {
     /// The profile under its key `base`.
     Base,
     /// The nearest base that is not historic. The bugs of a release are its differences from this base. The direct base
     /// may be another release with some of the same bugs.
+    #[default]
     Mended,
 }
 

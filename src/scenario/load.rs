@@ -36,9 +36,9 @@ pub struct Options {
     /// A profile's name, or its path relative to the working directory.
     pub profile: Option<String>,
     pub until: Option<String>,
-    /// An option of the profile to reset, such as `scheduler.filters.ready.unless`. Its value comes from the nearest
-    /// base that is not historic.
-    pub as_in_base: Option<String>,
+    /// An option of the profile to reset, such as `scheduler.filters.ready.unless`, and the base from which its value
+    /// comes.
+    pub as_in_base: Option<(String, Against)>,
     /// The complete profile in a log. It replaces the profile that the scenario text names.
     pub recorded: Option<Arc<Profile>>,
     /// A model to evaluate without running it, in the form of a job: `{model: qwen3-32b, replicas: 2}`.
@@ -510,7 +510,7 @@ fn decided(profile: Arc<Profile>, outside: Option<&Setup>) -> Arc<Profile> {
 fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Head {
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
-    let as_in_base = options.as_in_base.as_deref().map(|option| (option, Against::Mended));
+    let as_in_base = options.as_in_base.as_ref().map(|(option, against)| (option.as_str(), *against));
     let changes = Changes { as_in_base, policies: file.get("policies") };
     let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
     let profile = match (&options.recorded, file.get("profile")) {

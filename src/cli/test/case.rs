@@ -190,12 +190,12 @@ fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> 
 /// Runs the reproduction once for each option of the profile that could be its cause.
 fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
     let context = Context { overrides: context.overrides, keeps_decisions: false };
-    Causes::find(file, &reproduction.profile, |option| {
+    Causes::find(file, &reproduction.profile, |option, against| {
         let witnesses = |loaded: &mut Loaded| {
             loaded.expectations.extend(reproduction.and.iter().cloned());
             0
         };
-        let case = test_case(file, &under.as_in_base(option), &context, witnesses);
+        let case = test_case(file, &under.as_in_base(option, against), &context, witnesses);
         let verdicts: Vec<Verdict> = case.judged.into_iter().map(|judged| judged.verdict).collect();
         is_cured(reproduction, &verdicts)
     })
