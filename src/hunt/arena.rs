@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::breach::Breach;
+use super::properties::Property;
 use super::told::{Recorder, Told};
 use super::world::World;
 use dryrack_engine::Progress;
@@ -108,9 +110,10 @@ impl Arena {
             let failure = session.failure().map(|failure| last(&failure.errors).unwrap_or(failure.text.clone()));
             Judged { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts }
         }));
+        let is_greeted = session.who().is_some();
         match judged {
-            Ok(judged) if judged.told.failure.as_deref().is_some_and(is_of_driver) => {
-                self.refusal = judged.told.failure;
+            Ok(Judged { told: Told { failure: Some(failure), .. }, .. }) if !is_greeted || is_of_driver(&failure) => {
+                self.refusal = Some(failure);
                 None
             }
             Ok(judged) => {
@@ -164,9 +167,17 @@ impl<'a> Case<'a> {
         Some(Case { world: World::read(text)?, told, arena })
     }
 
-    /// What the program decides in another world.
+    /// What the program decides in another world. `None` if it fails there.
     pub fn ask(&mut self, world: &World) -> Option<Arc<Told>> {
-        self.arena.ask(&world.text())
+        self.arena.ask(&world.text()).filter(|told| told.failure.is_none())
+    }
+
+    /// Each way in which a property is broken. A program that failed has decided nothing to judge but the failure.
+    pub fn breaches(&mut self, property: &dyn Property) -> Vec<Breach> {
+        match self.told.failure.is_some() && !property.judges_failures() {
+            true => Vec::new(),
+            false => property.breaches(self),
+        }
     }
 
     /// What the profile that the world names decides.

@@ -25,7 +25,7 @@ pub fn hunt_seed(kind: &Kind, seed: u64, properties: &[&dyn Property], arena: &m
         let refusal = Some(arena.refusal.take().unwrap_or_else(|| "it cannot be run".to_string()));
         return Hunted { seed, text, breaches: Vec::new(), refusal };
     };
-    let breaches = properties.iter().flat_map(|property| property.breaches(&mut case)).collect();
+    let breaches = properties.iter().flat_map(|property| case.breaches(*property)).collect();
     Hunted { seed, text, breaches, refusal: None }
 }
 
@@ -63,7 +63,7 @@ pub fn smallest(
     arena.forget();
     let found = |text: &str, arena: &mut Arena| -> Option<Breach> {
         let mut case = Case::of(text, arena)?;
-        property.breaches(&mut case).into_iter().find(|breach| breach.group() == *group)
+        case.breaches(property).into_iter().find(|breach| breach.group() == *group)
     };
     let first = found(text, arena)?;
     // A failure that is the program's alone must stay so.

@@ -18,6 +18,10 @@ impl Property for GoesOn {
         "The program decides, and none of its decisions ends in an error"
     }
 
+    fn judges_failures(&self) -> bool {
+        true
+    }
+
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
         let told = &case.told;
         let mut breaches = Vec::new();

@@ -23,6 +23,11 @@ pub trait Property: Sync {
     /// The rule, as a sentence.
     fn rule(&self) -> &'static str;
 
+    /// Whether it also judges runs in which the program failed.
+    fn judges_failures(&self) -> bool {
+        false
+    }
+
     /// Each way in which it is broken in this world. May ask about changed worlds.
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach>;
 }
