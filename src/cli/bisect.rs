@@ -112,7 +112,8 @@ impl BisectArgs {
             let overrides = self.overrides.with_set(&cell.set);
             let (report, historic) = match load(file, &overrides.lower(file)) {
                 Ok(loaded) => {
-                    let historic = loaded.reproductions.iter().map(|known| known.profile.to_string()).collect();
+                    let profiles = loaded.reproductions.iter().filter_map(|known| known.under.profile());
+                    let historic = profiles.map(str::to_string).collect();
                     (loaded.report, historic)
                 }
                 Err(_) => (None, Vec::new()),

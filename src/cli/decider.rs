@@ -1,6 +1,6 @@
 //! The command-line flags for a scheduler in another process, and the messages about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -72,6 +72,11 @@ impl OutsideChoice {
         };
         let outside = typed.map(command).transpose()?.map_or(Outside::Allowed, Outside::Command);
         Ok(OutsideChoice { outside, typed: typed.map(str::to_string) })
+    }
+
+    /// The choice of a program that reproduces a report, started in `folder`.
+    pub fn reproducing(command: outside::Command, folder: &Path) -> OutsideChoice {
+        OutsideChoice { outside: Outside::Reproducing(command, folder.to_path_buf()), typed: None }
     }
 
     /// The flag that repeats this choice in a printed command.

@@ -264,13 +264,37 @@ pub enum Comparison {
     AtMost(u64),
 }
 
-/// How a bug report is reproduced under a profile: the named expectations fail, and every witness holds.
+/// How a bug report is reproduced: the named expectations fail, and every witness holds.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
-    pub profile: Arc<str>,
+    pub under: Under,
     pub place: SourcePlace,
     pub fails: Vec<Arc<str>>,
     pub and: Vec<Expectation>,
+}
+
+/// Who decides while a bug report is reproduced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// dryrack, by the rules of a profile: its name, or its path relative to the scenario file.
+    Profile(Arc<str>),
+    /// A released program such as `gpustack==2.3.0`, or a command line.
+    Outside(Arc<str>),
+}
+
+impl Under {
+    pub fn text(&self) -> &Arc<str> {
+        match self {
+            Under::Profile(text) | Under::Outside(text) => text,
+        }
+    }
+
+    pub fn profile(&self) -> Option<&str> {
+        match self {
+            Under::Profile(profile) => Some(profile),
+            Under::Outside(_) => None,
+        }
+    }
 }
 
 impl EventName {

@@ -24,7 +24,7 @@ mod table;
 
 pub use expectation::{
     BlockCount, Bound, Comparison, EventName, Expectation, Judgement, Landmark, MetricCheck, Mode, Quantity,
-    Reproduction, Restriction, Sign, SourcePlace, State, Subject, Unplaced, What, Whose, Window,
+    Reproduction, Restriction, Sign, SourcePlace, State, Subject, Under, Unplaced, What, Whose, Window,
 };
 pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
 pub use judge::{Judge, TurnedOn, Verdict};

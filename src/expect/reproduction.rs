@@ -3,7 +3,7 @@
 use super::expectation::Reproduction;
 use super::judge::Verdict;
 
-/// Judges whether a run under the profile reproduces the report. It does if each named expectation fails and each
+/// Judges whether a run under the profile or program reproduces the report. It does if each named expectation fails and each
 /// witness holds.
 ///
 /// `verdicts` are the verdicts on the scenario's own expectations. `witnesses` are the verdicts on the reproduction's
@@ -20,16 +20,11 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
     happened.extend(witnesses.iter().filter(|witness| !witness.passed).map(|witness| {
         format!("the witness {} did not hold, expected {}: {}", witness.name, witness.expected, witness.happened)
     }));
-    let expected = format!("under {} {} fails as reported", reproduction.profile, reproduction.fails.join(" and "));
+    let under = reproduction.under.text();
+    let expected = format!("under {under} {} fails as reported", reproduction.fails.join(" and "));
     let passed = happened.is_empty();
     let happened = if passed { "it was visible again".to_string() } else { happened.join("; ") };
-    Verdict {
-        name: format!("reproduces under {}", reproduction.profile).into(),
-        passed,
-        expected,
-        happened,
-        turned_on: None,
-    }
+    Verdict { name: format!("reproduces under {under}").into(), passed, expected, happened, turned_on: None }
 }
 
 /// Whether a run under a partly corrected profile no longer shows the report. This is so if one of the expectations

@@ -478,7 +478,7 @@ fn a_reproduction_needs_the_failure_and_its_witness() {
         turned_on: None,
     };
     let reproduction = Reproduction {
-        profile: "old".into(),
+        under: Under::Profile("old".into()),
         place: SourcePlace { file: "table".into(), line: 1, column: 1 },
         fails: vec!["never_on_alpha".into()],
         and: Vec::new(),

@@ -68,7 +68,7 @@ impl Arena {
     /// Runs a scenario and judges its expectations.
     pub fn judge(&mut self, text: &str, decides: Decides) -> Option<Judged> {
         let outside = match decides {
-            Decides::Program | Decides::Fresh => Outside::Reproducing(self.command.clone()),
+            Decides::Program | Decides::Fresh => Outside::Reproducing(self.command.clone(), PathBuf::new()),
             Decides::Profile => Outside::Refused,
         };
         let options = Options { outside, ..Options::default() };

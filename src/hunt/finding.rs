@@ -139,7 +139,8 @@ fn is_confirmed(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
     expected.iter().all(|verdict| !verdict.passed) && witness.iter().all(|verdict| verdict.passed)
 }
 
-/// The file: a title, what happened, the world, what should be, and under which release it is not so.
+/// The file: a title, what happened, the world, what should be, and under which release it is not so. If the profile
+/// of the world meets the expectations, it decides in the file, and the program's run is a reproduction.
 fn written(
     world: &str,
     rule: &str,
@@ -155,18 +156,25 @@ fn written(
         text.push_str(&format!("# {line}\n"));
     }
     text.push_str(&format!("# Found by `{command}` and minimized.\n"));
-    if confirmed == Confirmed::WithProfile {
-        text.push_str(
-            "# The expectations hold under the profile of this file, as `dryrack test FILE --profile NAME` shows.\n",
-        );
-    }
     // JSON's quotes are YAML's.
     let program = serde_json::Value::from(outside).to_string();
-    text.push_str(&format!("outside: {{command: {program}, unsafe: allowed}}\n"));
+    if confirmed == Confirmed::Alone {
+        text.push_str(
+            "# The profile of this file does not meet the expectation either, so the program decides here.\n",
+        );
+        text.push_str(&format!("outside: {{command: {program}, unsafe: allowed}}\n"));
+    }
     text.push_str(rest);
     text.push_str("expect:\n");
     for expected in &breach.expects {
         text.push_str(&format!("  - {{name: {}, {}}}\n", expected.name, expected.what));
+    }
+    if confirmed == Confirmed::WithProfile {
+        let fails: Vec<&str> = breach.expects.iter().map(|expected| expected.name).collect();
+        text.push_str(&format!("reproduces:\n  - outside: {program}\n    fails: [{}]\n    and:\n", fails.join(", ")));
+        for witness in &breach.witness {
+            text.push_str(&format!("      - {{{witness}}}\n"));
+        }
     }
     Some(text)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dryrack_released::command_of;
+use dryrack_released::{Release, ReleasedError, command_of};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -74,6 +74,8 @@ pub enum CommandError {
     Zero,
     #[error("{0}")]
     Unreleased(String),
+    #[error("{0}")]
+    NotInstalled(String),
 }
 
 impl Command {
@@ -95,6 +97,18 @@ impl Command {
         }
     }
 
+    /// Checks the value of `--outside` as far as possible without the program: a released program must be known, but
+    /// need not be installed.
+    pub fn check(text: &str) -> Result<(), CommandError> {
+        match text.trim().split_once("==") {
+            Some((name, version)) if is_word(name) && is_word(version) => match Release::named(text.trim()) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(CommandError::Unreleased(error.to_string())),
+            },
+            _ => Command::of(words(text)?).map(|_| ()),
+        }
+    }
+
     pub fn words(&self) -> &[String] {
         &self.0
     }
@@ -107,7 +121,10 @@ fn is_word(text: &str) -> bool {
 /// The command that starts the driver of a released program, which must be installed.
 fn released(name: &str, version: &str) -> Result<Command, CommandError> {
     let words = command_of(&format!("{name}=={version}"));
-    let words = words.map_err(|error| CommandError::Unreleased(error.to_string()))?;
+    let words = words.map_err(|error| match error {
+        ReleasedError::NotInstalled { .. } => CommandError::NotInstalled(error.to_string()),
+        error => CommandError::Unreleased(error.to_string()),
+    })?;
     let text = |word: std::ffi::OsString| {
         let said = |word: std::ffi::OsString| format!("the path {} is not UTF-8", word.display());
         word.into_string().map_err(|word| CommandError::Unreleased(said(word)))

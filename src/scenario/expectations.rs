@@ -13,7 +13,7 @@ use super::plan_file;
 use super::world::World;
 use dryrack_event::{Outcome, OwnReason, Phase, Reason};
 use dryrack_expect::{
-    Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject,
+    Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject, Under,
     Unplaced, What, Whose,
 };
 use dryrack_fleet::InstanceState;
@@ -151,12 +151,8 @@ pub(super) fn constraints(plan: &Varying, setting: &Setting<'_>, report: &mut Re
 }
 
 fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut Report) -> Option<Reproduction> {
-    let fields = Fields::read(tree, "a reproduction", &["profile", "fails", "and"], report)?;
-    let profile = fields.require("profile", "gpustack-0.5-dev", report);
-    let profile = profile.and_then(|tree| Some((text(tree, "the name of a profile", report)?, tree.span)));
-    if let Some((typed, span)) = profile {
-        dryrack_profile::profile(typed, span, setting.folder, report);
-    }
+    let fields = Fields::read(tree, "a reproduction", &["profile", "outside", "fails", "and"], report)?;
+    let under = under(&fields, setting, report);
     let mut fails: Vec<Arc<str>> = Vec::new();
     for (typed, span) in fields.items("fails", "the name of an expectation", report) {
         let exact = given.values().flatten().find(|name| &***name == typed);
@@ -177,16 +173,36 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
     }
     if fields.lacks_all(&["fails", "and"]) {
         let help = "add `fails: [name]`, and as a witness `and: [{job: chat, is: running, at: 5m}]`";
-        report.error_with_help(fields.place(), "it is not said what shows the report under this profile", help);
+        report.error_with_help(fields.place(), "it is not said what shows the report", help);
     } else if fails.is_empty() && !report.has_errors() {
         let help = "add `fails: [name]`";
-        report.error_with_help(fields.place(), "it is not said which expectation fails under this profile", help);
+        report.error_with_help(fields.place(), "it is not said which expectation fails", help);
     } else if and.is_empty() && !report.has_errors() {
         let help = "add what the report tells, such as `and: [{job: chat, is: running, on: alpha, at: 5m}]`";
         let message = "no witness: the expectation could fail for another reason than the reported one";
         report.error_with_help(fields.place(), message, help);
     }
-    Some(Reproduction { profile: Arc::from(profile?.0), place: place(fields.place(), report), fails, and })
+    Some(Reproduction { under: under?, place: place(fields.place(), report), fails, and })
+}
+
+/// Reads `profile:` or `outside:` of a reproduction.
+fn under(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Option<Under> {
+    let Some(tree) = fields.get("outside") else {
+        let tree = fields.require("profile", "gpustack-0.5-dev", report)?;
+        let typed = text(tree, "the name of a profile", report)?;
+        dryrack_profile::profile(typed, tree.span, setting.folder, report);
+        return Some(Under::Profile(Arc::from(typed)));
+    };
+    if fields.get("profile").is_some() {
+        let help = "write two entries, one for each";
+        report.error_with_help(fields.key_span("outside"), "both a profile and a program outside decide here", help);
+    }
+    let typed = text(tree, "a released program such as gpustack==2.3.0", report)?;
+    if let Err(error) = dryrack_outside::Command::check(typed) {
+        let help = "name a released program such as gpustack==2.3.0, or a command line";
+        report.error_with_help(tree.span, error.to_string(), help);
+    }
+    Some(Under::Outside(Arc::from(typed)))
 }
 
 fn place(span: Span, report: &Report) -> SourcePlace {

@@ -63,8 +63,9 @@ pub enum Outside {
     Allowed,
     /// This command starts the scheduler, whether or not the file names one.
     Command(Command),
-    /// The same, and placements that break safety are carried out: what the program really decides is the finding.
-    Reproducing(Command),
+    /// The same, started in this folder. Placements that break safety are carried out: what the program really decides
+    /// is the finding.
+    Reproducing(Command, PathBuf),
 }
 
 /// A plan, which lets diagnostics of its alternatives point into its text.
@@ -481,12 +482,13 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
 /// The scheduler in another process that decides, if there is one.
 fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Option<Setup> {
     let typed = match &options.outside {
-        Outside::Command(command) | Outside::Reproducing(command) => Some(command),
+        Outside::Command(command) | Outside::Reproducing(command, _) => Some(command),
         Outside::Refused | Outside::Allowed => None,
     };
     let mut setup = outside::read(file, folder, typed, report);
-    if let (Some(setup), Outside::Reproducing(_)) = (&mut setup, &options.outside) {
+    if let (Some(setup), Outside::Reproducing(_, folder)) = (&mut setup, &options.outside) {
         setup.allows_unsafe = true;
+        setup.folder.clone_from(folder);
     }
     // A log already holds its decisions. A profile named on the command line decides instead of the file's scheduler.
     if options.recorded.is_some() || (typed.is_none() && options.profile.is_some()) {

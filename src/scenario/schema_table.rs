@@ -155,7 +155,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("faults", Kind::ListOf(&Kind::Map("fault")), "What goes wrong, and right again"),
             ("failures", Kind::ListOf(&Kind::Map("failure")), "What fails by chance, or over and over"),
             ("expect", Kind::ListOf(&EXPECTATION), "What must be so"),
-            ("reproduces", Kind::ListOf(&Kind::Map("reproduction")), "Under which profile the report is visible again"),
+            (
+                "reproduces",
+                Kind::ListOf(&Kind::Map("reproduction")),
+                "Under which profile or program the report is visible again",
+            ),
         ],
     },
     Shape {
@@ -633,9 +637,10 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         name: "reproduction",
         called: &["a reproduction"],
-        required: &["profile"],
+        required: &[],
         fields: &[
             ("profile", Kind::Offered(|| profile_names().collect()), "The profile that has the fault"),
+            ("outside", Kind::Text, "Instead of a profile: a released program such as gpustack==2.3.0"),
             ("fails", Kind::Some(&Kind::Text), "Expectations that fail under it"),
             ("and", Kind::ListOf(&EXPECTATION), "Witnesses: what is so under it, as reported"),
         ],

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use assert_cmd::assert::OutputAssertExt;
 use serde_json::Value;
 
-use crate::cli::{dryrack, empty, stderr};
+use crate::cli::{dryrack, empty, stderr, stdout};
 
 /// Places each job of one task on the first node that has enough GPUs, and asks for nothing else.
 const CARELESS: &str = "\
@@ -48,13 +47,56 @@ pub fn a_node_that_is_not_ready_is_found_and_written_to_a_file() {
     assert_eq!(finding["property"], "ready", "{said}");
     let file = finding["file"].as_str().unwrap_or_else(|| panic!("{said}")).to_string();
     let text = std::fs::read_to_string(dir.path().join(&file)).expect("it was written");
-    assert!(text.contains("not_ready") && text.contains("outside: {command: \"python3 careless.py\""), "{text}");
+    assert!(text.contains("not_ready") && text.contains("- outside: \"python3 careless.py\""), "{text}");
     assert_eq!(text.matches("- {name: n").count(), 1, "one node is enough:\n{text}");
-    // The file shows the finding again, and the profile does not have it.
+    // The file passes under its profile, and shows the finding again under the program.
     let path = dir.path().join(&file);
     std::fs::copy(&path, dir.path().join("it.yaml")).expect("beside the program");
-    dryrack(dir.path(), &["test", "it.yaml"]).assert().code(1);
-    dryrack(dir.path(), &["test", "it.yaml", "--profile", "first-fit"]).assert().code(0);
+    let out = stdout(dir.path(), &["test", "it.yaml"], 0);
+    assert!(
+        out.contains("reproduced under python3 careless.py") && out.contains("1 scenario, 2 runs: 2 passed"),
+        "{out}"
+    );
+}
+
+const REPORT: &str = "\
+scenario: Nothing is placed on a node that is not ready
+nodes:
+  - {name: alpha, gpus: [{type: gpu, memory: 16GiB}], state: not_ready}
+  - {name: beta, gpus: [{type: gpu, memory: 16GiB}]}
+jobs: [{name: train, gpus: 1, duration: 1m}]
+expect: [{name: never_on_alpha, job: train, never: placed, on: alpha}]
+reproduces: [{outside: PROGRAM, fails: [never_on_alpha], and: [{job: train, is: placed, on: NODE, at: 30s}]}]
+";
+
+pub fn a_report_is_reproduced_under_a_program() {
+    let dir = empty();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside").display().to_string();
+    std::fs::write(dir.path().join("careless.py"), CARELESS.replace("FOLDER", &folder).replace("READY", "True"))
+        .expect("a folder of our own");
+    let tested = |program: &str, node: &str, code: i32| {
+        let text = REPORT.replace("PROGRAM", program).replace("NODE", node);
+        std::fs::write(dir.path().join("it.yaml"), text).expect("a folder of our own");
+        let mut command = dryrack(dir.path(), &["test", "it.yaml"]);
+        let output = command.env("DRYRACK_CACHE", dir.path().join("cache")).output().expect("built");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    };
+    assert!(tested("python3 careless.py", "alpha", 0).contains("2 passed"));
+    // The witness is another one than the program shows.
+    assert!(tested("python3 careless.py", "beta", 1).contains("the witness witness-1 did not hold"));
+    // A program that fails shows nothing.
+    assert!(tested("\"false\"", "alpha", 1).contains("1 failed"));
+    let said = tested("gpustack==2.3.0", "alpha", 0);
+    assert!(
+        said.contains("1 reproduction not run; install the released programs with `dryrack outside install"),
+        "{said}"
+    );
+    let said = tested("gpustack==2.3.9", "alpha", 2);
+    assert!(said.contains("it.yaml:7:") && said.contains("the nearest is gpustack==2.3.0"), "{said}");
+    let said = tested("a, profile: first-fit", "alpha", 2);
+    assert!(said.contains("both a profile and a program outside decide here"), "{said}");
 }
 
 pub fn a_program_that_keeps_to_a_property_is_left_alone() {

@@ -118,6 +118,7 @@ fn main() {
             a_node_that_is_not_ready_is_found_and_written_to_a_file,
             a_program_that_keeps_to_a_property_is_left_alone,
             what_cannot_be_hunted_is_said,
+            a_report_is_reproduced_under_a_program,
         }
         Python: minimized {
             programs_are_compared_with_profiles,

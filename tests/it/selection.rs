@@ -307,11 +307,11 @@ pub fn all_scenarios(with_reproductions: bool) -> Vec<Rehearsal> {
                 Err(faults) if faults.lacks_only_a_trace() => continue,
                 loaded => loaded.unwrap_or_else(|faults| panic!("{faults}")),
             };
-            let profiles = loaded.reproductions.iter().filter(|_| with_reproductions);
-            let again = profiles.map(|reproduction| {
+            let profiles = loaded.reproductions.iter().filter_map(|reproduction| reproduction.under.profile());
+            let again = profiles.filter(|_| with_reproductions).map(|profile| {
                 // A profile of the scenario's own is in the same folder.
-                let own = file.with_file_name(&*reproduction.profile);
-                let profile = if own.is_file() { own.display().to_string() } else { reproduction.profile.to_string() };
+                let own = file.with_file_name(profile);
+                let profile = if own.is_file() { own.display().to_string() } else { profile.to_string() };
                 let profile = Some(profile);
                 let loaded = load(&file, &Options { profile, ..options.clone() });
                 loaded.unwrap_or_else(|faults| panic!("{faults}")).rehearsal

@@ -1,4 +1,4 @@
-//! Runs and judges one scenario or one cell of its matrix, and its reproductions under other profiles.
+//! Runs and judges one scenario or one cell of its matrix, and its reproductions under other profiles and programs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,15 +11,17 @@ use serde::Serialize;
 use super::plan::Plan;
 use super::why::why;
 use crate::causes::{Causes, profile_beside};
-use crate::decider::{failure_text, start, with_decider};
+use crate::decider::{OutsideChoice, failure_text, start, with_decider};
 use crate::fault::{fault_text, runaway_text};
 use crate::guard::{Broken, guarded_run};
 use crate::run::Overrides;
 use dryrack_compare::Decisions;
 use dryrack_engine::{Progress, Records, Rehearsal};
 use dryrack_event::Sink;
-use dryrack_expect::{Expectation, Reproduction, Share, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction};
-use dryrack_outside::Session;
+use dryrack_expect::{
+    Expectation, Reproduction, Share, ShareAt, SourcePlace, Under, Verdict, is_cured, judge_reproduction,
+};
+use dryrack_outside::{Command, CommandError, Session};
 use dryrack_rehearse::names;
 use dryrack_scenario::{Cell, Loaded, load};
 use dryrack_scheduler::Caching;
@@ -38,7 +40,7 @@ pub struct Context<'a> {
 pub enum Status {
     Passed,
     Failed,
-    /// A trace or other data for the scenario is missing.
+    /// A trace or other data for the scenario is missing, or the released program of a reproduction.
     NotRun,
     Invalid,
     OurFault,
@@ -52,7 +54,7 @@ pub struct Case {
     pub cell: String,
     /// The overrides that select the cell.
     pub set: Vec<String>,
-    /// The profile of a reproduction; `None` for the scenario's own run.
+    /// The profile or program of a reproduction; `None` for the scenario's own run.
     pub reproduces: Option<String>,
     pub status: Status,
     pub wall: Duration,
@@ -135,20 +137,36 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
     held.resize(reproductions.len(), false);
     let mut cases = vec![first];
     for (reproduction, held) in reproductions.into_iter().zip(held).filter(|_| is_own_profile) {
-        let under = overrides.clone().and_profile(&profile_beside(&plan.file, &reproduction.profile));
+        let name = reproduction.under.text().to_string();
+        let under = match decided_by(&reproduction.under, &plan.file, &overrides) {
+            Ok(under) => under,
+            Err(why) => {
+                let (title, text) = (cases[0].title.clone(), why.to_string());
+                let status = match why {
+                    CommandError::NotInstalled(_) => Status::NotRun,
+                    _ => Status::Invalid,
+                };
+                cases.push(Case { title, status, text, reproduces: Some(name), ..Case::blank() });
+                continue;
+            }
+        };
         let add = |loaded: &mut Loaded| {
             loaded.expectations.extend(reproduction.and.iter().cloned());
             0
         };
         let mut case = test_case(&plan.file, &under, context, add);
-        case.reproduces = Some(reproduction.profile.to_string());
-        // Repeat with `dryrack test`: a plain run under the profile would not check that the expectations fail as
+        case.reproduces = Some(name);
+        // Repeat with `dryrack test`: a plain run would not check that the expectations fail as
         // reported.
         case.repeat = case.repeat.map(|_| overrides.repeat_test(&plan.file));
-        if matches!(case.status, Status::Passed | Status::Failed) {
+        // The decisions of a program that failed are not judged.
+        if matches!(case.status, Status::Passed | Status::Failed) && !case.gave_up {
             judge_case(&mut case, &reproduction);
         }
-        if held && let Some(judged) = case.judged.last_mut() {
+        if held
+            && !case.gave_up
+            && let Some(judged) = case.judged.last_mut()
+        {
             judged.verdict.passed = false;
             judged
                 .verdict
@@ -156,8 +174,8 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
                 .push_str("; but its witness holds under the scenario's own profile too, and so is none");
             case.status = Status::Failed;
         }
-        if case.status == Status::Passed {
-            case.causes = Some(find_causes(&plan.file, &under, context, &reproduction));
+        if let (Status::Passed, Under::Profile(profile)) = (case.status, &reproduction.under) {
+            case.causes = Some(find_causes(&plan.file, (profile, &under), context, &reproduction));
         }
         cases.push(case);
     }
@@ -187,10 +205,27 @@ fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> 
     reproductions.iter().map(held).collect()
 }
 
+/// The overrides with which a report is reproduced.
+fn decided_by(under: &Under, file: &Path, overrides: &Overrides) -> Result<Overrides, CommandError> {
+    match under {
+        Under::Profile(profile) => Ok(overrides.clone().and_profile(&profile_beside(file, profile))),
+        Under::Outside(program) => {
+            let folder = file.parent().unwrap_or(Path::new(""));
+            let choice = OutsideChoice::reproducing(Command::read(program)?, folder);
+            Ok(overrides.clone().and_outside(choice))
+        }
+    }
+}
+
 /// Runs the reproduction once for each option of the profile that could be its cause.
-fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproduction: &Reproduction) -> Causes {
+fn find_causes(
+    file: &Path,
+    (profile, under): (&str, &Overrides),
+    context: &Context<'_>,
+    reproduction: &Reproduction,
+) -> Causes {
     let context = Context { overrides: context.overrides, keeps_decisions: false };
-    Causes::find(file, &reproduction.profile, |option, against| {
+    Causes::find(file, profile, |option, against| {
         let witnesses = |loaded: &mut Loaded| {
             loaded.expectations.extend(reproduction.and.iter().cloned());
             0
@@ -201,7 +236,7 @@ fn find_causes(file: &Path, under: &Overrides, context: &Context<'_>, reproducti
     })
 }
 
-/// Replaces the verdicts of a run under the historic profile with one verdict on the reproduction.
+/// Replaces the verdicts of a run that reproduces a report with one verdict on the reproduction.
 fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     let verdicts: Vec<Verdict> = case.judged.drain(..).map(|judged| judged.verdict).collect();
     let (verdicts, witnesses) = verdicts.split_at(verdicts.len() - reproduction.and.len());
@@ -422,7 +457,7 @@ impl Case {
         }
     }
 
-    /// The path of the file, the cell, and the profile of a reproduction.
+    /// The path of the file, the cell, and the profile or program of a reproduction.
     pub fn name(&self, file: &Path) -> String {
         let name = super::plan::name(file, &self.cell);
         match &self.reproduces {

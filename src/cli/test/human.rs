@@ -51,6 +51,7 @@ pub fn text(outcome: &Outcome<'_>) -> String {
     }
     text.push_str(&slowest(&outcome.tested, outcome.args.slowest));
     text.push_str(&not_run(&outcome.tested));
+    text.push_str(&not_installed(&outcome.tested));
     text + &summary_line(outcome)
 }
 
@@ -80,6 +81,23 @@ fn not_run(tested: &[Tested]) -> String {
         "\n{} not run: {} {are} not here; {get}set DRYRACK_DATA to a folder that has {them}{which}\n",
         counted(cases.len(), "scenario"),
         all.join(", "),
+    )
+}
+
+/// One line about the reproductions whose released programs are not installed.
+fn not_installed(tested: &[Tested]) -> String {
+    let lacks =
+        |case: &&Case| case.status == Status::NotRun && case.reproduces.is_some() && case.diagnostics.is_empty();
+    let cases: Vec<&Case> = tested.iter().flat_map(|tested| &tested.cases).filter(lacks).collect();
+    let programs: BTreeSet<&str> = cases.iter().filter_map(|case| case.reproduces.as_deref()).collect();
+    let programs: Vec<&str> = programs.into_iter().collect();
+    if programs.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n{} not run; install the released programs with `dryrack outside install {}`\n",
+        counted(cases.len(), "reproduction"),
+        programs.join(" "),
     )
 }
 

@@ -1,6 +1,7 @@
 //! Automatic and manual selection disagree.
 
 use super::Property;
+use super::safety::may_insist;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
 use crate::told::{Placed, Told};
@@ -68,9 +69,12 @@ impl ByHand {
     }
 
     /// What was picked by hand is left to the program. GPUs of which something is kept or held may be overcommitted by
-    /// hand, so they prove nothing.
+    /// hand, so they prove nothing; nor does a pick on which a person may insist.
     fn unpicked(&self, case: &mut Case<'_>, told: &Told, job: usize, placed: &Placed) -> Option<Breach> {
         let name = told.name(job);
+        if may_insist(told, job) {
+            return None;
+        }
         let others = |node: usize| {
             told.placements.iter().any(|other| other.job != job && other.parts.iter().any(|part| part.node == node))
         };

@@ -82,10 +82,15 @@ impl Safety {
     }
 }
 
-/// Whether a person may have wanted it: some programs let GPUs that were picked by hand be overcommitted, and mark the
-/// placement, which the protocol does not carry. Not even such a claim may be larger than the GPU.
+/// Whether a person may have wanted it.
 fn may_overcommit(told: &Told, broken: &Broken) -> bool {
-    let spec = &told.jobs[broken.job].spec;
+    broken.what == Rule::Overcommit && may_insist(told, broken.job)
+}
+
+/// Whether a person may insist on these GPUs: some programs let GPUs that were picked by hand for a language model be
+/// overcommitted, and mark the placement, which the protocol does not carry.
+pub(super) fn may_insist(told: &Told, job: usize) -> bool {
+    let spec = &told.jobs[job].spec;
     let is_marked = spec.demand.pick.is_some() && spec.demand.model().is_some() && spec.replicas == 1;
-    broken.what == Rule::Overcommit && is_marked && stage(told, broken.job).contains("language")
+    is_marked && stage(told, job).contains("language")
 }
