@@ -115,6 +115,26 @@ pub fn released_for_real_what_is_installed_answers_and_decides_as_recorded() {
     }
 }
 
+/// Each committed finding of a hunt is shown by the release in which it was found.
+pub fn released_for_real_what_was_hunted_is_shown_by_the_release() {
+    let temporary = empty();
+    let cache = kept_or(temporary.path());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/hunted");
+    let releases = RELEASES_HUNTED.map(|(release, _)| release);
+    outside(&cache, &[&["install"], &releases[..]].concat()).assert().success();
+    let mut command = dryrack(&cache, &["test", &folder.display().to_string()]);
+    command.env("DRYRACK_CACHE", &cache).env_remove("DRYRACK_PYTHON");
+    let (code, out, error) = said(command);
+    assert!(code == Some(0) && !out.contains("not run"), "{out}{error}");
+    for (release, findings) in RELEASES_HUNTED {
+        let shown = out.matches(&format!("reproduced under {release}\n")).count();
+        assert!(shown >= findings, "{release}: {shown} of {findings}\n{out}");
+    }
+}
+
+/// The releases that were hunted, and the number of findings in `scenarios/hunted`.
+const RELEASES_HUNTED: [(&str, usize); 1] = [("gpustack==2.3.0", 10)];
+
 /// Without a network the reason is said, and nothing is left that could be taken for an environment.
 pub fn released_for_real_an_index_out_of_reach_leaves_nothing() {
     let cache = empty();
