@@ -16,6 +16,7 @@ use super::progress::with_line;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
 use super::test::{Status, judged_once};
+use dryrack_outside::Command;
 use dryrack_released::{Release, Store, programs, releases};
 use dryrack_report::table;
 use dryrack_scenario::{Cell, load, outline};
@@ -218,7 +219,7 @@ fn try_release(args: &BisectArgs, subject: &Subject, release: &Release, store: &
         let happened = format!("not installed: `dryrack outside install {name}`");
         return Ok(Tried { release: name, outcome: Outcome::Skipped, happened });
     }
-    let overrides = subject.overrides.clone().and_outside(OutsideChoice::of(Some(&name))?);
+    let overrides = subject.overrides.clone().and_outside(program_of(release)?);
     let case = judged_once(&subject.file, &overrides);
     let judged: Vec<_> = case.judged.iter().filter(|judged| is_asked(args, &judged.verdict.name)).collect();
     match case.status {
@@ -252,6 +253,14 @@ fn try_release(args: &BisectArgs, subject: &Subject, release: &Release, store: &
             Ok(Tried { release: name, outcome: Outcome::Skipped, happened: first })
         }
     }
+}
+
+/// The choice of a release whose placements are carried out even if they break safety. If they were refused, nothing
+/// unsafe would happen in the run, and the verdict would not be about the release.
+fn program_of(release: &Release) -> Result<OutsideChoice, Failure> {
+    let command = Command::read(&release.to_string());
+    let command = command.map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))?;
+    Ok(OutsideChoice::reproducing(command, Path::new("")))
 }
 
 fn is_asked(args: &BisectArgs, name: &str) -> bool {
