@@ -47,7 +47,8 @@ fn draw_fleet(draws: &mut Stream, name: &str, usual: &(u64, u64, &str), number: 
         }
         if is_cloud {
             let region = draws.pick(&["eu-1", "us-1"]);
-            fields.push(format!("backend: aws, region: {region}, price_per_hour: {}", draws.between(1, 4)));
+            // Of all clouds with clusters this one needs no packages of its own.
+            fields.push(format!("backend: vultr, region: {region}, price_per_hour: {}", draws.between(1, 4)));
         }
         if draws.chance(60) {
             fields.push("state: unreachable".to_string());

@@ -617,6 +617,18 @@ def exact(amount, unit):
     return amount // unit if amount % unit == 0 else amount / unit
 
 
+def must_be_known(backends):
+    """From 0.19 on, dstack leaves a cloud whose packages are not installed out of those that run several nodes. On a
+    server with these packages it does not, so the answer would not be dstack's."""
+    if optional("dstack._internal.core.backends.features") is None:
+        return
+    known = {kind.value for kind in optional("dstack._internal.core.backends.configurators").list_available_backend_types()}
+    lacking = sorted(set(backends) - known - {"remote"})
+    if lacking:
+        raise Fault("unmapped", f"the packages of the cloud {lacking[0]} are not installed, so dstack would refuse runs of several "
+                    f"nodes on its instances; of {', '.join(sorted(known))} they are not needed")
+
+
 def spec_of(server, name, job, world):
     needs, terms = job["requirements"], job["terms"] or {}
     if needs is None:
@@ -640,6 +652,8 @@ def spec_of(server, name, job, world):
                if needs["spot"] != "on_demand" else "on-demand"}
     if any(fleet["offers"] for fleet in world.fleets.values()) and needs["creation"] != "reuse":
         raise Fault("unmapped", f"dstack's driver makes no instances; job `{job['name']}` may have one made (say `creation_policy: reuse`)")
+    if job["tasks"] > 1:
+        must_be_known(node["instance"]["backend"] for node in world.nodes.values() if node["instance"])
     for ours, theirs in (("fleets", "fleets"), ("backends", "backends"), ("regions", "regions")):
         if needs[ours]:
             profile[theirs] = list(needs[ours])
