@@ -34,6 +34,7 @@ pub struct NodeTold {
     pub is_ready: bool,
     /// Whether it was ready, or not, from the beginning to the end.
     pub is_steady: bool,
+    /// Of an instance in a cloud.
     pub region: Option<Arc<str>>,
     pub price: Money,
     pub has_foreign_use: bool,
@@ -180,7 +181,9 @@ impl<'p> Recorder<'p> {
             name: Arc::clone(&node.spec.name),
             is_ready: node.state == NodeState::Ready && node.gpus.iter().all(|(_, state, _)| is_usable(*state)),
             is_steady: true,
-            region: node.spec.shape.instance.as_ref().map(|instance| Arc::clone(&instance.region)),
+            region: (node.spec.shape.instance.as_ref())
+                .filter(|instance| &*instance.backend != "remote")
+                .map(|instance| Arc::clone(&instance.region)),
             price: node.spec.shape.price_per_hour.unwrap_or_default(),
             has_foreign_use: node.gpus.iter().any(|(_, _, foreign)| !foreign.is_none()),
             gpu_reserve: node.spec.shape.reserved.gpu_memory,

@@ -133,7 +133,7 @@ pub fn released_for_real_what_was_hunted_is_shown_by_the_release() {
 }
 
 /// The releases that were hunted, and the number of findings in `scenarios/hunted`.
-const RELEASES_HUNTED: [(&str, usize); 1] = [("gpustack==2.3.0", 10)];
+const RELEASES_HUNTED: [(&str, usize); 2] = [("gpustack==2.3.0", 12), ("dstack==0.22.5", 1)];
 
 /// Without a network the reason is said, and nothing is left that could be taken for an environment.
 pub fn released_for_real_an_index_out_of_reach_leaves_nothing() {

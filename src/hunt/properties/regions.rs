@@ -12,7 +12,7 @@ impl Property for OneRegion {
     }
 
     fn rule(&self) -> &'static str {
-        "The nodes of one run lie in one region"
+        "The cloud instances of one run lie in one region"
     }
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
@@ -21,7 +21,11 @@ impl Property for OneRegion {
         for placed in &told.placements {
             let region = |node: usize| told.nodes[node].region.clone();
             let Some(first) = placed.parts.first() else { continue };
-            let Some(stray) = placed.parts.iter().find(|part| region(part.node) != region(first.node)) else {
+            let is_elsewhere = |node: usize| region(node).is_some() && region(node) != region(first.node);
+            if region(first.node).is_none() {
+                continue;
+            }
+            let Some(stray) = placed.parts.iter().find(|part| is_elsewhere(part.node)) else {
                 continue;
             };
             let (job, own) = (told.name(placed.job), region(first.node).unwrap_or_default());
