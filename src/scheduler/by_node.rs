@@ -5,9 +5,9 @@
 use super::decide::Candidate;
 use super::deployment::PlacementContext;
 use super::filter::Verdict;
+use super::node_class::{NodeClass, class_of_node};
 use super::options::{GangPlaces, GpuOrder, SchedulerOptions, Ties};
 use super::ranking::fixed;
-use super::row::{Row, row_of};
 use super::tasks::TaskPlacer;
 use dryrack_fleet::{Fleet, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
@@ -39,7 +39,7 @@ fn is_by_chance(options: &SchedulerOptions) -> bool {
 /// Whether nodes of this shape could hold a task in some status. True for every demand that is not a demand for tasks,
 /// because shapes do not decide such a demand.
 pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGroup) -> bool {
-    demand.task_group().is_none_or(|tasks| fixed(options, tasks, &Row::of_shape(group)).1.is_none())
+    demand.task_group().is_none_or(|tasks| fixed(options, tasks, &NodeClass::of_shape(group)).1.is_none())
 }
 
 /// Whether `one` certainly fits wherever `other` fits, because it asks for no more of any resource. False if this is
@@ -79,8 +79,9 @@ pub fn decide_among(
     nodes: &[(NodeId, NodeStatus)],
 ) -> Option<Candidate> {
     let demand = tasks_of(demand);
-    let rows: Vec<Row> = nodes.iter().map(|(node, status)| row_of(fleet, demand.pick, *node).as_if(status)).collect();
-    let verdicts = vec![Verdict::Fit; rows.len()];
+    let classes: Vec<NodeClass> =
+        nodes.iter().map(|(node, status)| class_of_node(fleet, demand.pick, *node).as_if(status)).collect();
+    let verdicts = vec![Verdict::Fit; classes.len()];
     let placer = TaskPlacer { options, group: demand, context, fleet };
-    placer.candidates_of(&rows, &verdicts, 1).into_iter().next()
+    placer.candidates_of(&classes, &verdicts, 1).into_iter().next()
 }

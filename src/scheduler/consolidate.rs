@@ -9,28 +9,28 @@
 use std::cmp::Reverse;
 
 use super::fit;
+use super::node_class::NodeClass;
 use super::options::GpuOrder;
-use super::row::Row;
 use dryrack_ids::NodeId;
 use dryrack_workload::TaskGroup;
 
-/// A node, the index of its row, and the number of tasks that it takes.
+/// A node, the index of its class, and the number of tasks that it takes.
 pub type Share = (NodeId, usize, u32);
 
-/// The nodes for the tasks; `None` if the tasks do not fit by this rule. `rows` are all rows of the fleet. `fit` holds
-/// the indexes of the rows that passed every filter.
-pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
-    let size = fit.iter().map(|index| whole_node(demand, order, &rows[*index])).max()?;
-    let room = |index: usize| fit::capacity(demand, order, &rows[index], size);
+/// The nodes for the tasks; `None` if the tasks do not fit by this rule. `classes` are all classes of the fleet. `fit`
+/// holds the indexes of the classes that passed every filter.
+pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, classes: &[NodeClass], fit: &[usize]) -> Option<Vec<Share>> {
+    let size = fit.iter().map(|index| whole_node(demand, order, &classes[*index])).max()?;
+    let room = |index: usize| fit::capacity(demand, order, &classes[index], size);
     if demand.tasks <= size {
-        let holds = fit.iter().map(|index| (room(*index), rows[*index].first(), *index));
+        let holds = fit.iter().map(|index| (room(*index), classes[*index].first(), *index));
         let (_, node, index) = holds.filter(|(room, ..)| *room >= demand.tasks).min()?;
         return Some(vec![(node, index, demand.tasks)]);
     }
     let mut nodes: Vec<(Reverse<u32>, NodeId, usize)> = Vec::new();
     for index in fit {
         let room = room(*index);
-        nodes.extend(rows[*index].nodes().map(|node| (Reverse(room), node, *index)));
+        nodes.extend(classes[*index].nodes().map(|node| (Reverse(room), node, *index)));
     }
     nodes.sort_unstable();
     let (full, rest) = ((demand.tasks / size) as usize, demand.tasks % size);
@@ -45,8 +45,8 @@ pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[
     Some(nodes[..wanted].iter().enumerate().map(|(place, (_, node, index))| (*node, *index, tasks(place))).collect())
 }
 
-/// How many of the tasks a node of this row would hold if it were empty.
-pub fn whole_node(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> u32 {
-    let idle = dryrack_fleet::NodeStatus::idle(row.status.state, row.shape);
-    fit::capacity(demand, order, &row.as_if(&idle), u32::MAX)
+/// How many of the tasks a node of this class would hold if it were empty.
+pub fn whole_node(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass) -> u32 {
+    let idle = dryrack_fleet::NodeStatus::idle(class.status.state, class.shape);
+    fit::capacity(demand, order, &class.as_if(&idle), u32::MAX)
 }

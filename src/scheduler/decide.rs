@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use super::deployment::PlacementContext;
+use super::node_class::Grouping;
 use super::options::SchedulerOptions;
 use super::placer::with_placer;
-use super::row::Grouping;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_units::Score;

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use super::draw::Draw;
 use super::fragment;
 use super::islands;
+use super::node_class::NodeClass;
 use super::options::{GpuOrder, SchedulerOptions};
-use super::row::Row;
 use super::target::Target;
 use dryrack_event::Reason;
 use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
@@ -34,8 +34,8 @@ pub fn is_large_enough(demand: &GpuDemand, gpu: &GpuShape) -> bool {
 }
 
 /// Why not even one task fits; `None` if one does. CPU is checked first, then RAM, then GPUs.
-pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Option<Reason> {
-    let (shape, status) = (row.shape, row.status);
+pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass) -> Option<Reason> {
+    let (shape, status) = (class.shape, class.status);
     if status.cpu_free(shape) < demand.task.cpu {
         return Some(Reason::InsufficientCpu);
     }
@@ -43,22 +43,22 @@ pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Opti
         return Some(Reason::InsufficientRam);
     }
     let gpus = demand.task.gpus.as_ref()?;
-    let is_enough = match row.shape.has_unified_gpus() {
-        true => take_gpus(demand, gpus, Preference::Profile(GpuChoice::in_order(order)), row, status).is_some(),
+    let is_enough = match class.shape.has_unified_gpus() {
+        true => take_gpus(demand, gpus, Preference::Profile(GpuChoice::in_order(order)), class, status).is_some(),
         false => {
-            let needed = row.gpus_per_task(demand) as usize;
-            needed == 0 || with_room(demand, gpus, row, status).nth(needed - 1).is_some()
+            let needed = class.gpus_per_task(demand) as usize;
+            needed == 0 || with_room(demand, gpus, class, status).nth(needed - 1).is_some()
         }
     };
-    if is_enough { None } else { Some(gpu_shortage(demand, gpus, row)) }
+    if is_enough { None } else { Some(gpu_shortage(demand, gpus, class)) }
 }
 
 /// Finds the first check, from "has the right model" to "has enough free", that leaves too few GPUs.
-fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Reason {
-    let (shape, status) = (row.shape, row.status);
-    let needed = row.gpus_per_task(demand) as usize;
+fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> Reason {
+    let (shape, status) = (class.shape, class.status);
+    let needed = class.gpus_per_task(demand) as usize;
     let usable = || {
-        let right = |index: &usize| is_candidate(gpus, row, *index);
+        let right = |index: &usize| is_candidate(gpus, class, *index);
         (0..shape.gpus.len()).filter(right).filter(|index| status.gpus[*index].state.is_usable())
     };
     if usable().count() < needed {
@@ -85,41 +85,41 @@ fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Reason {
     }
 }
 
-/// How many tasks fit on a node of this row, up to `limit`.
-pub fn capacity(demand: TaskGroup<'_>, order: GpuOrder, row: &Row, limit: u32) -> u32 {
+/// How many tasks fit on a node of this class, up to `limit`.
+pub fn capacity(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass, limit: u32) -> u32 {
     match demand.task.gpus {
-        None => capacity_without_gpus(demand, row, limit),
-        Some(ref gpus) if is_counted(demand, gpus, row) => {
-            let free = with_room(demand, gpus, row, row.status).count() as u32;
-            capacity_without_gpus(demand, row, limit).min(free / row.gpus_per_task(demand))
+        None => capacity_without_gpus(demand, class, limit),
+        Some(ref gpus) if is_counted(demand, gpus, class) => {
+            let free = with_room(demand, gpus, class, class.status).count() as u32;
+            capacity_without_gpus(demand, class, limit).min(free / class.gpus_per_task(demand))
         }
         // Otherwise tasks are counted by placing them.
-        Some(_) => fill(demand, GpuChoice::in_order(order), row, limit).tasks,
+        Some(_) => fill(demand, GpuChoice::in_order(order), class, limit).tasks,
     }
 }
 
 /// Whether counting free GPUs gives the number of tasks that fit: for whole GPUs, none of which is part of RAM.
-fn is_counted(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> bool {
-    gpus.take == GpuTake::Whole && row.gpus_per_task(demand) > 0 && !row.shape.has_unified_gpus()
+fn is_counted(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> bool {
+    gpus.take == GpuTake::Whole && class.gpus_per_task(demand) > 0 && !class.shape.has_unified_gpus()
 }
 
-fn capacity_without_gpus(demand: TaskGroup<'_>, row: &Row, limit: u32) -> u32 {
-    let by_cpu = row.status.cpu_free(row.shape).get().checked_div(demand.task.cpu.get());
-    let by_ram = row.status.ram_free(row.shape).get().checked_div(demand.task.ram.get());
+fn capacity_without_gpus(demand: TaskGroup<'_>, class: &NodeClass, limit: u32) -> u32 {
+    let by_cpu = class.status.cpu_free(class.shape).get().checked_div(demand.task.cpu.get());
+    let by_ram = class.status.ram_free(class.shape).get().checked_div(demand.task.ram.get());
     let count = by_cpu.unwrap_or(u64::MAX).min(by_ram.unwrap_or(u64::MAX)).min(u64::from(limit));
     u32::try_from(count).expect("bounded by limit")
 }
 
-/// Puts tasks on a node of this row until `limit` is reached or no more fit.
-pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, row: &Row, limit: u32) -> Load {
+/// Puts tasks on a node of this class until `limit` is reached or no more fit.
+pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, class: &NodeClass, limit: u32) -> Load {
     let Some(gpus) = &demand.task.gpus else {
-        let tasks = capacity_without_gpus(demand, row, limit);
+        let tasks = capacity_without_gpus(demand, class, limit);
         let (cpu, ram) = (demand.task.cpu.get(), demand.task.ram.get());
         let cpu = MilliCpu::new(cpu * u64::from(tasks));
         return Load { tasks, cpu, ram: Bytes::new(ram * u64::from(tasks)), gpus: SmallVec::new() };
     };
-    if is_counted(demand, gpus, row) && (choice.is_of_no_account() || choice.order == GpuOrder::Islands) {
-        return fill_whole(demand, gpus, choice.order, row, limit);
+    if is_counted(demand, gpus, class) && (choice.is_of_no_account() || choice.order == GpuOrder::Islands) {
+        return fill_whole(demand, gpus, choice.order, class, limit);
     }
     // With several shares for each of several tasks, only taking the GPUs with room for the most tasks first,
     // degraded or not, is sure to fit the maximum number of tasks.
@@ -128,11 +128,11 @@ pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, row: &Row, limit: u32)
         GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => Preference::MostRoom,
         GpuTake::Share(_) | GpuTake::Memory(_) => Preference::Profile(choice),
     };
-    let mut status = Cow::Borrowed(row.status);
+    let mut status = Cow::Borrowed(class.status);
     let mut load = Load::default();
     while load.tasks < limit {
-        let room = status.cpu_free(row.shape) >= demand.task.cpu && status.ram_free(row.shape) >= demand.task.ram;
-        let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, row, &status)).flatten() else { break };
+        let room = status.cpu_free(class.shape) >= demand.task.cpu && status.ram_free(class.shape) >= demand.task.ram;
+        let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, class, &status)).flatten() else { break };
         load.tasks += 1;
         // The remaining resources matter only if another task follows.
         if load.tasks < limit {
@@ -155,17 +155,17 @@ pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, row: &Row, limit: u32)
 }
 
 /// [`fill`] for whole GPUs that can be counted. They are taken in order, with degraded GPUs last, or by island.
-fn fill_whole(demand: TaskGroup<'_>, gpus: &GpuDemand, order: GpuOrder, row: &Row, limit: u32) -> Load {
-    let each = row.gpus_per_task(demand);
-    let most = capacity_without_gpus(demand, row, limit);
-    let is_degraded = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
+fn fill_whole(demand: TaskGroup<'_>, gpus: &GpuDemand, order: GpuOrder, class: &NodeClass, limit: u32) -> Load {
+    let each = class.gpus_per_task(demand);
+    let most = capacity_without_gpus(demand, class, limit);
+    let is_degraded = |claim: &GpuClaim| class.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
     // If no later GPU may come before an earlier one, the first suitable GPUs are enough.
-    let is_in_order = order != GpuOrder::Islands && row.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
+    let is_in_order = order != GpuOrder::Islands && class.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
     let needed = if is_in_order { (most as usize).saturating_mul(each as usize) } else { usize::MAX };
-    let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, row, row.status).take(needed).collect();
+    let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, class, class.status).take(needed).collect();
     let tasks = most.min(free.len() as u32 / each);
     if order == GpuOrder::Islands {
-        free = islands::take(row, free, tasks as usize, each as usize);
+        free = islands::take(class, free, tasks as usize, each as usize);
     } else if is_in_order {
         free.truncate((tasks * each) as usize);
     } else {
@@ -230,16 +230,16 @@ impl<'a> GpuChoice<'a> {
     }
 
     /// A sort key for each of these GPUs. The GPU with the smallest key is taken first.
-    fn keys(&self, demand: TaskGroup<'_>, row: &Row, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
+    fn keys(&self, demand: TaskGroup<'_>, class: &NodeClass, found: &[(GpuClaim, u64)]) -> SmallVec<[u64; 8]> {
         let index = |claim: &GpuClaim| usize::from(claim.index);
         // If GPUs use part of the RAM, the choice of GPUs decides whether they fit at all. So the fragmentation order
         // and the random order are not used for them.
-        let is_plain = !row.shape.gpus.iter().any(|gpu| gpu.unified);
+        let is_plain = !class.shape.gpus.iter().any(|gpu| gpu.unified);
         match (self.order, self.needs) {
             (GpuOrder::Tightest | GpuOrder::Islands, _) => found.iter().map(|(_, room)| *room).collect(),
             (GpuOrder::Emptiest, _) => found.iter().map(|(_, room)| u64::MAX - room).collect(),
             (GpuOrder::LeastFragmentation, Some((target, _))) if is_plain => {
-                let score = |claim| u64::from(fragment::score_of_gpu(target, demand, row, index(claim)));
+                let score = |claim| u64::from(fragment::score_of_gpu(target, demand, class, index(claim)));
                 found.iter().map(|(claim, _)| 100 - score(claim)).collect()
             }
             (GpuOrder::Random, Some((_, draw))) if is_plain => {
@@ -265,19 +265,19 @@ fn take_gpus(
     demand: TaskGroup<'_>,
     gpus: &GpuDemand,
     preference: Preference<'_>,
-    row: &Row,
+    class: &NodeClass,
     status: &NodeStatus,
 ) -> Option<SmallVec<[GpuClaim; 8]>> {
-    let needed = row.gpus_per_task(demand) as usize;
-    let shape = row.shape;
-    let found = claims_with_room(demand, gpus, row, status);
+    let needed = class.gpus_per_task(demand) as usize;
+    let shape = class.shape;
+    let found = claims_with_room(demand, gpus, class, status);
     if found.len() < needed {
         return None;
     }
     let degraded = |claim: &GpuClaim| status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
     let mut ranked: SmallVec<[(bool, u64, GpuClaim); 8]> = match preference {
         Preference::Profile(choice) => {
-            let keys = choice.keys(demand, row, &found);
+            let keys = choice.keys(demand, class, &found);
             found.iter().zip(keys).map(|((claim, _), key)| (degraded(claim), key, *claim)).collect()
         }
         Preference::MostRoom => {
@@ -308,21 +308,21 @@ fn take_gpus(
 }
 
 /// The claim that one task could have on each GPU with room for it, in order of GPU indexes.
-pub fn claimable(demand: TaskGroup<'_>, row: &Row) -> SmallVec<[GpuClaim; 8]> {
+pub fn claimable(demand: TaskGroup<'_>, class: &NodeClass) -> SmallVec<[GpuClaim; 8]> {
     let Some(gpus) = &demand.task.gpus else { return SmallVec::new() };
-    with_room(demand, gpus, row, row.status).collect()
+    with_room(demand, gpus, class, class.status).collect()
 }
 
 /// The claim that one task could have on each GPU with room for it, in order of GPU indexes, in the given status.
 fn with_room<'a>(
     demand: TaskGroup<'_>,
     gpus: &'a GpuDemand,
-    row: &'a Row,
+    class: &'a NodeClass,
     status: &'a NodeStatus,
 ) -> impl Iterator<Item = GpuClaim> + 'a {
-    let shape = row.shape;
+    let shape = class.shape;
     let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
-    let candidates = (0..shape.gpus.len()).filter(move |index| is_candidate(gpus, row, *index));
+    let candidates = (0..shape.gpus.len()).filter(move |index| is_candidate(gpus, class, *index));
     candidates.filter_map(move |index| claim_on(gpus, shape, status, index, ram_left))
 }
 
@@ -331,20 +331,22 @@ fn with_room<'a>(
 fn claims_with_room(
     demand: TaskGroup<'_>,
     gpus: &GpuDemand,
-    row: &Row,
+    class: &NodeClass,
     status: &NodeStatus,
 ) -> SmallVec<[(GpuClaim, u64); 8]> {
     let room = |index: usize| match gpus.take {
         GpuTake::Whole => 0,
         GpuTake::Share(_) => u64::from(status.gpu_share_free(index).get()),
-        GpuTake::Memory(_) => status.gpu_memory_free(row.shape, index).get(),
+        GpuTake::Memory(_) => status.gpu_memory_free(class.shape, index).get(),
     };
-    with_room(demand, gpus, row, status).map(|claim| (claim, room(usize::from(claim.index)))).collect()
+    with_room(demand, gpus, class, status).map(|claim| (claim, room(usize::from(claim.index)))).collect()
 }
 
 /// Whether the GPU has the right model and size. If GPUs were picked, it must be one of them.
-fn is_candidate(gpus: &GpuDemand, row: &Row, index: usize) -> bool {
-    row.allows_gpu(index) && is_of_type(gpus, &row.shape.gpus[index]) && is_large_enough(gpus, &row.shape.gpus[index])
+fn is_candidate(gpus: &GpuDemand, class: &NodeClass, index: usize) -> bool {
+    class.allows_gpu(index)
+        && is_of_type(gpus, &class.shape.gpus[index])
+        && is_large_enough(gpus, &class.shape.gpus[index])
 }
 
 fn claim_on(

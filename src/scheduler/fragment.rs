@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 
 use super::fit;
-use super::row::Row;
+use super::node_class::NodeClass;
 use super::target::{Target, TaskShape};
 use dryrack_fleet::NodeShape;
 use dryrack_units::{GpuShare, MilliCpu};
@@ -44,8 +44,8 @@ impl Clone for Free {
 }
 
 impl Free {
-    pub fn of(row: &Row) -> Free {
-        let (shape, status) = (row.shape, row.status);
+    pub fn of(class: &NodeClass) -> Free {
+        let (shape, status) = (class.shape, class.status);
         let left = |index: usize| match status.gpus[index].state.is_usable() {
             true => status.gpu_share_free(index).get(),
             false => 0,
@@ -93,34 +93,34 @@ fn useless_to(wanted: &TaskShape, shape: &NodeShape, free: &Free) -> (Cause, u64
 
 /// The score of placing one task on this node, from 0 to 100: the logistic function of the growth of useful GPUs,
 /// truncated.
-pub fn score(target: &Target, demand: TaskGroup<'_>, row: &Row) -> u32 {
-    score_by(demand, row, |free| fragment(target, row.shape, free))
+pub fn score(target: &Target, demand: TaskGroup<'_>, class: &NodeClass) -> u32 {
+    score_by(demand, class, |free| fragment(target, class.shape, free))
 }
 
 /// Like [`score`], with another measure of fragmentation.
-pub fn score_by(demand: TaskGroup<'_>, row: &Row, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
+pub fn score_by(demand: TaskGroup<'_>, class: &NodeClass, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     if let Some(share) = shared(demand) {
-        let with_room = fit::claimable(demand, row).into_iter().map(|claim| usize::from(claim.index));
-        return best_share(demand, row, share, with_room, fragment);
+        let with_room = fit::claimable(demand, class).into_iter().map(|claim| usize::from(claim.index));
+        return best_share(demand, class, share, with_room, fragment);
     }
-    let free = Free::of(row);
-    gain(fragment(&free), fragment(&after_tightest(demand, row, &free)))
+    let free = Free::of(class);
+    gain(fragment(&free), fragment(&after_tightest(demand, class, &free)))
 }
 
 /// Like [`score_by`], for a task that takes this share of one GPU. The best of the GPUs with room for it counts.
 pub fn best_share(
     demand: TaskGroup<'_>,
-    row: &Row,
+    class: &NodeClass,
     share: GpuShare,
     with_room: impl Iterator<Item = usize>,
     mut fragment: impl FnMut(&Free) -> f64,
 ) -> u32 {
-    let mut free = Free::of(row);
+    let mut free = Free::of(class);
     let before = fragment(&free);
     free.cpu = free.cpu.saturating_sub(demand.task.cpu);
     // GPUs of one model with equal free shares have equal results, so one of them is enough.
     let mut seen: SmallVec<[(u32, usize); 8]> = SmallVec::new();
-    let models = |index: usize| &row.shape.gpus[index].model;
+    let models = |index: usize| &class.shape.gpus[index].model;
     let mut least: Option<f64> = None;
     for index in with_room {
         let left = free.gpus[index];
@@ -140,11 +140,11 @@ pub fn best_share(
 }
 
 /// The score of a task that takes its share of this GPU; zero if the task takes whole GPUs or several.
-pub fn score_of_gpu(target: &Target, demand: TaskGroup<'_>, row: &Row, index: usize) -> u32 {
+pub fn score_of_gpu(target: &Target, demand: TaskGroup<'_>, class: &NodeClass, index: usize) -> u32 {
     let Some(share) = shared(demand) else { return 0 };
-    let free = Free::of(row);
-    let before = fragment(target, row.shape, &free);
-    score_with(demand, (free, before), (index, share), |free| fragment(target, row.shape, free))
+    let free = Free::of(class);
+    let before = fragment(target, class.shape, &free);
+    score_with(demand, (free, before), (index, share), |free| fragment(target, class.shape, free))
 }
 
 /// The score of a task that takes its share of this GPU. The caller states the free resources and the useless time
@@ -176,12 +176,12 @@ pub fn shared(demand: TaskGroup<'_>) -> Option<GpuShare> {
 }
 
 /// The free resources after the fullest suitable GPUs are taken. On a tie, the lowest index is taken first.
-fn after_tightest(demand: TaskGroup<'_>, row: &Row, free: &Free) -> Free {
+fn after_tightest(demand: TaskGroup<'_>, class: &NodeClass, free: &Free) -> Free {
     let mut after = free.clone();
     after.cpu = after.cpu.saturating_sub(demand.task.cpu);
-    let mut claims = fit::claimable(demand, row);
+    let mut claims = fit::claimable(demand, class);
     claims.sort_by_key(|claim| free.gpus[usize::from(claim.index)]);
-    for claim in claims.into_iter().take(row.gpus_per_task(demand) as usize) {
+    for claim in claims.into_iter().take(class.gpus_per_task(demand) as usize) {
         after.gpus[usize::from(claim.index)] -= claim.share.get();
     }
     after

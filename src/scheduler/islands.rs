@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use super::fit;
-use super::row::Row;
+use super::node_class::NodeClass;
 use dryrack_fleet::{GpuClaim, GpuState, Islands};
 use dryrack_workload::{GpuTake, TaskGroup};
 
@@ -20,13 +20,13 @@ type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
 /// Scores a node by the number of islands that a task would use. Fewer islands are better. Among equal numbers, fewer
 /// free GPUs left in these islands are better. The score is 1 if the task fills one island, between 0 and 1 if it takes
 /// part of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores 0.
-pub fn score(demand: TaskGroup<'_>, row: &Row) -> f64 {
-    let each = row.gpus_per_task(demand) as usize;
+pub fn score(demand: TaskGroup<'_>, class: &NodeClass) -> f64 {
+    let each = class.gpus_per_task(demand) as usize;
     let is_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);
     if !is_whole || each == 0 {
         return 0.0;
     }
-    let rooms = rooms(&row.shape.islands(), fit::claimable(demand, row));
+    let rooms = rooms(&class.shape.islands(), fit::claimable(demand, class));
     let chosen = choose(&rooms, each);
     let free: usize = chosen.iter().map(|island| rooms[*island].len()).sum();
     if free < each {
@@ -37,11 +37,11 @@ pub fn score(demand: TaskGroup<'_>, row: &Row) -> f64 {
 
 /// Chooses the claims for `tasks` tasks of `each` GPUs from these claims on free GPUs. The input is sorted by index and
 /// must hold enough claims.
-pub fn take(row: &Row, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize) -> SmallVec<[GpuClaim; 8]> {
-    let is_sound = |claim: &GpuClaim| row.status.gpus[usize::from(claim.index)].state != GpuState::Degraded;
+pub fn take(class: &NodeClass, free: SmallVec<[GpuClaim; 8]>, tasks: usize, each: usize) -> SmallVec<[GpuClaim; 8]> {
+    let is_sound = |claim: &GpuClaim| class.status.gpus[usize::from(claim.index)].state != GpuState::Degraded;
     let sound: SmallVec<[GpuClaim; 8]> = free.iter().copied().filter(is_sound).collect();
     let free = if sound.len() >= tasks * each { sound } else { free };
-    let mut rooms = rooms(&row.shape.islands(), free);
+    let mut rooms = rooms(&class.shape.islands(), free);
     let mut taken: SmallVec<[GpuClaim; 8]> = SmallVec::new();
     let whole = choose(&rooms, tasks * each);
     let (times, wanted) = if whole.len() == 1 { (1, tasks * each) } else { (tasks, each) };

@@ -2,9 +2,9 @@
 //! scorers, together with the order of the queue.
 //!
 //! This room owns every verdict and its reason. Each kind of demand (tasks, a model, requirements) has a placer, and
-//! only `placer::with_placer` chooses among them. A stage maps a slice of rows to a slice of verdicts. A row is a class
-//! of nodes in equal state, or one node. Automatic placement and manual picks pass the same stages. The scheduler reads
-//! a fleet, must never change it, and never asks for the time.
+//! only `placer::with_placer` chooses among them. A stage maps a slice of classes to a slice of verdicts. A class
+//! holds nodes in equal state, or a single node. Automatic placement and manual picks pass the same stages. The
+//! scheduler reads a fleet, must never change it, and never asks for the time.
 
 #![warn(clippy::unwrap_used)]
 
@@ -21,6 +21,7 @@ mod islands;
 mod lack;
 mod memo;
 mod neighbours;
+mod node_class;
 pub mod offers;
 mod options;
 mod order;
@@ -31,7 +32,6 @@ mod racks;
 mod ranking;
 mod refusals;
 mod room;
-mod row;
 mod scorer;
 mod select;
 mod shortage;
@@ -54,6 +54,7 @@ pub use fit::{is_large_enough, is_of_type};
 pub use fragment::{Free, fragment};
 pub use lack::lacks;
 pub use memo::FragmentMemo;
+pub use node_class::{Grouping, NodeClass};
 pub use options::{
     Backfill, Discipline, Exemption, FairShare, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, Preempt,
     SchedulerOptions, SlotOptions, Ties, Unfit, WeightedScorer,
@@ -67,7 +68,6 @@ pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use refusals::Refusals;
 pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
-pub use row::{Grouping, Row};
 pub use scorer::ScorerName;
 pub use select::{Selectable, on_gpu, on_node, refused_picks, select, select_for};
 pub use sight::{Seats, Sight};

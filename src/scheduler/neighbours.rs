@@ -9,30 +9,30 @@
 
 use super::consolidate::Share;
 use super::fit;
+use super::node_class::NodeClass;
 use super::options::GpuOrder;
-use super::row::Row;
 use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
 use dryrack_workload::{Gang, TaskGroup};
 
-/// A suitable node: its row, the number of tasks for which it has room, and its free cores.
+/// A suitable node: its class, the number of tasks for which it has room, and its free cores.
 #[derive(Clone, Copy)]
 pub struct Node {
     pub id: NodeId,
-    pub row: usize,
+    pub class: usize,
     pub room: u32,
     pub cores: MilliCpu,
 }
 
-/// The nodes for the tasks; `None` if the tasks do not fit. `rows` are all rows of the fleet. `fit` holds the indexes
-/// of the rows that passed every filter.
-pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], fit: &[usize]) -> Option<Vec<Share>> {
+/// The nodes for the tasks; `None` if the tasks do not fit. `classes` are all classes of the fleet. `fit` holds the
+/// indexes of the classes that passed every filter.
+pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, classes: &[NodeClass], fit: &[usize]) -> Option<Vec<Share>> {
     let most = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut nodes: Vec<Node> = Vec::new();
     for index in fit {
-        let row = &rows[*index];
-        let (room, cores) = (fit::capacity(demand, order, row, most), row.status.cpu_free(row.shape));
-        nodes.extend(row.nodes().map(|id| Node { id, row: *index, room, cores }));
+        let class = &classes[*index];
+        let (room, cores) = (fit::capacity(demand, order, class, most), class.status.cpu_free(class.shape));
+        nodes.extend(class.nodes().map(|id| Node { id, class: *index, room, cores }));
     }
     nodes.retain(|node| node.room > 0);
     nodes.sort_unstable_by_key(|node| node.id);
@@ -48,14 +48,14 @@ pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
         let run = runs.remove(best(&runs, left)?);
         match run.iter().filter(|node| node.room >= left).min_by_key(|node| node.cores) {
             Some(node) => {
-                shares.push((node.id, node.row, left));
+                shares.push((node.id, node.class, left));
                 left = 0;
             }
             None => {
                 for node in run {
                     let tasks = node.room.min(left);
                     if tasks > 0 {
-                        shares.push((node.id, node.row, tasks));
+                        shares.push((node.id, node.class, tasks));
                     }
                     left -= tasks;
                 }

@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 
 use super::filter::Verdict;
 use super::fit;
+use super::node_class::NodeClass;
 use super::options::GpuOrder;
-use super::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Gang, TaskGroup};
 
 /// The verdicts after the choice of racks. Nodes in other racks are refused.
-pub fn within(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], verdicts: &[Verdict]) -> Vec<Verdict> {
+pub fn within(demand: TaskGroup<'_>, order: GpuOrder, classes: &[NodeClass], verdicts: &[Verdict]) -> Vec<Verdict> {
     let limit = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut room: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-    for (row, _) in rows.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()) {
-        let tasks = u64::from(fit::capacity(demand, order, row, limit)) * u64::from(row.count);
-        *room.entry(row.shape.rack.as_deref()).or_default() += tasks;
+    for (class, _) in classes.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()) {
+        let tasks = u64::from(fit::capacity(demand, order, class, limit)) * u64::from(class.count);
+        *room.entry(class.shape.rack.as_deref()).or_default() += tasks;
     }
     let wanted = u64::from(demand.tasks);
     let one = room.iter().filter(|(_, tasks)| **tasks >= wanted).min_by_key(|(rack, tasks)| (**tasks, **rack));
@@ -40,9 +40,9 @@ pub fn within(demand: TaskGroup<'_>, order: GpuOrder, rows: &[Row], verdicts: &[
             racks[..count].iter().map(|(_, rack)| *rack).collect()
         }
     };
-    let left = |(row, verdict): (&Row, &Verdict)| match verdict {
-        Verdict::Fit if !chosen.contains(&row.shape.rack.as_deref()) => Verdict::Unfit(Reason::GangIncomplete),
+    let left = |(class, verdict): (&NodeClass, &Verdict)| match verdict {
+        Verdict::Fit if !chosen.contains(&class.shape.rack.as_deref()) => Verdict::Unfit(Reason::GangIncomplete),
         verdict => *verdict,
     };
-    rows.iter().zip(verdicts).map(left).collect()
+    classes.iter().zip(verdicts).map(left).collect()
 }

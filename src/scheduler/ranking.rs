@@ -21,8 +21,8 @@ use super::filter::{self, FilterName, Reads, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
 use super::memo::{FragmentMemo, Taken};
+use super::node_class::{NodeClass, class_of_node, class_with_members};
 use super::options::{FilterStage, GangPlaces, GpuOrder, SchedulerOptions, Ties};
-use super::row::{Row, row_of, row_of_class};
 use super::scorer::{self, ScorerName};
 use super::states::States;
 use super::tasks::{before_filters, claim};
@@ -231,8 +231,8 @@ impl Rankings {
         Some(match ranking.top(fleet) {
             Some(place) => {
                 let shape = fleet.class_head(place.class).shape_index();
-                let (row, part) = (row_of(fleet, None, place.node.0), &ranking.shapes[shape]);
-                let load = load(options, (group, part), (&row, shape), draw, &mut known.memo);
+                let (class, part) = (class_of_node(fleet, None, place.node.0), &ranking.shapes[shape]);
+                let load = load(options, (group, part), (&class, shape), draw, &mut known.memo);
                 let placement = Placement::new([claim(place.node.0, load)].into());
                 let score = if options.gangs == GangPlaces::Consolidate { Score::ZERO } else { place.score };
                 Decision::Place(smallvec![Candidate { placement, score }])
@@ -251,7 +251,7 @@ pub(super) fn by_class(demand: &Demand) -> Option<TaskGroup<'_>> {
     demand.task_group().filter(|group| group.pick.is_none())
 }
 
-/// Whether the demand is placed on one node, by verdicts and scores of single rows alone.
+/// Whether the demand is placed on one node, by verdicts and scores of classes alone.
 fn has_ranking(options: &SchedulerOptions, demand: TaskGroup<'_>) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
@@ -266,7 +266,7 @@ fn has_ranking(options: &SchedulerOptions, demand: TaskGroup<'_>) -> bool {
 fn is_of_one_node(options: &SchedulerOptions, demand: TaskGroup<'_>, fleet: &Fleet) -> bool {
     demand.tasks == 1
         || fleet.shapes().iter().all(|group| {
-            let room = fit::capacity(demand, options.gpus, &Row::of_shape(group), demand.tasks);
+            let room = fit::capacity(demand, options.gpus, &NodeClass::of_shape(group), demand.tasks);
             room == 0 || room == demand.tasks
         })
 }
@@ -322,16 +322,16 @@ impl Ranking {
         let is_of_one_node = is_of_one_node(options, demand, fleet);
         *self = Ranking { nodes: fleet.len(), is_of_one_node, ..Ranking::default() };
         for group in fleet.shapes().iter().filter(|_| is_of_one_node) {
-            let row = Row::of_shape(group);
-            let (fixed, never) = fixed(options, demand, &row);
+            let class = NodeClass::of_shape(group);
+            let (fixed, never) = fixed(options, demand, &class);
             if let Some(reason) = never {
                 self.refused.add(reason, group.count);
             }
             let whole = match options.gangs {
                 GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours => 0,
-                GangPlaces::Consolidate => consolidate::whole_node(demand, options.gpus, &row),
+                GangPlaces::Consolidate => consolidate::whole_node(demand, options.gpus, &class),
             };
-            let uniform = Uniform::of(demand, row.shape);
+            let uniform = Uniform::of(demand, class.shape);
             let may_refuse = |place: &usize| fixed[*place] != Some(Verdict::Fit);
             let open = (0..fixed.len()).filter(may_refuse).map(|place| (options.filters[place].stage, place)).collect();
             self.shapes.push(ShapePart { read: 0, never, open, whole, uniform });
@@ -410,15 +410,15 @@ impl Ranking {
 pub(super) fn fixed(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
-    row: &Row,
+    class: &NodeClass,
 ) -> (SmallVec<[Option<Verdict>; 8]>, Option<Reason>) {
     let of_stage = |stage: &FilterStage| match stage.stage.reads() {
         Reads::Pick => Some(Verdict::Fit),
-        Reads::Shape => Some(filter::judge_one(stage, options.gpus, demand, row)),
+        Reads::Shape => Some(filter::judge_one(stage, options.gpus, demand, class)),
         Reads::State => None,
     };
     let fixed: SmallVec<[Option<Verdict>; 8]> = options.filters.iter().map(of_stage).collect();
-    let mut stages = std::iter::once(Some(before_filters(row.shape))).chain(fixed.iter().copied());
+    let mut stages = std::iter::once(Some(before_filters(class.shape))).chain(fixed.iter().copied());
     let first = stages.find(|verdict| *verdict != Some(Verdict::Fit));
     let never = first.flatten().and_then(|verdict| verdict.reason());
     (fixed, never)
@@ -444,7 +444,7 @@ fn judge(
                 filter_each(judged, |id| uniform.first_shortage(states.of(id), || &fleet.class(id).status))
             }
             _ => filter_each(judged, |id| {
-                filter::judge_one(stage, options.gpus, demand, &row_of_class(fleet.class(id))).reason()
+                filter::judge_one(stage, options.gpus, demand, &class_with_members(fleet.class(id))).reason()
             }),
         }
     }
@@ -457,12 +457,12 @@ fn judge(
                 let is_by_kind = part.uniform.is_some() || demand.task.gpus.is_none();
                 let taken = Taken::of(demand).filter(|_| is_by_kind);
                 score_each(judged, scorer.weight, |id| {
-                    let (row, state) = (row_of_class(fleet.class(id)), states.of(id));
+                    let (class, state) = (class_with_members(fleet.class(id)), states.of(id));
                     let plainly = |memo: &mut FragmentMemo| {
                         let by_shares = state.shares.as_ref().zip(taken).and_then(|(shares, taken)| {
-                            memo.score_by_shares(&options.target, (shape, row.shape), (state.cpu, shares), taken)
+                            memo.score_by_shares(&options.target, (shape, class.shape), (state.cpu, shares), taken)
                         });
-                        by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (&row, shape), memo))
+                        by_shares.unwrap_or_else(|| fragmentation_score(options, (demand, part), (&class, shape), memo))
                     };
                     Score::new(f64::from(match taken {
                         Some(taken) => memo.score((shape, state), taken, plainly),
@@ -471,7 +471,7 @@ fn judge(
                 });
             }
             stage => score_each(judged, scorer.weight, |id| {
-                scorer::score(options, stage, fleet.largest(), demand, &row_of_class(fleet.class(id)))
+                scorer::score(options, stage, fleet.largest(), demand, &class_with_members(fleet.class(id)))
             }),
         }
     }
@@ -501,7 +501,7 @@ fn consolidated(
     for judged in judged.iter_mut().filter(|judged| judged.reason.is_none()) {
         let class = judged.class;
         let counted = part.uniform.as_ref().and_then(|uniform| uniform.capacity(states.of(class), part.whole));
-        let plainly = || fit::capacity(demand, options.gpus, &row_of_class(fleet.class(class)), part.whole);
+        let plainly = || fit::capacity(demand, options.gpus, &class_with_members(fleet.class(class)), part.whole);
         let room = counted.unwrap_or_else(plainly);
         judged.score = Score::new(-f64::from(room));
         judged.reason = (room < demand.tasks).then_some(Reason::GangIncomplete);
@@ -512,59 +512,64 @@ fn consolidated(
 fn fragmentation_score(
     options: &SchedulerOptions,
     (demand, part): (TaskGroup<'_>, &ShapePart),
-    (row, shape): (&Row, usize),
+    (class, shape): (&NodeClass, usize),
     memo: &mut FragmentMemo,
 ) -> u32 {
     if let (Some(uniform), Some(share)) = (&part.uniform, fragment::shared(demand)) {
-        let is_usable = |index: &usize| row.status.gpus[*index].state.is_usable();
-        let usable = (0..row.status.gpus.len()).filter(is_usable);
-        let with_room = usable.filter(|index| uniform.has_room(row.status, *index));
-        return fragment::best_share(demand, row, share, with_room, |free| {
-            remembered(options, (row, shape), free, memo)
+        let is_usable = |index: &usize| class.status.gpus[*index].state.is_usable();
+        let usable = (0..class.status.gpus.len()).filter(is_usable);
+        let with_room = usable.filter(|index| uniform.has_room(class.status, *index));
+        return fragment::best_share(demand, class, share, with_room, |free| {
+            remembered(options, (class, shape), free, memo)
         });
     }
-    fragment::score_by(demand, row, |free| remembered(options, (row, shape), free, memo))
+    fragment::score_by(demand, class, |free| remembered(options, (class, shape), free, memo))
 }
 
-/// The fragmentation of a row of the shape with this index, from the memo if possible.
-fn remembered(options: &SchedulerOptions, (row, shape): (&Row, usize), free: &Free, memo: &mut FragmentMemo) -> f64 {
-    let known = memo.fragment(&options.target, shape, row.shape, free);
-    known.unwrap_or_else(|| fragment::fragment(&options.target, row.shape, free))
+/// The fragmentation of a class of the shape with this index, from the memo if possible.
+fn remembered(
+    options: &SchedulerOptions,
+    (class, shape): (&NodeClass, usize),
+    free: &Free,
+    memo: &mut FragmentMemo,
+) -> f64 {
+    let known = memo.fragment(&options.target, shape, class.shape, free);
+    known.unwrap_or_else(|| fragment::fragment(&options.target, class.shape, free))
 }
 
-/// The resources that the demand takes on a node of this class. The row must be that of the node alone.
+/// The resources that the demand takes on a node of this class. `class` must hold this node alone.
 fn load(
     options: &SchedulerOptions,
     (demand, part): (TaskGroup<'_>, &ShapePart),
-    (row, shape): (&Row, usize),
+    (class, shape): (&NodeClass, usize),
     draw: Draw,
     memo: &mut FragmentMemo,
 ) -> Load {
     let choice = GpuChoice::in_order_or(options, draw, demand);
     let of_first = part.uniform.as_ref().filter(|_| choice.is_of_no_account());
-    if let Some(load) = of_first.and_then(|uniform| uniform.first_whole(row.status, demand.tasks)) {
+    if let Some(load) = of_first.and_then(|uniform| uniform.first_whole(class.status, demand.tasks)) {
         return load;
     }
     let by_fragment = options.gpus == GpuOrder::LeastFragmentation && demand.tasks == 1;
-    let share = fragment::shared(demand).filter(|_| by_fragment && row.shape.gpus.iter().all(|gpu| !gpu.unified));
+    let share = fragment::shared(demand).filter(|_| by_fragment && class.shape.gpus.iter().all(|gpu| !gpu.unified));
     let Some(share) = share else {
-        return fit::fill(demand, choice, row, demand.tasks);
+        return fit::fill(demand, choice, class, demand.tasks);
     };
-    let free = Free::of(row);
-    let before = remembered(options, (row, shape), &free, memo);
+    let free = Free::of(class);
+    let before = remembered(options, (class, shape), &free, memo);
     let mut best = None;
     // GPUs of one type with equal free parts have equal results, so one of them is enough.
     let mut seen: SmallVec<[(u32, u32); 8]> = SmallVec::new();
-    for found in fit::claimable(demand, row) {
+    for found in fit::claimable(demand, class) {
         let index = usize::from(found.index);
         let left = free.gpus[index];
         let known = seen.iter().find(|(known, _)| *known == left && part.uniform.is_some());
         let score = known.map(|(_, score)| *score).unwrap_or_else(|| {
-            let fragment = |free: &Free| remembered(options, (row, shape), free, memo);
+            let fragment = |free: &Free| remembered(options, (class, shape), free, memo);
             fragment::score_with(demand, (free.clone(), before), (index, share), fragment)
         });
         seen.push((left, score));
-        let is_degraded = row.status.gpus[index].state == GpuState::Degraded;
+        let is_degraded = class.status.gpus[index].state == GpuState::Degraded;
         let key = (is_degraded, 100 - score, found.index);
         if best.as_ref().is_none_or(|(least, _)| key < *least) {
             best = Some((key, found));

@@ -3,9 +3,9 @@
 //! for rankings, [`super::Caching::Paranoid`] checks the cache against the plain computation.
 
 use super::decide::Decision;
+use super::node_class::NodeClass;
 use super::options::SchedulerOptions;
 use super::ranking::{by_class, fixed};
-use super::row::Row;
 use dryrack_event::{Histogram, Refusal};
 use dryrack_fleet::{Fleet, ShapeGroup};
 use dryrack_workload::Demand;
@@ -57,7 +57,7 @@ impl Refusals {
         }
         let before = self.demands[place].take().filter(|kept| kept.nodes == fleet.len());
         let may_do = before.map(|kept| kept.may_do).unwrap_or_else(|| {
-            let may_do = |group: &ShapeGroup| fixed(options, demand, &Row::of_shape(group)).1.is_none();
+            let may_do = |group: &ShapeGroup| fixed(options, demand, &NodeClass::of_shape(group)).1.is_none();
             fleet.shapes().iter().map(may_do).collect()
         });
         let (nodes, read) = (fleet.len(), fleet.all_class_changes());

@@ -8,8 +8,8 @@ use super::filter;
 use super::filter::FilterName;
 use super::fit;
 use super::neighbours::{Node, choose};
+use super::node_class::{NodeClass, class_of_node};
 use super::options::{GangPlaces, SchedulerOptions};
-use super::row::{Row, row_of};
 use super::tasks::{TaskPlacer, before_filters};
 use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
@@ -33,16 +33,16 @@ pub fn asks_for_readiness(options: &SchedulerOptions) -> bool {
 /// How many tasks of the demand the node would take in this status.
 pub fn room(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, node: NodeId, status: &NodeStatus) -> u32 {
     let demand = tasks_of(demand);
-    let row = row_of(fleet, demand.pick, node);
-    let row = row.as_if(status);
-    let passes = |stage| filter::judge_one(stage, options.gpus, demand, &row).is_fit();
-    if !before_filters(row.shape).is_fit() || !options.filters.iter().all(passes) {
+    let class = class_of_node(fleet, demand.pick, node);
+    let class = class.as_if(status);
+    let passes = |stage| filter::judge_one(stage, options.gpus, demand, &class).is_fit();
+    if !before_filters(class.shape).is_fit() || !options.filters.iter().all(passes) {
         return 0;
     }
     match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks if demand.tasks == 1 => 1,
         GangPlaces::Demand | GangPlaces::Racks | GangPlaces::Neighbours | GangPlaces::Consolidate => {
-            fit::capacity(demand, options.gpus, &row, most(demand))
+            fit::capacity(demand, options.gpus, &class, most(demand))
         }
     }
 }
@@ -58,7 +58,7 @@ pub fn nodes_among_neighbours(
     demand: &Demand,
     nodes: impl Iterator<Item = (NodeId, u32, MilliCpu)>,
 ) -> Option<Vec<NodeId>> {
-    let nodes = nodes.filter(|(_, room, _)| *room > 0).map(|(id, room, cores)| Node { id, row: 0, room, cores });
+    let nodes = nodes.filter(|(_, room, _)| *room > 0).map(|(id, room, cores)| Node { id, class: 0, room, cores });
     let shares = choose(demand.tasks, &nodes.collect::<Vec<_>>())?;
     Some(shares.into_iter().map(|(node, ..)| node).collect())
 }
@@ -72,7 +72,8 @@ pub fn place_among_neighbours(
     nodes: &[(NodeId, NodeStatus)],
 ) -> Option<Candidate> {
     let demand = tasks_of(demand);
-    let rows: Vec<Row> = nodes.iter().map(|(id, status)| row_of(fleet, demand.pick, *id).as_if(status)).collect();
-    let all: Vec<usize> = (0..rows.len()).collect();
-    TaskPlacer { options, group: demand, context, fleet }.among_neighbours(&rows, &all)
+    let classes: Vec<NodeClass> =
+        nodes.iter().map(|(id, status)| class_of_node(fleet, demand.pick, *id).as_if(status)).collect();
+    let all: Vec<usize> = (0..classes.len()).collect();
+    TaskPlacer { options, group: demand, context, fleet }.among_neighbours(&classes, &all)
 }

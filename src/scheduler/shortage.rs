@@ -2,13 +2,13 @@
 
 use super::examine::Shortage;
 use super::fit;
-use super::row::Row;
+use super::node_class::NodeClass;
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
 /// Every resource of which too little is free, in the order in which they are checked.
-pub fn shortages(demand: TaskGroup<'_>, row: &Row) -> Vec<Shortage> {
-    let (task, shape, status) = (demand.task, row.shape, row.status);
+pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
+    let (task, shape, status) = (demand.task, class.shape, class.status);
     let mut found = Vec::new();
     let mut compare = |resource, needed: u64, free: u64, needed_text: String, free_text: String| {
         if free < needed {
@@ -18,20 +18,20 @@ pub fn shortages(demand: TaskGroup<'_>, row: &Row) -> Vec<Shortage> {
     let (cpu, ram) = (status.cpu_free(shape), status.ram_free(shape));
     compare("CPU", task.cpu.get(), cpu.get(), task.cpu.to_string(), cpu.to_string());
     compare("RAM", task.ram.get(), ram.get(), task.ram.to_string(), ram.to_string());
-    let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, row));
+    let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, class));
     found.extend(gpus);
     found
 }
 
 /// The shortage of suitable GPUs. For whole GPUs, it compares the number of idle ones. Otherwise, it compares the
 /// largest free amount on one of them.
-fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, row: &Row) -> Option<Shortage> {
-    let (shape, status) = (row.shape, row.status);
+fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> Option<Shortage> {
+    let (shape, status) = (class.shape, class.status);
     let would_do = |index: &usize| {
-        row.allows_gpu(*index) && fit::is_of_type(gpus, &shape.gpus[*index]) && status.gpus[*index].state.is_usable()
+        class.allows_gpu(*index) && fit::is_of_type(gpus, &shape.gpus[*index]) && status.gpus[*index].state.is_usable()
     };
     let usable = || (0..shape.gpus.len()).filter(would_do);
-    let needed = row.gpus_per_task(demand);
+    let needed = class.gpus_per_task(demand);
     let short = |resource, count: usize, part: String, most: String| {
         let is_short = (count as u32) < needed;
         let (needed, free) = match needed {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::deployment::PlacementContext;
 use super::examine::{Examination, examine_for};
+use super::node_class::Grouping;
 use super::offers::{Ask, OfferPlacer, Plan, plan, seek};
 use super::options::SchedulerOptions;
 use super::placer::Placer;
-use super::row::Grouping;
 use super::select::{Selectable, select_for};
 use dryrack_fleet::Fleet;
 use dryrack_ids::NodeId;

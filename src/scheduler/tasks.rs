@@ -13,10 +13,10 @@ use super::examine::NodeFinding;
 use super::filter::{self, Verdict};
 use super::fit::{self, GpuChoice, Load};
 use super::neighbours::neighbours;
+use super::node_class::{Grouping, NodeClass, class_of_node, ideal_classes, node_classes};
 use super::options::{FilterStage, GangPlaces, SchedulerOptions, Ties};
 use super::placer::Placer;
 use super::racks;
-use super::row::{Grouping, Row, ideal_rows, row_of, rows};
 use super::scorer;
 use super::shortage::shortages;
 use dryrack_event::{Histogram, Reason};
@@ -36,22 +36,22 @@ pub struct TaskPlacer<'a> {
 
 impl Placer for TaskPlacer<'_> {
     fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram> {
-        let rows = rows(self.fleet, self.group.pick, grouping);
-        let verdicts = self.judge(&rows);
-        let candidates = self.candidates_of(&rows, &verdicts, keep);
-        if candidates.is_empty() { Err(histogram(&rows, &verdicts)) } else { Ok(candidates) }
+        let classes = node_classes(self.fleet, self.group.pick, grouping);
+        let verdicts = self.judge(&classes);
+        let candidates = self.candidates_of(&classes, &verdicts, keep);
+        if candidates.is_empty() { Err(histogram(&classes, &verdicts)) } else { Ok(candidates) }
     }
 
     fn ever_fits(&self) -> bool {
         let group = self.group;
-        let rows = ideal_rows(self.fleet, group.pick);
-        let verdicts = self.judge(&rows);
-        let fit = || fit_rows(&rows, &verdicts).map(|(_, row)| row);
+        let classes = ideal_classes(self.fleet, group.pick);
+        let verdicts = self.judge(&classes);
+        let fit = || fitting_classes(&classes, &verdicts).map(|(_, class)| class);
         match (group.pick, group.gang) {
             (Some(pick @ Pick::AllGpus(_)), _) => fit().count() == pick.nodes().len(),
-            (_, Gang::Spread) => fit().map(|row| u64::from(row.count)).sum::<u64>() >= u64::from(group.tasks),
+            (_, Gang::Spread) => fit().map(|class| u64::from(class.count)).sum::<u64>() >= u64::from(group.tasks),
             (_, Gang::Anywhere | Gang::Packed) => {
-                let room = |row: &Row| u64::from(self.capacity(row, group.tasks)) * u64::from(row.count);
+                let room = |class: &NodeClass| u64::from(self.capacity(class, group.tasks)) * u64::from(class.count);
                 fit().map(room).sum::<u64>() >= u64::from(group.tasks)
             }
         }
@@ -59,14 +59,14 @@ impl Placer for TaskPlacer<'_> {
 
     fn still_fits(&self, placement: &Placement) -> bool {
         placement.claims().iter().all(|claim| {
-            let row = row_of(self.fleet, self.group.pick, claim.node);
-            self.judge_one(&row).is_fit() && has_room(&row, claim)
+            let class = class_of_node(self.fleet, self.group.pick, claim.node);
+            self.judge_one(&class).is_fit() && has_room(&class, claim)
         })
     }
 
     fn findings(&self, _: &Decision) -> Vec<NodeFinding> {
-        let rows = rows(self.fleet, self.group.pick, Grouping::EachNode);
-        rows.iter().zip(self.judge(&rows)).map(|(row, verdict)| self.finding(row, verdict)).collect()
+        let classes = node_classes(self.fleet, self.group.pick, Grouping::EachNode);
+        classes.iter().zip(self.judge(&classes)).map(|(class, verdict)| self.finding(class, verdict)).collect()
     }
 
     fn select_node(&self, node: NodeId) -> (Verdict, bool) {
@@ -98,114 +98,114 @@ impl Placer for TaskPlacer<'_> {
 }
 
 impl TaskPlacer<'_> {
-    /// The best candidates on these rows, best first. `verdicts` has the verdict of each row. Empty if the rows do not
-    /// have enough room.
-    pub fn candidates_of(&self, rows: &[Row], verdicts: &[Verdict], keep: usize) -> SmallVec<[Candidate; 1]> {
+    /// The best candidates on these classes, best first. `verdicts` has the verdict of each class. Empty if the classes
+    /// do not have enough room.
+    pub fn candidates_of(&self, classes: &[NodeClass], verdicts: &[Verdict], keep: usize) -> SmallVec<[Candidate; 1]> {
         let (options, group) = (self.options, self.group);
         match group.pick {
-            Some(pick @ Pick::AllGpus(_)) => self.picked_gpus(pick, rows, verdicts).into_iter().collect(),
+            Some(pick @ Pick::AllGpus(_)) => self.picked_gpus(pick, classes, verdicts).into_iter().collect(),
             _ if options.gangs == GangPlaces::Consolidate && group.gang != Gang::Spread => {
-                let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
-                let shares = consolidate(group, options.gpus, rows, &fit);
-                shares.map(|shares| self.shared(rows, shares)).into_iter().collect()
+                let fit: Vec<usize> = fitting_classes(classes, verdicts).map(|(index, _)| index).collect();
+                let shares = consolidate(group, options.gpus, classes, &fit);
+                shares.map(|shares| self.shared(classes, shares)).into_iter().collect()
             }
             _ if options.gangs == GangPlaces::Neighbours => {
-                let fit: Vec<usize> = fit_rows(rows, verdicts).map(|(index, _)| index).collect();
-                self.among_neighbours(rows, &fit).into_iter().collect()
+                let fit: Vec<usize> = fitting_classes(classes, verdicts).map(|(index, _)| index).collect();
+                self.among_neighbours(classes, &fit).into_iter().collect()
             }
             _ if group.tasks == 1 => {
                 let ranked = match (options.ties, keep) {
-                    (Ties::Random, 1) => self.drawn(rows, verdicts).into_iter().collect(),
-                    (Ties::First | Ties::Random, _) => self.ranked(rows, verdicts, keep),
+                    (Ties::Random, 1) => self.drawn(classes, verdicts).into_iter().collect(),
+                    (Ties::First | Ties::Random, _) => self.ranked(classes, verdicts, keep),
                 };
                 let candidate = |(score, Reverse(node), index): (Score, Reverse<NodeId>, usize)| Candidate {
-                    placement: Placement::new([self.claim_on(node, &rows[index], 1)].into()),
+                    placement: Placement::new([self.claim_on(node, &classes[index], 1)].into()),
                     score,
                 };
                 ranked.into_iter().map(candidate).collect()
             }
             _ if options.gangs == GangPlaces::Racks => {
-                let within = racks::within(group, options.gpus, rows, verdicts);
-                self.gang(rows, &within).into_iter().collect()
+                let within = racks::within(group, options.gpus, classes, verdicts);
+                self.gang(classes, &within).into_iter().collect()
             }
-            _ => self.gang(rows, verdicts).into_iter().collect(),
+            _ => self.gang(classes, verdicts).into_iter().collect(),
         }
     }
 
-    /// The placement on neighbouring nodes of these rows.
-    pub fn among_neighbours(&self, rows: &[Row], fit: &[usize]) -> Option<Candidate> {
-        let shares = neighbours(self.group, self.options.gpus, rows, fit)?;
-        Some(self.shared(rows, shares))
+    /// The placement on neighbouring nodes of these classes.
+    pub fn among_neighbours(&self, classes: &[NodeClass], fit: &[usize]) -> Option<Candidate> {
+        let shares = neighbours(self.group, self.options.gpus, classes, fit)?;
+        Some(self.shared(classes, shares))
     }
 
-    /// Each row's verdict after all filters.
-    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
-        let mut verdicts: Vec<Verdict> = rows.iter().map(|row| before_filters(row.shape)).collect();
+    /// Each class's verdict after all filters.
+    fn judge(&self, classes: &[NodeClass]) -> Vec<Verdict> {
+        let mut verdicts: Vec<Verdict> = classes.iter().map(|class| before_filters(class.shape)).collect();
         for stage in &self.options.filters {
-            filter::apply(stage, self.options.gpus, self.group, rows, &mut verdicts);
+            filter::apply(stage, self.options.gpus, self.group, classes, &mut verdicts);
         }
         verdicts
     }
 
-    fn judge_one(&self, row: &Row) -> Verdict {
-        self.judge(std::slice::from_ref(row))[0]
+    fn judge_one(&self, class: &NodeClass) -> Verdict {
+        self.judge(std::slice::from_ref(class))[0]
     }
 
     /// The verdict on one node, if `pick` were the pick of the job and the job had this many tasks.
     fn judge_picked(&self, tasks: u32, pick: &Pick, node: NodeId) -> Verdict {
         let group = TaskGroup { tasks, pick: Some(pick), ..self.group };
-        TaskPlacer { group, ..*self }.judge_one(&row_of(self.fleet, Some(pick), node))
+        TaskPlacer { group, ..*self }.judge_one(&class_of_node(self.fleet, Some(pick), node))
     }
 
-    fn finding(&self, row: &Row, verdict: Verdict) -> NodeFinding {
+    fn finding(&self, class: &NodeClass, verdict: Verdict) -> NodeFinding {
         let (options, group, largest) = (self.options, self.group, self.fleet.largest());
         let refusal =
-            |stage: &FilterStage| Some((stage.stage, filter::judge_one(stage, options.gpus, group, row).reason()?));
-        let score = |stage| scorer::score(options, stage, largest, group, row);
+            |stage: &FilterStage| Some((stage.stage, filter::judge_one(stage, options.gpus, group, class).reason()?));
+        let score = |stage| scorer::score(options, stage, largest, group, class);
         NodeFinding {
-            shortages: shortages(group, row),
+            shortages: shortages(group, class),
             refusals: options.filters.iter().filter_map(refusal).collect(),
-            capacity: if verdict.is_fit() { self.capacity(row, group.tasks) } else { 0 },
+            capacity: if verdict.is_fit() { self.capacity(class, group.tasks) } else { 0 },
             scores: options.scorers.iter().map(|scorer| (scorer.stage, score(scorer.stage))).collect(),
-            total: self.score(row),
-            ..NodeFinding::of(row.first(), verdict)
+            total: self.score(class),
+            ..NodeFinding::of(class.first(), verdict)
         }
     }
 
-    fn score(&self, row: &Row) -> Score {
-        scorer::total(self.options, self.fleet.largest(), self.group, row)
+    fn score(&self, class: &NodeClass) -> Score {
+        scorer::total(self.options, self.fleet.largest(), self.group, class)
     }
 
-    fn capacity(&self, row: &Row, limit: u32) -> u32 {
-        fit::capacity(self.group, self.options.gpus, row, limit)
+    fn capacity(&self, class: &NodeClass, limit: u32) -> u32 {
+        fit::capacity(self.group, self.options.gpus, class, limit)
     }
 
-    /// The claim of this many tasks on a node of this row.
-    fn claim_on(&self, node: NodeId, row: &Row, tasks: u32) -> NodeClaim {
+    /// The claim of this many tasks on a node of this class.
+    fn claim_on(&self, node: NodeId, class: &NodeClass, tasks: u32) -> NodeClaim {
         let choice = GpuChoice::new(self.options, self.context.draw);
-        claim(node, fit::fill(self.group, choice, &row.on(self.fleet, node), tasks))
+        claim(node, fit::fill(self.group, choice, &class.on(self.fleet, node), tasks))
     }
 
     /// Makes a candidate from a list of nodes with the number of tasks on each.
-    fn shared(&self, rows: &[Row], shares: Vec<Share>) -> Candidate {
-        let claim = |(node, index, tasks): Share| self.claim_on(node, &rows[index], tasks);
+    fn shared(&self, classes: &[NodeClass], shares: Vec<Share>) -> Candidate {
+        let claim = |(node, index, tasks): Share| self.claim_on(node, &classes[index], tasks);
         Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
     }
 
-    /// The best nodes for one task, best first, and the indexes of their rows.
-    fn ranked(&self, rows: &[Row], verdicts: &[Verdict], keep: usize) -> Vec<(Score, Reverse<NodeId>, usize)> {
+    /// The best nodes for one task, best first, and the indexes of their classes.
+    fn ranked(&self, classes: &[NodeClass], verdicts: &[Verdict], keep: usize) -> Vec<(Score, Reverse<NodeId>, usize)> {
         let mut ranked: Vec<(Score, Reverse<NodeId>, usize)> = Vec::new();
-        for (index, row) in fit_rows(rows, verdicts) {
-            let score = self.score(row);
+        for (index, class) in fitting_classes(classes, verdicts) {
+            let score = self.score(class);
             match keep {
                 1 => {
-                    let entry = (score, Reverse(row.first()), index);
+                    let entry = (score, Reverse(class.first()), index);
                     match ranked.first_mut() {
                         Some(best) => *best = (*best).max(entry),
                         None => ranked.push(entry),
                     }
                 }
-                _ => ranked.extend(row.nodes().take(keep).map(|node| (score, Reverse(node), index))),
+                _ => ranked.extend(class.nodes().take(keep).map(|node| (score, Reverse(node), index))),
             }
         }
         ranked.sort_unstable_by(|a, b| b.cmp(a));
@@ -214,11 +214,11 @@ impl TaskPlacer<'_> {
     }
 
     /// One of the nodes with the highest score, drawn with equal probability.
-    fn drawn(&self, rows: &[Row], verdicts: &[Verdict]) -> Option<(Score, Reverse<NodeId>, usize)> {
+    fn drawn(&self, classes: &[NodeClass], verdicts: &[Verdict]) -> Option<(Score, Reverse<NodeId>, usize)> {
         let mut best: Vec<(NodeId, usize)> = Vec::new();
         let mut highest: Option<Score> = None;
-        for (index, row) in fit_rows(rows, verdicts) {
-            let score = self.score(row);
+        for (index, class) in fitting_classes(classes, verdicts) {
+            let score = self.score(class);
             if highest.is_some_and(|highest| score < highest) {
                 continue;
             }
@@ -226,7 +226,7 @@ impl TaskPlacer<'_> {
                 best.clear();
                 highest = Some(score);
             }
-            best.extend(row.nodes().map(|node| (node, index)));
+            best.extend(class.nodes().map(|node| (node, index)));
         }
         let highest = highest?;
         // Sort by id, so that the result does not depend on how nodes are grouped.
@@ -236,30 +236,30 @@ impl TaskPlacer<'_> {
     }
 
     /// The placement on exactly the picked GPUs; `None` if it does not fit.
-    fn picked_gpus(&self, pick: &Pick, rows: &[Row], verdicts: &[Verdict]) -> Option<Candidate> {
+    fn picked_gpus(&self, pick: &Pick, classes: &[NodeClass], verdicts: &[Verdict]) -> Option<Candidate> {
         let choice = GpuChoice::new(self.options, self.context.draw);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         let mut score = Score::ZERO;
-        for (_, row) in fit_rows(rows, verdicts) {
-            score = score + self.score(row);
-            claims.push(claim(row.first(), fit::fill(self.group, choice, row, 1)));
+        for (_, class) in fitting_classes(classes, verdicts) {
+            score = score + self.score(class);
+            claims.push(claim(class.first(), fit::fill(self.group, choice, class, 1)));
         }
         (claims.len() == pick.nodes().len()).then(|| Candidate { placement: Placement::new(claims), score })
     }
 
     /// Places a gang. All tasks are alike, so counting room is exact: if all tasks have room, this function finds a
     /// placement.
-    fn gang(&self, rows: &[Row], verdicts: &[Verdict]) -> Option<Candidate> {
+    fn gang(&self, classes: &[NodeClass], verdicts: &[Verdict]) -> Option<Candidate> {
         let TaskGroup { tasks, gang, .. } = self.group;
         let limit = if gang == Gang::Spread { 1 } else { tasks };
         let mut room: u64 = 0;
         let mut ranked: Vec<Ranked> = Vec::new();
-        for (index, row) in fit_rows(rows, verdicts) {
-            let capacity = self.capacity(row, limit);
-            room += u64::from(capacity) * u64::from(row.count);
-            let score = self.score(row);
+        for (index, class) in fitting_classes(classes, verdicts) {
+            let capacity = self.capacity(class, limit);
+            room += u64::from(capacity) * u64::from(class.count);
+            let score = self.score(class);
             let first = if gang == Gang::Packed { capacity } else { 0 };
-            ranked.extend(row.nodes().map(|node| (first, score, Reverse(node), index)));
+            ranked.extend(class.nodes().map(|node| (first, score, Reverse(node), index)));
         }
         if room < u64::from(tasks) {
             return None;
@@ -273,7 +273,7 @@ impl TaskPlacer<'_> {
             if claims.is_empty() {
                 best = score;
             }
-            let claim = self.claim_on(node, &rows[index], left.min(limit));
+            let claim = self.claim_on(node, &classes[index], left.min(limit));
             left -= claim.tasks;
             claims.push(claim);
         }
@@ -294,20 +294,23 @@ pub fn claim(node: NodeId, load: Load) -> NodeClaim {
 }
 
 /// Counts the reasons. A node that fits but cannot take the whole gang counts as [`Reason::GangIncomplete`].
-pub fn histogram(rows: &[Row], verdicts: &[Verdict]) -> Histogram {
+pub fn histogram(classes: &[NodeClass], verdicts: &[Verdict]) -> Histogram {
     let mut histogram = Histogram::default();
-    for (row, verdict) in rows.iter().zip(verdicts) {
-        histogram.add(verdict.reason().unwrap_or(Reason::GangIncomplete), row.count);
+    for (class, verdict) in classes.iter().zip(verdicts) {
+        histogram.add(verdict.reason().unwrap_or(Reason::GangIncomplete), class.count);
     }
     histogram
 }
 
-fn fit_rows<'r, 'f>(rows: &'r [Row<'f>], verdicts: &'r [Verdict]) -> impl Iterator<Item = (usize, &'r Row<'f>)> {
-    rows.iter().enumerate().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(row, _)| row)
+fn fitting_classes<'r, 'f>(
+    classes: &'r [NodeClass<'f>],
+    verdicts: &'r [Verdict],
+) -> impl Iterator<Item = (usize, &'r NodeClass<'f>)> {
+    classes.iter().enumerate().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(class, _)| class)
 }
 
-fn has_room(row: &Row, claim: &NodeClaim) -> bool {
-    let (shape, status) = (row.shape, row.status);
+fn has_room(class: &NodeClass, claim: &NodeClaim) -> bool {
+    let (shape, status) = (class.shape, class.status);
     let unified = |index: u16| shape.gpus[usize::from(index)].unified;
     let pooled = claim.gpus.iter().filter(|part| unified(part.index)).map(|part| part.memory).sum();
     status.cpu_free(shape) >= claim.cpu

@@ -4,35 +4,35 @@
 
 use super::Verdict;
 use crate::fit::{is_large_enough, is_of_type};
-use crate::row::Row;
+use crate::node_class::NodeClass;
 use dryrack_catalog::{Accelerator, Host, Mismatch, mismatch};
 use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;
 use dryrack_workload::{Deployment, GpuTake, TaskGroup};
 
-pub fn judge(demand: TaskGroup<'_>, row: &Row) -> Verdict {
+pub fn judge(demand: TaskGroup<'_>, class: &NodeClass) -> Verdict {
     let task = demand.task;
-    if task.os.is_some_and(|os| os != row.shape.os) {
+    if task.os.is_some_and(|os| os != class.shape.os) {
         return Verdict::Never(Reason::OsMismatch);
     }
-    if task.arch.is_some_and(|arch| arch != row.shape.arch) {
+    if task.arch.is_some_and(|arch| arch != class.shape.arch) {
         return Verdict::Never(Reason::ArchMismatch);
     }
     let Some(gpus) = &task.gpus else { return Verdict::Fit };
-    let needed = row.gpus_per_task(demand) as usize;
-    let allowed = || (0..row.shape.gpus.len()).filter(|index| row.allows_gpu(*index));
+    let needed = class.gpus_per_task(demand) as usize;
+    let allowed = || (0..class.shape.gpus.len()).filter(|index| class.allows_gpu(*index));
     if allowed().count() < needed {
         return Verdict::Never(Reason::TooFewGpus);
     }
-    let of_type = allowed().filter(|index| is_of_type(gpus, &row.shape.gpus[*index])).count();
+    let of_type = allowed().filter(|index| is_of_type(gpus, &class.shape.gpus[*index])).count();
     if of_type < needed {
         return Verdict::Never(if of_type == 0 { Reason::GpuTypeMismatch } else { Reason::TooFewGpus });
     }
     let large = |index: &usize| match gpus.take {
-        GpuTake::Memory(memory) if row.shape.gpu_memory_capacity(*index) < memory => false,
-        GpuTake::Memory(_) | GpuTake::Whole | GpuTake::Share(_) => is_large_enough(gpus, &row.shape.gpus[*index]),
+        GpuTake::Memory(memory) if class.shape.gpu_memory_capacity(*index) < memory => false,
+        GpuTake::Memory(_) | GpuTake::Whole | GpuTake::Share(_) => is_large_enough(gpus, &class.shape.gpus[*index]),
     };
-    let of_size = allowed().filter(|index| is_of_type(gpus, &row.shape.gpus[*index])).filter(large).count();
+    let of_size = allowed().filter(|index| is_of_type(gpus, &class.shape.gpus[*index])).filter(large).count();
     if of_size < needed { Verdict::Never(Reason::GpuMemoryTooSmall) } else { Verdict::Fit }
 }
 

@@ -1,4 +1,4 @@
-//! Filters decide whether nodes may be used at all, and say why if not. Each filter judges only rows that passed all
+//! Filters decide whether nodes may be used at all, and say why if not. Each filter judges only classes that passed all
 //! earlier filters.
 
 mod compatible;
@@ -9,13 +9,13 @@ mod resources;
 
 pub use compatible::{model_refusal, model_refusal_without_gpu};
 
+use super::node_class::NodeClass;
 use super::options::{Exemption, FilterStage, GpuOrder, StageName};
 use super::own::{Asking, NodeView, OwnFilter, filter_named};
-use super::row::Row;
 use dryrack_event::Reason;
 use dryrack_workload::{Pick, TaskGroup};
 
-/// A filter's answer for one row.
+/// A filter's answer for one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fit,
@@ -53,7 +53,7 @@ pub enum Reads {
 struct Asked<'a> {
     demand: TaskGroup<'a>,
     order: GpuOrder,
-    row: &'a Row<'a>,
+    class: &'a NodeClass<'a>,
 }
 
 /// One row for each filter: its name in profiles, what it reads, and its verdict.
@@ -89,7 +89,7 @@ macro_rules! filters {
                 let judge: fn(&Asked<'_>) -> Verdict = match self {
                     $(FilterName::$filter => $judge,)*
                     FilterName::Own(own) => {
-                        return own.judge(&NodeView::new(asked.row.shape, asked.row.status), &Asking::of_tasks(asked.demand, asked.row), asked.row.is_ideal);
+                        return own.judge(&NodeView::new(asked.class.shape, asked.class.status), &Asking::of_tasks(asked.demand, asked.class), asked.class.is_ideal);
                     }
                 };
                 judge(asked)
@@ -100,15 +100,15 @@ macro_rules! filters {
 
 filters! {
     /// Only what was picked by hand.
-    Picked => "picked", Pick, |it| picked::judge(it.row.picked, || picked::has_gpus(it.demand, it.row));
+    Picked => "picked", Pick, |it| picked::judge(it.class.picked, || picked::has_gpus(it.demand, it.class));
     /// Only nodes with the labels that the task asks for.
-    Labels => "labels", Shape, |it| labels::judge(&it.demand.task.labels, &it.row.shape.labels);
+    Labels => "labels", Shape, |it| labels::judge(&it.demand.task.labels, &it.class.shape.labels);
     /// Only nodes that are ready.
-    Ready => "ready", State, |it| ready::judge(it.row.status.state);
+    Ready => "ready", State, |it| ready::judge(it.class.status.state);
     /// Only nodes whose system and GPUs can run the task.
-    Compatible => "compatible", Shape, |it| compatible::judge(it.demand, it.row);
+    Compatible => "compatible", Shape, |it| compatible::judge(it.demand, it.class);
     /// Only nodes with enough left.
-    Resources => "resources", State, |it| resources::judge(it.demand, it.order, it.row);
+    Resources => "resources", State, |it| resources::judge(it.demand, it.order, it.class);
 }
 
 impl StageName for FilterName {
@@ -120,21 +120,27 @@ impl StageName for FilterName {
     }
 }
 
-/// Runs one filter over the rows that are still fit.
-pub fn apply(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, rows: &[Row], verdicts: &mut [Verdict]) {
-    for (row, verdict) in rows.iter().zip(verdicts) {
+/// Runs one filter over the classes that are still fit.
+pub fn apply(
+    stage: &FilterStage,
+    order: GpuOrder,
+    demand: TaskGroup<'_>,
+    classes: &[NodeClass],
+    verdicts: &mut [Verdict],
+) {
+    for (class, verdict) in classes.iter().zip(verdicts) {
         if verdict.is_fit() {
-            *verdict = judge_one(stage, order, demand, row);
+            *verdict = judge_one(stage, order, demand, class);
         }
     }
 }
 
-/// One filter's answer for one row.
-pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, row: &Row) -> Verdict {
+/// One filter's answer for one class.
+pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, class: &NodeClass) -> Verdict {
     if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
         return Verdict::Fit;
     }
-    stage.stage.judge(&Asked { demand, order, row })
+    stage.stage.judge(&Asked { demand, order, class })
 }
 
 fn is_exempt(exemption: Exemption, demand: TaskGroup<'_>) -> bool {

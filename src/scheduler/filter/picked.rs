@@ -1,7 +1,7 @@
 //! Passes only picked nodes and nodes with picked GPUs. Passes every node if there is no pick.
 
 use super::Verdict;
-use crate::row::Row;
+use crate::node_class::NodeClass;
 use dryrack_event::Reason;
 use dryrack_workload::{Pick, TaskGroup};
 
@@ -13,10 +13,10 @@ pub fn judge(is_picked: bool, has_gpus: impl FnOnce() -> bool) -> Verdict {
     if has_gpus() { Verdict::Fit } else { Verdict::Never(Reason::PickedGpuMissing) }
 }
 
-/// Whether a node of this row has the GPUs that are picked on it.
-pub fn has_gpus(demand: TaskGroup<'_>, row: &Row) -> bool {
-    let Some(picked) = &row.gpus else { return true };
-    let there = picked.iter().filter(|index| usize::from(**index) < row.shape.gpus.len()).count();
+/// Whether a node of this class has the GPUs that are picked on it.
+pub fn has_gpus(demand: TaskGroup<'_>, class: &NodeClass) -> bool {
+    let Some(picked) = &class.gpus else { return true };
+    let there = picked.iter().filter(|index| usize::from(**index) < class.shape.gpus.len()).count();
     match demand.pick {
         // Every picked GPU must exist. Silently dropping a missing one is the fault of GPUStack issue 1850.
         Some(Pick::AllGpus(_)) => there == picked.len(),

@@ -2,12 +2,12 @@
 
 use super::Verdict;
 use crate::fit::first_shortage;
+use crate::node_class::NodeClass;
 use crate::options::GpuOrder;
-use crate::row::Row;
 use dryrack_workload::TaskGroup;
 
-pub fn judge(demand: TaskGroup<'_>, order: GpuOrder, row: &Row) -> Verdict {
-    match first_shortage(demand, order, row) {
+pub fn judge(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass) -> Verdict {
+    match first_shortage(demand, order, class) {
         None => Verdict::Fit,
         Some(reason) => Verdict::Unfit(reason),
     }

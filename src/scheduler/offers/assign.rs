@@ -5,12 +5,12 @@ use smallvec::SmallVec;
 use super::choose;
 use super::gang::OfferPlacer;
 use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
-use super::pool::{RowOffer, in_order, listed, row_offers};
+use super::pool::{ClassOffer, class_offers, in_order, listed};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
 use crate::PlacementContext;
 use crate::decide::{Candidate, Decision};
+use crate::node_class::{Grouping, NodeClass, all_classes};
 use crate::placer::Placer;
-use crate::row::{Grouping, Row, all_rows};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
 use dryrack_ids::{FleetId, NodeId};
@@ -22,14 +22,14 @@ pub const PLAN_OFFERS_MAX: usize = 50;
 
 /// The offers that a user sees before submitting, in order: idle offers first, then new ones, then busy ones.
 pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
-    let rows = all_rows(fleet, Grouping::EachNode);
-    let offers = row_offers(options, ask, fleet, &rows);
-    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
-    let chosen = match pool(options, ask, fleet, &rows, &offers) {
+    let classes = all_classes(fleet, Grouping::EachNode);
+    let offers = class_offers(options, ask, fleet, &classes);
+    let offers: Vec<&ClassOffer<'_, '_>> = offers.iter().flatten().collect();
+    let chosen = match pool(options, ask, fleet, &classes, &offers) {
         Ok(chosen) => chosen,
         Err(_) => return Plan { fleet: None, offers: Vec::new() },
     };
-    let of_pool: Vec<&RowOffer<'_, '_>> =
+    let of_pool: Vec<&ClassOffer<'_, '_>> =
         offers.into_iter().filter(|offer| chosen.is_none_or(|id| id == offer.fleet)).collect();
     let ordered = listed(fleet, &of_pool, &options.plan_order);
     let mut offers: Vec<Offer> = ordered.into_iter().map(|(node, index)| of_pool[index].on(node)).collect();
@@ -40,10 +40,10 @@ pub fn plan(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> Plan {
 
 /// The instance that this node of the job gets now.
 pub fn assign(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, grouping: Grouping) -> Result<Assigned, NoOffer> {
-    let rows = all_rows(fleet, grouping);
-    let offers = row_offers(options, ask, fleet, &rows);
-    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
-    let chosen = pool(options, ask, fleet, &rows, &offers)?;
+    let classes = all_classes(fleet, grouping);
+    let offers = class_offers(options, ask, fleet, &classes);
+    let offers: Vec<&ClassOffer<'_, '_>> = offers.iter().flatten().collect();
+    let chosen = pool(options, ask, fleet, &classes, &offers)?;
     let offers = allowed(options, ask, fleet, &offers, chosen);
     let first = in_order(fleet, &offers, &options.order, 1, None);
     let (node, index) = *first.first().ok_or(NoOffer::NoIdleInstance)?;
@@ -61,10 +61,10 @@ pub fn seek(
     grouping: Grouping,
     keep: usize,
 ) -> Decision {
-    let rows = all_rows(fleet, grouping);
-    let offers = row_offers(options, ask, fleet, &rows);
-    let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
-    let open = pool(options, ask, fleet, &rows, &offers).map(|chosen| allowed(options, ask, fleet, &offers, chosen));
+    let classes = all_classes(fleet, grouping);
+    let offers = class_offers(options, ask, fleet, &classes);
+    let offers: Vec<&ClassOffer<'_, '_>> = offers.iter().flatten().collect();
+    let open = pool(options, ask, fleet, &classes, &offers).map(|chosen| allowed(options, ask, fleet, &offers, chosen));
     let open = open.unwrap_or_default();
     let candidate = |(node, index): (NodeId, usize)| {
         let claim = claim(fleet, node, open[index].slice.blocks);
@@ -91,8 +91,8 @@ fn pool(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    rows: &[Row<'_>],
-    offers: &[&RowOffer<'_, '_>],
+    classes: &[NodeClass<'_>],
+    offers: &[&ClassOffer<'_, '_>],
 ) -> Result<Option<FleetId>, NoOffer> {
     if let Some(own) = ask.fleet {
         return Ok(Some(own));
@@ -100,7 +100,7 @@ fn pool(
     match options.pool {
         OfferPool::AllFleets => Ok(None),
         OfferPool::ChosenFleet => {
-            let candidates = choose::candidates(options, ask, fleet, rows);
+            let candidates = choose::candidates(options, ask, fleet, classes);
             choose::best(ask, &candidates, offers).map(Some).ok_or(NoOffer::NoFleet)
         }
     }
@@ -111,11 +111,11 @@ fn allowed<'o, 'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    offers: &[&'o RowOffer<'r, 'f>],
+    offers: &[&'o ClassOffer<'r, 'f>],
     pool: Option<FleetId>,
-) -> Vec<&'o RowOffer<'r, 'f>> {
+) -> Vec<&'o ClassOffer<'r, 'f>> {
     let master = ask.master.and_then(|node| fleet.node(node).shape.instance.as_ref());
-    let is_allowed = |offer: &&&RowOffer<'_, '_>| {
+    let is_allowed = |offer: &&&ClassOffer<'_, '_>| {
         let pinned = is_pinned(options.pins_master_region, offer.is_split());
         let near = master.is_none_or(|master| !pinned || offer.place() == (&*master.backend, &*master.region));
         offer.is_open() && near && pool.is_none_or(|id| id == offer.fleet)

@@ -3,24 +3,30 @@
 use std::cmp::Reverse;
 
 use super::options::{FitTest, OfferOptions};
-use super::pool::{RowOffer, may_use};
+use super::pool::{ClassOffer, may_use};
 use super::{Ask, Availability};
-use crate::row::Row;
+use crate::node_class::NodeClass;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};
 use dryrack_ids::FleetId;
 use dryrack_units::Money;
 
 /// The fleets that a job may use, in order of declaration. Fleets without an instance come last.
-pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>]) -> Vec<FleetId> {
+pub fn candidates(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, classes: &[NodeClass<'_>]) -> Vec<FleetId> {
     let mut candidates: Vec<FleetId> =
-        fleet.fleets().map(|(id, _)| id).filter(|id| why_not(options, ask, fleet, rows, *id).is_none()).collect();
-    candidates.sort_by_key(|id| (Reverse(count_instances(rows, *id) > 0), *id));
+        fleet.fleets().map(|(id, _)| id).filter(|id| why_not(options, ask, fleet, classes, *id).is_none()).collect();
+    candidates.sort_by_key(|id| (Reverse(count_instances(classes, *id) > 0), *id));
     candidates
 }
 
 /// Why a fleet is not a candidate; `None` if it is one.
-pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row<'_>], id: FleetId) -> Option<Reason> {
+pub fn why_not(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    classes: &[NodeClass<'_>],
+    id: FleetId,
+) -> Option<Reason> {
     if let Err(reason) = may_use(ask, fleet, id) {
         return Some(reason);
     }
@@ -32,54 +38,57 @@ pub fn why_not(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, rows: &[Row
         return Some(Reason::FleetNotCluster);
     }
     match options.fit_test {
-        FitTest::NodesOrBlocks if !has_room(fleet, rows, id, ask.room_for) => Some(Reason::FleetTooSmall),
+        FitTest::NodesOrBlocks if !has_room(fleet, classes, id, ask.room_for) => Some(Reason::FleetTooSmall),
         FitTest::NodesOrBlocks | FitTest::None => None,
     }
 }
 
-fn instances<'r, 'f>(rows: &'r [Row<'f>], id: FleetId) -> impl Iterator<Item = &'r Row<'f>> {
-    rows.iter().filter(move |row| row.shape.instance.as_ref().is_some_and(|instance| instance.fleet == id))
+fn instances<'r, 'f>(classes: &'r [NodeClass<'f>], id: FleetId) -> impl Iterator<Item = &'r NodeClass<'f>> {
+    classes.iter().filter(move |class| class.shape.instance.as_ref().is_some_and(|instance| instance.fleet == id))
 }
 
-fn count_instances(rows: &[Row<'_>], id: FleetId) -> u64 {
-    instances(rows, id).filter(|row| row.status.state != NodeState::Gone).map(|row| u64::from(row.count)).sum()
+fn count_instances(classes: &[NodeClass<'_>], id: FleetId) -> u64 {
+    instances(classes, id)
+        .filter(|class| class.status.state != NodeState::Gone)
+        .map(|class| u64::from(class.count))
+        .sum()
 }
 
 /// The rule [`FitTest::NodesOrBlocks`].
-fn has_room(fleet: &Fleet, rows: &[Row<'_>], id: FleetId, nodes: u32) -> bool {
+fn has_room(fleet: &Fleet, classes: &[NodeClass<'_>], id: FleetId, nodes: u32) -> bool {
     let spec = fleet.fleet(id);
     let most = spec.nodes.and_then(|nodes| nodes.max);
     if let (Some(most), 1) = (most, spec.blocks.stated()) {
-        let in_use = instances(rows, id).filter(|row| !row.status.blocks.is_empty());
-        let in_use: u64 = in_use.map(|row| u64::from(row.count)).sum();
+        let in_use = instances(classes, id).filter(|class| !class.status.blocks.is_empty());
+        let in_use: u64 = in_use.map(|class| u64::from(class.count)).sum();
         return u64::from(most).saturating_sub(in_use) >= u64::from(nodes);
     }
     match spec.kind {
         FleetKind::Cloud => true,
         FleetKind::Ssh => {
-            let blocks = |row: &Row<'_>| {
-                let instance = row.shape.instance.as_ref().expect("an instance of this fleet");
+            let blocks = |class: &NodeClass<'_>| {
+                let instance = class.shape.instance.as_ref().expect("an instance of this fleet");
                 // A machine that could not be split counts with the number of blocks that were requested for it.
                 let total = instance.total_blocks.unwrap_or_else(|| instance.blocks.stated());
-                let busy = row.status.blocks.count();
-                u64::from(total.saturating_sub(busy)) * u64::from(row.count)
+                let busy = class.status.blocks.count();
+                u64::from(total.saturating_sub(busy)) * u64::from(class.count)
             };
-            instances(rows, id).map(blocks).sum::<u64>() >= u64::from(nodes)
+            instances(classes, id).map(blocks).sum::<u64>() >= u64::from(nodes)
         }
     }
 }
 
 /// The best candidate. Fleets with enough idle offers come first, then fleets with a cheaper idle offer, then fleets in
 /// which a cheaper instance would be created.
-pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Option<FleetId> {
+pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&ClassOffer<'_, '_>]) -> Option<FleetId> {
     ranked(ask, candidates, offers).first().copied()
 }
 
 /// All candidates, best first.
-pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&RowOffer<'_, '_>]) -> Vec<FleetId> {
+pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&ClassOffer<'_, '_>]) -> Vec<FleetId> {
     let key = |id: &FleetId| {
         let idle = || offers.iter().filter(|offer| offer.fleet == *id && offer.is_idle());
-        let count: u64 = idle().map(|offer| u64::from(offer.row.count)).sum();
+        let count: u64 = idle().map(|offer| u64::from(offer.class.count)).sum();
         let enough = count > 0 && count >= u64::from(ask.room_for);
         let dearest = Money::new(u64::MAX);
         let cheapest = idle().map(|offer| offer.price).min().unwrap_or(dearest);

@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 
 use super::assign::{assigned, is_pinned};
 use super::options::{GangRule, OfferOptions, OfferPool};
-use super::pool::{RowOffer, in_order, row_offers};
+use super::pool::{ClassOffer, class_offers, in_order};
 use super::{Ask, choose};
 use crate::PlacementContext;
 use crate::decide::{Candidate, Decision};
 use crate::examine::NodeFinding;
 use crate::filter::Verdict;
+use crate::node_class::{Grouping, NodeClass, ideal_classes, node_classes};
 use crate::placer::Placer;
-use crate::row::{Grouping, Row, ideal_rows, rows};
 use crate::tasks::histogram;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, FleetKind, NodeClaim, Placement};
@@ -38,28 +38,28 @@ impl<'a> OfferPlacer<'a> {
 
     /// The verdict on each node alone: whether it could take one node of the job, beside the nodes that are already
     /// placed.
-    fn judge(&self, rows: &[Row<'_>]) -> Vec<Verdict> {
-        let offers = row_offers(self.options, &self.ask, self.fleet, rows);
-        verdicts(self.options, &self.ask, self.fleet, rows, &offers)
+    fn judge(&self, classes: &[NodeClass<'_>]) -> Vec<Verdict> {
+        let offers = class_offers(self.options, &self.ask, self.fleet, classes);
+        verdicts(self.options, &self.ask, self.fleet, classes, &offers)
     }
 
-    fn rows(&self, grouping: Grouping) -> Vec<Row<'a>> {
-        rows(self.fleet, self.demand.pick.as_ref(), grouping)
+    fn classes(&self, grouping: Grouping) -> Vec<NodeClass<'a>> {
+        node_classes(self.fleet, self.demand.pick.as_ref(), grouping)
     }
 }
 
 impl Placer for OfferPlacer<'_> {
     fn candidates(&self, grouping: Grouping, keep: usize) -> Result<SmallVec<[Candidate; 1]>, Histogram> {
         let OfferPlacer { options, ask, fleet, .. } = self;
-        let rows = self.rows(grouping);
-        let offers = row_offers(options, ask, fleet, &rows);
-        let found: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
+        let classes = self.classes(grouping);
+        let offers = class_offers(options, ask, fleet, &classes);
+        let found: Vec<&ClassOffer<'_, '_>> = offers.iter().flatten().collect();
         let places = match ask.nodes {
-            1 => single(options, ask, fleet, &rows, &found, keep),
-            _ => gang(options, ask, fleet, &rows, &found).into_iter().collect(),
+            1 => single(options, ask, fleet, &classes, &found, keep),
+            _ => gang(options, ask, fleet, &classes, &found).into_iter().collect(),
         };
         if places.is_empty() {
-            return Err(histogram(&rows, &verdicts(options, ask, fleet, &rows, &offers)));
+            return Err(histogram(&classes, &verdicts(options, ask, fleet, &classes, &offers)));
         }
         let candidate = |claims: Claims| Candidate { placement: Placement::new(claims), score: Score::ZERO };
         Ok(places.into_iter().map(candidate).collect())
@@ -72,17 +72,17 @@ impl Placer for OfferPlacer<'_> {
         if may_grow(options, &ask, fleet) {
             return true;
         }
-        let rows = ideal_rows(fleet, demand.pick.as_ref());
-        let offers = row_offers(options, &ask, fleet, &rows);
-        let offers: Vec<&RowOffer<'_, '_>> = offers.iter().flatten().collect();
-        let is_pinned = |offer: &RowOffer<'_, '_>| is_pinned(options.pins_master_region, offer.is_split());
-        choose::candidates(options, &ask, fleet, &rows).into_iter().any(|id| {
+        let classes = ideal_classes(fleet, demand.pick.as_ref());
+        let offers = class_offers(options, &ask, fleet, &classes);
+        let offers: Vec<&ClassOffer<'_, '_>> = offers.iter().flatten().collect();
+        let is_pinned = |offer: &ClassOffer<'_, '_>| is_pinned(options.pins_master_region, offer.is_split());
+        choose::candidates(options, &ask, fleet, &classes).into_iter().any(|id| {
             offers.iter().filter(|master| master.fleet == id).any(|master| {
-                let near = |offer: &&&RowOffer<'_, '_>| {
+                let near = |offer: &&&ClassOffer<'_, '_>| {
                     offer.fleet == id && (offer.place() == master.place() || (demand.tasks > 1 && !is_pinned(offer)))
                 };
                 let most = fleet.fleet(id).nodes.and_then(|nodes| nodes.max).map_or(u64::MAX, u64::from);
-                let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.row.count)).sum::<u64>();
+                let fitting = offers.iter().filter(near).map(|offer| u64::from(offer.class.count)).sum::<u64>();
                 fitting.min(most) >= u64::from(demand.tasks)
             })
         })
@@ -90,23 +90,27 @@ impl Placer for OfferPlacer<'_> {
 
     /// Whether the blocks that were chosen earlier are still idle, on instances that would still be offered.
     fn still_fits(&self, placement: &Placement) -> bool {
-        let rows = self.rows(Grouping::EachNode);
-        let verdicts = self.judge(&rows);
+        let classes = self.classes(Grouping::EachNode);
+        let verdicts = self.judge(&classes);
         placement.claims().iter().all(|claim| {
-            let row = &rows[claim.node.index()];
+            let class = &classes[claim.node.index()];
             verdicts[claim.node.index()].is_fit()
-                && claim.blocks.iter().all(|block| row.status.block_is_idle(row.shape, *block))
+                && claim.blocks.iter().all(|block| class.status.block_is_idle(class.shape, *block))
         })
     }
 
     fn findings(&self, _: &Decision) -> Vec<NodeFinding> {
-        let rows = self.rows(Grouping::EachNode);
-        rows.iter().zip(self.judge(&rows)).map(|(row, verdict)| NodeFinding::of(row.first(), verdict)).collect()
+        let classes = self.classes(Grouping::EachNode);
+        classes
+            .iter()
+            .zip(self.judge(&classes))
+            .map(|(class, verdict)| NodeFinding::of(class.first(), verdict))
+            .collect()
     }
 
     fn select_node(&self, node: NodeId) -> (Verdict, bool) {
-        // All instances of a fleet count for the choice of the fleet, so the verdict must use all rows.
-        let verdicts = self.picked.get_or_init(|| self.judge(&rows(self.fleet, None, Grouping::EachNode)));
+        // All instances of a fleet count for the choice of the fleet, so the verdict must use all classes.
+        let verdicts = self.picked.get_or_init(|| self.judge(&node_classes(self.fleet, None, Grouping::EachNode)));
         (verdicts[node.index()], false)
     }
 
@@ -124,16 +128,16 @@ fn verdicts(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    rows: &[Row<'_>],
-    offers: &[Result<RowOffer<'_, '_>, Verdict>],
+    classes: &[NodeClass<'_>],
+    offers: &[Result<ClassOffer<'_, '_>, Verdict>],
 ) -> Vec<Verdict> {
     let fleets: Vec<Option<Reason>> = match options.pool {
         OfferPool::AllFleets => Vec::new(),
         OfferPool::ChosenFleet => {
-            fleet.fleets().map(|(id, _)| choose::why_not(options, ask, fleet, rows, id)).collect()
+            fleet.fleets().map(|(id, _)| choose::why_not(options, ask, fleet, classes, id)).collect()
         }
     };
-    let verdict = |offer: &Result<RowOffer<'_, '_>, Verdict>| match offer {
+    let verdict = |offer: &Result<ClassOffer<'_, '_>, Verdict>| match offer {
         Err(verdict) => *verdict,
         Ok(offer) => match fleets.get(offer.fleet.index()).copied().flatten() {
             Some(reason) => Verdict::Unfit(reason),
@@ -165,19 +169,19 @@ fn single(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    rows: &[Row<'_>],
-    offers: &[&RowOffer<'_, '_>],
+    classes: &[NodeClass<'_>],
+    offers: &[&ClassOffer<'_, '_>],
     keep: usize,
 ) -> Vec<Claims> {
     let pools: Vec<Option<FleetId>> = match options.pool {
         OfferPool::AllFleets => vec![None],
         OfferPool::ChosenFleet => {
-            choose::best(ask, &choose::candidates(options, ask, fleet, rows), offers).map(Some).into_iter().collect()
+            choose::best(ask, &choose::candidates(options, ask, fleet, classes), offers).map(Some).into_iter().collect()
         }
     };
     let Some(pool) = pools.first() else { return Vec::new() };
-    let of_pool = |offer: &&&RowOffer<'_, '_>| offer.is_open() && pool.is_none_or(|id| id == offer.fleet);
-    let open: Vec<&RowOffer<'_, '_>> = offers.iter().filter(of_pool).copied().collect();
+    let of_pool = |offer: &&&ClassOffer<'_, '_>| offer.is_open() && pool.is_none_or(|id| id == offer.fleet);
+    let open: Vec<&ClassOffer<'_, '_>> = offers.iter().filter(of_pool).copied().collect();
     let found = in_order(fleet, &open, &options.order, keep, None);
     found.into_iter().map(|(node, index)| [assigned(options, open[index].on(node), fleet).claim].into()).collect()
 }
@@ -186,10 +190,10 @@ fn gang(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    rows: &[Row<'_>],
-    offers: &[&RowOffer<'_, '_>],
+    classes: &[NodeClass<'_>],
+    offers: &[&ClassOffer<'_, '_>],
 ) -> Option<Claims> {
-    let open = |id: Option<FleetId>| -> Vec<&RowOffer<'_, '_>> {
+    let open = |id: Option<FleetId>| -> Vec<&ClassOffer<'_, '_>> {
         offers.iter().filter(|offer| offer.is_open() && id.is_none_or(|id| id == offer.fleet)).copied().collect()
     };
     match (options.gang, options.pool) {
@@ -200,11 +204,11 @@ fn gang(
             node_by_node(options, ask, fleet, &offers)
         }
         (GangRule::NodeByNode, OfferPool::ChosenFleet) => {
-            let chosen = choose::best(ask, &choose::candidates(options, ask, fleet, rows), offers)?;
+            let chosen = choose::best(ask, &choose::candidates(options, ask, fleet, classes), offers)?;
             node_by_node(options, ask, fleet, &open(Some(chosen)))
         }
         (GangRule::Whole, _) => {
-            let candidates = choose::candidates(options, ask, fleet, rows);
+            let candidates = choose::candidates(options, ask, fleet, classes);
             let ranked = choose::ranked(ask, &candidates, offers);
             ranked.into_iter().find_map(|id| whole(options, ask, fleet, &open(Some(id))))
         }
@@ -212,7 +216,12 @@ fn gang(
 }
 
 /// Places the first node where it fits best, then each later node.
-fn node_by_node(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
+fn node_by_node(
+    options: &OfferOptions,
+    ask: &Ask<'_>,
+    fleet: &Fleet,
+    offers: &[&ClassOffer<'_, '_>],
+) -> Option<Claims> {
     let (node, index) = *in_order(fleet, offers, &options.order, 1, None).first()?;
     with_first(options, ask, fleet, offers, (node, index))
 }
@@ -222,13 +231,14 @@ fn with_first(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    offers: &[&RowOffer<'_, '_>],
+    offers: &[&ClassOffer<'_, '_>],
     (master, index): (NodeId, usize),
 ) -> Option<Claims> {
     let place = offers[index].place();
-    let near =
-        |offer: &&&RowOffer<'_, '_>| !is_pinned(options.pins_master_region, offer.is_split()) || offer.place() == place;
-    let near: Vec<&RowOffer<'_, '_>> = offers.iter().filter(near).copied().collect();
+    let near = |offer: &&&ClassOffer<'_, '_>| {
+        !is_pinned(options.pins_master_region, offer.is_split()) || offer.place() == place
+    };
+    let near: Vec<&ClassOffer<'_, '_>> = offers.iter().filter(near).copied().collect();
     let others = ask.nodes as usize - 1;
     let found = in_order(fleet, &near, &options.order, others, Some((master, offers[index])));
     if found.len() < others {
@@ -240,13 +250,13 @@ fn with_first(
 }
 
 /// Places all nodes in one place. If several places can hold all nodes, the one with the best first offer is taken.
-fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOffer<'_, '_>]) -> Option<Claims> {
+fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&ClassOffer<'_, '_>]) -> Option<Claims> {
     let mut heads: Vec<(NodeId, usize)> = Vec::new();
     let mut places: Vec<(&str, &str)> = Vec::new();
     // The best offer of each place, in order.
     let mut each: Vec<usize> = (0..offers.len()).collect();
     each.sort_by(|a, b| {
-        let firsts = || offers[*a].row.first().cmp(&offers[*b].row.first());
+        let firsts = || offers[*a].class.first().cmp(&offers[*b].class.first());
         let by_keys = || offers[*a].compare(offers[*b], &options.order);
         offers[*a].availability.cmp(&offers[*b].availability).then_with(by_keys).then_with(firsts)
     });
@@ -254,7 +264,7 @@ fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&RowOff
         let place = offers[index].place();
         if !places.contains(&place) {
             places.push(place);
-            heads.push((offers[index].row.first(), index));
+            heads.push((offers[index].class.first(), index));
         }
     }
     heads.into_iter().find_map(|head| with_first(options, ask, fleet, offers, head))

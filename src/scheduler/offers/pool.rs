@@ -7,18 +7,18 @@ use super::matching::{price, smallest_slice};
 use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
 use super::{Ask, Availability, Offer};
 use crate::filter::{Verdict, ready};
+use crate::node_class::NodeClass;
 use crate::own::{Asking, NodeView};
-use crate::row::Row;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Money;
 use dryrack_workload::CreationPolicy;
 
-/// The offer of one row of nodes to one node of a job.
+/// The offer of one class of nodes to one node of a job.
 #[derive(Clone, Debug)]
-pub struct RowOffer<'r, 'f> {
-    pub row: &'r Row<'f>,
+pub struct ClassOffer<'r, 'f> {
+    pub class: &'r NodeClass<'f>,
     pub fleet: FleetId,
     pub slice: Slice,
     pub total_blocks: u32,
@@ -26,15 +26,15 @@ pub struct RowOffer<'r, 'f> {
     pub availability: Availability,
 }
 
-/// The offer of each row, in the order of the rows. A row without an offer has a verdict with the reason.
-pub fn row_offers<'r, 'f>(
+/// The offer of each class, in the order of the classes. A class without an offer has a verdict with the reason.
+pub fn class_offers<'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    rows: &'r [Row<'f>],
-) -> Vec<Result<RowOffer<'r, 'f>, Verdict>> {
+    classes: &'r [NodeClass<'f>],
+) -> Vec<Result<ClassOffer<'r, 'f>, Verdict>> {
     let mut slices = Slices::default();
-    rows.iter().map(|row| row_offer(options, ask, fleet, row, &mut slices)).collect()
+    classes.iter().map(|class| class_offer(options, ask, fleet, class, &mut slices)).collect()
 }
 
 /// The slice of each shape that was examined so far. All hosts of one shape have the same slice, and there are few
@@ -62,26 +62,27 @@ impl<'f> Slices<'f> {
     }
 }
 
-fn row_offer<'r, 'f>(
+fn class_offer<'r, 'f>(
     options: &OfferOptions,
     ask: &Ask<'_>,
     fleet: &Fleet,
-    row: &'r Row<'f>,
+    class: &'r NodeClass<'f>,
     slices: &mut Slices<'f>,
-) -> Result<RowOffer<'r, 'f>, Verdict> {
+) -> Result<ClassOffer<'r, 'f>, Verdict> {
     let never = |reason| Err(Verdict::Never(reason));
-    let Some(instance) = &row.shape.instance else { return never(Reason::NotInFleet) };
+    let Some(instance) = &class.shape.instance else { return never(Reason::NotInFleet) };
     let spec = fleet.fleet(instance.fleet);
     may_use(ask, fleet, instance.fleet).map_err(Verdict::Never)?;
     let Some(total) = instance.total_blocks else { return never(Reason::CannotSplit) };
-    if !row.picked {
+    if !class.picked {
         return never(Reason::NotPicked);
     }
-    let (view, asking) = (NodeView::new(row.shape, row.status), Asking::of_requirements(ask.nodes, ask.requirements));
+    let (view, asking) =
+        (NodeView::new(class.shape, class.status), Asking::of_requirements(ask.nodes, ask.requirements));
     let refused = options
         .filters
         .iter()
-        .map(|filter| filter.judge(&view, &asking, row.is_ideal))
+        .map(|filter| filter.judge(&view, &asking, class.is_ideal))
         .find(|verdict| !verdict.is_fit());
     refused.map_or(Ok(()), Err)?;
     let multinode = ask.nodes > 1;
@@ -93,22 +94,23 @@ fn row_offer<'r, 'f>(
         return never(Reason::HostIsSplit);
     }
     let whole = multinode && is_split && options.multinode_takes == MultinodeTakes::WholeHost;
-    let slice = slices.of(options, ask, row.shape, whole).map_err(Verdict::Never)?;
-    let price = price(row.shape);
-    let offer = |availability| RowOffer { row, fleet: instance.fleet, slice, total_blocks: total, price, availability };
-    if let (Some(number), NodeState::Gone) = (instance.offer, row.status.state) {
+    let slice = slices.of(options, ask, class.shape, whole).map_err(Verdict::Never)?;
+    let price = price(class.shape);
+    let offer =
+        |availability| ClassOffer { class, fleet: instance.fleet, slice, total_blocks: total, price, availability };
+    if let (Some(number), NodeState::Gone) = (instance.offer, class.status.state) {
         // The blocks of the previous instance in this place are not yet recorded as given back.
-        let may = if row.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
+        let may = if class.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
         let may = may.and_then(|()| may_be_made(options, ask, fleet, (instance.fleet, number)));
         may.map_err(Verdict::Unfit)?;
         return Ok(offer(Availability::New));
     }
-    if let unready @ Verdict::Unfit(_) = ready::judge(row.status.state) {
+    if let unready @ Verdict::Unfit(_) = ready::judge(class.status.state) {
         return Err(unready);
     }
-    let idle = row.status.count_idle_blocks(row.shape);
+    let idle = class.status.count_idle_blocks(class.shape);
     if whole && idle < total {
-        let taken = !row.status.blocks.is_empty();
+        let taken = !class.status.blocks.is_empty();
         return Err(Verdict::Unfit(if taken { Reason::HostInUse } else { Reason::GpuNotUsable }));
     }
     Ok(offer(if slice.blocks <= idle { Availability::Idle } else { Availability::Busy }))
@@ -140,7 +142,7 @@ pub fn may_use(ask: &Ask<'_>, fleet: &Fleet, id: FleetId) -> Result<(), Reason> 
     if ask.fleet.is_some_and(|own| own != id) { Err(Reason::OtherFleet) } else { Ok(()) }
 }
 
-impl RowOffer<'_, '_> {
+impl ClassOffer<'_, '_> {
     pub fn is_idle(&self) -> bool {
         self.availability == Availability::Idle
     }
@@ -156,7 +158,7 @@ impl RowOffer<'_, '_> {
 
     /// The backend and region of the offer. The later nodes of a job may be bound to them.
     pub fn place(&self) -> (&str, &str) {
-        self.row.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
+        self.class.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
     }
 
     pub fn on(&self, node: NodeId) -> Offer {
@@ -171,9 +173,9 @@ impl RowOffer<'_, '_> {
     }
 
     /// Compares two offers by the keys of an order. The order of declaration is not compared.
-    pub fn compare(&self, other: &RowOffer<'_, '_>, order: &[OfferKey]) -> Ordering {
-        let in_use = |offer: &RowOffer<'_, '_>| !offer.row.status.blocks.is_empty();
-        let size = |offer: &RowOffer<'_, '_>| (offer.slice.gpus, offer.slice.cpus, offer.slice.ram);
+    pub fn compare(&self, other: &ClassOffer<'_, '_>, order: &[OfferKey]) -> Ordering {
+        let in_use = |offer: &ClassOffer<'_, '_>| !offer.class.status.blocks.is_empty();
+        let size = |offer: &ClassOffer<'_, '_>| (offer.slice.gpus, offer.slice.cpus, offer.slice.ram);
         let by_key = |key: &OfferKey| match key {
             OfferKey::Price => self.price.cmp(&other.price),
             OfferKey::UnsplitFirst => self.is_split().cmp(&other.is_split()),
@@ -190,15 +192,15 @@ impl RowOffer<'_, '_> {
 /// its offer. The result has no more new instances than the fleet and the offer allow.
 pub fn in_order<'r, 'f>(
     fleet: &Fleet,
-    offers: &[&RowOffer<'r, 'f>],
+    offers: &[&ClassOffer<'r, 'f>],
     order: &[OfferKey],
     most: usize,
-    but: Option<(NodeId, &RowOffer<'r, 'f>)>,
+    but: Option<(NodeId, &ClassOffer<'r, 'f>)>,
 ) -> Vec<(NodeId, usize)> {
     let mut found: Vec<(NodeId, usize)> = Vec::new();
     for (index, offer) in offers.iter().enumerate() {
         let is_free = |node: &NodeId| but.is_none_or(|(taken, _)| taken != *node);
-        found.extend(offer.row.nodes().filter(is_free).take(most).map(|node| (node, index)));
+        found.extend(offer.class.nodes().filter(is_free).take(most).map(|node| (node, index)));
     }
     let compare = |a: &(NodeId, usize), b: &(NodeId, usize)| compare(offers, order, *a, *b);
     if most == 1 && but.is_none() {
@@ -218,23 +220,23 @@ pub fn in_order<'r, 'f>(
 
 /// All nodes of these offers, in the same order as in [`in_order`]. Each offer is listed with as many new instances as
 /// could be created if no other offer were used.
-pub fn listed(fleet: &Fleet, offers: &[&RowOffer<'_, '_>], order: &[OfferKey]) -> Vec<(NodeId, usize)> {
+pub fn listed(fleet: &Fleet, offers: &[&ClassOffer<'_, '_>], order: &[OfferKey]) -> Vec<(NodeId, usize)> {
     let mut found: Vec<(NodeId, usize)> = Vec::new();
     for (index, offer) in offers.iter().enumerate() {
-        found.extend(offer.row.nodes().map(|node| (node, index)));
+        found.extend(offer.class.nodes().map(|node| (node, index)));
     }
     found.sort_unstable_by(|a, b| compare(offers, order, *a, *b));
     let mut made: BTreeMap<(FleetId, Option<u32>), Made> = BTreeMap::new();
     found.retain(|(_, index)| {
         let offer = offers[*index];
-        made.entry((offer.fleet, offer_of(offer.row.shape))).or_default().may_have(fleet, offer)
+        made.entry((offer.fleet, offer_of(offer.class.shape))).or_default().may_have(fleet, offer)
     });
     found
 }
 
 /// Compares two nodes by availability (idle before new), then by the keys of the order, then by declaration.
 fn compare(
-    offers: &[&RowOffer<'_, '_>],
+    offers: &[&ClassOffer<'_, '_>],
     order: &[OfferKey],
     (node, offer): (NodeId, usize),
     (other_node, other): (NodeId, usize),
@@ -250,11 +252,11 @@ struct Made(Vec<(FleetId, u32, u32)>);
 
 impl Made {
     /// Counts one more instance of this offer, if the fleet and the offer allow another one. Returns whether they do.
-    fn may_have(&mut self, fleet: &Fleet, offer: &RowOffer<'_, '_>) -> bool {
+    fn may_have(&mut self, fleet: &Fleet, offer: &ClassOffer<'_, '_>) -> bool {
         if offer.availability != Availability::New {
             return true;
         }
-        let number = offer_of(offer.row.shape).expect("only what is made of an offer is new");
+        let number = offer_of(offer.class.shape).expect("only what is made of an offer is new");
         let id = offer.fleet;
         let of_fleet: u32 = self.0.iter().filter(|(known, ..)| *known == id).map(|(.., count)| count).sum();
         let place = self.0.iter().position(|(known, offer, _)| (*known, *offer) == (id, number));

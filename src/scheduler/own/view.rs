@@ -8,8 +8,8 @@ use dryrack_fleet::{GpuState, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{Deployment, GpuTake, Requirements, TaskGroup};
 
+use crate::node_class::NodeClass;
 use crate::queue::Entry;
-use crate::row::Row;
 
 /// A node, or a class of nodes in equal state, as a custom stage reads it. A view has no node name, because nodes in
 /// equal state are judged once.
@@ -150,7 +150,7 @@ impl<'a> NodeView<'a> {
 }
 
 impl<'a> Asking<'a> {
-    pub(crate) fn of_tasks(demand: TaskGroup<'a>, row: &Row<'_>) -> Asking<'a> {
+    pub(crate) fn of_tasks(demand: TaskGroup<'a>, class: &NodeClass<'_>) -> Asking<'a> {
         let task = demand.task;
         let (gpu_share, gpu_memory) = match task.gpus.as_ref().map(|gpus| gpus.take) {
             Some(GpuTake::Whole) => (1.0, 0.0),
@@ -162,7 +162,7 @@ impl<'a> Asking<'a> {
             tasks: demand.tasks,
             cpus: cores(task.cpu.get()),
             ram: gib(task.ram),
-            gpus: row.gpus_per_task(demand),
+            gpus: class.gpus_per_task(demand),
             gpu_share,
             gpu_memory,
             gpu_types: task.gpus.as_ref().map_or(&[], |gpus| &gpus.models),

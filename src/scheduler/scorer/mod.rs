@@ -9,17 +9,17 @@ use smallvec::SmallVec;
 
 use super::fragment;
 use super::islands;
+use super::node_class::NodeClass;
 use super::options::{SchedulerOptions, StageName};
 use super::own::{Asking, NodeView, OwnScorer, scorer_named};
-use super::row::Row;
 use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
 use dryrack_workload::{GpuTake, TaskGroup};
 
 /// The weighted sum of all scorers; zero without scorers.
-pub fn total(options: &SchedulerOptions, largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Score {
+pub fn total(options: &SchedulerOptions, largest: &Largest, demand: TaskGroup<'_>, class: &NodeClass) -> Score {
     let weighted =
-        options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, row) * scorer.weight);
+        options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, class) * scorer.weight);
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Scored<'a> {
     options: &'a SchedulerOptions,
     largest: &'a Largest,
     demand: TaskGroup<'a>,
-    row: &'a Row<'a>,
+    class: &'a NodeClass<'a>,
 }
 
 macro_rules! scorers {
@@ -65,7 +65,7 @@ macro_rules! scorers {
                 let function: fn(&Scored<'_>) -> f64 = match self {
                     $(ScorerName::$variant => $score,)*
                     ScorerName::Own(own) => {
-                        return own.score(&NodeView::new(it.row.shape, it.row.status), &Asking::of_tasks(it.demand, it.row));
+                        return own.score(&NodeView::new(it.class.shape, it.class.status), &Asking::of_tasks(it.demand, it.class));
                     }
                 };
                 function(it)
@@ -77,33 +77,33 @@ macro_rules! scorers {
 scorers! {
     /// The node with the least of the requested resources left over.
     BestFit => "best_fit", "least free capacity left of the requested resources",
-        |it| 1.0 - mean(&left_over(it.largest, it.demand, it.row));
+        |it| 1.0 - mean(&left_over(it.largest, it.demand, it.class));
     /// The node whose resources are used most, averaged over CPU, RAM and GPUs.
-    Pack => "pack", "most allocated resources", |it| mean(&taken_after(it.demand, it.row));
+    Pack => "pack", "most allocated resources", |it| mean(&taken_after(it.demand, it.class));
     /// The node whose resources are used least, averaged over CPU, RAM and GPUs.
-    Spread => "spread", "least allocated resources", |it| 1.0 - mean(&taken_after(it.demand, it.row));
+    Spread => "spread", "least allocated resources", |it| 1.0 - mean(&taken_after(it.demand, it.class));
     /// Fragmentation gradient descent: the node on which the fewest GPUs become useless for the target workload
     /// (`scheduler::fragment`).
     Fgd => "fgd", "least growth of fragmentation",
-        |it| f64::from(fragment::score(&it.options.target, it.demand, it.row));
+        |it| f64::from(fragment::score(&it.options.target, it.demand, it.class));
     /// The node with the least CPU and GPU left, as in the Kubernetes simulator for openb. The module `openb` names the
     /// source of this scorer and of the next three.
-    BestFitOpenb => "best_fit_openb", "least free CPUs and GPUs left", |it| openb::best_fit(it.demand, it.row);
+    BestFitOpenb => "best_fit_openb", "least free CPUs and GPUs left", |it| openb::best_fit(it.demand, it.class);
     /// GPUs that are in use first, then free GPUs on nodes that are in use.
-    GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.row);
+    GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.class);
     /// Nodes that hold tasks with the same number of GPUs.
-    GpuClustering => "gpu_clustering", "nodes whose tasks have as many GPUs", |it| openb::clustering(it.demand, it.row);
+    GpuClustering => "gpu_clustering", "nodes whose tasks have as many GPUs", |it| openb::clustering(it.demand, it.class);
     /// The node with the smallest product of requested and free resources.
     DotProduct => "dot_product", "smallest dot product of free and requested resources",
-        |it| openb::dot_product(it.demand, it.row);
+        |it| openb::dot_product(it.demand, it.class);
     /// The node whose NVLink islands suit a task best: the task needs the fewest islands and leaves the least of them
     /// free (`scheduler::islands`).
     Islands => "islands", "tasks in the fewest NVLink islands, with the fewest free GPUs left in them",
-        |it| islands::score(it.demand, it.row);
+        |it| islands::score(it.demand, it.class);
     /// The most reliable node: its heartbeats are on time, it did not lose readiness recently, and its GPUs are
     /// healthy.
     Readiness => "readiness", "reliable nodes: heartbeats on time, not lost recently, healthy GPUs",
-        |it| readiness(it.row.status);
+        |it| readiness(it.class.status);
 }
 
 impl StageName for ScorerName {
@@ -120,9 +120,9 @@ pub fn score(
     scorer: ScorerName,
     largest: &Largest,
     demand: TaskGroup<'_>,
-    row: &Row,
+    class: &NodeClass,
 ) -> Score {
-    Score::new(scorer.value(&Scored { options, largest, demand, row }))
+    Score::new(scorer.value(&Scored { options, largest, demand, class }))
 }
 
 /// The reliability of a node, multiplied by the fraction of its GPUs that are ready and not degraded.
@@ -154,8 +154,8 @@ fn fraction(part: u64, whole: u64) -> f64 {
 /// The amount of each requested resource that one task would leave free, as a fraction of the largest node's amount.
 /// GPUs count by their time, or by their memory if the task asks for memory. Failed GPUs and GPUs of another type count
 /// too. The score is 1 minus the mean of these fractions.
-fn left_over(largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Parts {
-    let (task, shape, status) = (demand.task, row.shape, row.status);
+fn left_over(largest: &Largest, demand: TaskGroup<'_>, class: &NodeClass) -> Parts {
+    let (task, shape, status) = (demand.task, class.shape, class.status);
     let mut parts = Parts::new();
     if task.cpu.get() > 0 {
         parts.push(fraction(status.cpu_free(shape).saturating_sub(task.cpu).get(), largest.cpu));
@@ -164,11 +164,11 @@ fn left_over(largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Parts {
         parts.push(fraction(status.ram_free(shape).saturating_sub(task.ram).get(), largest.ram));
     }
     if let Some(gpus) = &task.gpus {
-        let count = u64::from(row.gpus_per_task(demand));
+        let count = u64::from(class.gpus_per_task(demand));
         parts.push(match gpus.take {
-            GpuTake::Whole => fraction(gpu_milli_free(row).saturating_sub(1000 * count), largest.gpu_milli),
+            GpuTake::Whole => fraction(gpu_milli_free(class).saturating_sub(1000 * count), largest.gpu_milli),
             GpuTake::Share(share) => {
-                fraction(gpu_milli_free(row).saturating_sub(u64::from(share.get()) * count), largest.gpu_milli)
+                fraction(gpu_milli_free(class).saturating_sub(u64::from(share.get()) * count), largest.gpu_milli)
             }
             GpuTake::Memory(memory) => {
                 let free: Bytes = (0..shape.gpus.len()).map(|index| status.gpu_memory_free(shape, index)).sum();
@@ -179,14 +179,14 @@ fn left_over(largest: &Largest, demand: TaskGroup<'_>, row: &Row) -> Parts {
     parts
 }
 
-fn gpu_milli_free(row: &Row) -> u64 {
-    (0..row.shape.gpus.len()).map(|index| u64::from(row.status.gpu_share_free(index).get())).sum()
+fn gpu_milli_free(class: &NodeClass) -> u64 {
+    (0..class.shape.gpus.len()).map(|index| u64::from(class.status.gpu_share_free(index).get())).sum()
 }
 
 /// The fraction of each resource of the node that would be taken with one more task: CPU, RAM and GPUs, if the node has
 /// them. A GPU counts by its time or by its memory, whichever is used more. The score is the mean of these fractions.
-fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
-    let (task, shape, status) = (demand.task, row.shape, row.status);
+fn taken_after(demand: TaskGroup<'_>, class: &NodeClass) -> Parts {
+    let (task, shape, status) = (demand.task, class.shape, class.status);
     let mut parts = Parts::new();
     if shape.cpu_capacity().get() > 0 {
         parts.push(fraction((status.cpu_taken + task.cpu).get(), shape.cpu_capacity().get()));
@@ -199,7 +199,7 @@ fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
         let count = shape.gpus.len() as f64;
         // The values are sorted, so the sum does not depend on which GPU is in which state.
         let mut held: SmallVec<[Score; 8]> =
-            (0..shape.gpus.len()).map(|index| Score::new(gpu_held(row, index))).collect();
+            (0..shape.gpus.len()).map(|index| Score::new(gpu_held(class, index))).collect();
         held.sort_unstable();
         let held = held.into_iter().fold(Score::ZERO, |sum, part| sum + part).get();
         let memory: Bytes = (0..shape.gpus.len()).map(|index| shape.gpu_memory_capacity(index)).sum();
@@ -209,15 +209,15 @@ fn taken_after(demand: TaskGroup<'_>, row: &Row) -> Parts {
             Some(GpuTake::Share(share)) => fraction(u64::from(share.get()), 1000),
             Some(GpuTake::Memory(each)) => fraction(each.get(), memory.get()) * count,
         };
-        parts.push((held + asked * f64::from(row.gpus_per_task(demand))) / count);
+        parts.push((held + asked * f64::from(class.gpus_per_task(demand))) / count);
     }
     parts
 }
 
 /// The used part of one GPU, by any user: the larger of its used time and its used memory, as fractions.
-fn gpu_held(row: &Row, index: usize) -> f64 {
-    let gpu = &row.status.gpus[index];
-    let capacity = row.shape.gpu_memory_capacity(index);
+fn gpu_held(class: &NodeClass, index: usize) -> f64 {
+    let gpu = &class.status.gpus[index];
+    let capacity = class.shape.gpu_memory_capacity(index);
     let time = fraction(u64::from((gpu.taken + gpu.foreign.share).get()), 1000);
     let memory = fraction((gpu.memory_taken + gpu.foreign.memory).get(), capacity.get());
     time.max(memory).min(1.0)
