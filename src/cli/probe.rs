@@ -12,7 +12,7 @@ use super::source::SourceArgs;
 use dryrack_catalog as catalog;
 use dryrack_import::{FoundOptions, nodes_text};
 use dryrack_live::clock::{Clock, Stamp, std_duration};
-use dryrack_live::probe::{GpuFound, Look, NodeFound, Reading, shown_url};
+use dryrack_live::probe::{GpuSnapshot, NodeSnapshot, Reading, Snapshot, shown_url};
 use dryrack_live::stop::Stop;
 use dryrack_report::table;
 use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
@@ -43,25 +43,25 @@ pub fn probe(args: &ProbeArgs, format: Format) -> Done {
     let clock = Arc::new(Clock::start());
     let within = args.source.within(SimDuration::from_secs(30));
     let mut probe = args.source.probe(&clock)?;
-    let looked = probe.look_unless(&Stop::on_signals()?, std_duration(within));
+    let polled = probe.poll_unless(&Stop::on_signals()?, std_duration(within));
     let at = clock.now();
-    let look = looked.map_err(|missing| Failure::Input(format!("error: {} ({})", missing, missing.name())))?;
+    let snapshot = polled.map_err(|missing| Failure::Input(format!("error: {} ({})", missing, missing.name())))?;
     let options = FoundOptions { idle_up_to: args.idle_up_to, gpu, without_use: args.without_use };
     if let Some(out) = &args.out {
-        WholeFile::write(out, nodes_text(&look.nodes, &about(args, &look, at), &options).as_bytes())?;
+        WholeFile::write(out, nodes_text(&snapshot.nodes, &about(args, &snapshot, at), &options).as_bytes())?;
     }
-    for note in &look.notes {
+    for note in &snapshot.notes {
         warn(&format!("note: {note}\n"));
     }
     match format {
-        Format::Json => say_json(&as_json(&look, at))?,
-        Format::Human => say(&human(&look, args.source.is_scheduler()))?,
+        Format::Json => say_json(&as_json(&snapshot, at))?,
+        Format::Human => say(&human(&snapshot, args.source.is_scheduler()))?,
     }
     if let Some(out) = &args.out {
-        let nodes = counted(look.nodes.len(), "node");
+        let nodes = counted(snapshot.nodes.len(), "node");
         warn(&format!("{nodes} in {}: `include: {}` takes them into a scenario\n", out.display(), out.display()));
     }
-    Ok(if look.nodes.is_empty() { Exit::NothingSelected } else { Exit::Fine })
+    Ok(if snapshot.nodes.is_empty() { Exit::NothingSelected } else { Exit::Fine })
 }
 
 fn unknown_gpu(typed: &str) -> Failure {
@@ -70,7 +70,7 @@ fn unknown_gpu(typed: &str) -> Failure {
     Failure::Input(format!("error: --gpu: no GPU type is named `{typed}`; {help}"))
 }
 
-fn about(args: &ProbeArgs, look: &Look, at: Stamp) -> Vec<String> {
+fn about(args: &ProbeArgs, snapshot: &Snapshot, at: Stamp) -> Vec<String> {
     let mut about = vec![format!("Found by `dryrack probe --from {}` at {}.", shown_url(args.source.from()), at.wall)];
     if !args.without_use {
         about.push(format!(
@@ -78,7 +78,7 @@ fn about(args: &ProbeArgs, look: &Look, at: Stamp) -> Vec<String> {
             args.idle_up_to
         ));
     }
-    about.extend(look.notes.iter().map(|note| format!("Note: {note}")));
+    about.extend(snapshot.notes.iter().map(|note| format!("Note: {note}")));
     about
 }
 
@@ -87,7 +87,7 @@ fn shown<T: ToString>(reading: &Reading<T>) -> String {
 }
 
 /// The utilization of a GPU if the source reports it. Otherwise, if the source is a scheduler, how much of it is held.
-fn shown_use(gpu: &GpuFound, has_scheduler: bool) -> String {
+fn shown_use(gpu: &GpuSnapshot, has_scheduler: bool) -> String {
     match &gpu.utilization {
         Ok(level) => format!("{level} busy"),
         Err(_) if gpu.held == GpuShare::WHOLE => "held".to_string(),
@@ -97,9 +97,9 @@ fn shown_use(gpu: &GpuFound, has_scheduler: bool) -> String {
     }
 }
 
-fn human(look: &Look, has_scheduler: bool) -> String {
+fn human(snapshot: &Snapshot, has_scheduler: bool) -> String {
     let mut rows = Vec::new();
-    for node in &look.nodes {
+    for node in &snapshot.nodes {
         let of = |used: String, all: String| format!("{used} of {all}");
         rows.push(vec![
             node.name.clone(),
@@ -123,11 +123,11 @@ fn human(look: &Look, has_scheduler: bool) -> String {
     table(&["node", "", "", "", "", ""], &rows)
 }
 
-fn as_json(look: &Look, at: Stamp) -> Value {
+fn as_json(snapshot: &Snapshot, at: Stamp) -> Value {
     json!({
         "at": stamp(at),
-        "nodes": look.nodes.iter().map(node_json).collect::<Vec<_>>(),
-        "notes": look.notes,
+        "nodes": snapshot.nodes.iter().map(node_json).collect::<Vec<_>>(),
+        "notes": snapshot.notes,
     })
 }
 
@@ -143,7 +143,7 @@ fn reading<T: Copy>(reading: &Reading<T>, unit: &str, number: impl Fn(T) -> u64)
     }
 }
 
-fn node_json(node: &NodeFound) -> Value {
+fn node_json(node: &NodeSnapshot) -> Value {
     json!({
         "name": node.name,
         "at": stamp(node.at),
@@ -157,7 +157,7 @@ fn node_json(node: &NodeFound) -> Value {
     })
 }
 
-fn gpu_json(gpu: &GpuFound) -> Value {
+fn gpu_json(gpu: &GpuSnapshot) -> Value {
     let name = match &gpu.name {
         Ok(name) => json!({"value": name}),
         Err(missing) => json!({"missing": missing.name(), "said": missing.to_string()}),

@@ -69,7 +69,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     let mut asked = clock.now().in_millis();
     let began = asked;
     let first = probe
-        .look_unless(&stop, within)
+        .poll_unless(&stop, within)
         .map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
     let begin = |policy: PolicyOf| (Watch::begin(policy.policy, together, &first, asked), policy);
     let mut watches: Vec<(Watch, PolicyOf)> = policies.into_iter().map(begin).collect();
@@ -80,11 +80,11 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     }
     let under = if watches.len() > 1 { format!(" under {} policies", watches.len()) } else { String::new() };
     warn(&format!("watching {}{under}; nothing is done to anybody\n", counted(subjects, "subject")));
-    let (mut look, mut ends) = (Ok(first), 0_usize);
+    let (mut snapshot, mut ends) = (Ok(first), 0_usize);
     for tick in 1_u64.. {
         let now = clock.now().in_millis();
         for (watch, policy) in &mut watches {
-            for fired in watch.hear(&look, asked, now) {
+            for fired in watch.hear(&snapshot, asked, now) {
                 ends += 1;
                 tell(&fired, policy, format)?;
             }
@@ -96,7 +96,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
             break;
         }
         asked = clock.now().in_millis();
-        look = probe.look_unless(&stop, within);
+        snapshot = probe.poll_unless(&stop, within);
     }
     // All watches see the same readings, so the first one stands for all.
     let watch = &watches[0].0;

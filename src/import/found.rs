@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use dryrack_catalog::{self as catalog, GpuModel};
 use dryrack_fleet::{GpuState, NodeState};
-use dryrack_live::probe::{GpuFound, NodeFound, share};
+use dryrack_live::probe::{GpuSnapshot, NodeSnapshot, share};
 use dryrack_scenario::NODE_STATES;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_yaml::scalar;
@@ -26,7 +26,7 @@ pub struct FoundOptions {
 }
 
 /// The text of the file. `about` contains the lines of a comment at its beginning.
-pub fn nodes_text(nodes: &[NodeFound], about: &[String], options: &FoundOptions) -> String {
+pub fn nodes_text(nodes: &[NodeSnapshot], about: &[String], options: &FoundOptions) -> String {
     let mut out = String::new();
     for line in about {
         comment(&mut out, "", line);
@@ -65,7 +65,7 @@ pub(super) fn free_name(found: &str, taken: &mut BTreeSet<String>) -> String {
     free
 }
 
-pub(super) fn entry(out: &mut String, node: &NodeFound, name: &str, options: &FoundOptions) {
+pub(super) fn entry(out: &mut String, node: &NodeSnapshot, name: &str, options: &FoundOptions) {
     let mut body = String::new();
     let mut line = |key: &str, value: &str| {
         let _infallible = writeln!(body, "    {key}: {value}");
@@ -113,7 +113,7 @@ pub(super) fn entry(out: &mut String, node: &NodeFound, name: &str, options: &Fo
 /// Writes the reservation: CPU and RAM in use are not available. A GPU's use of unified memory is subtracted, because
 /// it is stated at the GPU.
 fn reserved(
-    node: &NodeFound,
+    node: &NodeSnapshot,
     cpu: MilliCpu,
     ram: Bytes,
     unified: Bytes,
@@ -159,7 +159,7 @@ pub(super) fn amount(bytes: Bytes) -> String {
 }
 
 /// Groups of equal GPUs, in the order of their indices.
-fn gpus(gpus: &[GpuFound], options: &FoundOptions, unsaid: &mut Vec<String>) -> String {
+fn gpus(gpus: &[GpuSnapshot], options: &FoundOptions, unsaid: &mut Vec<String>) -> String {
     let mut groups: Vec<(String, u32)> = Vec::new();
     for gpu in gpus {
         let one = kind(gpu, options, unsaid);
@@ -175,7 +175,7 @@ fn gpus(gpus: &[GpuFound], options: &FoundOptions, unsaid: &mut Vec<String>) -> 
     format!("[{}]", groups.iter().map(group).collect::<Vec<_>>().join(", "))
 }
 
-fn kind(gpu: &GpuFound, options: &FoundOptions, unsaid: &mut Vec<String>) -> String {
+fn kind(gpu: &GpuSnapshot, options: &FoundOptions, unsaid: &mut Vec<String>) -> String {
     let name = gpu.name.as_deref().unwrap_or("");
     let known = catalog::gpu_reported(name, gpu.memory.clone().ok()).or_else(|| catalog::gpu(name)).or(options.gpu);
     let memory = gpu.memory.clone().or_else(|why| known.and_then(|model| model.memory).ok_or(why));
@@ -206,7 +206,7 @@ fn kind(gpu: &GpuFound, options: &FoundOptions, unsaid: &mut Vec<String>) -> Str
 }
 
 /// The part of a GPU that others use.
-fn foreign(gpu: &GpuFound, options: &FoundOptions) -> (GpuShare, Bytes) {
+fn foreign(gpu: &GpuSnapshot, options: &FoundOptions) -> (GpuShare, Bytes) {
     let used = gpu.memory_used.clone().unwrap_or(Bytes::ZERO);
     let busy = gpu.utilization.clone().map_or(GpuShare::ZERO, share);
     let is_idle = busy == GpuShare::ZERO && gpu.held == GpuShare::ZERO && used <= options.idle_up_to;
@@ -217,7 +217,7 @@ fn foreign(gpu: &GpuFound, options: &FoundOptions) -> (GpuShare, Bytes) {
     (busy.max(gpu.held), used.min(most))
 }
 
-fn marks(gpus: &[GpuFound], options: &FoundOptions, line: &mut impl FnMut(&str, &str)) {
+fn marks(gpus: &[GpuSnapshot], options: &FoundOptions, line: &mut impl FnMut(&str, &str)) {
     let mut used = Vec::new();
     let mut states = Vec::new();
     for (place, gpu) in gpus.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The GPUs of a look as columns that stay the same in later looks. A column is identified by its node and by the key
+//! The GPUs of a snapshot as columns that stay the same in later ones. A column is identified by its node and by the key
 //! of its GPU, which is the UUID if there is one. So if a GPU vanishes, its column does not pass to another GPU.
 //!
 //! If a machine has no GPU at all, each node has one column for its CPUs. The memory of this column is the node's RAM.
 
 use std::collections::BTreeSet;
 
-use super::probe::{GpuFound, Look, Missing, NodeFound, Reading};
+use super::probe::{GpuSnapshot, Missing, NodeSnapshot, Reading, Snapshot};
 use dryrack_units::{Bytes, Permille};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Column {
     key: Option<String>,
 }
 
-/// The readings of one column in one look.
+/// The readings of one column in one poll.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub utilization: Reading<Permille>,
@@ -27,11 +27,11 @@ pub struct Cell {
 }
 
 impl Column {
-    /// All columns, as defined by the first look.
-    pub fn all(look: &Look) -> Vec<Column> {
-        let several = look.nodes.len() > 1;
+    /// All columns, as defined by the first poll.
+    pub fn all(snapshot: &Snapshot) -> Vec<Column> {
+        let several = snapshot.nodes.len() > 1;
         let mut taken = BTreeSet::new();
-        let mut named = |node: &NodeFound, own: &str| {
+        let mut named = |node: &NodeSnapshot, own: &str| {
             let plain: String = node.name.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
             let name = if several { format!("{plain}/{own}") } else { own.to_string() };
             let mut free = name.clone();
@@ -41,7 +41,7 @@ impl Column {
             free
         };
         let mut columns = Vec::new();
-        for node in &look.nodes {
+        for node in &snapshot.nodes {
             for gpu in &node.gpus {
                 columns.push(Column {
                     name: named(node, &format!("gpu{}", gpu.index)),
@@ -52,19 +52,19 @@ impl Column {
             }
         }
         if columns.is_empty() {
-            let cpu = |node: &NodeFound| Column {
+            let cpu = |node: &NodeSnapshot| Column {
                 name: named(node, "cpu"),
                 node: node.name.clone(),
                 holder: None,
                 key: None,
             };
-            columns.extend(look.nodes.iter().map(cpu));
+            columns.extend(snapshot.nodes.iter().map(cpu));
         }
         columns
     }
 
-    pub fn read(&self, look: &Look) -> Cell {
-        let nodes: Vec<&NodeFound> = look.nodes.iter().filter(|node| node.name == self.node).collect();
+    pub fn read(&self, snapshot: &Snapshot) -> Cell {
+        let nodes: Vec<&NodeSnapshot> = snapshot.nodes.iter().filter(|node| node.name == self.node).collect();
         let gone = || Cell { utilization: Err(Missing::Vanished), memory: Err(Missing::Vanished) };
         match &self.key {
             None => nodes
@@ -80,7 +80,7 @@ impl Column {
         }
     }
 
-    fn is(&self, node: &str, gpu: &GpuFound) -> bool {
+    fn is(&self, node: &str, gpu: &GpuSnapshot) -> bool {
         self.node == node && self.key.as_ref() == Some(&gpu.key())
     }
 }
@@ -89,7 +89,7 @@ fn is_plain(letter: char) -> bool {
     !letter.is_control() && !letter.is_whitespace() && !",\"'".contains(letter)
 }
 
-fn cpu_utilization(node: &NodeFound) -> Reading<Permille> {
+fn cpu_utilization(node: &NodeSnapshot) -> Reading<Permille> {
     let (used, all) = (node.cpu_used.clone()?, node.cpu.clone()?);
     if all.get() == 0 {
         return Err(Missing::NotAvailable);
@@ -98,14 +98,14 @@ fn cpu_utilization(node: &NodeFound) -> Reading<Permille> {
     Ok(Permille::new(part.min(1000) as u32))
 }
 
-/// GPUs in the look that have no column, because they did not exist in the first look.
-pub fn strangers(columns: &[Column], look: &Look) -> Vec<String> {
-    let all = look.nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu)));
+/// GPUs in the snapshot that have no column, because they did not exist in the first poll.
+pub fn strangers(columns: &[Column], snapshot: &Snapshot) -> Vec<String> {
+    let all = snapshot.nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu)));
     let new = all.filter(|(node, gpu)| !columns.iter().any(|column| column.is(&node.name, gpu)));
     new.map(|(node, gpu)| format!("GPU {} of {}", gpu.index, node.name)).collect()
 }
 
-/// The cell of every column for a look that failed: the reason is the same for all of them.
+/// The cell of every column for a poll that failed: the reason is the same for all of them.
 pub fn nothing(why: &Missing) -> Cell {
     Cell { utilization: Err(why.clone()), memory: Err(why.clone()) }
 }

@@ -1,13 +1,13 @@
 //! Floor 6. Real machines: their hardware, their use, and the only wall clock of the crate.
 //!
 //! This floor owns the clock, the recorder of usage, and the probes of hardware and of the servers that manage it. Any
-//! outside system may hang, answer slowly, report false values, vanish or fill the disk. Each look ends before its
+//! outside system may hang, answer slowly, report false values, vanish or fill the disk. Each poll ends before its
 //! deadline with readings, or with a named reason for each missing reading, and leaves no process behind. This floor
 //! must never decide anything: it reports its findings to its caller, and the control plane decides.
 //!
 //! ```text
 //!  procfs, cgroups, NVML ─┐
-//!  nvidia-smi and kin ────┼─> probe ──> Look: nodes, GPUs, readings ──> scenario nodes, recording, policies on watch
+//!  nvidia-smi and kin ────┼─> probe ──> Snapshot: nodes, GPUs, readings ──> scenario nodes, recording, watch
 //!  HTTP, kubectl, Slurm ──┘              (or the reason of each that is missing)
 //!
 //!  commands of the control plane ──> run ──> processes of this machine, or jobs of a Slurm ──> inputs

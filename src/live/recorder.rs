@@ -15,11 +15,11 @@ use thiserror::Error;
 
 use super::clock::{Clock, Stamp, std_duration};
 use super::columns::{Cell, Column, nothing, strangers};
-use super::probe::{Guarded, Look, Missing};
+use super::probe::{Guarded, Missing, Snapshot};
 use super::stop::Stop;
 use dryrack_units::SimDuration;
 
-/// The length of the recording, the interval, and the time limit of one look.
+/// The length of the recording, the interval, and the time limit of one poll.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub length: SimDuration,
@@ -40,7 +40,7 @@ pub struct Recorded {
 
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The first look failed. It would have determined the columns.
+    /// The first poll failed. It would have determined the columns.
     #[error("nothing to record: {0}")]
     Nothing(Missing),
     #[error("{path}: it is there already; a recording does not replace another")]
@@ -62,16 +62,16 @@ pub fn record(
     told: &mut dyn FnMut(&Recorded, SimDuration),
 ) -> Result<Recorded, RecordError> {
     let began = clock.now().in_millis();
-    let first = probe.look_unless(stop, std_duration(pace.within)).map_err(RecordError::Nothing)?;
+    let first = probe.poll_unless(stop, std_duration(pace.within)).map_err(RecordError::Nothing)?;
     let columns = Column::all(&first);
     if columns.is_empty() {
         return Err(RecordError::Nothing(Missing::Silent { what: probe.source().to_string() }));
     }
     let mut recording = Recording::create(out, columns, began)?;
-    let mut look = Ok(first);
+    let mut snapshot = Ok(first);
     let (mut asked, mut checked) = (began, began);
     for tick in 1_u64.. {
-        recording.row(clock, asked, &look)?;
+        recording.row(clock, asked, &snapshot)?;
         checked = recording.check_clock(clock, checked)?;
         let since = checked.since_start.saturating_sub(began.since_start);
         told(&recording.so_far, since);
@@ -86,7 +86,7 @@ pub fn record(
             break;
         }
         asked = clock.now();
-        look = probe.look_unless(stop, std_duration(pace.within));
+        snapshot = probe.poll_unless(stop, std_duration(pace.within));
     }
     recording.finish()
 }
@@ -111,7 +111,7 @@ struct Recording {
     began: Stamp,
     rows: WholeLines,
     why: WholeLines,
-    /// The last reported reason of each column; `notes` has the last reported notes on the whole look.
+    /// The last reported reason of each column; `notes` has the last reported notes on the whole poll.
     told: Vec<Option<Missing>>,
     notes: Vec<String>,
     so_far: Recorded,
@@ -132,11 +132,11 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes one row, with the time at which the look was requested.
-    fn row(&mut self, clock: &Clock, at: Stamp, look: &Result<Look, Missing>) -> Result<(), RecordError> {
+    /// Writes one row, with the time at which the poll was requested.
+    fn row(&mut self, clock: &Clock, at: Stamp, snapshot: &Result<Snapshot, Missing>) -> Result<(), RecordError> {
         let now = clock.now();
-        let cells: Vec<Cell> = match look {
-            Ok(look) => self.columns.iter().map(|column| column.read(look)).collect(),
+        let cells: Vec<Cell> = match snapshot {
+            Ok(snapshot) => self.columns.iter().map(|column| column.read(snapshot)).collect(),
             Err(why) => self.columns.iter().map(|_| nothing(why)).collect(),
         };
         let mut line = since(self.began, at).to_decimal_seconds();
@@ -157,7 +157,7 @@ impl Recording {
         self.rows.line(&line, self.so_far.rows)?;
         self.so_far.rows += 1;
         self.reasons(now, &cells)?;
-        let notes = look.as_ref().map(|look| self.notes_of(look)).unwrap_or_default();
+        let notes = snapshot.as_ref().map(|snapshot| self.notes_of(snapshot)).unwrap_or_default();
         for note in notes.iter().filter(|note| !self.notes.contains(note)) {
             self.why.line(&why_line(self.began, now, "*", "note", note), self.so_far.rows)?;
         }
@@ -165,15 +165,17 @@ impl Recording {
         Ok(())
     }
 
-    fn notes_of(&self, look: &Look) -> Vec<String> {
-        let mut notes = look.notes.clone();
-        let found = look.nodes.iter().map(|node| node.gpus.len()).sum();
+    fn notes_of(&self, snapshot: &Snapshot) -> Vec<String> {
+        let mut notes = snapshot.notes.clone();
+        let found = snapshot.nodes.iter().map(|node| node.gpus.len()).sum();
         let expected = self.columns.len();
         let has_gpus = found > 0 || self.columns.iter().any(|column| !column.name.ends_with("cpu"));
         if has_gpus && found != expected {
             notes.push(Missing::GpuCount { expected, found }.to_string());
         }
-        notes.extend(strangers(&self.columns, look).into_iter().map(|gpu| format!("{gpu} is new, and has no column")));
+        notes.extend(
+            strangers(&self.columns, snapshot).into_iter().map(|gpu| format!("{gpu} is new, and has no column")),
+        );
         notes
     }
 
@@ -281,7 +283,7 @@ impl WholeLines {
     }
 }
 
-/// The default time limit of one look: the interval, but at least one second and at most ten.
+/// The default time limit of one poll: the interval, but at least one second and at most ten.
 pub fn usual_within(every: SimDuration) -> SimDuration {
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(10));
     super::clock::sim_duration(std_duration(every).clamp(least, most))
@@ -294,15 +296,15 @@ mod tests {
 
     use super::*;
     use crate::clock::{Deadline, Wall};
-    use crate::probe::{GpuFound, NodeFound, Probe};
+    use crate::probe::{GpuSnapshot, NodeSnapshot, Probe};
     use dryrack_units::Permille;
 
     const HOUR: i64 = 3_600_000_000_000;
 
-    /// A probe that finds one GPU at 42 %. It sets the clock an hour ahead at the third look, and two hours back at the
+    /// A probe that finds one GPU at 42 %. It sets the clock an hour ahead at the third poll, and two hours back at the
     /// fifth.
     struct Jumping {
-        looks: u32,
+        polls: u32,
         wall: Arc<AtomicI64>,
     }
 
@@ -311,18 +313,18 @@ mod tests {
             "jumping".to_string()
         }
 
-        fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
-            self.looks += 1;
-            match self.looks {
+        fn poll(&mut self, clock: &Clock, _: Deadline) -> Result<Snapshot, Missing> {
+            self.polls += 1;
+            match self.polls {
                 3 => self.wall.store(HOUR, Ordering::Relaxed),
                 5 => self.wall.store(-HOUR, Ordering::Relaxed),
                 _ => {}
             }
-            let mut node = NodeFound::named("a", clock.now(), "jumping");
-            let mut gpu = GpuFound::numbered(0, clock.now(), "jumping");
+            let mut node = NodeSnapshot::named("a", clock.now(), "jumping");
+            let mut gpu = GpuSnapshot::numbered(0, clock.now(), "jumping");
             gpu.utilization = Ok(Permille::new(420));
             node.gpus.push(gpu);
-            Ok(Look { nodes: vec![node], notes: Vec::new() })
+            Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
         }
     }
 
@@ -333,7 +335,7 @@ mod tests {
         let machine = Clock::start();
         let source = Box::new(move || Wall(machine.now().since_start.as_nanos() as i64 + set.load(Ordering::Relaxed)));
         let clock = Arc::new(Clock::with_wall(source));
-        let mut probe = Guarded::new(Box::new(Jumping { looks: 0, wall }), Arc::clone(&clock));
+        let mut probe = Guarded::new(Box::new(Jumping { polls: 0, wall }), Arc::clone(&clock));
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("usage.csv");
         let millis = SimDuration::from_millis;

@@ -39,7 +39,7 @@ pub trait RealWorld {
 
     fn obey(&mut self, now: SimTime, command: Command);
 
-    /// The time of the next look, even if no child process changes before.
+    /// The time of the next poll, even if no child process changes before.
     fn next_time(&self) -> Option<SimTime>;
 
     /// Whether nothing runs and no further input is scheduled.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::clock::Stamp;
 use super::columns::{Cell, Column, nothing};
-use super::probe::{Look, Missing};
+use super::probe::{Missing, Snapshot};
 use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy};
@@ -47,9 +47,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins with the first look, which determines the columns.
-    pub fn begin(policy: UtilizationPolicy, together: Together, look: &Look, at: Stamp) -> Watch {
-        let columns = Column::all(look);
+    /// Begins with the first poll, which determines the columns.
+    pub fn begin(policy: UtilizationPolicy, together: Together, snapshot: &Snapshot, at: Stamp) -> Watch {
+        let columns = Column::all(snapshot);
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
         for (index, column) in columns.iter().enumerate() {
             let name = match together {
@@ -74,11 +74,11 @@ impl Watch {
         self.subjects.len()
     }
 
-    /// Takes a look that was requested at `asked` and received at `now`. Returns the rules that would have fired by
+    /// Takes a poll that was requested at `asked` and received at `now`. Returns the rules that would have fired by
     /// now.
-    pub fn hear(&mut self, look: &Result<Look, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
-        let cells: Vec<Cell> = match look {
-            Ok(look) => self.columns.iter().map(|column| column.read(look)).collect(),
+    pub fn hear(&mut self, snapshot: &Result<Snapshot, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
+        let cells: Vec<Cell> = match snapshot {
+            Ok(snapshot) => self.columns.iter().map(|column| column.read(snapshot)).collect(),
             Err(why) => self.columns.iter().map(|_| nothing(why)).collect(),
         };
         for cell in &cells {

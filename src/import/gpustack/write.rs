@@ -10,7 +10,7 @@ use super::super::imported::{ImportError, Imported, NameBook, Names, Origin, cou
 use super::ask::{Ask, ask, parts};
 use super::{Kept, KeptRow, flag, millis, text, word};
 use dryrack_live::clock::{Stamp, Wall};
-use dryrack_live::probe::{NodeFound, gpustack_worker, shown};
+use dryrack_live::probe::{NodeSnapshot, gpustack_worker, shown};
 use dryrack_units::{Bytes, SimDuration};
 use dryrack_yaml::scalar;
 
@@ -168,7 +168,7 @@ impl Writer {
             }
             let name = self.workers.of(&found.name);
             let labels = found.labels.iter().map(|(key, value)| self.label(key, value)).collect();
-            entry(out, &NodeFound { labels, ..found }, &name, &options);
+            entry(out, &NodeSnapshot { labels, ..found }, &name, &options);
         }
         Ok(())
     }

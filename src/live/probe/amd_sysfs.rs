@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::missing::{Missing, shown};
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 use super::{Probe, number};
 use crate::clock::{Clock, Deadline};
 use dryrack_catalog::Vendor;
@@ -31,7 +31,7 @@ impl Probe for AmdSysfs {
         self.sys.join("class/drm").display().to_string()
     }
 
-    fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, _: Deadline) -> Result<Snapshot, Missing> {
         let (what, folder) = (self.source(), self.sys.join("class/drm"));
         let entries = fs::read_dir(&folder).map_err(|error| Missing::of_file(&folder, &error))?;
         let mut cards: Vec<(u32, PathBuf)> = entries
@@ -40,7 +40,7 @@ impl Probe for AmdSysfs {
             .filter_map(|entry| Some((entry.file_name().to_str()?.strip_prefix("card")?.parse().ok()?, entry.path())))
             .collect();
         cards.sort_unstable();
-        let mut node = NodeFound::named("", clock.now(), &what);
+        let mut node = NodeSnapshot::named("", clock.now(), &what);
         for (_, card) in cards {
             let device = card.join("device");
             if line(&device.join("vendor")).ok().as_deref() == Some(AMD) {
@@ -51,12 +51,12 @@ impl Probe for AmdSysfs {
         if node.gpus.is_empty() {
             return Err(Missing::NoDriver { what, said: "it has no card of AMD".to_string() });
         }
-        Ok(Look { nodes: vec![node], notes: Vec::new() })
+        Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
-fn gpu(device: &Path, index: u32, clock: &Clock, what: &str) -> GpuFound {
-    let mut gpu = GpuFound::numbered(index, clock.now(), what);
+fn gpu(device: &Path, index: u32, clock: &Clock, what: &str) -> GpuSnapshot {
+    let mut gpu = GpuSnapshot::numbered(index, clock.now(), what);
     let figure = |file: &str| {
         let path = device.join(file);
         number::number(&line(&path)?, &path.display().to_string(), 1)
@@ -99,10 +99,10 @@ mod tests {
             fs::create_dir_all(&device).expect("made");
             fs::write(device.join(file), text).expect("written");
         };
-        let look = || AmdSysfs::new(dir.path()).look(&Clock::start(), Deadline::within(Duration::from_secs(5)));
-        assert_eq!(look().unwrap_err().name(), "not_installed");
+        let snapshot = || AmdSysfs::new(dir.path()).poll(&Clock::start(), Deadline::within(Duration::from_secs(5)));
+        assert_eq!(snapshot().unwrap_err().name(), "not_installed");
         write("card0", "vendor", "0x1a03\n");
-        assert_eq!(look().unwrap_err().name(), "no_driver");
+        assert_eq!(snapshot().unwrap_err().name(), "no_driver");
         for card in ["card10", "card2", "card2-DP-1"] {
             write(card, "vendor", "0x1002\n");
             write(card, "mem_info_vram_total", "206141652992\n");
@@ -111,7 +111,7 @@ mod tests {
         write("card2", "gpu_busy_percent", "10\n");
         write("card2", "unique_id", "18f68e602b8a790f\n");
         write("card10", "gpu_busy_percent", "");
-        let gpus = look().expect("two cards").nodes.remove(0).gpus;
+        let gpus = snapshot().expect("two cards").nodes.remove(0).gpus;
         assert_eq!(gpus.len(), 2);
         assert_eq!(gpus[0].utilization, Ok(Permille::new(100)));
         assert_eq!(gpus[0].memory, Ok(Bytes::from_mib(196_592)));

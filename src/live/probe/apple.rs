@@ -6,8 +6,8 @@
 //! `machines.csv` give the source). Newer releases of macOS allow more.
 
 use super::command::{Command, Limits};
-use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 use super::{Probe, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::{CpuArch, Os, Vendor};
@@ -23,7 +23,7 @@ impl Probe for Apple {
         "ioreg and sysctl".to_string()
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let limits = Limits::until(deadline);
         let sysctl = match Command::new("sysctl").args(KEYS).output(limits) {
             // macOS before 15 does not know the last key. It prints the other values and then exits with an error, so
@@ -35,18 +35,18 @@ impl Probe for Apple {
         let ioreg = Command::new("ioreg").args(args).output(limits)?;
         let memory = Command::new("vm_stat").output(limits);
         read(&sysctl, &ioreg, memory.as_deref().unwrap_or_default(), clock.now())
-            .map(|node| Look { nodes: vec![node], notes: Vec::new() })
+            .map(|node| Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
 /// Reads the output of the three programs. That of `vm_stat` may be empty.
-pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeFound, Missing> {
+pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeSnapshot, Missing> {
     let value = |key: &str| -> Reading<&str> {
         let found = sysctl.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
         found.map(str::trim).ok_or_else(|| Missing::unsaid("sysctl"))
     };
     let figure = |key: &str| number::number(value(key)?, "sysctl", 1);
-    let mut node = NodeFound::named(value("kern.hostname").unwrap_or(""), at, "sysctl");
+    let mut node = NodeSnapshot::named(value("kern.hostname").unwrap_or(""), at, "sysctl");
     node.os = Some(Os::Darwin);
     node.arch = value("hw.machine").ok().map(|arch| if arch == "x86_64" { CpuArch::X86_64 } else { CpuArch::Aarch64 });
     node.cpu = figure("hw.ncpu").map(|cores| MilliCpu::from_cores(cores.clamp(0.0, 1e6) as u64));
@@ -54,7 +54,7 @@ pub fn read(sysctl: &str, ioreg: &str, vm_stat: &str, at: Stamp) -> Result<NodeF
     node.ram_used = ram.clone().and_then(|ram| used(ram, vm_stat));
     node.ram = ram.clone();
     for block in ioreg.split("+-o ").skip(1) {
-        let mut gpu = GpuFound::numbered(node.gpus.len() as u32, at, "ioreg");
+        let mut gpu = GpuSnapshot::numbered(node.gpus.len() as u32, at, "ioreg");
         let statistics = block.lines().find(|line| line.trim_start().starts_with("\"PerformanceStatistics\""));
         let Some(statistics) = statistics else { continue };
         let figure = |key: &str| {
@@ -129,7 +129,7 @@ mod tests {
       "IOGLBundleName" = "AppleMetalOpenGLRenderer"
 "#;
 
-    fn node(sysctl: &str) -> NodeFound {
+    fn node(sysctl: &str) -> NodeSnapshot {
         read(sysctl, IOREG, "", Clock::start().now()).expect("it is read")
     }
 

@@ -47,7 +47,7 @@ pub struct Command {
 /// program's group, its session and its parents.
 const MARK: &str = "DRYRACK_LOOK";
 
-/// A value of [`MARK`] that is unique to this look of this process.
+/// A value of [`MARK`] that is unique to this poll of this process.
 fn mark() -> String {
     static LOOKS: AtomicU64 = AtomicU64::new(0);
     format!("{}.{}", std::process::id(), LOOKS.fetch_add(1, Ordering::Relaxed))

@@ -10,10 +10,10 @@
 use serde_json::Value;
 
 use super::command::Limits;
-use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::gpustack::{arch_of, vendor};
 use super::http::{Page, shown_url};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 use super::{Probe, json, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_fleet::NodeState;
@@ -40,7 +40,7 @@ impl Dstack {
     }
 
     /// Reads the metrics of a job that has its host to itself.
-    fn usage(&self, job: &Job, node: &mut NodeFound, limits: Limits) -> Result<(), Missing> {
+    fn usage(&self, job: &Job, node: &mut NodeSnapshot, limits: Limits) -> Result<(), Missing> {
         let Job { run, replica, number, .. } = job;
         let path = format!("metrics/job/{run}?replica_num={replica}&job_num={number}&limit=1");
         let (url, page) = self.page(&path);
@@ -92,19 +92,19 @@ impl Probe for Dstack {
         format!("{}, project {}", shown_url(&self.url), self.project)
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let limits = Limits::until(deadline);
         let (url, page) = self.page("fleets/list");
         let fleets = json::parse(&page.post("{}").get(limits)?, &url)?;
-        let (mut look, hosts) = read(&fleets, &url, clock.now())?;
+        let (mut snapshot, hosts) = read(&fleets, &url, clock.now())?;
         let jobs = match self.jobs(limits) {
             Ok(jobs) => jobs,
             Err(missing) => {
-                look.notes.push(missing.to_string());
-                return Ok(look);
+                snapshot.notes.push(missing.to_string());
+                return Ok(snapshot);
             }
         };
-        for (node, host) in look.nodes.iter_mut().zip(&hosts).take(MOST_JOBS) {
+        for (node, host) in snapshot.nodes.iter_mut().zip(&hosts).take(MOST_JOBS) {
             let mut own = jobs.iter().filter(|job| job.host == *host);
             let (Some(job), None) = (own.next(), own.next()) else { continue };
             node.gpus
@@ -112,15 +112,15 @@ impl Probe for Dstack {
                 .filter(|gpu| gpu.held > GpuShare::ZERO)
                 .for_each(|gpu| gpu.holder = Some(job.run.clone()));
             if let Err(missing) = self.usage(job, node, limits) {
-                look.notes.push(format!("run {}: {missing}", job.run));
+                snapshot.notes.push(format!("run {}: {missing}", job.run));
             }
         }
-        Ok(look)
+        Ok(snapshot)
     }
 }
 
 /// Reads the instances of all fleets. Also returns the host of each.
-pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>), Missing> {
+pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Snapshot, Vec<String>), Missing> {
     let Some(fleets) = fleets.as_array() else {
         return Err(Missing::malformed(what, 1, "a list of fleets", &fleets.to_string()));
     };
@@ -135,13 +135,13 @@ pub fn read(fleets: &Value, what: &str, at: Stamp) -> Result<(Look, Vec<String>)
             nodes.push(node(instance, fleet, what, at)?);
         }
     }
-    Ok((Look { nodes, notes: Vec::new() }, hosts))
+    Ok((Snapshot { nodes, notes: Vec::new() }, hosts))
 }
 
-fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
+fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeSnapshot, Missing> {
     let name = json::text(instance, "name")
         .ok_or_else(|| Missing::malformed(what, 1, "an instance with a name", &instance.to_string()))?;
-    let mut node = NodeFound::named(name, at, what);
+    let mut node = NodeSnapshot::named(name, at, what);
     let is_unreachable = instance["unreachable"] == Value::Bool(true);
     node.state = match json::text(instance, "status") {
         _ if is_unreachable => NodeState::Unreachable,
@@ -168,7 +168,7 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
     // marked.
     let held = part(gpus.len() as u64) as usize;
     for (index, device) in gpus.iter().enumerate() {
-        let mut gpu = GpuFound::numbered(index as u32, at, what);
+        let mut gpu = GpuSnapshot::numbered(index as u32, at, what);
         gpu.name = json::text(device, "name").map(str::to_string).ok_or_else(|| Missing::unsaid(what));
         gpu.vendor = json::text(device, "vendor").and_then(vendor);
         gpu.memory = json::figure(device, "memory_mib", what).and_then(|mib| number::memory(mib, 1 << 20));
@@ -181,7 +181,7 @@ fn node(instance: &Value, fleet: &Value, what: &str, at: Stamp) -> Result<NodeFo
 }
 
 /// Reads `{"metrics": [{"name": ..., "timestamps": [...], "values": [...]}]}`. Only the newest value matters.
-pub fn apply_usage(metrics: &Value, node: &mut NodeFound, what: &str) -> Result<(), Missing> {
+pub fn apply_usage(metrics: &Value, node: &mut NodeSnapshot, what: &str) -> Result<(), Missing> {
     let metrics = json::list(metrics, "metrics", what)?;
     let newest = |name: &str| -> Reading<f64> {
         let metric = metrics.iter().find(|metric| metric["name"] == name).ok_or_else(|| Missing::unsaid(what))?;

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use super::command::Limits;
-use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::http::{Page, shown_url};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 use super::{Probe, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::Vendor;
@@ -41,7 +41,7 @@ impl Probe for Exporter {
         shown_url(&self.url)
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let text = self.page.get(Limits::until(deadline))?;
         read(&text, &self.source(), clock.now())
     }
@@ -72,7 +72,7 @@ struct Said<'t> {
 /// The GPU that a line is about: its node, its index and, for a part of a split GPU, the part.
 type Key = (String, u32, String);
 
-pub fn read(text: &str, what: &str, at: Stamp) -> Result<Look, Missing> {
+pub fn read(text: &str, what: &str, at: Stamp) -> Result<Snapshot, Missing> {
     let mut said: BTreeMap<Key, Said<'_>> = BTreeMap::new();
     let mut others: u64 = 0;
     for (index, line) in text.lines().enumerate() {
@@ -96,17 +96,17 @@ pub fn read(text: &str, what: &str, at: Stamp) -> Result<Look, Missing> {
             found: format!("{others} samples of other things"),
         });
     }
-    Ok(Look { nodes: nodes(said, what, at), notes: Vec::new() })
+    Ok(Snapshot { nodes: nodes(said, what, at), notes: Vec::new() })
 }
 
-fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeFound> {
-    let mut nodes: Vec<NodeFound> = Vec::new();
+fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeSnapshot> {
+    let mut nodes: Vec<NodeSnapshot> = Vec::new();
     for ((host, index, part), said) in said {
         if nodes.last().is_none_or(|node| node.name != host) {
-            nodes.push(NodeFound::named(&host, at, what));
+            nodes.push(NodeSnapshot::named(&host, at, what));
         }
         let node = nodes.last_mut().expect("pushed above");
-        let mut gpu = GpuFound::numbered(index, at, what);
+        let mut gpu = GpuSnapshot::numbered(index, at, what);
         let label = |name: &str| said.labels.get(name).filter(|text| !text.is_empty()).cloned();
         let version = label("DCGM_FI_DRIVER_VERSION");
         node.driver = node.driver.take().or(version);
@@ -206,7 +206,7 @@ fn read_labels<'t>(mut rest: &'t str, labels: &mut BTreeMap<&'t str, String>) ->
 mod tests {
     use super::*;
 
-    fn look(text: &str) -> Result<Look, Missing> {
+    fn poll(text: &str) -> Result<Snapshot, Missing> {
         read(text, "a page", Clock::start().now())
     }
 
@@ -216,12 +216,12 @@ mod tests {
         let page = "# TYPE DCGM_FI_DEV_MEMORY_TEMP gauge\n\
             DCGM_FI_DEV_SM_CLOCK{gpu=\"0\", UUID=\"GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52\"} 139\n\
             DCGM_FI_DEV_MEMORY_TEMP{gpu=\"0\", UUID=\"GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52\"} 9223372036854775794\n";
-        let found = look(page).expect("a GPU is there");
+        let found = poll(page).expect("a GPU is there");
         let gpu = &found.nodes[0].gpus[0];
         assert_eq!(gpu.uuid.as_deref(), Some("GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52"));
         assert_eq!(gpu.utilization, Err(Missing::unsaid("a page")));
         let blank = page.replace("DCGM_FI_DEV_MEMORY_TEMP{", "DCGM_FI_DEV_GPU_UTIL{");
-        assert_eq!(look(&blank).expect("read").nodes[0].gpus[0].utilization, Err(Missing::NotSupported));
+        assert_eq!(poll(&blank).expect("read").nodes[0].gpus[0].utilization, Err(Missing::NotSupported));
     }
 
     /// Lines of GitHub NVIDIA/dcgm-exporter#250 (four V100 on r6i3n0) and #568 (two RTX A4000 shared by pods).
@@ -232,7 +232,7 @@ mod tests {
             DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-ee71aa82-daa8-8d70-fbe8-cd508976034f\",\
             pci_bus_id=\"00000000:41:00.0\",device=\"nvidia0\",modelName=\"NVIDIA RTX A4000\",Hostname=\"xxxxx\",\
             DCGM_FI_DRIVER_VERSION=\"580.82.07\",container=\"xxxx\",namespace=\"xxxx\",pod=\"xxxxx\"} 38\n";
-        let found = look(page).expect("two nodes");
+        let found = poll(page).expect("two nodes");
         assert_eq!(found.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["r6i3n0", "xxxxx"]);
         let shared = &found.nodes[1];
         assert_eq!(shared.driver.as_deref(), Some("580.82.07"));
@@ -251,7 +251,7 @@ mod tests {
                  GPU_I_ID=\"{id}\",Hostname=\"gsrh100-074\",DCGM_FI_DRIVER_VERSION=\"535.129.03\"}} 0.000000\n"
             )
         };
-        let found = look(&(line(7) + &line(8) + &line(9))).expect("three parts");
+        let found = poll(&(line(7) + &line(8) + &line(9))).expect("three parts");
         let gpus = &found.nodes[0].gpus;
         assert_eq!(gpus.iter().map(|gpu| gpu.index).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(gpus[2].utilization, Ok(Permille::ZERO));

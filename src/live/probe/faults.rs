@@ -15,17 +15,17 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use super::faults_of_machine;
-use super::{Exporter, Gpustack, Kubernetes, Look, Missing, Probe, Slurm, Smi, SmiKind};
+use super::{Exporter, Gpustack, Kubernetes, Missing, Probe, Slurm, Smi, SmiKind, Snapshot};
 use crate::clock::{Clock, Deadline, pause, sim_duration};
 use dryrack_units::SimDuration;
 
-/// The expected result of a case: a reading, a reason for the whole look, or a reason for GPU 0's utilization.
+/// The expected result of a case: a reading, a reason for the whole poll, or a reason for GPU 0's utilization.
 enum Wanted {
     Read,
-    Look(&'static str),
+    Whole(&'static str),
     Gpu(&'static str),
 }
-use Wanted::{Gpu, Look as Whole, Read as Fine};
+use Wanted::{Gpu, Read as Fine, Whole};
 
 /// A sentence that names the case, the script, its time limit in milliseconds, and the expected result.
 type Case = (&'static str, &'static str, u64, Wanted);
@@ -33,7 +33,7 @@ type Case = (&'static str, &'static str, u64, Wanted);
 /// A time limit in milliseconds that suffices even if the machine is busy with other work.
 const PATIENT: u64 = 20_000;
 const SHORT: u64 = 400;
-/// How much later than its deadline a look may end, because killing and reaping take time on a busy machine.
+/// How much later than its deadline a poll may end, because killing and reaping take time on a busy machine.
 const AFTER: SimDuration = SimDuration::from_secs(8);
 
 const LINE: &str = "LINE='0, GPU-22b2c6ac-2d49-4863-197c-9c469071178a, GeForce RTX 2080, 7979, [N/A], 86, 440.64, 7.5'\n\
@@ -220,25 +220,25 @@ impl Stage {
     }
 }
 
-/// Takes one look and checks that it ends in time, ends as expected, and leaves no process behind.
+/// Polls once and checks that it ends in time, ends as expected, and leaves no process behind.
 fn judge(sentence: &str, probe: &mut dyn Probe, millis: u64, wanted: &Wanted, stage: Option<&Stage>) {
     let (clock, within) = (Clock::start(), Duration::from_millis(millis));
-    let look = probe.look(&clock, Deadline::within(within));
+    let snapshot = probe.poll(&clock, Deadline::within(within));
     let took = clock.now().since_start;
     assert!(took < sim_duration(within) + AFTER, "{sentence}: took {took}");
-    match (wanted, &look) {
-        (Wanted::Read, Ok(Look { nodes, .. })) => {
+    match (wanted, &snapshot) {
+        (Wanted::Read, Ok(Snapshot { nodes, .. })) => {
             assert!(nodes[0].gpus[0].utilization.is_ok(), "{sentence}: {:?}", nodes[0].gpus[0]);
         }
-        (Wanted::Gpu(name), Ok(Look { nodes, .. })) => {
+        (Wanted::Gpu(name), Ok(Snapshot { nodes, .. })) => {
             let found = nodes[0].gpus[0].utilization.as_ref().map_err(Missing::name);
             assert_eq!(found.err(), Some(*name), "{sentence}");
         }
         // For random bytes, any reason is correct that says that they were not understood.
-        (Wanted::Look(""), Err(why)) => {
+        (Wanted::Whole(""), Err(why)) => {
             assert!(matches!(why.name(), "not_text" | "malformed" | "half_line"), "{sentence}: {why}");
         }
-        (Wanted::Look(name), Err(why)) => assert_eq!(why.name(), *name, "{sentence}: {why}"),
+        (Wanted::Whole(name), Err(why)) => assert_eq!(why.name(), *name, "{sentence}: {why}"),
         (_, found) => panic!("{sentence}: {found:?}"),
     }
     let Some(stage) = stage else { return };

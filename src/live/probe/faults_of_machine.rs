@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{GpuFound, Guarded, Look, Missing, NodeFound, Probe, Smi, SmiKind};
+use super::{GpuSnapshot, Guarded, Missing, NodeSnapshot, Probe, Smi, SmiKind, Snapshot};
 use crate::clock::{Clock, Deadline, Wall, pause, sim_duration};
 use crate::procfs::ProcessKey;
 use crate::recorder::{Pace, RecordError, record, why_path};
@@ -50,9 +50,9 @@ fn named(key: ProcessKey) -> String {
     key.stat().map_or_else(|missing| missing.name().to_string(), |_| "alive".to_string())
 }
 
-/// A probe that finds one GPU at 5 %. It sets the machine's clock at the third look.
+/// A probe that finds one GPU at 5 %. It sets the machine's clock at the third poll.
 struct Set {
-    looks: u32,
+    polls: u32,
     wall: Arc<AtomicI64>,
     by: i64,
 }
@@ -62,16 +62,16 @@ impl Probe for Set {
         "a machine whose clock is set".to_string()
     }
 
-    fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
-        self.looks += 1;
-        if self.looks == 3 {
+    fn poll(&mut self, clock: &Clock, _: Deadline) -> Result<Snapshot, Missing> {
+        self.polls += 1;
+        if self.polls == 3 {
             self.wall.store(self.by, Ordering::Relaxed);
         }
-        let mut node = NodeFound::named("a", clock.now(), "it");
-        let mut gpu = GpuFound::numbered(0, clock.now(), "it");
+        let mut node = NodeSnapshot::named("a", clock.now(), "it");
+        let mut gpu = GpuSnapshot::numbered(0, clock.now(), "it");
         gpu.utilization = Ok(Permille::new(50));
         node.gpus.push(gpu);
-        Ok(Look { nodes: vec![node], notes: Vec::new() })
+        Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
@@ -90,7 +90,7 @@ fn millis(count: u64) -> SimDuration {
 
 fn probe_at(by: i64) -> (Guarded, Arc<Clock>) {
     let (clock, wall) = clock_that_is_set();
-    (Guarded::new(Box::new(Set { looks: 0, wall, by }), Arc::clone(&clock)), clock)
+    (Guarded::new(Box::new(Set { polls: 0, wall, by }), Arc::clone(&clock)), clock)
 }
 
 fn written(out: &std::path::Path, by: i64) -> Result<(), RecordError> {
@@ -172,16 +172,16 @@ fn watched_while(by: i64) -> String {
         grace: SimDuration::ZERO,
     };
     let (clock, wall) = clock_that_is_set();
-    let mut probe = Set { looks: 0, wall, by };
+    let mut probe = Set { polls: 0, wall, by };
     let mut stamp = clock.now();
-    let first = probe.look(&clock, Deadline::within(Duration::from_secs(5))).expect("it answers");
+    let first = probe.poll(&clock, Deadline::within(Duration::from_secs(5))).expect("it answers");
     let mut watch = Watch::begin(policy, Together::Gpu, &first, stamp);
     let began = stamp;
     for second in 0..10 {
-        let look = probe.look(&clock, Deadline::within(Duration::from_secs(5)));
+        let snapshot = probe.poll(&clock, Deadline::within(Duration::from_secs(5)));
         stamp.since_start = began.since_start.saturating_add(SimDuration::from_secs(second));
         stamp.wall = clock.now().wall;
-        if let Some(fired) = watch.hear(&look, stamp, stamp).first() {
+        if let Some(fired) = watch.hear(&snapshot, stamp, stamp).first() {
             return format!("fired after {}", fired.at.since_start.saturating_sub(began.since_start));
         }
     }
@@ -199,10 +199,10 @@ fn hung_while(by: i64) -> String {
         pause(Duration::from_millis(100));
         wall.store(by, Ordering::Relaxed);
     });
-    let look = Smi::at(SmiKind::Nvidia, program).look(&clock, Deadline::within(Duration::from_millis(400)));
+    let snapshot = Smi::at(SmiKind::Nvidia, program).poll(&clock, Deadline::within(Duration::from_millis(400)));
     setter.join().expect("it sets the clock");
     assert!(own.now().since_start < sim_duration(Duration::from_secs(10)), "took {}", own.now().since_start);
-    look.map_or_else(|missing| missing.name().to_string(), |_| "an answer".to_string())
+    snapshot.map_or_else(|missing| missing.name().to_string(), |_| "an answer".to_string())
 }
 
 fn sleeper() -> Child {

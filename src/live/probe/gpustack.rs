@@ -7,9 +7,9 @@
 use serde_json::Value;
 
 use super::command::Limits;
-use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::http::{Page, shown_url};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 use super::{Probe, json};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::{CpuArch, Os, Vendor};
@@ -44,7 +44,7 @@ impl Probe for Gpustack {
         shown_url(&self.url)
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let limits = Limits::until(deadline);
         let first = match self.page(1, limits) {
             Err(Missing::Refused { status: 404, .. }) if self.version == "v2" => {
@@ -54,27 +54,27 @@ impl Probe for Gpustack {
             first => first?,
         };
         let what = self.source();
-        let mut look = read(&first, &what, clock.now())?;
+        let mut snapshot = read(&first, &what, clock.now())?;
         let pages = json::figure(&first["pagination"], "totalPage", &what).unwrap_or(1.0) as u64;
         for page in 2..=pages.min(MOST_PAGES) {
-            look.nodes.extend(read(&self.page(page, limits)?, &what, clock.now())?.nodes);
+            snapshot.nodes.extend(read(&self.page(page, limits)?, &what, clock.now())?.nodes);
         }
-        Ok(look)
+        Ok(snapshot)
     }
 }
 
 /// Reads one page of workers.
-pub fn read(page: &Value, what: &str, at: Stamp) -> Result<Look, Missing> {
+pub fn read(page: &Value, what: &str, at: Stamp) -> Result<Snapshot, Missing> {
     let workers = json::list(page, "items", what)?;
     let nodes = workers.iter().enumerate().map(|(index, worker)| node(worker, index, what, at));
-    Ok(Look { nodes: nodes.collect::<Result<_, _>>()?, notes: Vec::new() })
+    Ok(Snapshot { nodes: nodes.collect::<Result<_, _>>()?, notes: Vec::new() })
 }
 
 /// Reads one worker. The REST interfaces and the server's database describe it in the same form.
-pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeFound, Missing> {
+pub fn node(worker: &Value, index: usize, what: &str, at: Stamp) -> Result<NodeSnapshot, Missing> {
     let name = json::text(worker, "name")
         .ok_or_else(|| Missing::malformed(what, 1, "a worker with a name", &format!("worker {index}")))?;
-    let mut node = NodeFound::named(name, at, what);
+    let mut node = NodeSnapshot::named(name, at, what);
     // The database has these words in capitals.
     node.state = match json::text(worker, "state").map(str::to_ascii_lowercase).as_deref() {
         Some("ready") => NodeState::Ready,
@@ -130,12 +130,12 @@ fn used_of(memory: &Value, total: &Reading<Bytes>, what: &str) -> Reading<Bytes>
     Ok(held.max(allocated).min(most))
 }
 
-fn gpu(device: &Value, place: usize, what: &str, at: Stamp) -> Result<GpuFound, Missing> {
+fn gpu(device: &Value, place: usize, what: &str, at: Stamp) -> Result<GpuSnapshot, Missing> {
     let index = json::figure(device, "index", what).unwrap_or(place as f64);
     if !(0.0..1024.0).contains(&index) {
         return Err(Missing::malformed(what, 1, "the index of a GPU", &format!("{index}")));
     }
-    let mut gpu = GpuFound::numbered(index as u32, at, what);
+    let mut gpu = GpuSnapshot::numbered(index as u32, at, what);
     gpu.uuid = json::text(device, "uuid").map(str::to_string);
     gpu.name = json::text(device, "name").map(str::to_string).ok_or_else(|| Missing::unsaid(what));
     gpu.vendor = json::text(device, "vendor").and_then(vendor);

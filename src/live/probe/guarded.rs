@@ -1,21 +1,21 @@
 //! Runs a probe on its own thread. If the probe hangs and cannot be stopped, only this thread hangs.
 //!
 //! A call into a driver that is stuck in the kernel cannot be interrupted, whether a library or a program makes it. At
-//! the deadline the caller gets [`Missing::TimedOut`]. Later looks give [`Missing::StillHangs`] until the old answer
-//! arrives. That answer is discarded, because it is about an earlier time. The next look then works normally.
+//! the deadline the caller gets [`Missing::TimedOut`]. Later polls give [`Missing::StillHangs`] until the old answer
+//! arrives. That answer is discarded, because it is about an earlier time. The next poll then works normally.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Duration;
 
-use super::{Look, Missing, Probe};
+use super::{Missing, Probe, Snapshot};
 use crate::clock::{Clock, Deadline, sim_duration};
 use crate::stop::Stop;
 
 pub struct Guarded {
     source: String,
     ask: Sender<Deadline>,
-    answers: Receiver<Result<Look, Missing>>,
+    answers: Receiver<Result<Snapshot, Missing>>,
     /// Whether the probe still owes an answer to an earlier question.
     owes: bool,
 }
@@ -34,7 +34,7 @@ impl Guarded {
         // The thread ends when the sender is dropped. It is not joined, because it may hang for ever.
         std::thread::spawn(move || {
             for deadline in asked {
-                if answer.send(probe.look(&clock, deadline)).is_err() {
+                if answer.send(probe.poll(&clock, deadline)).is_err() {
                     return;
                 }
             }
@@ -46,13 +46,13 @@ impl Guarded {
         &self.source
     }
 
-    /// Takes a look that ends within this time, whatever the probe does.
-    pub fn look(&mut self, within: Duration) -> Result<Look, Missing> {
-        self.look_unless(&Stop::default(), within)
+    /// Polls once, and ends within this time, whatever the probe does.
+    pub fn poll(&mut self, within: Duration) -> Result<Snapshot, Missing> {
+        self.poll_unless(&Stop::default(), within)
     }
 
-    /// Like [`Guarded::look`], but also ends as soon as a stop is requested.
-    pub fn look_unless(&mut self, stop: &Stop, within: Duration) -> Result<Look, Missing> {
+    /// Like [`Guarded::poll`], but also ends as soon as a stop is requested.
+    pub fn poll_unless(&mut self, stop: &Stop, within: Duration) -> Result<Snapshot, Missing> {
         let what = || self.source.clone();
         if self.owes {
             match self.answers.try_recv() {
@@ -93,9 +93,9 @@ mod tests {
     use super::*;
     use crate::clock::pause;
 
-    /// A probe that hangs on its first look and cannot be stopped.
+    /// A probe that hangs on its first poll and cannot be stopped.
     struct Stuck {
-        looks: u32,
+        polls: u32,
         length: Duration,
     }
 
@@ -104,28 +104,28 @@ mod tests {
             "stuck".to_string()
         }
 
-        fn look(&mut self, _: &Clock, _: Deadline) -> Result<Look, Missing> {
-            self.looks += 1;
-            if self.looks == 1 {
+        fn poll(&mut self, _: &Clock, _: Deadline) -> Result<Snapshot, Missing> {
+            self.polls += 1;
+            if self.polls == 1 {
                 pause(self.length);
             }
-            Ok(Look { nodes: Vec::new(), notes: vec![format!("look {}", self.looks)] })
+            Ok(Snapshot { nodes: Vec::new(), notes: vec![format!("poll {}", self.polls)] })
         }
     }
 
     #[test]
     fn a_look_that_cannot_be_stopped_is_given_up_and_its_late_answer_is_thrown_away() {
         let clock = Arc::new(Clock::start());
-        let stuck = Stuck { looks: 0, length: Duration::from_millis(400) };
+        let stuck = Stuck { polls: 0, length: Duration::from_millis(400) };
         let mut probe = Guarded::new(Box::new(stuck), Arc::clone(&clock));
         let began = clock.now().since_start;
-        let first = probe.look(Duration::from_millis(50)).unwrap_err();
+        let first = probe.poll(Duration::from_millis(50)).unwrap_err();
         assert_eq!(first.name(), "timed_out");
-        assert_eq!(probe.look(Duration::from_millis(50)).unwrap_err().name(), "still_hangs");
+        assert_eq!(probe.poll(Duration::from_millis(50)).unwrap_err().name(), "still_hangs");
         assert!(clock.now().since_start - began < sim_duration(Duration::from_millis(300)));
         pause(Duration::from_millis(500));
-        let later = probe.look(Duration::from_secs(5)).expect("it answers again");
-        assert_eq!(later.notes, ["look 2"]);
+        let later = probe.poll(Duration::from_secs(5)).expect("it answers again");
+        assert_eq!(later.notes, ["poll 2"]);
     }
 
     struct Broken;
@@ -135,7 +135,7 @@ mod tests {
             "broken".to_string()
         }
 
-        fn look(&mut self, _: &Clock, _: Deadline) -> Result<Look, Missing> {
+        fn poll(&mut self, _: &Clock, _: Deadline) -> Result<Snapshot, Missing> {
             panic!("a probe of ours")
         }
     }
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn a_probe_that_breaks_takes_nobody_with_it() {
         let mut probe = Guarded::new(Box::new(Broken), Arc::new(Clock::start()));
-        let said = probe.look(Duration::from_secs(5)).unwrap_err();
+        let said = probe.poll(Duration::from_secs(5)).unwrap_err();
         assert_eq!(said.name(), "unreadable");
-        assert_eq!(probe.look(Duration::from_secs(5)).unwrap_err().name(), "unreadable");
+        assert_eq!(probe.poll(Duration::from_secs(5)).unwrap_err().name(), "unreadable");
     }
 }

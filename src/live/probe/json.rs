@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::found::Reading;
 use super::missing::{Missing, shown};
 use super::number;
+use super::snapshot::Reading;
 use dryrack_units::{Bytes, Permille};
 
 /// Parses a whole answer.

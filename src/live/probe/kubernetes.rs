@@ -15,9 +15,9 @@ use std::ffi::OsString;
 use serde_json::Value;
 
 use super::command::{Command, Limits};
-use super::found::{GpuFound, Look, NodeFound, Reading};
 use super::gpustack::arch_of;
 use super::missing::{Missing, shown};
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 use super::{Probe, json, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::{Os, Vendor};
@@ -50,7 +50,7 @@ impl Probe for Kubernetes {
         "kubectl".to_string()
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let limits = Limits { deadline, most_bytes: 64 << 20 };
         let ask = |kind: &[&str]| {
             let text = Command::new(&self.kubectl)
@@ -66,7 +66,7 @@ impl Probe for Kubernetes {
     }
 }
 
-pub fn read(nodes: &Value, pods: &Value, at: Stamp) -> Result<Look, Missing> {
+pub fn read(nodes: &Value, pods: &Value, at: Stamp) -> Result<Snapshot, Missing> {
     let nodes = json::list(nodes, "items", "kubectl get nodes")?;
     let pods = json::list(pods, "items", "kubectl get pods")?;
     let (mut found, mut notes) = (Vec::new(), Vec::new());
@@ -79,18 +79,18 @@ pub fn read(nodes: &Value, pods: &Value, at: Stamp) -> Result<Look, Missing> {
         }
         found.push(node);
     }
-    Ok(Look { nodes: found, notes })
+    Ok(Snapshot { nodes: found, notes })
 }
 
 fn is_running(pod: &Value) -> bool {
     !matches!(json::text(&pod["status"], "phase"), Some("Succeeded" | "Failed"))
 }
 
-fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
+fn node(value: &Value, at: Stamp) -> Result<NodeSnapshot, Missing> {
     let what = "kubectl get nodes";
     let name = json::text(&value["metadata"], "name")
         .ok_or_else(|| Missing::malformed(what, 1, "a node with a name", &value.to_string()))?;
-    let mut node = NodeFound::named(name, at, what);
+    let mut node = NodeSnapshot::named(name, at, what);
     let labels = &value["metadata"]["labels"];
     let (all, ours) = (&value["status"]["capacity"], &value["status"]["allocatable"]);
     node.state = state(value);
@@ -109,7 +109,7 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
         let Ok(count) = quantity(ours, resource, what) else { continue };
         let first = node.gpus.len() as u32;
         for index in 0..(count.clamp(0.0, 1024.0) as u32) {
-            let mut gpu = GpuFound::numbered(first + index, at, what);
+            let mut gpu = GpuSnapshot::numbered(first + index, at, what);
             gpu.vendor = Some(vendor);
             if vendor == Vendor::Nvidia {
                 let product = json::text(labels, "nvidia.com/gpu.product").map(str::to_string);
@@ -142,7 +142,7 @@ fn state(node: &Value) -> NodeState {
 }
 
 /// Marks the resources that a pod requests as used on its node.
-fn hold(pod: &Value, node: &mut NodeFound, notes: &mut Vec<String>) {
+fn hold(pod: &Value, node: &mut NodeSnapshot, notes: &mut Vec<String>) {
     let name = |key: &str| json::text(&pod["metadata"], key).unwrap_or("?");
     let holder = format!("{}/{}", name("namespace"), name("name"));
     let cpu = request(pod, "cpu");

@@ -5,8 +5,8 @@
 //! fails adds a note with its reason. If every way of a vendor reports "not installed", the machine has no GPU of that
 //! vendor.
 
-use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Snapshot};
 use super::{AmdSysfs, Apple, Machine, Nvml, Probe, Roots, Smi, SmiKind};
 use crate::clock::{Clock, Deadline};
 
@@ -46,8 +46,8 @@ pub struct ThisMachine {
 /// The ways to ask about the GPUs of one vendor, the best first.
 struct Ways {
     ways: Vec<Box<dyn Probe>>,
-    /// The GPUs of the last successful look. They still exist when no way answers.
-    known: Vec<GpuFound>,
+    /// The GPUs of the last successful poll. They still exist when no way answers.
+    known: Vec<GpuSnapshot>,
 }
 
 impl Ways {
@@ -57,28 +57,28 @@ impl Ways {
 
     /// Uses the first way that answers, and drops the ways before it for good. If no way answers now but one did
     /// before, returns the known GPUs without readings, with the first reason.
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Vec<Missing>> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Vec<Missing>> {
         let mut reasons = Vec::new();
         for index in 0..self.ways.len() {
-            match self.ways[index].look(clock, deadline) {
-                Ok(look) => {
+            match self.ways[index].poll(clock, deadline) {
+                Ok(snapshot) => {
                     self.ways.drain(..index);
-                    self.known = look.nodes.iter().flat_map(|node| node.gpus.clone()).collect();
-                    return Ok(look);
+                    self.known = snapshot.nodes.iter().flat_map(|node| node.gpus.clone()).collect();
+                    return Ok(snapshot);
                 }
                 Err(missing) => reasons.push(missing),
             }
         }
         let Some(why) = reasons.first().filter(|_| !self.known.is_empty()) else { return Err(reasons) };
-        let mut node = NodeFound::named("", clock.now(), "");
-        let unread = |gpu: &GpuFound| GpuFound {
+        let mut node = NodeSnapshot::named("", clock.now(), "");
+        let unread = |gpu: &GpuSnapshot| GpuSnapshot {
             at: node.at,
             utilization: Err(why.clone()),
             memory_used: Err(why.clone()),
             ..gpu.clone()
         };
         node.gpus = self.known.iter().map(unread).collect();
-        Ok(Look { nodes: vec![node], notes: vec![why.to_string()] })
+        Ok(Snapshot { nodes: vec![node], notes: vec![why.to_string()] })
     }
 }
 
@@ -112,13 +112,13 @@ impl Probe for ThisMachine {
         "this-machine".to_string()
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
-        let mut look = self.base.look(clock, deadline)?;
-        let Some(node) = look.nodes.first_mut() else { return Ok(look) };
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
+        let mut snapshot = self.base.poll(clock, deadline)?;
+        let Some(node) = snapshot.nodes.first_mut() else { return Ok(snapshot) };
         for ways in &mut self.vendors {
-            match ways.look(clock, deadline) {
+            match ways.poll(clock, deadline) {
                 Ok(mut found) => {
-                    look.notes.append(&mut found.notes);
+                    snapshot.notes.append(&mut found.notes);
                     found.nodes.into_iter().for_each(|other| join(node, other));
                 }
                 Err(reasons) => {
@@ -126,17 +126,17 @@ impl Probe for ThisMachine {
                     let is_named = self.is_named;
                     let is_said = |missing: &&Missing| is_named || !matches!(missing, Missing::NotInstalled { .. });
                     let said = reasons.iter().filter(is_said);
-                    look.notes.extend(said.map(Missing::to_string));
+                    snapshot.notes.extend(said.map(Missing::to_string));
                 }
             }
         }
-        Ok(look)
+        Ok(snapshot)
     }
 }
 
 /// Adds the GPUs of another vendor after the existing GPUs of the node.
-fn join(node: &mut NodeFound, other: NodeFound) {
+fn join(node: &mut NodeSnapshot, other: NodeSnapshot) {
     let first = node.gpus.iter().map(|gpu| gpu.index + 1).max().unwrap_or(0);
     node.driver = node.driver.take().or(other.driver);
-    node.gpus.extend(other.gpus.into_iter().map(|gpu| GpuFound { index: gpu.index + first, ..gpu }));
+    node.gpus.extend(other.gpus.into_iter().map(|gpu| GpuSnapshot { index: gpu.index + first, ..gpu }));
 }

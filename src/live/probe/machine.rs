@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Probe;
-use super::found::{Look, NodeFound, Reading};
 use super::missing::Missing;
+use super::snapshot::{NodeSnapshot, Reading, Snapshot};
 use crate::clock::{Clock, Deadline, Stamp, pause};
 use dryrack_catalog::{CpuArch, Os};
 use dryrack_units::{Bytes, MilliCpu};
@@ -32,7 +32,7 @@ impl Default for Roots {
     }
 }
 
-/// CPU use is measured between two looks. The first look measures it over this time.
+/// CPU use is measured between two polls. The first poll measures it over this time.
 const FIRST_SPAN: Duration = Duration::from_millis(200);
 
 pub struct Machine {
@@ -69,7 +69,7 @@ impl Machine {
         })
     }
 
-    /// How many cores were busy on average since the last look.
+    /// How many cores were busy on average since the last poll.
     fn cpu_used(&mut self, cores: u64, deadline: Deadline) -> Reading<MilliCpu> {
         let before = match self.before {
             Some(before) => before,
@@ -84,9 +84,9 @@ impl Machine {
         now.used_since(before, cores)
     }
 
-    fn look_at(&mut self, at: Stamp, deadline: Deadline) -> Result<NodeFound, Missing> {
+    fn poll_at(&mut self, at: Stamp, deadline: Deadline) -> Result<NodeSnapshot, Missing> {
         let source = self.source();
-        let mut node = NodeFound::named(&self.name(), at, &source);
+        let mut node = NodeSnapshot::named(&self.name(), at, &source);
         node.os = (self.roots == Roots::default() || cfg!(target_os = "linux")).then_some(Os::Linux);
         node.arch = std::env::consts::ARCH.parse::<CpuArch>().ok();
         let cores = self.times()?.cores;
@@ -117,9 +117,9 @@ impl Probe for Machine {
         self.roots.proc.display().to_string()
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
-        let node = self.look_at(clock.now(), deadline)?;
-        Ok(Look { nodes: vec![node], notes: Vec::new() })
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
+        let node = self.poll_at(clock.now(), deadline)?;
+        Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
@@ -290,11 +290,11 @@ mod tests {
             Tree(dir)
         }
 
-        fn look(&self) -> Result<NodeFound, Missing> {
+        fn poll(&self) -> Result<NodeSnapshot, Missing> {
             let roots = Roots { proc: self.0.path().join("proc"), sys: self.0.path().join("sys") };
             let clock = Clock::start();
-            let look = Machine::new(roots).look(&clock, Deadline::within(Duration::from_secs(5)));
-            look.map(|mut look| look.nodes.remove(0))
+            let snapshot = Machine::new(roots).poll(&clock, Deadline::within(Duration::from_secs(5)));
+            snapshot.map(|mut snapshot| snapshot.nodes.remove(0))
         }
     }
 
@@ -317,11 +317,11 @@ mod tests {
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
             ("sys/fs/cgroup/unified/cgroup.procs", ""),
         ]);
-        let node = tree.look().expect("it is read");
+        let node = tree.poll().expect("it is read");
         assert_eq!((node.name.as_str(), node.cpu), ("vm", Ok(MilliCpu::from_cores(2))));
         assert_eq!(node.ram, Ok(Bytes::new(24_684_084 * 1024)));
         assert_eq!(node.ram_used, Ok(Bytes::new((24_684_084 - 18_156_884) * 1024)));
-        // The file did not change between the two looks, so no time has passed.
+        // The file did not change between the two polls, so no time has passed.
         assert_eq!(node.cpu_used, Err(Missing::NotAvailable));
     }
 
@@ -340,7 +340,7 @@ mod tests {
             ("sys/fs/cgroup/kubepods/pod1/memory.current", "3221225472\n"),
             ("sys/fs/cgroup/kubepods/pod1/memory.stat", "anon 5\ninactive_file 1073741824\nactive_file 7\n"),
         ];
-        let node = Tree::new(&v2).look().expect("it is read");
+        let node = Tree::new(&v2).poll().expect("it is read");
         assert_eq!((node.cpu, node.ram), (Ok(MilliCpu::new(1500)), Ok(Bytes::from_gib(4))));
         assert_eq!(node.ram_used, Ok(Bytes::from_gib(2)));
         let v1 = [
@@ -354,7 +354,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n"),
             ("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 268435456\n"),
         ];
-        let node = Tree::new(&v1).look().expect("it is read");
+        let node = Tree::new(&v1).poll().expect("it is read");
         assert_eq!((node.cpu, node.ram), (Ok(MilliCpu::new(500)), Ok(Bytes::from_gib(1))));
         assert_eq!(node.ram_used, Ok(Bytes::from_mib(256)));
     }
@@ -371,7 +371,7 @@ mod tests {
             ("not a number", &[("proc/stat", STAT), ("proc/meminfo", "MemTotal: many kB\n")], "unsaid"),
         ];
         for (sentence, files, wanted) in rows {
-            assert_eq!(Tree::new(files).look().unwrap_err().name(), wanted, "{sentence}");
+            assert_eq!(Tree::new(files).poll().unwrap_err().name(), wanted, "{sentence}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Probes: the facts that a machine or a server reports about nodes and GPUs, each source behind the same interface.
 //!
-//! A [`Probe`] takes one [`Look`] at its source. It either finds nodes or returns one [`Missing`] with the reason for
-//! finding none. If a figure of one GPU is missing, the reason takes the place of its reading. A look ends before its
+//! A [`Probe`] takes one [`Snapshot`] of its source. It either finds nodes or returns one [`Missing`], the reason why
+//! it found none. If a figure of one GPU is missing, the reason takes the place of its reading. A poll ends before its
 //! deadline: programs run in their own process groups and are killed, and the length of answers is limited. [`Guarded`]
 //! handles calls that cannot be stopped.
 //!
@@ -23,7 +23,6 @@ mod exporter;
 mod faults;
 #[cfg(all(test, target_os = "linux"))]
 mod faults_of_machine;
-mod found;
 mod gpustack;
 mod guarded;
 mod http;
@@ -38,13 +37,13 @@ mod nvml;
 mod recorded;
 mod slurm;
 mod smi;
+mod snapshot;
 
 pub use amd_sysfs::AmdSysfs;
 pub use apple::Apple;
 pub use command::{Command, Limits};
 pub use dstack::Dstack;
 pub use exporter::Exporter;
-pub use found::{GpuFound, Look, NodeFound, Reading};
 pub use gpustack::{Gpustack, node as gpustack_worker};
 pub use guarded::Guarded;
 pub use http::{Page, shown_url};
@@ -57,6 +56,7 @@ pub use number::share;
 pub use nvml::Nvml;
 pub use slurm::{Completed, Slurm, completed, gpu_indices, host_list, words};
 pub use smi::{Smi, SmiKind};
+pub use snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
 
 use super::clock::{Clock, Deadline};
 
@@ -65,6 +65,6 @@ pub trait Probe: Send {
     /// The name of the source for people.
     fn source(&self) -> String;
 
-    /// Takes one look. It ends before the deadline as far as the probe can ensure this.
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing>;
+    /// Polls the source once. Ends before the deadline as far as the probe can ensure this.
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing>;
 }

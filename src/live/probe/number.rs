@@ -1,7 +1,7 @@
 //! Converts the text of other programs for a number to a quantity, or to the reason why there is none.
 
-use super::found::Reading;
 use super::missing::{Missing, shown};
+use super::snapshot::Reading;
 use dryrack_units::{Bytes, GpuShare, Permille, UnitError};
 use dryrack_workload::utilization_of_percent;
 

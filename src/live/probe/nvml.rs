@@ -1,12 +1,12 @@
-//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses. The library is loaded at the first look. So
+//! NVIDIA GPUs through NVML, the library that nvidia-smi itself uses. The library is loaded at the first poll. So
 //! dryrack also runs on a machine without a driver, and reports its absence.
 
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::device::Device;
 use nvml_wrapper::error::NvmlError;
 
-use super::found::{GpuFound, Look, NodeFound};
 use super::missing::{Missing, shown};
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Snapshot};
 use super::{Probe, number};
 use crate::clock::{Clock, Deadline};
 use dryrack_catalog::{ComputeCapability, Vendor};
@@ -25,12 +25,12 @@ impl Probe for Nvml {
     }
 
     /// This call cannot be stopped if the driver hangs: see [`super::Guarded`].
-    fn look(&mut self, clock: &Clock, _: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, _: Deadline) -> Result<Snapshot, Missing> {
         if self.library.is_none() {
             self.library = Some(Library::init().map_err(missing)?);
         }
         let Some(library) = &self.library else { return Err(Missing::NotInstalled { what: WHAT.to_string() }) };
-        let mut node = NodeFound::named("", clock.now(), WHAT);
+        let mut node = NodeSnapshot::named("", clock.now(), WHAT);
         node.driver = library.sys_driver_version().ok();
         for index in 0..library.device_count().map_err(missing)? {
             node.gpus.push(match library.device_by_index(index) {
@@ -41,12 +41,12 @@ impl Probe for Nvml {
         if node.gpus.is_empty() {
             return Err(Missing::NoDriver { what: WHAT.to_string(), said: "it lists no GPU".to_string() });
         }
-        Ok(Look { nodes: vec![node], notes: Vec::new() })
+        Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
-fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
-    let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
+fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuSnapshot {
+    let mut gpu = GpuSnapshot::numbered(index, clock.now(), WHAT);
     gpu.vendor = Some(Vendor::Nvidia);
     gpu.uuid = device.uuid().ok();
     gpu.name = device.name().map_err(missing);
@@ -63,8 +63,8 @@ fn gpu(device: &Device<'_>, index: u32, clock: &Clock) -> GpuFound {
 }
 
 /// A GPU that is counted but does not answer, for example because it has fallen off the bus.
-fn lost(index: u32, clock: &Clock, why: Missing) -> GpuFound {
-    let mut gpu = GpuFound::numbered(index, clock.now(), WHAT);
+fn lost(index: u32, clock: &Clock, why: Missing) -> GpuSnapshot {
+    let mut gpu = GpuSnapshot::numbered(index, clock.now(), WHAT);
     gpu.vendor = Some(Vendor::Nvidia);
     gpu.state = dryrack_fleet::GpuState::Failed;
     for missing in [&mut gpu.memory, &mut gpu.memory_used] {
@@ -99,9 +99,9 @@ mod tests {
     /// on a panic.
     #[test]
     fn a_machine_without_a_driver_says_so() {
-        let look = Nvml::default().look(&Clock::start(), Deadline::within(Duration::from_secs(5)));
-        match look {
-            Ok(look) => assert!(!look.nodes[0].gpus.is_empty()),
+        let snapshot = Nvml::default().poll(&Clock::start(), Deadline::within(Duration::from_secs(5)));
+        match snapshot {
+            Ok(snapshot) => assert!(!snapshot.nodes[0].gpus.is_empty()),
             Err(missing) => assert!(matches!(missing.name(), "not_installed" | "no_driver"), "{missing}"),
         }
     }

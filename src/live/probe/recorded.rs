@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::found::{Look, NodeFound};
+use super::snapshot::{NodeSnapshot, Snapshot};
 use super::{completed, dstack, gpustack, host_list, kubernetes, slurm};
 use crate::clock::{Clock, Stamp};
 use dryrack_catalog::{CpuArch, Os, Vendor};
@@ -17,11 +17,11 @@ fn read(text: &str) -> Value {
     serde_json::from_str(text).expect("a recording is JSON")
 }
 
-fn held(node: &NodeFound) -> Vec<(bool, Option<&str>)> {
+fn held(node: &NodeSnapshot) -> Vec<(bool, Option<&str>)> {
     node.gpus.iter().map(|gpu| (gpu.held == GpuShare::WHOLE, gpu.holder.as_deref())).collect()
 }
 
-fn slurm_look() -> Look {
+fn slurm_snapshot() -> Snapshot {
     let sinfo = read(include_str!("../../../tests/data/probe/slurm-22.05-sinfo.json"));
     let squeue = read(include_str!("../../../tests/data/probe/slurm-22.05-squeue.json"));
     slurm::read(&sinfo, &squeue, now()).expect("it is read")
@@ -29,16 +29,16 @@ fn slurm_look() -> Look {
 
 #[test]
 fn slurm_says_which_gpus_its_jobs_have() {
-    let look = slurm_look();
-    assert_eq!(look.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n1", "n2", "n3", "n4"]);
-    let [n1, n2, n3, _] = &look.nodes[..] else { panic!("four nodes") };
+    let snapshot = slurm_snapshot();
+    assert_eq!(snapshot.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n1", "n2", "n3", "n4"]);
+    let [n1, n2, n3, _] = &snapshot.nodes[..] else { panic!("four nodes") };
     assert_eq!(held(n1), [(true, Some("1 whole")), (true, Some("1 whole"))]);
     assert_eq!(held(n2), [(true, Some("2 single")), (false, None)]);
     assert_eq!(held(n3), [(false, None), (false, None)]);
     assert_eq!((n1.cpu.clone(), n1.cpu_used.clone()), (Ok(MilliCpu::from_cores(8)), Ok(MilliCpu::from_cores(2))));
     assert_eq!((n1.ram.clone(), n1.ram_used.clone()), (Ok(Bytes::from_mib(4000)), Ok(Bytes::ZERO)));
     assert_eq!((n1.os, n1.arch, n1.state), (Some(Os::Linux), Some(CpuArch::X86_64), NodeState::Ready));
-    assert!(look.notes.is_empty());
+    assert!(snapshot.notes.is_empty());
     // Slurm was not configured with the type and memory of the GPUs.
     assert_eq!(n1.gpus[0].memory.as_ref().unwrap_err().name(), "unsaid");
 }
@@ -64,8 +64,8 @@ fn other_forms_of_slurm_are_read() {
         "real_memory": {"set": true, "infinite": false, "number": 1024}, "alloc_memory": 512, "architecture": "x86_64",
         "gres": "gpu:a100:2(S:0-1),gpu:l4:1(S:0),craynetwork:4", "gres_used": "gpu:a100:1(IDX:1),gpu:l4:0(IDX:N/A)"});
     let job = json!({"job_id": 7, "job_state": ["RUNNING"], "nodes": "a1", "gres_detail": ["gpu:a100:1(IDX:1)"]});
-    let look = slurm::read(&json!({"nodes": [node]}), &json!({"jobs": [job]}), now()).expect("it is read");
-    let node = &look.nodes[0];
+    let snapshot = slurm::read(&json!({"nodes": [node]}), &json!({"jobs": [job]}), now()).expect("it is read");
+    let node = &snapshot.nodes[0];
     assert_eq!(held(node), [(false, None), (true, Some("7")), (false, None)]);
     assert_eq!(node.gpus[2].name.as_deref(), Ok("l4"));
     assert_eq!((node.ram.clone(), node.state), (Ok(Bytes::from_gib(1)), NodeState::Maintenance));
@@ -86,8 +86,8 @@ fn an_idle_gpu_of_slurm_is_nobodys() {
     ];
     for (gres, used, expected) in rows {
         let node = json!({"name": "a1", "state": "IDLE", "gres": gres, "gres_used": used});
-        let look = slurm::read(&json!({"nodes": [node]}), &json!({"jobs": []}), now()).expect("it is read");
-        let held: Vec<bool> = held(&look.nodes[0]).into_iter().map(|(is_held, _)| is_held).collect();
+        let snapshot = slurm::read(&json!({"nodes": [node]}), &json!({"jobs": []}), now()).expect("it is read");
+        let held: Vec<bool> = held(&snapshot.nodes[0]).into_iter().map(|(is_held, _)| is_held).collect();
         assert_eq!(held, expected, "{gres}, of which {used}");
     }
 }
@@ -95,8 +95,8 @@ fn an_idle_gpu_of_slurm_is_nobodys() {
 #[test]
 fn gpustack_says_workers_and_what_is_set_aside_on_them() {
     let page = read(include_str!("../../../tests/data/probe/gpustack-workers.json"));
-    let look = gpustack::read(&page, "GPUStack", now()).expect("it is read");
-    let [pc, mac] = &look.nodes[..] else { panic!("two workers") };
+    let snapshot = gpustack::read(&page, "GPUStack", now()).expect("it is read");
+    let [pc, mac] = &snapshot.nodes[..] else { panic!("two workers") };
     assert_eq!((pc.os, pc.cpu.as_ref().unwrap_err().name()), (Some(Os::Linux), "unsaid"));
     assert_eq!(pc.gpus[1].memory, Ok(Bytes::new(17_171_480_576)));
     assert_eq!(pc.gpus[1].memory_used, Ok(Bytes::new(619_380_736)));
@@ -120,13 +120,13 @@ fn dstack_says_instances_and_the_usage_of_jobs_that_are_alone() {
     let fleets = read(include_str!("../../../tests/data/probe/dstack-0.22.5-fleets.json"));
     let runs = read(include_str!("../../../tests/data/probe/dstack-0.22.5-runs.json"));
     let metrics = read(include_str!("../../../tests/data/probe/dstack-0.22.5-metrics-train.json"));
-    let (mut look, hosts) = dstack::read(&fleets, "dstack", now()).expect("it is read");
+    let (mut snapshot, hosts) = dstack::read(&fleets, "dstack", now()).expect("it is read");
     assert_eq!(hosts, ["h0", "h1"]);
     let jobs = dstack::jobs(&runs, "dstack").expect("it is read");
     let mut where_it_runs: Vec<(&str, &str)> = jobs.iter().map(|job| (job.run.as_str(), job.host.as_str())).collect();
     where_it_runs.sort_unstable();
     assert_eq!(where_it_runs, [("chat", "h1"), ("train", "h0")]);
-    let node = &mut look.nodes[0];
+    let node = &mut snapshot.nodes[0];
     assert_eq!((node.name.as_str(), node.cpu.clone()), ("lab-0", Ok(MilliCpu::from_cores(16))));
     assert_eq!(node.cpu_used, node.cpu);
     assert_eq!(held(node), [(true, None), (true, None)]);
@@ -147,8 +147,8 @@ fn kubernetes_says_nodes_and_what_pods_request_of_them() {
                 {"name": "example-vector-add", "resources": {"limits": {"nvidia.com/gpu": "1"},
                  "requests": {"cpu": "100m", "memory": "64Mi"}}}]}})
     };
-    let look = |pods: Value| kubernetes::read(&nodes, &json!({"items": pods}), now()).expect("it is read");
-    let busy = look(json!([pod("Running")]));
+    let snapshot = |pods: Value| kubernetes::read(&nodes, &json!({"items": pods}), now()).expect("it is read");
+    let busy = snapshot(json!([pod("Running")]));
     let node = &busy.nodes[0];
     assert_eq!((node.name.as_str(), node.state), ("nori", NodeState::Ready));
     assert_eq!((node.cpu.clone(), node.ram.clone()), (Ok(MilliCpu::from_cores(2)), Ok(Bytes::new(16_367_668 * 1024))));
@@ -159,8 +159,8 @@ fn kubernetes_says_nodes_and_what_pods_request_of_them() {
         (Ok("NVIDIA-A16-4Q"), Ok(Bytes::from_gib(4)))
     );
     assert_eq!(node.driver.as_deref(), Some("550.90.07"));
-    assert_eq!(held(&look(json!([pod("Succeeded")])).nodes[0]), [(false, None)]);
-    let two = look(json!([pod("Running"), pod("Pending")]));
+    assert_eq!(held(&snapshot(json!([pod("Succeeded")])).nodes[0]), [(false, None)]);
+    let two = snapshot(json!([pod("Running"), pod("Pending")]));
     assert_eq!(two.notes, ["default/example-vector-add holds 1 more of nvidia.com/gpu than nori has"]);
 }
 

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::command::{Command, Limits};
-use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Snapshot};
 use super::{Probe, json, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::Os;
@@ -40,7 +40,7 @@ impl Probe for Slurm {
         "slurm".to_string()
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let limits = Limits { deadline, most_bytes: 64 << 20 };
         let ask = |program: &str, args: &[&str]| {
             json::parse(&Command::new(self.folder.join(program)).args(args.iter().copied()).output(limits)?, program)
@@ -54,7 +54,7 @@ impl Probe for Slurm {
     }
 }
 
-pub fn read(nodes: &Value, jobs: &Value, at: Stamp) -> Result<Look, Missing> {
+pub fn read(nodes: &Value, jobs: &Value, at: Stamp) -> Result<Snapshot, Missing> {
     let mut found = Vec::new();
     for node in json::list(nodes, "nodes", "sinfo")? {
         found.push(self::node(node, at)?);
@@ -68,7 +68,7 @@ pub fn read(nodes: &Value, jobs: &Value, at: Stamp) -> Result<Look, Missing> {
     for (node, value) in found.iter_mut().zip(json::list(nodes, "nodes", "sinfo")?) {
         hold_counted(node, json::text(value, "gres_used").unwrap_or_default());
     }
-    Ok(Look { nodes: found, notes })
+    Ok(Snapshot { nodes: found, notes })
 }
 
 /// The words under this key. Older releases write one word, newer releases a list.
@@ -81,11 +81,11 @@ pub fn words(value: &Value, key: &str) -> Vec<String> {
     }
 }
 
-fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
+fn node(value: &Value, at: Stamp) -> Result<NodeSnapshot, Missing> {
     let what = "sinfo";
     let name = json::text(value, "name")
         .ok_or_else(|| Missing::malformed(what, 1, "a node with a name", &value.to_string()))?;
-    let mut node = NodeFound::named(name, at, what);
+    let mut node = NodeSnapshot::named(name, at, what);
     let mut states = words(value, "state");
     states.extend(words(value, "state_flags"));
     let is = |state: &str| states.iter().any(|found| found == state);
@@ -106,7 +106,7 @@ fn node(value: &Value, at: Stamp) -> Result<NodeFound, Missing> {
     node.ram_used = mib("alloc_memory");
     for (model, count) in gpus(json::text(value, "gres").unwrap_or_default()) {
         for _ in 0..count {
-            let mut gpu = GpuFound::numbered(node.gpus.len() as u32, at, what);
+            let mut gpu = GpuSnapshot::numbered(node.gpus.len() as u32, at, what);
             gpu.name = model.clone().ok_or_else(|| Missing::unsaid(what));
             node.gpus.push(gpu);
         }
@@ -154,7 +154,7 @@ fn split_outside_brackets(text: &str) -> Vec<&str> {
 }
 
 /// Marks the GPUs that a running job holds, according to its `gres_detail`.
-fn hold(job: &Value, nodes: &mut [NodeFound], notes: &mut Vec<String>) {
+fn hold(job: &Value, nodes: &mut [NodeSnapshot], notes: &mut Vec<String>) {
     let hosts = host_list(json::text(job, "nodes").unwrap_or_default());
     let id = json::figure(job, "job_id", "squeue").map(|id| format!("{id}")).unwrap_or_else(|_| "?".to_string());
     let holder = match json::text(job, "name") {
@@ -200,10 +200,10 @@ fn indices(detail: &str) -> Vec<u64> {
 
 /// For jobs that do not state which GPUs they hold: marks as many GPUs of each type as are counted. A count without a
 /// type covers all types.
-fn hold_counted(node: &mut NodeFound, gres_used: &str) {
+fn hold_counted(node: &mut NodeSnapshot, gres_used: &str) {
     for (model, used) in gpus(gres_used) {
-        let is_of = |gpu: &GpuFound| model.as_ref().is_none_or(|model| gpu.name.as_ref() == Ok(model));
-        let is_held = |gpu: &&GpuFound| gpu.held > GpuShare::ZERO && is_of(gpu);
+        let is_of = |gpu: &GpuSnapshot| model.as_ref().is_none_or(|model| gpu.name.as_ref() == Ok(model));
+        let is_held = |gpu: &&GpuSnapshot| gpu.held > GpuShare::ZERO && is_of(gpu);
         let held = node.gpus.iter().filter(is_held).count() as u64;
         let free = node.gpus.iter_mut().filter(|gpu| gpu.held == GpuShare::ZERO && is_of(gpu));
         free.take(used.saturating_sub(held) as usize).for_each(|gpu| gpu.held = GpuShare::WHOLE);

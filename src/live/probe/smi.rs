@@ -7,13 +7,13 @@
 //! | amd-smi | `monitor -vu --csv` | named by its first line, which varies by release; memory in MB, which are MiB |
 //!
 //! If one figure of a GPU is missing, the other figures are kept. If a line is cut off or has the wrong number of
-//! columns, the whole look is rejected, because the figures can no longer be assigned to columns.
+//! columns, the whole poll is rejected, because the figures can no longer be assigned to columns.
 
 use std::ffi::OsString;
 
 use super::command::{Command, Limits};
-use super::found::{GpuFound, Look, NodeFound};
 use super::missing::Missing;
+use super::snapshot::{GpuSnapshot, NodeSnapshot, Snapshot};
 use super::{Probe, number};
 use crate::clock::{Clock, Deadline, Stamp};
 use dryrack_catalog::Vendor;
@@ -77,21 +77,21 @@ impl Probe for Smi {
         self.program.to_string_lossy().into_owned()
     }
 
-    fn look(&mut self, clock: &Clock, deadline: Deadline) -> Result<Look, Missing> {
+    fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let (said, columns) = self.said(deadline)?;
         let at = clock.now();
-        let mut node = NodeFound::named("", at, &self.source());
+        let mut node = NodeSnapshot::named("", at, &self.source());
         let what = self.source();
         (node.driver, node.gpus) = match self.kind {
             SmiKind::Nvidia => listed(&said, &what, Vendor::Nvidia, columns, at)?,
             SmiKind::Gaudi => listed(&said, &what, Vendor::Intel, columns, at)?,
             SmiKind::Amd => (None, monitored(&said, &what, at)?),
         };
-        Ok(Look { nodes: vec![node], notes: Vec::new() })
+        Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }
 }
 
-type Listed = (Option<String>, Vec<GpuFound>);
+type Listed = (Option<String>, Vec<GpuSnapshot>);
 
 /// The complete lines, with their numbers.
 fn lines<'t>(said: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Missing> {
@@ -123,7 +123,7 @@ fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> 
             }
             return Err(Missing::malformed(what, line, &format!("{columns} values"), text));
         }
-        let mut gpu = GpuFound::numbered(index(cells[0], what, line)?, at, what);
+        let mut gpu = GpuSnapshot::numbered(index(cells[0], what, line)?, at, what);
         gpu.vendor = Some(vendor);
         gpu.uuid = number::sentinel(cells[1]).is_none().then(|| cells[1].to_string());
         gpu.name = number::sentinel(cells[2]).map_or(Ok(cells[2].to_string()), Err);
@@ -138,7 +138,7 @@ fn listed(said: &str, what: &str, vendor: Vendor, columns: usize, at: Stamp) -> 
 }
 
 /// Reads a header line with the names of columns, then one line for each GPU.
-fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuFound>, Missing> {
+fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuSnapshot>, Missing> {
     let all = lines(said, what)?;
     // Warnings may precede the header line.
     let header = all.iter().position(|(_, text)| text.split(',').any(|name| name.trim() == "gpu"));
@@ -157,7 +157,7 @@ fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuFound>, Missing
             Some(at) => number::number(cells[at], what, *line),
             None => Err(Missing::unsaid(what)),
         };
-        let mut gpu = GpuFound::numbered(index(cells[column("gpu").unwrap_or(0)], what, *line)?, at, what);
+        let mut gpu = GpuSnapshot::numbered(index(cells[column("gpu").unwrap_or(0)], what, *line)?, at, what);
         gpu.vendor = Some(Vendor::Amd);
         gpu.memory = figure("vram_total").and_then(|mib| number::memory(mib, MIB));
         gpu.memory_used = figure("vram_used").and_then(|mib| number::memory(mib, MIB));
@@ -176,7 +176,7 @@ fn index(text: &str, what: &str, line: usize) -> Result<u32, Missing> {
 }
 
 /// The GPUs sorted by index. Two GPUs with the same index are an error, because they cannot be told apart.
-fn in_order(mut gpus: Vec<GpuFound>, what: &str) -> Result<Vec<GpuFound>, Missing> {
+fn in_order(mut gpus: Vec<GpuSnapshot>, what: &str) -> Result<Vec<GpuSnapshot>, Missing> {
     gpus.sort_by_key(|gpu| gpu.index);
     match gpus.windows(2).find(|pair| pair[0].index == pair[1].index) {
         Some(pair) => Err(Missing::malformed(what, 1, "each GPU once", &format!("GPU {} twice", pair[0].index))),

@@ -84,7 +84,7 @@ impl Runner {
     }
 
     /// Takes a snapshot of all processes: which are alive, which must be reaped, and how much CPU time they used.
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         if self.tasks.values().all(|task| task.end().is_some()) {
             return;
         }
@@ -102,7 +102,7 @@ impl Runner {
             }
         }
         for task in self.tasks.values_mut() {
-            task.look(&all, me);
+            task.poll(&all, me);
         }
     }
 
@@ -110,7 +110,7 @@ impl Runner {
         self.tasks[&id].end()
     }
 
-    /// The CPU time of the task as of the last look.
+    /// The CPU time of the task as of the last poll.
     pub fn cpu(&self, id: TaskId) -> SimDuration {
         self.tasks[&id].cpu()
     }
@@ -135,11 +135,11 @@ impl Runner {
 
     /// Kills all remaining processes repeatedly, until none is left or the deadline has passed.
     pub fn end_all(&mut self, deadline: Deadline) {
-        self.look();
+        self.poll();
         while !self.is_empty() && !deadline.has_passed() {
             self.tasks.keys().for_each(|id| self.kill(*id));
             pause(std::time::Duration::from_millis(2));
-            self.look();
+            self.poll();
         }
     }
 }

@@ -82,7 +82,7 @@ impl Task {
 
     /// Finds the processes of the task in a snapshot of all processes, and reaps those whose parent is now `me`. If the
     /// leader has ended, the other processes are killed, as in a container.
-    pub fn look(&mut self, all: &[ProcessStat], me: u32) {
+    pub fn poll(&mut self, all: &[ProcessStat], me: u32) {
         if self.end.is_some() {
             return;
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::clock::{Clock, Deadline};
-use super::super::probe::{Command, Limits, Look, Missing, Slurm, answer, gpu_indices, host_list, words};
+use super::super::probe::{Command, Limits, Missing, Slurm, Snapshot, answer, gpu_indices, host_list, words};
 use crate::probe::Probe;
 
 /// A limit on the output in bytes. An answer about a hundred thousand jobs is shorter.
@@ -104,8 +104,8 @@ impl Ask {
     }
 
     /// The nodes of the cluster, with their resources.
-    pub fn nodes(self) -> Result<Look, Missing> {
-        Slurm::default().look(&Clock::start(), Deadline::within(self.within))
+    pub fn nodes(self) -> Result<Snapshot, Missing> {
+        Slurm::default().poll(&Clock::start(), Deadline::within(self.within))
     }
 
     /// The release of Slurm, such as `22.05.8`.
@@ -133,7 +133,7 @@ impl Ask {
     }
 
     /// Runs `scancel` and ignores its answer. Slurm complains about jobs that have ended meanwhile, which is fine. The
-    /// next look shows every other failure.
+    /// next poll shows every other failure.
     fn scancel(self, how: &[&str], whom: Vec<String>) {
         if !whom.is_empty() {
             let _unheard = Command::new("scancel").args(how.iter().copied()).args(whom).output(self.limits());

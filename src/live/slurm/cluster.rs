@@ -36,12 +36,12 @@ impl Cluster {
         }
         let unheard = |why: Missing| vec![format!("Slurm cannot be asked for its nodes: {why}")];
         let ask = Ask { within: std_duration(patience).min(LONGEST_ANSWER) };
-        let look = ask.nodes().map_err(unheard)?;
+        let snapshot = ask.nodes().map_err(unheard)?;
         let release = ask.release().map_err(unheard)?;
         let mut faults = Vec::new();
         for node in &work.nodes {
-            let names = || look.nodes.iter().map(|found| found.name.as_str());
-            let Some(found) = look.nodes.iter().find(|found| *found.name == *node.name) else {
+            let names = || snapshot.nodes.iter().map(|found| found.name.as_str());
+            let Some(found) = snapshot.nodes.iter().find(|found| *found.name == *node.name) else {
                 let near = nearest(&node.name, names()).map(|near| format!("; did you mean `{near}`?"));
                 let near = near.unwrap_or_else(|| "; `dryrack probe --from slurm` writes those it has".to_string());
                 faults.push(format!("Slurm has no node `{}`{near}", node.name));
@@ -53,7 +53,8 @@ impl Cluster {
             }
         }
         let is_other = |name: &&str| !work.nodes.iter().any(|node| &*node.name == *name);
-        let others = look.nodes.iter().map(|found| found.name.as_str()).filter(is_other).map(str::to_string).collect();
+        let others =
+            snapshot.nodes.iter().map(|found| found.name.as_str()).filter(is_other).map(str::to_string).collect();
         if faults.is_empty() { Ok(Cluster { ask, release, others, every, patience }) } else { Err(faults) }
     }
 }

@@ -45,7 +45,7 @@ const KILL_AGAIN: SimDuration = SimDuration::from_secs(2);
 const KILLS: u8 = 5;
 /// How long the remaining jobs may take to leave their nodes at the end of the run.
 const LAST_BREATH: Duration = Duration::from_secs(20);
-/// The time between two looks at the remaining jobs at the end of the run.
+/// The time between two polls of the remaining jobs at the end of the run.
 const LAST_LOOKS: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ struct Submitted {
     /// The number of the Slurm job; `None` until Slurm is known to have accepted it.
     id: Option<u64>,
     stage: Stage,
-    /// The state as of the last look.
+    /// The state as of the last poll.
     standing: Standing,
     gpus: Vec<GpuId>,
     /// When the job's remaining processes are killed, and cancelled if they were killed often enough.
@@ -123,7 +123,7 @@ impl<'a> OnSlurm<'a> {
         }
     }
 
-    /// Submits an attempt. If Slurm does not answer, it may still have accepted the job. So later looks search for the
+    /// Submits an attempt. If Slurm does not answer, it may still have accepted the job. So later polls search for the
     /// job before they submit it again.
     fn submit(&mut self, run: RunId) -> Result<(), Missing> {
         let comment = request::comment(&self.token, run);
@@ -143,12 +143,12 @@ impl<'a> OnSlurm<'a> {
 
     /// Asks Slurm about all jobs, and uses every part of the answer that can be understood. The error is about the
     /// first part that cannot.
-    fn look(&mut self, now: SimTime) -> Result<(), Missing> {
+    fn poll(&mut self, now: SimTime) -> Result<(), Missing> {
         let own = format!("{}/", self.token);
         let ids = self.ids();
         let jobs = self.ask.jobs(|id, comment| ids.contains(&id) || comment.starts_with(&own))?;
         if self.nodes_at <= now {
-            self.look_at_nodes()?;
+            self.poll_nodes()?;
             self.nodes_at = now.saturating_add(NODES_EVERY);
         }
         let by_comment: BTreeMap<&str, &SlurmJob> = jobs.iter().map(|job| (job.comment.as_str(), job)).collect();
@@ -192,7 +192,7 @@ impl<'a> OnSlurm<'a> {
         self.runs.values().filter_map(|known| known.id).collect()
     }
 
-    fn look_at_nodes(&mut self) -> Result<(), Missing> {
+    fn poll_nodes(&mut self) -> Result<(), Missing> {
         for found in self.ask.nodes()?.nodes {
             let Some(node) = self.nodes.get(found.name.as_str()) else { continue };
             // Every node of the file exists from the start and cannot join later, so a joining node counts as not
@@ -325,7 +325,7 @@ impl<'a> OnSlurm<'a> {
                 Some(_) => return Err(malformed("GPUs that the node has")),
                 None if demand.gpus().is_none() => Vec::new(),
                 None => {
-                    let note = "ended between two looks, and Slurm no longer said which GPUs it had: the first free \
+                    let note = "ended between two polls, and Slurm no longer said which GPUs it had: the first free \
                                 ones are written";
                     self.notes.insert(format!("{name} {note}"));
                     self.first_free(node, job, demand)
@@ -400,8 +400,8 @@ impl<'a> OnSlurm<'a> {
         }
     }
 
-    fn hear(&mut self, now: SimTime, looked: Result<(), Missing>) {
-        self.trouble = match (looked, self.trouble.take()) {
+    fn hear(&mut self, now: SimTime, polled: Result<(), Missing>) {
+        self.trouble = match (polled, self.trouble.take()) {
             (Ok(()), _) => None,
             (Err(why), before) => Some((before.map_or(now, |(since, _)| since), why)),
         };
@@ -441,8 +441,8 @@ impl RealWorld for OnSlurm<'_> {
         // Report known facts and decisions first, before asking Slurm again.
         let is_due = self.look_at <= now && self.facts.is_empty() && self.decisions.is_empty();
         if is_due && !self.runs.is_empty() {
-            let looked = self.look(now);
-            self.hear(now, looked);
+            let polled = self.poll(now);
+            self.hear(now, polled);
             self.look_at = now.saturating_add(self.cluster.every);
         }
         self.kill_the_late(now);
@@ -493,9 +493,9 @@ impl RealWorld for OnSlurm<'_> {
     fn next_time(&self) -> Option<SimTime> {
         let is_at_once = !self.facts.is_empty() || !self.decisions.is_empty();
         let at_once = is_at_once.then_some(SimTime::ZERO);
-        let look = (!self.runs.is_empty()).then_some(self.look_at);
+        let snapshot = (!self.runs.is_empty()).then_some(self.look_at);
         let kills = self.runs.values().filter_map(|known| known.kill_at);
-        at_once.into_iter().chain(look).chain(kills).chain(self.agenda.next()).min()
+        at_once.into_iter().chain(snapshot).chain(kills).chain(self.agenda.next()).min()
     }
 
     fn is_over(&self) -> bool {

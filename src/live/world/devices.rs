@@ -82,7 +82,7 @@ fn variables_of(vendor: Option<Vendor>) -> &'static [&'static str] {
 #[derive(Default)]
 pub struct Devices {
     used: BTreeMap<GpuId, SimDuration>,
-    /// The devices of each task, and its CPU time at the last look.
+    /// The devices of each task, and its CPU time at the last poll.
     tasks: BTreeMap<TaskId, (SmallVec<[GpuId; 2]>, SimDuration)>,
 }
 
@@ -93,7 +93,7 @@ impl Devices {
         }
     }
 
-    /// Divides the CPU time of each task since the last look equally among its devices: a process is not bound to one
+    /// Divides the CPU time of each task since the last poll equally among its devices: a process is not bound to one
     /// of them.
     pub fn advance(&mut self, cpu: impl Fn(TaskId) -> SimDuration) {
         for (id, (gpus, before)) in &mut self.tasks {

@@ -7,7 +7,7 @@
 //! | `Prepare`, `Begin` | nothing; then as for `Start` | `Prepared`; then as for `Start` |
 //! | (the job ends by itself) | if one task fails, the others are ended | `Exited`, once all its processes are gone |
 //! | `Stop` | SIGTERM to all processes, SIGKILL after `stop_duration` | `Stopped`, once all its processes are gone |
-//! | `Sample` | look at its devices at each multiple of the interval | `UsageSample` |
+//! | `Sample` | poll its devices at each multiple of the interval | `UsageSample` |
 
 mod devices;
 mod sampler;
@@ -85,7 +85,7 @@ impl RealWorld for World<'_> {
         self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
     }
 
-    /// The time of the next look, even if no child process changes before.
+    /// The time of the next poll, even if no child process changes before.
     fn next_time(&self) -> Option<SimTime> {
         let of_runs = self.runs.values().flat_map(|run| [run.kill_at, run.sampler.as_ref().map(Sampler::due)]);
         let at_once = (!self.facts.is_empty()).then_some(SimTime::ZERO);
@@ -98,7 +98,7 @@ impl RealWorld for World<'_> {
         let is_sampled = self.runs.values().any(|run| run.sampler.as_ref().is_some_and(|it| it.due() <= now));
         let is_due = self.look_at.is_some_and(|at| at <= now);
         if child_changed || is_sampled || is_due {
-            self.look(now);
+            self.poll(now);
         }
         for (run, fact) in self.facts.drain(..) {
             if let (Lifecycle::Started, Some(known)) = (fact, self.runs.get_mut(&run)) {
@@ -165,8 +165,8 @@ impl RealWorld for World<'_> {
 impl World<'_> {
     /// The utilization of each GPU of this machine, by its index. A GPU that cannot be read is left out.
     fn levels(&mut self) -> BTreeMap<u16, Permille> {
-        let looked = self.gpus.as_mut().and_then(|gpus| gpus.look(LONGEST_LOOK).ok());
-        let found = looked.into_iter().flat_map(|look| look.nodes).flat_map(|node| node.gpus);
+        let polled = self.gpus.as_mut().and_then(|gpus| gpus.poll(LONGEST_LOOK).ok());
+        let found = polled.into_iter().flat_map(|snapshot| snapshot.nodes).flat_map(|node| node.gpus);
         found.filter_map(|gpu| Some((u16::try_from(gpu.index).ok()?, gpu.utilization.ok()?))).collect()
     }
 
@@ -215,8 +215,8 @@ impl World<'_> {
             self.facts.push((run, Lifecycle::Stopped));
             return;
         }
-        // Look first, so that processes which have left the group are known and get the signal too.
-        self.runner.look();
+        // Poll first, so that processes which have left the group are known and get the signal too.
+        self.runner.poll();
         for id in &known.tasks {
             self.runner.terminate(*id);
         }
@@ -225,8 +225,8 @@ impl World<'_> {
     }
 
     /// Takes a snapshot of all processes, and reports changes of the runs.
-    fn look(&mut self, now: SimTime) {
-        self.runner.look();
+    fn poll(&mut self, now: SimTime) {
+        self.runner.poll();
         self.devices.advance(|id| self.runner.cpu(id));
         let mut over = Vec::new();
         let mut is_anyone_awaited = false;

@@ -14,7 +14,7 @@ pub struct Sampler {
     started: SimTime,
     interval: SimDuration,
     due: SimTime,
-    /// The time of the last look, and the CPU time used of each device up to then.
+    /// The time of the last poll, and the CPU time used of each device up to then.
     last: SimTime,
     used: Vec<SimDuration>,
 }
@@ -34,8 +34,8 @@ impl Sampler {
         self.due
     }
 
-    /// One reading for each device: the share of it that was used since the last look. A late look gives one reading,
-    /// and missed looks are not made up for. For a real GPU, the reading is the driver's current value in `levels`, by
+    /// One reading for each device: the share of it that was used since the last poll. A late poll gives one reading,
+    /// and missed polls are not made up for. For a real GPU, the reading is the driver's current value in `levels`, by
     /// index.
     pub fn take(
         &mut self,

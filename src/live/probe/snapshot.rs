@@ -1,4 +1,4 @@
-//! The result of a look: nodes and their GPUs, with a reading or a reason for each quantity.
+//! The result of one poll of a source: nodes and their GPUs, with a reading or a reason for each quantity.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille};
 /// A quantity in its unit, or the reason why it is unknown.
 pub type Reading<T> = Result<T, Missing>;
 
-/// One look at a source.
+/// The result of one poll of a source.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Look {
+pub struct Snapshot {
     /// The nodes, in the order of the source.
-    pub nodes: Vec<NodeFound>,
+    pub nodes: Vec<NodeSnapshot>,
     /// Further remarks of the source, one sentence each.
     pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeFound {
+pub struct NodeSnapshot {
     pub name: String,
     /// When the node was read.
     pub at: Stamp,
@@ -40,11 +40,11 @@ pub struct NodeFound {
     /// The RAM, and the memory of each GPU, that the source's own scheduler assigns to no one.
     pub set_aside: (Bytes, Bytes),
     /// The GPUs, in the order of their indices.
-    pub gpus: Vec<GpuFound>,
+    pub gpus: Vec<GpuSnapshot>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct GpuFound {
+pub struct GpuSnapshot {
     /// The index of the GPU on its node.
     pub index: u32,
     /// An identifier that never changes, such as a UUID, if the source has one.
@@ -67,10 +67,10 @@ pub struct GpuFound {
     pub state: GpuState,
 }
 
-impl NodeFound {
+impl NodeSnapshot {
     /// A node with a name and no readings yet.
-    pub fn named(name: &str, at: Stamp, source: &str) -> NodeFound {
-        NodeFound {
+    pub fn named(name: &str, at: Stamp, source: &str) -> NodeSnapshot {
+        NodeSnapshot {
             name: name.to_string(),
             at,
             state: NodeState::Ready,
@@ -88,10 +88,10 @@ impl NodeFound {
     }
 }
 
-impl GpuFound {
+impl GpuSnapshot {
     /// A GPU with an index and no readings yet.
-    pub fn numbered(index: u32, at: Stamp, source: &str) -> GpuFound {
-        GpuFound {
+    pub fn numbered(index: u32, at: Stamp, source: &str) -> GpuSnapshot {
+        GpuSnapshot {
             index,
             uuid: None,
             at,
@@ -108,7 +108,7 @@ impl GpuFound {
         }
     }
 
-    /// The key that identifies the GPU in later looks: its UUID, or else its index.
+    /// The key that identifies the GPU in later snapshots: its UUID, or else its index.
     pub fn key(&self) -> String {
         self.uuid.clone().unwrap_or_else(|| self.index.to_string())
     }
