@@ -90,7 +90,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return results,
             }
-            if let Some(stuck) = watch.look() {
+            if let Some(stuck) = watch.poll() {
                 // A thread cannot be ended from outside. So print the results so far, and end the whole process.
                 results.extend(stuck.into_iter().map(|(seed, why)| (seed, Err(why))));
                 bar.finish_and_clear();

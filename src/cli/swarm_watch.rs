@@ -38,7 +38,7 @@ impl Watch {
 
     /// Stops worlds that take too long. If some cannot be stopped, returns a message for each of their seeds. The
     /// caller must then end the process.
-    pub fn look(&self) -> Option<BTreeMap<u64, String>> {
+    pub fn poll(&self) -> Option<BTreeMap<u64, String>> {
         let running = self.running();
         let is_full = resident() > MOST_MEMORY;
         let mut stuck = BTreeMap::new();

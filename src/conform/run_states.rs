@@ -261,7 +261,7 @@ impl Stage {
     fn play(record: &Record, asked: &Asked, profile: Arc<Profile>) -> Answer {
         let known = profile.scheduler.offers.known_gpus;
         let mut control = Control::new(profile, 0);
-        control.look_in_rounds();
+        control.poll_in_rounds();
         let said = Answer {
             decisions: Vec::new(),
             run_status_changes: Vec::new(),

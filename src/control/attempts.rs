@@ -400,13 +400,13 @@ pub(crate) trait Attempts: Flow {
             Timer::RetryDue { replica, .. } => self.restart(core, replica),
             Timer::StopAgain { run, left } => core.stop_again(run, left),
             Timer::Completed { run } => core.free_kept(run, |_| true),
-            Timer::PolicyLook { replica, .. } => self.look_at_usage(core, replica),
+            Timer::PolicyCheck { replica, .. } => self.check_usage(core, replica),
             Timer::BackoffOver { .. } => core.search_again(),
             Timer::Rescale { job, .. } => self.rescale(core, job),
             Timer::IdleTooLong { node, .. } => core.idle_too_long(node),
             Timer::NotProvisioned { node, .. } => self.not_provisioned(core, node),
             Timer::SilentForLong { node, .. } => core.silent_for_long(node),
-            Timer::LookForMissing { fleet, .. } => core.look_for_missing(fleet),
+            Timer::CheckMinimum { fleet, .. } => core.check_minimum(fleet),
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
             Timer::ComputationExpired { .. } | Timer::CommitDue { .. } | Timer::NextLevel { .. } => {
                 self.fire(core, timer);
@@ -561,11 +561,11 @@ pub(crate) trait Attempts: Flow {
             let UtilizationPolicy { min_gpu_utilization, time_window, mode, .. } = policy;
             let Some(covered) = watch.monitor.fire(now) else {
                 let next = watch.monitor.next(now);
-                if next != watch.look_at {
-                    watch.look_at = next;
+                if next != watch.check_at {
+                    watch.check_at = next;
                     let version = core.replicas[index as usize].version;
                     if let Some(at) = next {
-                        core.timers.set(at, Timer::PolicyLook { replica: index, version, at });
+                        core.timers.set(at, Timer::PolicyCheck { replica: index, version, at });
                     }
                 }
                 return;
@@ -583,9 +583,9 @@ pub(crate) trait Attempts: Flow {
     }
 
     /// Runs a monitor at the time that was set for its look. Sets the time of the next look if one is needed.
-    fn look_at_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
+    fn check_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
         if let Some(watch) = &mut core.replicas[index as usize].watch {
-            watch.look_at = None;
+            watch.check_at = None;
         }
         self.judge_usage(core, index);
     }

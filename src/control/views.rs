@@ -67,9 +67,9 @@ impl Control {
 
     /// Makes the polled flow run every round, including rounds that would change nothing. A caller that steps through
     /// each round needs this. Other flows ignore it.
-    pub fn look_in_rounds(&mut self) {
+    pub fn poll_in_rounds(&mut self) {
         if let AnyFlow::Polled(flow) = &mut self.flow {
-            flow.look_in_rounds();
+            flow.poll_in_rounds();
         }
     }
 

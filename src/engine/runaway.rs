@@ -122,12 +122,12 @@ impl<'a> Bounds<'a> {
         let records = self.records.get() + 1;
         self.records.set(records);
         if records + LAST > self.most.get() {
-            self.look_closer(what, job());
+            self.diagnose(what, job());
         }
     }
 
     #[cold]
-    fn look_closer(&self, what: &impl fmt::Debug, job: Option<JobId>) {
+    fn diagnose(&self, what: &impl fmt::Debug, job: Option<JobId>) {
         let mut about = self.about.borrow_mut();
         about.looked_at += 1;
         *about.kinds.entry(kind_of(what)).or_default() += 1;

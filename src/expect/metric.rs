@@ -82,12 +82,12 @@ impl<'a> Figures<'a> {
             }
         }
         if asks_for_waits {
-            figures.look_up_waits(accounts);
+            figures.find_waits(accounts);
         }
         figures
     }
 
-    fn look_up_waits(&mut self, accounts: &RunAccount) {
+    fn find_waits(&mut self, accounts: &RunAccount) {
         let mut waits = Vec::new();
         let replicas = &mut self.waits_of;
         accounts.each_row(|replica| {

@@ -154,7 +154,7 @@ impl Quotas {
     }
 
     /// Marks a project to be checked again, as if it had given something back.
-    pub fn look_again(&mut self, project: &str) {
+    pub fn recheck(&mut self, project: &str) {
         self.freed.insert(project.to_string());
     }
 

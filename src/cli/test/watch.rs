@@ -16,10 +16,10 @@ pub fn snapshot(paths: &[PathBuf]) -> Snapshot {
     let mut seen = Snapshot::new();
     for path in paths {
         match path.is_dir() {
-            true => look(path, &mut seen),
+            true => scan(path, &mut seen),
             false => {
                 note(path, &mut seen);
-                look(path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")), &mut seen);
+                scan(path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")), &mut seen);
             }
         }
     }
@@ -38,12 +38,12 @@ pub fn changed(paths: &[PathBuf], seen: Snapshot) -> Snapshot {
     }
 }
 
-fn look(dir: &Path, seen: &mut Snapshot) {
+fn scan(dir: &Path, seen: &mut Snapshot) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         // Links to folders are not followed, because they may lead back here.
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => look(&path, seen),
+            Ok(kind) if kind.is_dir() => scan(&path, seen),
             _ if path.extension().is_some_and(|extension| extension == "yaml") => note(&path, seen),
             _ => {}
         }

@@ -43,7 +43,7 @@ const LEAST_IDLE: SimDuration = SimDuration::from_secs(2 * 60);
 struct CloudRecord {
     consolidation: Consolidation,
     /// When the fleet next checks for missing instances; `None` if no check is due.
-    look_at: Option<SimTime>,
+    check_at: Option<SimTime>,
     /// Whether the first instances of the fleet have been requested.
     has_begun: bool,
     /// Instances that are being given back.
@@ -103,7 +103,7 @@ impl Core {
             let nodes = self.fleet.fleet(fleet).nodes;
             let target = nodes.map_or(0, |nodes| nodes.target);
             self.make_missing(fleet, target);
-            self.check_minimum(fleet);
+            self.schedule_minimum_check(fleet);
         }
     }
 
@@ -224,7 +224,7 @@ impl Core {
                 if known.is_coming() {
                     self.offer_failed(node);
                 }
-                self.check_minimum(fleet);
+                self.schedule_minimum_check(fleet);
             }
             (
                 NodeState::Joining
@@ -299,7 +299,7 @@ impl Core {
         self.set_reported(node, NodeState::NotReady, because);
         self.change_instance(node, InstanceState::Terminating, because);
         self.command(Command::Terminate { node });
-        self.check_minimum(fleet);
+        self.schedule_minimum_check(fleet);
     }
 
     /// Sets the timer after which a silent instance is given back.
@@ -326,36 +326,36 @@ impl Core {
         self.is_coming(node) && self.instances.records[&node].asked == asked
     }
 
-    pub(super) fn is_missing_looked_for(&self, fleet: FleetId, at: SimTime) -> bool {
-        self.instances.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.look_at == Some(at))
+    pub(super) fn is_minimum_check_due(&self, fleet: FleetId, at: SimTime) -> bool {
+        self.instances.clouds[fleet.index()].as_ref().is_some_and(|cloud| cloud.check_at == Some(at))
     }
 
     /// Schedules a check for missing instances if a fleet has fewer than its minimum.
-    fn check_minimum(&mut self, fleet: FleetId) {
+    fn schedule_minimum_check(&mut self, fleet: FleetId) {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min && self.makes_instances();
         let now = self.now;
         let cloud = self.instances.clouds[fleet.index()].as_mut().expect("it is a cloud's");
-        if is_short && cloud.look_at.is_none() {
+        if is_short && cloud.check_at.is_none() {
             let at = now.saturating_add(cloud.consolidation.pause());
-            cloud.look_at = Some(at);
-            self.timers.set(at, Timer::LookForMissing { fleet, at });
+            cloud.check_at = Some(at);
+            self.timers.set(at, Timer::CheckMinimum { fleet, at });
         }
     }
 
-    pub(crate) fn look_for_missing(&mut self, fleet: FleetId) {
+    pub(crate) fn check_minimum(&mut self, fleet: FleetId) {
         let min = self.fleet.fleet(fleet).nodes.map_or(0, |nodes| nodes.min);
         let is_short = self.staying(fleet) < min;
         let now = self.now;
         let cloud = self.instances.clouds[fleet.index()].as_mut().expect("it is a cloud's");
-        cloud.look_at = None;
+        cloud.check_at = None;
         if !is_short {
             return cloud.consolidation.found_whole();
         }
         if cloud.consolidation.found_missing() {
             let at = now.saturating_add(cloud.consolidation.pause());
-            cloud.look_at = Some(at);
-            self.timers.set(at, Timer::LookForMissing { fleet, at });
+            cloud.check_at = Some(at);
+            self.timers.set(at, Timer::CheckMinimum { fleet, at });
         }
         self.make_missing(fleet, min);
     }

@@ -19,7 +19,7 @@ pub(super) struct Service {
     /// When the number of replicas last changed because of the requests.
     changed: Option<SimTime>,
     /// When the next look is due; `None` if no look is due.
-    look_at: Option<SimTime>,
+    check_at: Option<SimTime>,
 }
 
 impl Core {
@@ -31,7 +31,7 @@ impl Core {
             record.spec.scaling.is_some() && !is_over
         };
         let Some(record) = self.jobs.get(job.index()).filter(scales) else { return };
-        let new = Service { requests, desired: record.spec.replicas, changed: None, look_at: None };
+        let new = Service { requests, desired: record.spec.replicas, changed: None, check_at: None };
         self.services.entry(job).or_insert(new).requests = requests;
     }
 
@@ -40,7 +40,7 @@ impl Core {
     pub(crate) fn rescaled(&mut self, job: JobId) -> Option<u32> {
         let (now, scaling) = (self.now, self.jobs.get(job.index())?.spec.scaling.as_deref().copied()?);
         let service = self.services.get_mut(&job)?;
-        service.look_at = None;
+        service.check_at = None;
         let since = service.changed.map(|changed| now.since(changed));
         match autoscale(&scaling, service.desired, Some(service.requests), since) {
             Scaled::To(desired) if desired != service.desired => {
@@ -50,7 +50,7 @@ impl Core {
             Scaled::To(_) => None,
             Scaled::NotBefore(delay) => {
                 let at = service.changed.expect("a delay is since a change").saturating_add(delay);
-                service.look_at = Some(at);
+                service.check_at = Some(at);
                 self.timers.set(at, Timer::Rescale { job, at });
                 None
             }
@@ -58,7 +58,7 @@ impl Core {
     }
 
     pub(super) fn is_rescaled_at(&self, job: JobId, at: SimTime) -> bool {
-        self.services.get(&job).is_some_and(|service| service.look_at == Some(at))
+        self.services.get(&job).is_some_and(|service| service.check_at == Some(at))
     }
 
     /// Forgets a service that has ended.

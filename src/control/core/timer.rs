@@ -31,7 +31,7 @@ pub enum Timer {
     /// A run has used enough GPU time to move to the next queue.
     NextLevel { replica: ReplicaIndex, version: u64 },
     /// A utilization policy would fire even without another sample. Void once a new time is set.
-    PolicyLook { replica: ReplicaIndex, version: u64, at: SimTime },
+    PolicyCheck { replica: ReplicaIndex, version: u64, at: SimTime },
     /// An instance has been idle for too long.
     IdleTooLong { node: NodeId, epoch: u64 },
     /// An instance that was requested at `asked` is not up in time.
@@ -43,7 +43,7 @@ pub enum Timer {
     /// The back-off of an offer is over, so its instances may be requested again.
     BackoffOver { fleet: FleetId, offer: u32, at: SimTime },
     /// A fleet may have fewer instances than its minimum, so missing instances are requested.
-    LookForMissing { fleet: FleetId, at: SimTime },
+    CheckMinimum { fleet: FleetId, at: SimTime },
     /// The dependencies of a job are met, or one of them can never be met.
     DependencyJudged { job: JobId },
 }
@@ -60,13 +60,13 @@ impl Timer {
             Timer::ComputationExpired { .. } => "a computation's deadline",
             Timer::CommitDue { .. } => "a decision to commit",
             Timer::NextLevel { .. } => "a run that has had its share of a queue",
-            Timer::PolicyLook { .. } => "a look of a utilization policy",
+            Timer::PolicyCheck { .. } => "a check of a utilization policy",
             Timer::IdleTooLong { .. } => "an instance that is idle",
             Timer::NotProvisioned { .. } => "an instance to be up",
             Timer::SilentForLong { .. } => "an instance that is silent",
             Timer::BackoffOver { .. } => "an offer to be tried again",
             Timer::Rescale { .. } => "a service to be scaled",
-            Timer::LookForMissing { .. } => "a look for missing instances",
+            Timer::CheckMinimum { .. } => "a check for missing instances",
             Timer::DependencyJudged { .. } => "a job that waited for others",
         }
     }
@@ -160,7 +160,7 @@ impl Core {
             Timer::DependencyJudged { job } => self.judged(job).is_some(),
             Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
-            Timer::LookForMissing { fleet, at } => self.is_missing_looked_for(fleet, at),
+            Timer::CheckMinimum { fleet, at } => self.is_minimum_check_due(fleet, at),
             Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.carried.contains(&run),
             Timer::Completed { run } => self.kept_claims.contains_key(&run),
             Timer::ComputationExpired { number } => self.computing == Some(number),
@@ -168,8 +168,8 @@ impl Core {
             | Timer::RetryDue { replica, version }
             | Timer::NextLevel { replica, version }
             | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
-            Timer::PolicyLook { replica, version, at } => {
-                self.is_of_version(replica, version) && self.is_look_due(replica, at)
+            Timer::PolicyCheck { replica, version, at } => {
+                self.is_of_version(replica, version) && self.is_policy_check_due(replica, at)
             }
         }
     }

@@ -13,7 +13,7 @@ use dryrack_workload::{PolicySource, SampleFault, UtilizationPolicy};
 pub struct Watch {
     pub(crate) monitor: UtilizationMonitor,
     /// When the monitor must be checked next even if no sample arrives.
-    pub(crate) look_at: Option<SimTime>,
+    pub(crate) check_at: Option<SimTime>,
     /// For each kind of sample fault, whether it was reported for this run. Each kind is reported once.
     odd: [bool; SampleFault::ALL.len()],
 }
@@ -40,7 +40,7 @@ impl Core {
         let gpus = self.gpus_held(index) as u16;
         let run = self.replicas[index as usize].run();
         let monitor = UtilizationMonitor::bind(values, gpus, self.now);
-        let watch = Watch { monitor, look_at: None, odd: [false; SampleFault::ALL.len()] };
+        let watch = Watch { monitor, check_at: None, odd: [false; SampleFault::ALL.len()] };
         self.replicas[index as usize].watch = Some(Box::new(watch));
         self.emit(Event::PolicyBound { run, source, values });
         self.command(Command::Sample { run, interval: values.interval });
@@ -64,8 +64,8 @@ impl Core {
         }
     }
 
-    pub(super) fn is_look_due(&self, index: ReplicaIndex, at: SimTime) -> bool {
-        self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.look_at == Some(at))
+    pub(super) fn is_policy_check_due(&self, index: ReplicaIndex, at: SimTime) -> bool {
+        self.replicas[index as usize].watch.as_ref().is_some_and(|watch| watch.check_at == Some(at))
     }
 
     /// Asserts that every running replica with an effective policy has a monitor of that policy, and that no other

@@ -10,22 +10,22 @@ use dryrack_units::{SimDuration, SimTime};
 
 /// The loops, in the order in which they run within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Look {
+pub(super) enum LoopKind {
     Submitted,
     Running,
     Terminating,
     Runs,
 }
 
-impl Look {
-    pub const ALL: [Look; 4] = [Look::Submitted, Look::Running, Look::Terminating, Look::Runs];
+impl LoopKind {
+    pub const ALL: [LoopKind; 4] = [LoopKind::Submitted, LoopKind::Running, LoopKind::Terminating, LoopKind::Runs];
 
     pub fn reason(self) -> &'static str {
         match self {
-            Look::Submitted => "a look at submitted nodes",
-            Look::Running => "a look at running nodes",
-            Look::Terminating => "a look at terminating nodes",
-            Look::Runs => "a look at runs",
+            LoopKind::Submitted => "a poll of submitted nodes",
+            LoopKind::Running => "a poll of running nodes",
+            LoopKind::Terminating => "a poll of terminating nodes",
+            LoopKind::Runs => "a poll of runs",
         }
     }
 }
@@ -35,20 +35,20 @@ pub(super) struct Clock {
     rounds: Option<(PassState, SimDuration, Option<u32>)>,
     /// Records with the times at which they are due. A flagged record is due since time zero.
     pub due: BTreeSet<(SimTime, u32)>,
-    /// Number of these records that a look would change.
+    /// Number of these records that a poll would change.
     pub lively: usize,
 }
 
 impl Clock {
-    pub fn new(options: &RunsOptions, look: Look, seed: u64) -> Clock {
+    pub fn new(options: &RunsOptions, kind: LoopKind, seed: u64) -> Clock {
         let rounds = match &options.loops {
             Loops::Ideal => None,
             Loops::Polled(loops) => {
-                let rounds = match look {
-                    Look::Submitted => loops.submitted.rounds,
-                    Look::Running => loops.running.rounds,
-                    Look::Terminating => loops.terminating.rounds,
-                    Look::Runs => loops.runs.rounds,
+                let rounds = match kind {
+                    LoopKind::Submitted => loops.submitted.rounds,
+                    LoopKind::Running => loops.running.rounds,
+                    LoopKind::Terminating => loops.terminating.rounds,
+                    LoopKind::Runs => loops.runs.rounds,
                 };
                 let pass = PassOptions {
                     trigger: Trigger::Every(rounds.every),
@@ -57,13 +57,13 @@ impl Clock {
                     offset: SimDuration::ZERO,
                     takes: PassTime::NONE,
                 };
-                Some((PassState::new(pass, seed, look.reason()), rounds.every, rounds.batch))
+                Some((PassState::new(pass, seed, kind.reason()), rounds.every, rounds.batch))
             }
         };
         Clock { rounds, due: BTreeSet::new(), lively: 0 }
     }
 
-    /// When the loop has records to look at next. A loop with a limited batch runs only while a look would change one
+    /// When the loop has records to poll next. A loop with a limited batch runs only while a poll would change one
     /// of the records.
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         let (at, _) = self.due.first().filter(|_| self.lively > 0 || self.batch() == usize::MAX)?;
@@ -75,9 +75,9 @@ impl Clock {
     }
 
     /// Whether the loop runs now. A loop with rounds runs in every round, even if no record is due. A loop without
-    /// rounds runs only if a record is due. If a loop has a limited batch and a look would change no record, its round
+    /// rounds runs only if a record is due. If a loop has a limited batch and a poll would change no record, its round
     /// is skipped, unless `of_all` is set.
-    pub fn comes_by(&self, now: SimTime, of_all: bool) -> bool {
+    pub fn runs_at(&self, now: SimTime, of_all: bool) -> bool {
         match &self.rounds {
             None => self.due.first().is_some_and(|(at, _)| *at <= now),
             Some((state, every, _)) => {

@@ -101,7 +101,7 @@ impl Polled {
         }
     }
 
-    /// Records a fact about a node. It takes effect when a loop looks at the node's record.
+    /// Records a fact about a node. It takes effect when a loop polls the node's record.
     pub(super) fn hear(&mut self, core: &mut Core, index: ReplicaIndex, fact: Lifecycle) {
         match fact {
             Lifecycle::Prepared => self.member(index).prepared = true,
@@ -126,7 +126,7 @@ impl Polled {
                 let over = claims.map(|claim| claim.node).all(|node| replica.stopped_on.contains(&node));
                 self.member(index).over |= over;
             }
-            // A loop finds these changes when it next looks at the node.
+            // A loop finds these changes when it next polls the node.
             Lifecycle::Preparing | Lifecycle::Analysed | Lifecycle::AnalysisFailed => return,
         }
         self.notice(index);
@@ -138,7 +138,7 @@ impl Polled {
         member.news = member.news.or(Some((outcome, because)));
     }
 
-    /// Makes a recorded fact take effect: at the next look, also for nodes that wait for this one. Without loops, this
+    /// Makes a recorded fact take effect: at the next poll, also for nodes that wait for this one. Without loops, this
     /// happens at once.
     fn notice(&mut self, index: ReplicaIndex) {
         let job = self.member(index).run;
@@ -161,11 +161,11 @@ impl Polled {
         self.notice(index);
     }
 
-    /// Makes loops look again at the nodes that wait for this instance.
+    /// Makes loops poll again the nodes that wait for this instance.
     pub(super) fn wake_on(&mut self, core: &mut Core, node: NodeId) {
         let waiting: Vec<ReplicaIndex> = core.nodes[node.index()].runs.iter().copied().collect();
         for index in waiting {
-            // Looks that were skipped in the meantime count as done.
+            // Polls that were skipped in the meantime count as done.
             self.index_member(index);
             self.member(index).awaits = false;
             core.set_deadline(index);
@@ -173,7 +173,7 @@ impl Polled {
         }
     }
 
-    /// Ends a node because of a policy. A loop has just looked at this node.
+    /// Ends a node because of a policy. A loop has just polled this node.
     pub(super) fn member_unwanted(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         if self.member(index).state.is_live() {
             self.terminate(core, index, outcome, because);
@@ -189,7 +189,7 @@ impl Polled {
             Phase::Stopping | Phase::Ended => panic!("its end is not noticed but made"),
         };
         let (job, state) = (self.member(index).run, self.member(index).state);
-        // No loop looks at this node, because its run is in a pause or the node waits for other nodes. So the whole run
+        // No loop polls this node, because its run is in a pause or the node waits for other nodes. So the whole run
         // ends.
         if matches!(state, MemberState::Ended | MemberState::Waiting) {
             self.end_run(job, news);
@@ -204,7 +204,7 @@ impl Polled {
         self.end_run(job, (Outcome::Cancelled, because));
     }
 
-    /// Ends a run because of a request from outside. A loop looks at the run in the next round.
+    /// Ends a run because of a request from outside. A loop polls the run in the next round.
     fn end_run(&mut self, job: JobId, ending: (Outcome, Reason)) {
         let run = self.run(job);
         run.held = false;

@@ -1,10 +1,10 @@
-//! The polled flow: jobs are runs of nodes, and loops look at their records at intervals.
+//! The polled flow: jobs are runs of nodes, and loops poll their records at intervals.
 //!
 //! Each node of a run is a replica in the control plane's store, with its own claim and lifecycle. The run has a record
-//! beside its nodes. A fact about a node is recorded at once, but takes effect only when a loop looks at the node's
+//! beside its nodes. A fact about a node is recorded at once, but takes effect only when a loop polls the node's
 //! record. There are four loops, over submitted nodes, running nodes, terminating nodes, and runs. A loop first lists
-//! the records that are due and clears their flags. Then it looks at one record after the other. A record that becomes
-//! due meanwhile waits for the next round. Under `loops: ideal`, a record is looked at as soon as something changes,
+//! the records that are due and clears their flags. Then it polls one record after the other. A record that becomes
+//! due meanwhile waits for the next round. Under `loops: ideal`, a record is polled as soon as something changes,
 //! until nothing changes any more.
 //!
 //! The rules come from the source of dstack 0.22.5 and are checked against its recorded sequences. States and edges are
@@ -36,7 +36,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::{Due, Flow, Held};
 use crate::polled::submitted::part;
-use clock::Look;
+use clock::LoopKind;
 use dryrack_event::{Lifecycle, Outcome, Phase, Reason};
 use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
@@ -51,11 +51,11 @@ impl Flow for Polled {
     }
 
     fn settle(&mut self, core: &mut Core) {
-        self.at(core).look_at_runs(core);
+        self.at(core).poll_due(core);
     }
 
     fn next_due(&mut self, core: &mut Core) -> Option<Due> {
-        self.next_look(core)
+        self.next_poll(core)
     }
 
     /// Asserts that data stored in two places agrees, and that a loop can find every waiting record.
@@ -151,30 +151,30 @@ impl Polled {
         self
     }
 
-    /// Makes the loops look at records in every round, even if a look would change nothing. A caller that steps through
+    /// Makes the loops poll records in every round, even if a poll would change nothing. A caller that steps through
     /// each round needs this.
-    pub(crate) fn look_in_rounds(&mut self) {
+    pub(crate) fn poll_in_rounds(&mut self) {
         self.in_rounds = true;
     }
 
-    /// Looks at all records that are due.
-    fn look_at_runs(&mut self, core: &mut Core) {
+    /// Polls all records that are due.
+    fn poll_due(&mut self, core: &mut Core) {
         self.unpark(core);
         let now = core.now;
-        // With loops, one round is enough. Without loops, a changed record is looked at again until nothing changes.
-        // Each look changes something or is the last look at its record, so the number of rounds is bounded.
+        // With loops, one round is enough. Without loops, a changed record is polled again until nothing changes.
+        // Each poll changes something or is the last poll of its record, so the number of rounds is bounded.
         let enough = 1000 + 64 * (self.members.len() + self.runs.len());
         for rounds in 0.. {
-            assert!(rounds < enough, "looks at runs go on for ever at {now}: {:?}", self.next_look(core));
-            let mut looked = false;
-            for look in Look::ALL {
+            assert!(rounds < enough, "polls of runs go on for ever at {now}: {:?}", self.next_poll(core));
+            let mut polled = false;
+            for kind in LoopKind::ALL {
                 let of_all = self.in_rounds;
-                if self.clocks[look as usize].comes_by(now, of_all) {
-                    self.poll(core, look);
-                    looked = true;
+                if self.clocks[kind as usize].runs_at(now, of_all) {
+                    self.poll(core, kind);
+                    polled = true;
                 }
             }
-            if !looked || !self.is_ideal() {
+            if !polled || !self.is_ideal() {
                 break;
             }
             self.unpark(core);
@@ -182,42 +182,45 @@ impl Polled {
         self.unpark(core);
     }
 
-    fn next_look(&self, core: &Core) -> Option<(SimTime, &'static str)> {
-        Look::ALL.into_iter().filter_map(|look| Some((self.clocks[look as usize].next(core.now)?, look.reason()))).min()
+    fn next_poll(&self, core: &Core) -> Option<(SimTime, &'static str)> {
+        LoopKind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((self.clocks[kind as usize].next(core.now)?, kind.reason())))
+            .min()
     }
 
-    fn poll(&mut self, core: &mut Core, look: Look) {
+    fn poll(&mut self, core: &mut Core, kind: LoopKind) {
         let now = core.now;
-        let mut rows = self.clocks[look as usize].poll(now);
-        match look {
-            Look::Runs => rows.sort_by_key(|row| {
+        let mut rows = self.clocks[kind as usize].poll(now);
+        match kind {
+            LoopKind::Runs => rows.sort_by_key(|row| {
                 let run = &self.runs[*row as usize];
                 (run.processed, run.turn)
             }),
-            Look::Submitted => rows.sort_by_key(|row| {
+            LoopKind::Submitted => rows.sort_by_key(|row| {
                 let member = &self.members[*row as usize];
                 (core.replicas[*row as usize].key.priority(), member.processed, member.turn, member.created)
             }),
-            Look::Running | Look::Terminating => rows.sort_by_key(|row| {
+            LoopKind::Running | LoopKind::Terminating => rows.sort_by_key(|row| {
                 let member = &self.members[*row as usize];
                 (member.processed, member.turn, member.created)
             }),
         }
-        rows.truncate(self.clocks[look as usize].batch());
+        rows.truncate(self.clocks[kind as usize].batch());
         for row in &rows {
-            match look {
-                Look::Runs => self.run(JobId::new(*row as usize)).flagged = false,
-                Look::Submitted | Look::Running | Look::Terminating => self.member(*row).flagged = false,
+            match kind {
+                LoopKind::Runs => self.run(JobId::new(*row as usize)).flagged = false,
+                LoopKind::Submitted | LoopKind::Running | LoopKind::Terminating => self.member(*row).flagged = false,
             }
         }
         rows.reverse();
         self.rest = rows;
         while let Some(row) = self.rest.pop() {
-            match look {
-                Look::Runs => self.look_at_run(core, JobId::new(row as usize)),
-                Look::Submitted => self.look_at_submitted(core, row),
-                Look::Running => self.look_at_running(core, row),
-                Look::Terminating => self.look_at_terminating(core, row),
+            match kind {
+                LoopKind::Runs => self.poll_run(core, JobId::new(row as usize)),
+                LoopKind::Submitted => self.poll_submitted(core, row),
+                LoopKind::Running => self.poll_running(core, row),
+                LoopKind::Terminating => self.poll_terminating(core, row),
             }
         }
     }
@@ -232,7 +235,7 @@ impl Polled {
         }
     }
 
-    /// Notes that a loop has looked at the record.
+    /// Notes that a loop has polled the record.
     fn processed(&mut self, core: &mut Core, index: ReplicaIndex) {
         let now = core.now;
         let turn = self.next_turn();
@@ -316,13 +319,13 @@ impl Polled {
         run.changed = true;
         run.flagged |= ideal;
         self.index_run(job);
-        // The state of the run decides whether loops look at its nodes.
+        // The state of the run decides whether loops poll its nodes.
         for index in self.members_of(job) {
             self.index_member(index);
         }
     }
 
-    /// Ends a node of a run. The following looks terminate it.
+    /// Ends a node of a run. The following polls terminate it.
     fn terminate(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let member = self.member(index);
         assert!(member.state.is_live(), "what is not live is terminating already");

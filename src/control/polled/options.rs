@@ -1,4 +1,4 @@
-//! Options of the polled flow: how its loops look at records, and what they do with them.
+//! Options of the polled flow: how its loops poll records, and what they do with them.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,13 +24,13 @@ pub struct RunsOptions {
     pub replica_retry: ReplicaRetryRule,
 }
 
-/// When loops look at records.
+/// When loops poll records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loops {
-    /// A changed record is looked at in the same instant, until nothing changes any more.
+    /// A changed record is polled in the same instant, until nothing changes any more.
     Ideal,
-    /// Each record is looked at once its interval has passed since the last look. Within one instant, submitted nodes
+    /// Each record is polled once its interval has passed since the last poll. Within one instant, submitted nodes
     /// come first, then running nodes, terminating nodes, and runs.
     Polled(PolledLoops),
 }
@@ -54,18 +54,18 @@ pub struct Rounds {
     /// Random delay of each round, from zero to this time.
     #[serde(with = "text_form")]
     pub jitter: SimDuration,
-    /// Maximum number of records that one round looks at; all due records if absent.
+    /// Maximum number of records that one round polls; all due records if absent.
     pub batch: Option<u32>,
 }
 
-/// The shortest time between two looks at one record. A flagged record is looked at in the next round.
+/// The shortest time between two polls of one record. A flagged record is polled in the next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmittedLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a place is used in the same look that finds it, or in the next look.
+    /// Whether a place is used in the same poll that finds it, or in the next poll.
     pub passes: Assignment,
 }
 
@@ -93,7 +93,7 @@ pub struct TerminatingLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a node that has run is given up only in the second look. The first look then asks for its final report.
+    /// Whether a node that has run is given up only in the second poll. The first poll then asks for its final report.
     pub drains: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct RunsLoop {
     /// Interval for all other runs.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a look at a run also counts as a look at each of its nodes. The nodes then lose their turn.
+    /// Whether a poll of a run also counts as a poll of each of its nodes. The nodes then lose their turn.
     pub counts_for_nodes: bool,
 }
 
@@ -149,7 +149,7 @@ pub enum BeginRule {
 pub enum PlacelessRule {
     /// The node waits until its run reacts to the end of the other node.
     Waits,
-    /// The look at the node fails and keeps the lock on its record, so no loop can look at its run either (dstack up to
+    /// The poll of the node fails and keeps the lock on its record, so no loop can poll its run either (dstack up to
     /// 0.21.1, issue 4146). Only a historic profile may have this.
     Raises,
 }
@@ -158,7 +158,7 @@ pub enum PlacelessRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoCapacityRule {
-    /// The node keeps its turn. It is looked at again as soon as capacity is given back.
+    /// The node keeps its turn. It is polled again as soon as capacity is given back.
     KeepsTurn,
     /// The run of the node pauses, longer after each failure, and is not in the queue meanwhile. So a later run, or one
     /// with a lower priority, can take capacity that is given back (dstack up to 0.22.5, issue 4246).
@@ -182,8 +182,8 @@ pub enum ReleaseRule {
 pub enum ReplicaRetryRule {
     /// After its nodes have ended and the first pause is over.
     FirstPause,
-    /// In the look at its run that notices the failure, if the replica holds nothing; otherwise once it holds nothing.
-    /// So while it finds no capacity, it is submitted again at every look at its run (dstack up to 0.22.5). Without
+    /// In the poll of its run that notices the failure, if the replica holds nothing; otherwise once it holds nothing.
+    /// So while it finds no capacity, it is submitted again at every poll of its run (dstack up to 0.22.5). Without
     /// loops, this equals `first_pause`.
     AtOnce,
 }

@@ -1,8 +1,8 @@
-//! The records of runs and of their nodes, and when the loops look at each record.
+//! The records of runs and of their nodes, and when the loops poll each record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clock::{Clock, Look};
+use super::clock::{Clock, LoopKind};
 use super::options::{BeginRule, Loops, PlacelessRule, PrepareRule, ReplicaRetryRule, RunsOptions};
 use crate::core::store::ReplicaIndex;
 use dryrack_event::{Outcome, Reason};
@@ -16,21 +16,21 @@ use dryrack_workload::StartupOrder;
 pub(super) struct RunRow {
     pub job: JobId,
     pub state: WholeState,
-    /// When a loop last looked at the run.
+    /// When a loop last polled the run.
     pub processed: SimTime,
-    /// Number of the last look. If two records were looked at in the same instant, the one with the lower number comes
+    /// Number of the last poll. If two records were polled in the same instant, the one with the lower number comes
     /// first again.
     pub turn: u64,
-    /// Whether no loop has looked at the run yet.
+    /// Whether no loop has polled the run yet.
     pub fresh: bool,
-    /// Whether a loop must look at the run in its next round.
+    /// Whether a loop must poll the run in its next round.
     pub flagged: bool,
     /// Number of failed submissions since the run last reached provisioning.
     pub attempt: u32,
     /// Why the run terminates, and its outcome.
     pub ending: Option<(Outcome, Reason)>,
     pub submitted: SimTime,
-    /// Whether one of its nodes has changed since the last look at the run.
+    /// Whether one of its nodes has changed since the last poll of the run.
     pub changed: bool,
     pub startup: StartupOrder,
     /// How long the run is tried again when there is no capacity.
@@ -38,7 +38,7 @@ pub(super) struct RunRow {
     pub groups: Vec<Group>,
     /// Whether one of the run's nodes has a place. Only then may its workers look for places.
     pub settled: bool,
-    /// For a service that scales: the wanted number of replicas, by the last look at the run.
+    /// For a service that scales: the wanted number of replicas, by the last poll of the run.
     pub desired: u32,
     /// For a service that scales: the last count of requests.
     pub requests: Option<u64>,
@@ -46,10 +46,10 @@ pub(super) struct RunRow {
     pub scale_at: Option<SimTime>,
     /// Whether the run pauses and its last count of requests asks for no replica.
     pub unasked: bool,
-    /// Whether the run waits for other jobs. If so, no loop looks at it or searches places for its nodes.
+    /// Whether the run waits for other jobs. If so, no loop polls it or searches places for its nodes.
     pub held: bool,
     pub due: Option<SimTime>,
-    /// Whether a look at the run would change something, now or once it is due.
+    /// Whether a poll of the run would change something, now or once it is due.
     pub lively: bool,
 }
 
@@ -91,15 +91,15 @@ pub(super) struct Member {
     pub state: MemberState,
     /// When this submission was made.
     pub submitted: SimTime,
-    /// When a loop last looked at this node, or at its run.
+    /// When a loop last polled this node or its run.
     pub processed: SimTime,
-    /// Number of the last look. If two records were looked at in the same instant, the one with the lower number comes
+    /// Number of the last poll. If two records were polled in the same instant, the one with the lower number comes
     /// first again.
     pub turn: u64,
-    /// Whether no loop has looked at this node since it was submitted.
+    /// Whether no loop has polled this node since it was submitted.
     pub fresh: bool,
     pub flagged: bool,
-    /// Number of this submission among the submissions of all nodes. If two nodes were looked at together, the one with
+    /// Number of this submission among the submissions of all nodes. If two nodes were polled together, the one with
     /// the lower number comes first.
     pub created: u64,
     /// The end that was recorded for this node but has not taken effect yet.
@@ -121,13 +121,13 @@ pub(super) struct Member {
     pub ending: Option<(Outcome, Reason)>,
     /// Whether the node had a place at some time in this submission.
     pub had_place: bool,
-    /// The last look at the latest earlier submission of this node that had a place.
+    /// The last poll of the latest earlier submission of this node that had a place.
     pub placed_before: Option<SimTime>,
     /// The fleet's growth when the node was refused. Present while the node is parked: it waits for capacity and keeps
     /// its turn.
     pub parked: Option<u64>,
-    pub due: Option<(Look, SimTime)>,
-    /// Whether a look at the node would change something, now or once it is due.
+    pub due: Option<(LoopKind, SimTime)>,
+    /// Whether a poll of the node would change something, now or once it is due.
     pub lively: bool,
 }
 
@@ -169,7 +169,7 @@ impl Member {
     }
 }
 
-/// All runs, and the clocks of the loops that look at them.
+/// All runs, and the clocks of the loops that poll them.
 pub(crate) struct Polled {
     pub(super) options: RunsOptions,
     /// The runs, by the number of their job.
@@ -187,10 +187,10 @@ pub(crate) struct Polled {
     pub(super) growth: u64,
     /// The time of the last input or settle.
     pub(super) now: SimTime,
-    /// Whether the caller steps through every look. If not, looks that would change nothing are skipped. After skipped
-    /// looks, a record counts as looked at when the last skipped look was due.
+    /// Whether the caller steps through every poll. If not, polls that would change nothing are skipped. After skipped
+    /// polls, a record counts as polled when the last skipped poll was due.
     pub(super) in_rounds: bool,
-    /// Records of the current round that no loop has looked at yet. The next one is last in the list.
+    /// Records of the current round that no loop has polled yet. The next one is last in the list.
     pub(super) rest: Vec<u32>,
 }
 
@@ -200,7 +200,7 @@ impl Polled {
             options: options.clone(),
             runs: Vec::new(),
             members: Vec::new(),
-            clocks: Look::ALL.map(|look| Clock::new(options, look, seed)),
+            clocks: LoopKind::ALL.map(|kind| Clock::new(options, kind, seed)),
             created: 0,
             turns: 0,
             parked: BTreeSet::new(),
@@ -236,7 +236,7 @@ impl Polled {
         (self.next_turn(), self.created)
     }
 
-    /// The turn of the next look.
+    /// The turn of the next poll.
     pub(super) fn next_turn(&mut self) -> u64 {
         self.turns += 1;
         self.turns
@@ -268,11 +268,11 @@ impl Polled {
         if (before, was_lively) == (due, lively) {
             return;
         }
-        if let Some((look, at)) = before {
-            self.clocks[look as usize].leave((at, index), was_lively);
+        if let Some((kind, at)) = before {
+            self.clocks[kind as usize].leave((at, index), was_lively);
         }
-        if let Some((look, at)) = due {
-            self.clocks[look as usize].enter((at, index), lively);
+        if let Some((kind, at)) = due {
+            self.clocks[kind as usize].enter((at, index), lively);
         }
     }
 
@@ -287,7 +287,7 @@ impl Polled {
         if (before, was_lively) == (due, lively) {
             return;
         }
-        let clock = &mut self.clocks[Look::Runs as usize];
+        let clock = &mut self.clocks[LoopKind::Runs as usize];
         if let Some(at) = before {
             clock.leave((at, row), was_lively);
         }
@@ -296,13 +296,13 @@ impl Polled {
         }
     }
 
-    /// Whether the loop must also look at records that a look would not change. This is so with a limited batch,
+    /// Whether the loop must also poll records that a poll would not change. This is so with a limited batch,
     /// because such a record takes the turn of another record.
-    fn looks_at_all(&self, look: Look) -> bool {
-        self.in_rounds || self.clocks[look as usize].batch() < usize::MAX
+    fn polls_all(&self, kind: LoopKind) -> bool {
+        self.in_rounds || self.clocks[kind as usize].batch() < usize::MAX
     }
 
-    /// Whether a look at the node would change nothing.
+    /// Whether a poll of the node would change nothing.
     fn is_quiet(&self, index: ReplicaIndex) -> bool {
         let member = &self.members[index as usize];
         if member.flagged || member.news.is_some() {
@@ -324,13 +324,13 @@ impl Polled {
         !run.flagged && !run.fresh && !run.changed && !awaits_time
     }
 
-    /// Restores the turn of a record. Its looks were skipped because they would have changed nothing, so it counts as
-    /// looked at when the last skipped look was due.
+    /// Restores the turn of a record. Its polls were skipped because they would have changed nothing, so it counts as
+    /// polled when the last skipped poll was due.
     fn resume_member(&mut self, index: ReplicaIndex) {
         let member = &self.members[index as usize];
-        let Some(look) = look_of(member.state) else { return };
-        if member.due.is_none() && !self.looks_at_all(look) {
-            let interval = self.interval(member.state, look);
+        let Some(kind) = loop_of(member.state) else { return };
+        if member.due.is_none() && !self.polls_all(kind) {
+            let interval = self.interval(member.state, kind);
             let now = self.now;
             let member = &mut self.members[index as usize];
             member.processed = last_of(member.processed, interval, now);
@@ -339,7 +339,7 @@ impl Polled {
 
     fn resume_run(&mut self, job: JobId) {
         let run = &self.runs[job.index()];
-        if run.due.is_none() && !self.looks_at_all(Look::Runs) && run.state != WholeState::Ended {
+        if run.due.is_none() && !self.polls_all(LoopKind::Runs) && run.state != WholeState::Ended {
             let interval = self.run_interval(run.state);
             let now = self.now;
             let run = &mut self.runs[job.index()];
@@ -347,15 +347,15 @@ impl Polled {
         }
     }
 
-    /// The time between two looks at a node in this state; `None` without loops.
-    fn interval(&self, state: MemberState, look: Look) -> Option<SimDuration> {
+    /// The time between two polls of a node in this state; `None` without loops.
+    fn interval(&self, state: MemberState, kind: LoopKind) -> Option<SimDuration> {
         match &self.options.loops {
             Loops::Ideal => None,
-            Loops::Polled(loops) => Some(match (look, state) {
-                (Look::Submitted, _) => loops.submitted.interval,
+            Loops::Polled(loops) => Some(match (kind, state) {
+                (LoopKind::Submitted, _) => loops.submitted.interval,
                 (_, MemberState::Running) => loops.running.running,
-                (Look::Running, _) => loops.running.starting,
-                (Look::Terminating | Look::Runs, _) => loops.terminating.interval,
+                (LoopKind::Running, _) => loops.running.starting,
+                (LoopKind::Terminating | LoopKind::Runs, _) => loops.terminating.interval,
             }),
         }
     }
@@ -422,8 +422,8 @@ impl Polled {
         siblings.iter().all(is_ready)
     }
 
-    /// Whether looks at a node of this run fail, because another node of its replica ended without ever having a place.
-    /// While this lasts, no loop can look at the run.
+    /// Whether polls of a node of this run fail, because another node of its replica ended without ever having a place.
+    /// While this lasts, no loop can poll the run.
     pub(super) fn is_locked(&self, job: JobId) -> bool {
         let run = &self.runs[job.index()];
         self.options.placeless == PlacelessRule::Raises
@@ -435,52 +435,52 @@ impl Polled {
             })
     }
 
-    fn member_due(&self, index: ReplicaIndex) -> Option<(Look, SimTime)> {
+    fn member_due(&self, index: ReplicaIndex) -> Option<(LoopKind, SimTime)> {
         let member = &self.members[index as usize];
         let run = &self.runs[member.run.index()];
         if run.held && member.state == MemberState::Submitted {
             return None;
         }
-        if self.is_quiet(index) && !look_of(member.state).is_some_and(|look| self.looks_at_all(look)) {
+        if self.is_quiet(index) && !loop_of(member.state).is_some_and(|kind| self.polls_all(kind)) {
             return None;
         }
-        let look = match member.state {
+        let kind = match member.state {
             // A worker looks for a place only after a node of its run has found one.
-            MemberState::Submitted => (member.node == 0 || run.settled).then_some(Look::Submitted)?,
-            MemberState::Assigned => Look::Submitted,
+            MemberState::Submitted => (member.node == 0 || run.settled).then_some(LoopKind::Submitted)?,
+            MemberState::Assigned => LoopKind::Submitted,
             MemberState::Provisioning | MemberState::Pulling | MemberState::Running => {
-                (run.state != WholeState::Terminating).then_some(Look::Running)?
+                (run.state != WholeState::Terminating).then_some(LoopKind::Running)?
             }
-            MemberState::Terminating | MemberState::Draining => Look::Terminating,
+            MemberState::Terminating | MemberState::Draining => LoopKind::Terminating,
             MemberState::Waiting | MemberState::Ended => return None,
         };
-        if member.flagged || (member.fresh && look == Look::Submitted) {
-            return Some((look, SimTime::ZERO));
+        if member.flagged || (member.fresh && kind == LoopKind::Submitted) {
+            return Some((kind, SimTime::ZERO));
         }
-        let interval = self.interval(member.state, look);
+        let interval = self.interval(member.state, kind);
         match (member.parked.filter(|_| member.news.is_none()), interval) {
             // The time limit for retries does not run out here, because the node lacks quota and not capacity.
             (Some(growth), _) if growth == self.growth && self.over_quota.contains_key(&index) => None,
             (Some(growth), interval) if growth == self.growth => {
                 let over = self.retry_over_at(index)?;
-                Some((look, over.max(member.processed.saturating_add(interval.unwrap_or_default()))))
+                Some((kind, over.max(member.processed.saturating_add(interval.unwrap_or_default()))))
             }
-            (Some(_), None) => Some((look, SimTime::ZERO)),
-            (_, Some(interval)) => Some((look, member.processed.saturating_add(interval))),
+            (Some(_), None) => Some((kind, SimTime::ZERO)),
+            (_, Some(interval)) => Some((kind, member.processed.saturating_add(interval))),
             (None, None) => None,
         }
     }
 
     fn run_due(&self, job: JobId) -> Option<SimTime> {
         let run = &self.runs[job.index()];
-        if run.state == WholeState::Ended || run.held || (self.is_run_quiet(job) && !self.looks_at_all(Look::Runs)) {
+        if run.state == WholeState::Ended || run.held || (self.is_run_quiet(job) && !self.polls_all(LoopKind::Runs)) {
             return None;
         }
         if run.flagged || run.fresh {
             return Some(SimTime::ZERO);
         }
         match &self.options.loops {
-            // A locked run is not looked at until one of its nodes changes.
+            // A locked run is not polled until one of its nodes changes.
             Loops::Ideal if self.is_locked(job) => None,
             Loops::Ideal => match run.state {
                 // A run in a pause waits until all its nodes have ended.
@@ -499,7 +499,7 @@ impl Polled {
         }
     }
 
-    /// When a run in a pause may be submitted again: one pause after the last look at any of its nodes.
+    /// When a run in a pause may be submitted again: one pause after the last poll of any of its nodes.
     pub(super) fn next_submission(&self, job: JobId) -> SimTime {
         let run = &self.runs[job.index()];
         let is_wanted = |group: &&Group| !group.dismissed;
@@ -550,12 +550,12 @@ impl Polled {
     }
 }
 
-/// The loop for a node in this state, if looks in this state may change nothing.
-fn look_of(state: MemberState) -> Option<Look> {
+/// The loop for a node in this state, if polls in this state may change nothing.
+fn loop_of(state: MemberState) -> Option<LoopKind> {
     match state {
-        MemberState::Submitted => Some(Look::Submitted),
-        MemberState::Provisioning | MemberState::Pulling | MemberState::Running => Some(Look::Running),
-        MemberState::Draining => Some(Look::Terminating),
+        MemberState::Submitted => Some(LoopKind::Submitted),
+        MemberState::Provisioning | MemberState::Pulling | MemberState::Running => Some(LoopKind::Running),
+        MemberState::Draining => Some(LoopKind::Terminating),
         MemberState::Waiting | MemberState::Assigned | MemberState::Terminating | MemberState::Ended => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at nodes that are about to run or are running.
+//! Polls nodes that are about to run or are running.
 
 use super::Polled;
 use super::options::BeginRule;
@@ -8,7 +8,7 @@ use dryrack_event::Command;
 use dryrack_lifecycle::{MemberState, WholeState};
 
 impl Polled {
-    pub(super) fn look_at_running(&mut self, core: &mut Core, index: ReplicaIndex) {
+    pub(super) fn poll_running(&mut self, core: &mut Core, index: ReplicaIndex) {
         let member = self.member(index);
         let (state, job, news) = (member.state, member.run, member.news);
         if !matches!(state, MemberState::Provisioning | MemberState::Pulling | MemberState::Running) {

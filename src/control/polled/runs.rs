@@ -1,4 +1,4 @@
-//! Looks at runs: which state a run has, given the states of its nodes, and what follows from that.
+//! Polls runs: which state a run has, given the states of its nodes, and what follows from that.
 
 use super::Polled;
 use super::options::Loops;
@@ -28,15 +28,15 @@ enum Reading {
 }
 
 impl Polled {
-    pub(super) fn look_at_run(&mut self, core: &mut Core, job: JobId) {
+    pub(super) fn poll_run(&mut self, core: &mut Core, job: JobId) {
         let is_locked = self.is_locked(job);
         let run = self.run(job);
         (run.changed, run.scale_at) = (is_locked, None);
         match self.run(job).state {
             _ if is_locked => {}
-            WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.look_at_active(core, job),
-            WholeState::Pending => self.look_at_pending(core, job),
-            WholeState::Terminating => self.look_at_terminating_run(core, job),
+            WholeState::Submitted | WholeState::Provisioning | WholeState::Running => self.poll_active(core, job),
+            WholeState::Pending => self.poll_pending(core, job),
+            WholeState::Terminating => self.poll_terminating_run(core, job),
             WholeState::Ended => return,
         }
         let now = core.now;
@@ -46,7 +46,7 @@ impl Polled {
         self.index_run(job);
     }
 
-    fn look_at_active(&mut self, core: &mut Core, job: JobId) {
+    fn poll_active(&mut self, core: &mut Core, job: JobId) {
         if !self.run(job).settled {
             let members = self.members_of(job);
             let mut places = members.iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
@@ -55,7 +55,7 @@ impl Polled {
                 let run = self.run(job);
                 run.settled = true;
                 core.jobs[job.index()].fleet = fleet;
-                // Without loops, nodes that have waited for this are looked at now.
+                // Without loops, nodes that have waited for this are polled now.
                 if self.is_ideal() {
                     for index in members {
                         if self.member(index).state == MemberState::Submitted {
@@ -170,13 +170,13 @@ impl Polled {
         self.advance_run(job, WholeState::Terminating);
     }
 
-    /// Ends a run at its submission. No loop looks at its nodes, so none of them looks for a place.
+    /// Ends a run at its submission. No loop polls its nodes, so none of them looks for a place.
     pub(super) fn refuse_run(&mut self, core: &mut Core, job: JobId, because: Reason) {
         let ending = (Outcome::Refused, because);
         self.wind_up(job, ending);
         self.stop_members(core, job, |_| true, ending);
         self.members_of(job).into_iter().for_each(|index| self.give_back(core, index));
-        self.look_at_terminating_run(core, job);
+        self.poll_terminating_run(core, job);
     }
 
     /// Makes live nodes terminate. Returns whether there were any.
@@ -231,10 +231,10 @@ impl Polled {
         Some(core.now.since(from) > duration)
     }
 
-    fn look_at_pending(&mut self, core: &mut Core, job: JobId) {
+    fn poll_pending(&mut self, core: &mut Core, job: JobId) {
         let now = core.now;
         if core.jobs[job.index()].spec.scaling.is_some() {
-            return self.look_at_pending_service(core, job);
+            return self.poll_pending_service(core, job);
         }
         if !self.is_over(job) || now < self.next_submission(job) {
             return;
@@ -276,7 +276,7 @@ impl Polled {
         for group in 0..self.run(job).groups.len() as u32 {
             self.announce(core, job, group);
         }
-        // A loop looks at the run when its pause is over.
+        // A loop polls the run when its pause is over.
         self.index_run(job);
     }
 
@@ -319,7 +319,7 @@ impl Polled {
         }
     }
 
-    fn look_at_terminating_run(&mut self, core: &mut Core, job: JobId) {
+    fn poll_terminating_run(&mut self, core: &mut Core, job: JobId) {
         let (outcome, because) = self.run(job).ending.expect("what terminates does so for a reason");
         // If the end was requested from outside, each node ends with that outcome.
         let of_nodes = match outcome {

@@ -21,7 +21,7 @@ enum Worth {
 }
 
 impl Polled {
-    /// Records a count of requests. The next look at the run uses it.
+    /// Records a count of requests. The next poll of the run uses it.
     pub(super) fn count_requests(&mut self, core: &mut Core, job: JobId, requests: u64) {
         if core.jobs[job.index()].spec.scaling.is_none() {
             return;
@@ -35,7 +35,7 @@ impl Polled {
         self.index_run(job);
     }
 
-    /// Looks at an active service. None of its replicas is waiting for a retry.
+    /// Polls an active service. None of its replicas is waiting for a retry.
     pub(super) fn scale_service(&mut self, core: &mut Core, job: JobId) {
         let scaling = scaling(core, job);
         let last = self.last_scaled(job);
@@ -58,8 +58,8 @@ impl Polled {
         }
     }
 
-    /// Looks at a service that pauses or has no replicas. Its requests take effect without delay.
-    pub(super) fn look_at_pending_service(&mut self, core: &mut Core, job: JobId) {
+    /// Polls a service that pauses or has no replicas. Its requests take effect without delay.
+    pub(super) fn poll_pending_service(&mut self, core: &mut Core, job: JobId) {
         let scaling = scaling(core, job);
         let now = core.now;
         let at = self.next_submission(job);
@@ -151,7 +151,7 @@ impl Polled {
     }
 
     /// When the number of replicas of a service last changed. The replicas only show this in part: an active replica by
-    /// its submission, an inactive one by the last look at it.
+    /// its submission, an inactive one by the last poll of it.
     ///
     /// Source: dstack 0.22.5, where a retry of a replica counts as a change too.
     fn last_scaled(&self, job: JobId) -> Option<SimTime> {

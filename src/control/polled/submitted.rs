@@ -1,4 +1,4 @@
-//! Looks at submitted nodes: the first look finds a place, the second begins to use it.
+//! Polls submitted nodes: the first poll finds a place, the second begins to use it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use dryrack_units::Score;
 use dryrack_workload::{Demand, Gang, Pick};
 
 impl Polled {
-    pub(super) fn look_at_submitted(&mut self, core: &mut Core, index: ReplicaIndex) {
+    pub(super) fn poll_submitted(&mut self, core: &mut Core, index: ReplicaIndex) {
         if let Some((outcome, because)) = self.member(index).news {
             if self.member(index).state.is_live() {
                 self.terminate(core, index, outcome, because);

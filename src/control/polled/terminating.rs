@@ -1,4 +1,4 @@
-//! Looks at terminating nodes: the loop stops them, waits for their final reports, and gives back their claims.
+//! Polls terminating nodes: the loop stops them, waits for their final reports, and gives back their claims.
 
 use super::Polled;
 use super::options::{Loops, ReleaseRule};
@@ -11,7 +11,7 @@ use dryrack_ids::NodeId;
 use dryrack_lifecycle::MemberState;
 
 impl Polled {
-    pub(super) fn look_at_terminating(&mut self, core: &mut Core, index: ReplicaIndex) {
+    pub(super) fn poll_terminating(&mut self, core: &mut Core, index: ReplicaIndex) {
         let member = self.member(index);
         let (state, began, asked) = (member.state, member.began, member.asked);
         let (over, lost) = (member.over, member.lost);

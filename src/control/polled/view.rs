@@ -2,7 +2,7 @@
 //! tables.
 
 use super::Polled;
-use super::clock::Look;
+use super::clock::LoopKind;
 use crate::core::Core;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_ids::JobId;
@@ -89,16 +89,16 @@ impl Polled {
             let phase = member.state.phase(replica.placement.is_some());
             let is_announced = group.announced && replica.phase == Phase::Pending;
             assert!(replica.phase == phase || is_announced, "{} is not in its phase", replica.run());
-            if let Some((look, at)) = member.due {
-                listed[look as usize] += 1;
-                assert!(self.clocks[look as usize].due.contains(&(at, index as u32)), "a node is not where it is due");
+            if let Some((kind, at)) = member.due {
+                listed[kind as usize] += 1;
+                assert!(self.clocks[kind as usize].due.contains(&(at, index as u32)), "a node is not where it is due");
             }
         }
         for run in &self.runs {
-            listed[Look::Runs as usize] += usize::from(run.due.is_some());
+            listed[LoopKind::Runs as usize] += usize::from(run.due.is_some());
         }
-        for look in Look::ALL {
-            assert_eq!(self.clocks[look as usize].due.len(), listed[look as usize], "a loop lists what is not due");
+        for kind in LoopKind::ALL {
+            assert_eq!(self.clocks[kind as usize].due.len(), listed[kind as usize], "a loop lists what is not due");
         }
     }
 }

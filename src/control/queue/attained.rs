@@ -166,7 +166,7 @@ pub(in crate::queue) fn level(core: &Core, index: ReplicaIndex) -> u32 {
 }
 
 /// Sets a timer for the time at which a running replica enters the next queue. Waiting replicas may then preempt it, so
-/// the timer triggers a look at the queue.
+/// the timer triggers a check of the queue.
 pub(in crate::queue) fn await_next_level(core: &mut Core, index: ReplicaIndex) {
     let options = &core.profile.scheduler;
     let replica = &core.replicas[index as usize];

@@ -46,7 +46,7 @@ impl Queue {
                 has_work.then(|| (self.place_tick(core, period), "a place pass"))
             }
             Trigger::EachAfter(period) => {
-                let waiting = self.worth_a_look(core);
+                let waiting = self.to_judge(core);
                 let due = waiting.into_iter().map(|key| self.catch_up(core, key.replica(), period)).min()?;
                 Some((due, "a replica to be placed"))
             }
@@ -79,7 +79,7 @@ impl Queue {
 
     /// Replicas that a pass should judge: those not refused since the fleet last grew, and those for which no event has
     /// said yet why they wait.
-    fn worth_a_look(&self, core: &Core) -> Vec<QueueKey> {
+    fn to_judge(&self, core: &Core) -> Vec<QueueKey> {
         let growth = core.growth();
         let is_open = |key: &QueueKey| {
             let index = key.replica();
@@ -122,17 +122,17 @@ impl Queue {
             return;
         }
         (self.analyse_pass.last, self.analyse_pass.cut_short) = (Some(core.now), false);
-        let mut looked_at = 0;
+        let mut judged = 0;
         while self.analysis_has_room(core) {
             if self.analysis_queue.is_empty() {
                 return;
             }
-            if options.batch.is_some_and(|batch| looked_at >= batch) {
+            if options.batch.is_some_and(|batch| judged >= batch) {
                 self.analyse_pass.cut_short = options.trigger == Trigger::Event;
                 return;
             }
             let Some((index, _)) = self.analysis_queue.pop_front() else { return };
-            looked_at += 1;
+            judged += 1;
             self.enter(core, index, Phase::Analysing, None);
             let run = core.replicas[index as usize].run();
             self.analysing.insert(run);
@@ -189,17 +189,17 @@ impl Queue {
     fn place_in_order(&mut self, core: &mut Core, options: PassOptions) {
         self.charge_users(core);
         self.preempt(core);
-        let mut looked_at = self.place_pass.interrupted_after.take().unwrap_or(0);
+        let mut judged = self.place_pass.interrupted_after.take().unwrap_or(0);
         loop {
             while let Some((key, _)) = self.queue.next(core.growth(), core.now) {
-                if options.batch.is_some_and(|batch| looked_at >= batch) {
+                if options.batch.is_some_and(|batch| judged >= batch) {
                     self.place_pass.cut_short = options.trigger == Trigger::Event;
                     return;
                 }
-                looked_at += 1;
+                judged += 1;
                 self.consider(core, key.replica());
                 if self.deciding.is_some() {
-                    self.place_pass.interrupted_after = Some(looked_at);
+                    self.place_pass.interrupted_after = Some(judged);
                     return;
                 }
             }
@@ -252,7 +252,7 @@ impl Queue {
 
     /// Judges each replica that is due, first by priority, then the least recently processed first.
     fn place_each(&mut self, core: &mut Core, period: SimDuration) {
-        let mut due = self.worth_a_look(core);
+        let mut due = self.to_judge(core);
         due.retain(|key| core.replicas[key.replica() as usize].due <= core.now);
         due.sort_by_key(|key| (key.priority(), core.replicas[key.replica() as usize].due, *key));
         for key in due {

@@ -101,7 +101,7 @@ impl Queue {
         let Some(own) = self.projects.groups.get_mut(&group) else { return };
         own.set_aside.remove(&key);
         if own.in_queue.remove(&key) {
-            core.quotas.look_again(&group.0);
+            core.quotas.recheck(&group.0);
         }
         if own.in_queue.is_empty() && own.set_aside.is_empty() {
             self.projects.groups.remove(&group);
@@ -162,7 +162,7 @@ impl Queue {
             // Other replicas of the group may find a place at the same price.
             found.wanted = core.holding(core.placement_of(index));
             self.projects.has_left = true;
-            core.quotas.look_again(&group.0);
+            core.quotas.recheck(&group.0);
         }
         let project = group.0;
         let of_project = (Arc::clone(&project), 0)..=(Arc::clone(&project), u32::MAX);

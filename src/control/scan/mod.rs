@@ -105,8 +105,8 @@ impl Scanned {
             self.ticks.ran(core.now);
         }
         let all = ticks || (self.options.created == Created::ScansAll && !created.is_empty());
-        let looked_at: Vec<u64> = if all { self.watched.iter().copied().collect() } else { created };
-        let taken: Vec<u64> = looked_at.into_iter().filter(|id| self.is_to_be_scheduled(core, *id)).collect();
+        let ids: Vec<u64> = if all { self.watched.iter().copied().collect() } else { created };
+        let taken: Vec<u64> = ids.into_iter().filter(|id| self.is_to_be_scheduled(core, *id)).collect();
         taken.into_iter().for_each(|id| self.put(core, id));
         self.take_next(core);
     }

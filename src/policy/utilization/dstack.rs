@@ -55,7 +55,7 @@ impl Dstack {
         }
     }
 
-    fn look(&self, bound_at: SimTime, from: SimTime) -> SimTime {
+    fn check_time(&self, bound_at: SimTime, from: SimTime) -> SimTime {
         let every = self.looks_every.as_nanos();
         let looks = from.since(bound_at).as_nanos().div_ceil(every);
         bound_at.saturating_add(self.looks_every.saturating_mul(looks))
@@ -117,7 +117,7 @@ impl Rule for Dstack {
             };
             let reaches = ring.time(oldest + 1).saturating_add(window).as_nanos();
             let reaches = SimTime::from_nanos(reaches.saturating_sub(self.first_within.as_nanos()));
-            let look = self.look(bound_at, now.max(alone).max(reaches));
+            let look = self.check_time(bound_at, now.max(alone).max(reaches));
             if look <= leaves {
                 return Some((look, self.coverage(ring, oldest + 1, policy.gpus)));
             }

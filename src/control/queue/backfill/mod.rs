@@ -283,7 +283,7 @@ impl Queue {
         let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
         let found = match is_by_node(&core.profile.scheduler, &core.demands[number as usize].demand) {
             true => {
-                look_ahead(core, &mut kept, [number]);
+                update_outlooks(core, &mut kept, [number]);
                 kept.outlooks[&number].fits_at(tasks, &kept.calendar)
             }
             false => first_fit_time(core, index),
@@ -391,7 +391,7 @@ fn fits_beside(
     if !is_by_node(&core.profile.scheduler, demand) {
         return fits_beside_plainly(core, index, at, claims);
     }
-    look_ahead(core, kept, [number]);
+    update_outlooks(core, kept, [number]);
     let (scheduler, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
     let outlook = &kept.outlooks[&number];
     let found = outlook.fits_beside((scheduler, demand), (&core.fleet, &kept.calendar), at, claims);
@@ -407,7 +407,11 @@ fn asked_for(core: &Core, index: ReplicaIndex) -> (u32, u32) {
 }
 
 /// Applies the changes of nodes, and updates the outlooks of these demands.
-pub(in crate::queue) fn look_ahead(core: &mut Core, kept: &mut Backfilling, demands: impl IntoIterator<Item = u32>) {
+pub(in crate::queue) fn update_outlooks(
+    core: &mut Core,
+    kept: &mut Backfilling,
+    demands: impl IntoIterator<Item = u32>,
+) {
     update_calendar(core, &mut kept.calendar);
     if kept.outlooks.len() * core.fleet.len() > MOST_OUTLOOKS {
         kept.outlooks.clear();

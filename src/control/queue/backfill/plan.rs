@@ -25,7 +25,7 @@ use super::{Backfilling, MOMENT, Planned};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::backfill::{fits_now_kept, look_ahead, update_calendar};
+use crate::queue::backfill::{fits_now_kept, update_calendar, update_outlooks};
 use dryrack_fleet::{Fleet, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, asks_no_more, decide_among, is_by_node, may_ever_do, room as room_of};
@@ -293,7 +293,7 @@ fn plan_for(
     }
     spread(&mut shapes, demands, &kept.doing);
     let concerned: Vec<u32> = demands.iter().filter(|demand| meet(&kept.doing[*demand], &shapes)).copied().collect();
-    look_ahead(core, kept, concerned.iter().copied());
+    update_outlooks(core, kept, concerned.iter().copied());
     kept.bookings.begin(core.fleet.len());
     compare(core, kept, &concerned);
     let soon = core.now.saturating_add(MOMENT);

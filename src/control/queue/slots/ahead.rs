@@ -130,7 +130,7 @@ impl Ahead {
         self.kept = core.kept_claims.iter().flat_map(kept).collect();
         self.kept.sort_unstable();
         for node in 0..core.fleet.len() {
-            self.look_at(core, NodeId::new(node));
+            self.update_node(core, NodeId::new(node));
         }
     }
 
@@ -143,12 +143,12 @@ impl Ahead {
         }
         let placement = core.replicas[index as usize].placement.as_ref();
         for claim in placement.iter().flat_map(|placement| placement.claims()) {
-            self.look_at(core, claim.node);
+            self.update_node(core, claim.node);
         }
     }
 
     /// Updates the line of a node that may have changed.
-    fn look_at(&mut self, core: &Core, node: NodeId) {
+    fn update_node(&mut self, core: &Core, node: NodeId) {
         let line = &mut self.lines[node.index()];
         let version = core.fleet.node(node).version;
         let kept = &self.kept[self.kept.partition_point(|(other, _)| *other < node)..];

@@ -36,7 +36,7 @@ use dryrack_scheduler::{
     place_among_neighbours,
 };
 use dryrack_units::{SimDuration, SimTime};
-use table::{Look, Table};
+use table::{SlotSearch, Table};
 
 /// Ends of runs that lie close together count as one end, at the last of them. They are close if they lie within this
 /// distance after a reference time: the first multiple of the distance after the first end. With each further look the
@@ -215,9 +215,9 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> P
     let end_of_window = table.now.saturating_add(table.options.window);
     let mut from = table.now;
     while from <= end_of_window {
-        let mut later = match table.look(from, length, &mut free, needed.1, |at| rooms.ready_by(at)) {
-            Look::Free(later) => later,
-            Look::TooEarly(later) => {
+        let mut later = match table.search(from, length, &mut free, needed.1, |at| rooms.ready_by(at)) {
+            SlotSearch::Free(later) => later,
+            SlotSearch::TooEarly(later) => {
                 from = later;
                 continue;
             }

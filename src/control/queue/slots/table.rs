@@ -44,7 +44,7 @@ pub fn common(one: &[u64], other: &[u64], enough: u32) -> u32 {
 
 /// The result of a search in the table from some time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum SlotSearch {
     /// No job can begin before this time, at which other nodes are free.
     TooEarly(SimTime),
     /// The set of free nodes is complete. The time is the next one to try if these nodes are not enough.
@@ -90,14 +90,14 @@ impl Table {
     /// Finds the nodes that are free from this time on for this long, and the time for the next try if these nodes are
     /// not enough. `ready_by` gives the nodes that have had room by that later time. The search stops as soon as fewer
     /// than `least` of the free nodes are among them.
-    pub fn look<'s>(
+    pub fn search<'s>(
         &self,
         from: SimTime,
         length: SimDuration,
         free: &mut [u64],
         least: u32,
         ready_by: impl Fn(SimTime) -> &'s [u64],
-    ) -> Look {
+    ) -> SlotSearch {
         let until = from.max(self.now).saturating_add(length);
         free.copy_from_slice(&self.all);
         let mut later: Option<(SimTime, &[u64])> = None;
@@ -116,10 +116,10 @@ impl Table {
             if let Some((later, ready)) = later
                 && common(free, ready, least) < least
             {
-                return Look::TooEarly(later);
+                return SlotSearch::TooEarly(later);
             }
         }
-        Look::Free(later.map(|(later, _)| later))
+        SlotSearch::Free(later.map(|(later, _)| later))
     }
 
     /// The start of the first slot with which too few of these nodes are free from now on. `MAX` if there is no such
