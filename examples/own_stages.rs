@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use dryrack::own::{
-    Asking, NodeView, Row, WaitingView, Window, register_filter, register_metric, register_order, register_policy_rule,
-    register_scorer,
+    NodeView, RequestView, Row, WaitingView, Window, register_filter, register_metric, register_order,
+    register_policy_rule, register_scorer,
 };
 use dryrack::prelude::*;
 
 /// Prefers nodes whose price per GPU and hour is low.
-fn cheap_gpus(node: &NodeView<'_>, _: &Asking<'_>) -> f64 {
+fn cheap_gpus(node: &NodeView<'_>, _: &RequestView<'_>) -> f64 {
     match (node.price_per_hour(), node.gpus()) {
         (Some(price), gpus) if gpus > 0 => 1.0 / (1.0 + price / f64::from(gpus)),
         _ => 0.0,
@@ -18,7 +18,7 @@ fn cheap_gpus(node: &NodeView<'_>, _: &Asking<'_>) -> f64 {
 }
 
 /// Keeps gangs off nodes that a cloud may take away (spot nodes), or that have the label `spot: yes`.
-fn fragile(node: &NodeView<'_>, job: &Asking<'_>) -> bool {
+fn fragile(node: &NodeView<'_>, job: &RequestView<'_>) -> bool {
     job.tasks() > 1 && (node.is_spot() || node.label("spot") == "yes")
 }
 

@@ -4,7 +4,7 @@
 
 use std::io::BufReader;
 
-use dryrack::log::{Event, LogReader, Said};
+use dryrack::log::{Event, LogReader, RecordBody};
 
 const SCENARIO: &str = "
 scenario: Two jobs want one GPU
@@ -20,7 +20,7 @@ pub fn main() {
     let mut log = LogReader::new(BufReader::new(input)).unwrap_or_else(|error| panic!("{error}"));
     while let Some(line) = log.next_line().unwrap_or_else(|error| panic!("{error}")) {
         let record = line.record.unwrap_or_else(|error| panic!("line {}: {error}", line.number));
-        if let Said::Event(Event::Placed { run, .. }) = &record.said {
+        if let RecordBody::Event(Event::Placed { run, .. }) = &record.said {
             println!("{} {} is placed", record.at, log.names.run(*run));
         }
     }

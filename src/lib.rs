@@ -108,7 +108,7 @@ pub mod units {
 pub mod log {
     pub use dryrack_event::{
         CodecError, Command, Digest, Digester, Event, FORMAT_VERSION, Histogram, Input, Lifecycle, LogHeader, Outcome,
-        Outside, OutsideFault, Phase, Reason, Record, Refusal, Said, Sink, StandIn,
+        Outside, OutsideFault, Phase, Reason, Record, RecordBody, Refusal, Sink, StandIn,
     };
     pub use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
     pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
@@ -126,7 +126,7 @@ pub mod own {
     pub use dryrack_metrics::{MetricFunction, Row, register_metric};
     pub use dryrack_policy::{RuleFunction, Window, register_policy_rule};
     pub use dryrack_scheduler::{
-        Asking, NodeView, StageError, WaitingView, register_filter, register_order, register_scorer,
+        NodeView, RequestView, StageError, WaitingView, register_filter, register_order, register_scorer,
     };
 }
 

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use super::run::Overrides;
 use dryrack_engine::{Accounts, Audit, Progress, Rehearsal, RunOptions, run};
 use dryrack_event::{Digest, Digester, Event, Input, Sink};
@@ -49,9 +49,9 @@ struct Measured {
 
 /// A sink that only counts records.
 #[derive(Default)]
-struct Count(u64);
+struct CountingSink(u64);
 
-impl Sink for Count {
+impl Sink for CountingSink {
     fn input(&mut self, _: u64, _: SimTime, _: &Input) {
         self.0 += 1;
     }
@@ -61,7 +61,7 @@ impl Sink for Count {
     }
 }
 
-pub fn bench(args: &BenchArgs, format: Format) -> Done {
+pub fn bench(args: &BenchArgs, format: Format) -> ExitResult {
     let mut rows = Vec::new();
     for file in &args.files {
         let loaded = load(file, &args.overrides.lower(file));
@@ -73,19 +73,19 @@ pub fn bench(args: &BenchArgs, format: Format) -> Done {
         let measured =
             measured.map_err(|fault| Failure::Ours(fault_text(&fault, rehearsal.seed, &progress, &command)))?;
         match format {
-            Format::Human => say(&measured.told())?,
+            Format::Human => print(&measured.describe())?,
             Format::Json => rows.push(measured.json()),
         }
     }
     if format == Format::Json {
-        say_json(&rows)?;
+        print_json(&rows)?;
     }
     Ok(Exit::Fine)
 }
 
 /// Measures one scenario. Panics if a round has a different digest, because a cache must never change a decision.
 fn measure(rehearsal: &Rehearsal, args: &BenchArgs, progress: &Progress) -> Measured {
-    let (mut audit, mut count) = (Audit::new(&rehearsal.profile), Count::default());
+    let (mut audit, mut count) = (Audit::new(&rehearsal.profile), CountingSink::default());
     let digest = round(rehearsal, Caching::On, progress, &mut [&mut audit, &mut count]).1;
     let mut measured = Measured {
         title: rehearsal.title.clone(),
@@ -134,7 +134,7 @@ fn median(sorted: &[Duration]) -> Duration {
 }
 
 impl Measured {
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let spread = |walls: &[Duration]| {
             let seconds = |wall: Duration| format!("{:.4}", wall.as_secs_f64());
             let (least, most) = (seconds(walls[0]), seconds(walls[walls.len() - 1]));

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::decider::OutsideChoice;
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json};
 use super::progress::with_line;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
@@ -82,7 +82,7 @@ impl Outcome {
 }
 
 #[derive(Debug, Serialize)]
-struct Tried {
+struct ReleaseOutcome {
     release: String,
     outcome: Outcome,
     /// The result of the first failed expectation (or of the first one, if none failed), or why the release was
@@ -90,7 +90,7 @@ struct Tried {
     happened: String,
 }
 
-pub fn bisect(args: &BisectArgs, format: Format) -> Done {
+pub fn bisect(args: &BisectArgs, format: Format) -> ExitResult {
     let range = range(args)?;
     let store = Store::from_env().map_err(|error| Failure::Input(format!("error: {error}\n")))?;
     let files = scenario_files(&args.paths)?;
@@ -134,7 +134,12 @@ impl BisectArgs {
 }
 
 /// Bisects one scenario, and says what happened in each release.
-fn bisect_one(args: &BisectArgs, subject: &Subject, (range, store): (&[Release], &Store), format: Format) -> Done {
+fn bisect_one(
+    args: &BisectArgs,
+    subject: &Subject,
+    (range, store): (&[Release], &Store),
+    format: Format,
+) -> ExitResult {
     let at = Mutex::new(String::new());
     let said = || format!("  trying {}", at.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     let tried = with_line(said, || {
@@ -142,32 +147,32 @@ fn bisect_one(args: &BisectArgs, subject: &Subject, (range, store): (&[Release],
             *at.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = release.to_string();
             try_release(args, subject, release, store)
         });
-        each.collect::<Result<Vec<Tried>, Failure>>()
+        each.collect::<Result<Vec<ReleaseOutcome>, Failure>>()
     })?;
-    let judged: Vec<&Tried> = tried.iter().filter(|tried| tried.outcome != Outcome::Skipped).collect();
+    let judged: Vec<&ReleaseOutcome> = tried.iter().filter(|tried| tried.outcome != Outcome::Skipped).collect();
     let changes = changes(&tried);
     match format {
         Format::Json => {
-            say_json(&json!({"tried": tried, "changes": changes.iter().map(change_json).collect::<Vec<_>>()}))?;
+            print_json(&json!({"tried": tried, "changes": changes.iter().map(change_json).collect::<Vec<_>>()}))?;
         }
         Format::Human => {
             let rows: Vec<Vec<String>> = (tried.iter())
                 .map(|tried| vec![tried.release.clone(), tried.outcome.name().to_string(), tried.happened.clone()])
                 .collect();
-            say(&table(&["release", "verdict", "what happened"], &rows))?;
-            say("\n")?;
+            print(&table(&["release", "verdict", "what happened"], &rows))?;
+            print("\n")?;
             for (before, after) in &changes {
                 let (was, is) = (before.outcome.name(), after.outcome.name());
-                say(&format!("{} is the first that {is}; {} {was}\n", after.release, before.release))?;
+                print(&format!("{} is the first that {is}; {} {was}\n", after.release, before.release))?;
             }
             if changes.is_empty() {
                 let verdict = judged.first().map(|tried| tried.outcome.name());
                 let said = verdict.map_or("no release could be tried".to_string(), |verdict| {
                     format!("no change: it {verdict} under each of the {} releases that were tried", judged.len())
                 });
-                say(&format!("{said}\n"))?;
+                print(&format!("{said}\n"))?;
             }
-            say(LIMITS)?;
+            print(LIMITS)?;
         }
     }
     Ok(match (judged.is_empty(), changes.is_empty()) {
@@ -178,12 +183,12 @@ fn bisect_one(args: &BisectArgs, subject: &Subject, (range, store): (&[Release],
 }
 
 /// The pairs of neighbouring releases between which the verdict changed. Releases that were skipped do not count.
-fn changes(tried: &[Tried]) -> Vec<(&Tried, &Tried)> {
-    let judged: Vec<&Tried> = tried.iter().filter(|tried| tried.outcome != Outcome::Skipped).collect();
+fn changes(tried: &[ReleaseOutcome]) -> Vec<(&ReleaseOutcome, &ReleaseOutcome)> {
+    let judged: Vec<&ReleaseOutcome> = tried.iter().filter(|tried| tried.outcome != Outcome::Skipped).collect();
     judged.windows(2).filter(|pair| pair[0].outcome != pair[1].outcome).map(|pair| (pair[0], pair[1])).collect()
 }
 
-fn change_json((before, after): &(&Tried, &Tried)) -> serde_json::Value {
+fn change_json((before, after): &(&ReleaseOutcome, &ReleaseOutcome)) -> serde_json::Value {
     json!({"before": before.release, "first": after.release, "was": before.outcome, "is": after.outcome})
 }
 
@@ -213,11 +218,16 @@ fn range(args: &BisectArgs) -> Result<Vec<Release>, Failure> {
     Ok(of_program[first..=last].iter().map(|release| (*release).clone()).collect())
 }
 
-fn try_release(args: &BisectArgs, subject: &Subject, release: &Release, store: &Store) -> Result<Tried, Failure> {
+fn try_release(
+    args: &BisectArgs,
+    subject: &Subject,
+    release: &Release,
+    store: &Store,
+) -> Result<ReleaseOutcome, Failure> {
     let name = release.to_string();
     if !store.is_installed(release) {
         let happened = format!("not installed: `dryrack outside install {name}`");
-        return Ok(Tried { release: name, outcome: Outcome::Skipped, happened });
+        return Ok(ReleaseOutcome { release: name, outcome: Outcome::Skipped, happened });
     }
     let overrides = subject.overrides.clone().and_outside(program_of(release)?);
     let case = judged_once(&subject.file, &overrides);
@@ -226,7 +236,7 @@ fn try_release(args: &BisectArgs, subject: &Subject, release: &Release, store: &
         // The scheduler failed before the end, so the verdicts say nothing about its decisions.
         Status::Passed | Status::Failed if case.gave_up => {
             let first = case.text.lines().next().unwrap_or("").trim().to_string();
-            Ok(Tried { release: name, outcome: Outcome::Skipped, happened: first })
+            Ok(ReleaseOutcome { release: name, outcome: Outcome::Skipped, happened: first })
         }
         Status::Passed | Status::Failed if judged.is_empty() => {
             let names: Vec<&str> = case.judged.iter().map(|judged| &*judged.verdict.name).collect();
@@ -243,14 +253,14 @@ fn try_release(args: &BisectArgs, subject: &Subject, release: &Release, store: &
             let outcome = if broken.is_some() { Outcome::Fails } else { Outcome::Passes };
             let shown = broken.or(judged.first()).expect("there is one");
             let happened = format!("{}: {}", shown.verdict.name, shown.verdict.happened);
-            Ok(Tried { release: name, outcome, happened })
+            Ok(ReleaseOutcome { release: name, outcome, happened })
         }
         Status::OurFault => Err(Failure::Ours(case.text)),
         // An error in the file is the same under every release, so it ends the command.
         Status::Invalid if case.diagnostics.has_errors() => Err(Failure::Input(case.diagnostics.to_string())),
         Status::NotRun | Status::Invalid => {
             let first = case.text.lines().next().unwrap_or("it could not be run").trim().to_string();
-            Ok(Tried { release: name, outcome: Outcome::Skipped, happened: first })
+            Ok(ReleaseOutcome { release: name, outcome: Outcome::Skipped, happened: first })
         }
     }
 }

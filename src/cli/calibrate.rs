@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::logs::{WholeLog, read_live};
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use super::validate::{interval_of, rehearsed, scenario};
 use dryrack_control::{PassOptions, Trigger};
 use dryrack_engine::Rehearsal;
@@ -16,7 +16,7 @@ use dryrack_ids::RunId;
 use dryrack_rehearse::names;
 use dryrack_units::SimDuration;
 use dryrack_validation::{
-    Delays, Found, Recording, Told, calibrate as fitted, calibrate_outside, compare, exactness, timelines,
+    Calibrated, Calibration, Delays, Recording, calibrate as fitted, calibrate_outside, compare, exactness, timelines,
 };
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ struct Read {
     rehearsal: Rehearsal,
 }
 
-pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
+pub fn calibrate(args: &CalibrateArgs, format: Format) -> ExitResult {
     let seen = args.logs.iter().map(|path| read(path)).collect::<Result<Vec<Read>, Failure>>()?;
     let held_out = args.held_out.iter().map(|path| read(path)).collect::<Result<Vec<Read>, Failure>>()?;
     let recordings: Vec<Recording<'_>> = (seen.iter())
@@ -76,9 +76,9 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> Done {
     match format {
         Format::Human => {
             let profile = seen.first().map_or("", |read| &read.rehearsal.profile.name);
-            say(&(text(&delays, &gain, held_out.len()) + &profile_text(&delays, profile)))?
+            print(&(text(&delays, &gain, held_out.len()) + &profile_text(&delays, profile)))?
         }
-        Format::Json => say_json(&json!({
+        Format::Json => print_json(&json!({
             "prepare_ns": delays.start.as_nanos(),
             "duration_more_ns": delays.length.as_nanos(),
             "stop_ns": delays.stop.as_nanos(),
@@ -155,35 +155,35 @@ fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
     text
 }
 
-fn pass_json(told: &Told<PassOptions>) -> Value {
+fn pass_json(told: &Calibrated<PassOptions>) -> Value {
     match told {
-        Told::Told(pass) => {
+        Calibrated::Exact(pass) => {
             let every = match pass.trigger {
                 Trigger::Every(period) | Trigger::EachAfter(period) => Some(period.as_nanos()),
                 Trigger::Event | Trigger::Outside => None,
             };
             json!({"told": true, "every_ns": every, "offset_ns": pass.offset.as_nanos()})
         }
-        untold => untold_json(untold),
+        untold => undetermined_json(untold),
     }
 }
 
-fn untold_json<T>(untold: &Told<T>) -> Value {
+fn undetermined_json<T>(untold: &Calibrated<T>) -> Value {
     match untold {
-        Told::Told(_) => json!({"told": true}),
-        Told::Untold(values) => {
+        Calibrated::Exact(_) => json!({"told": true}),
+        Calibrated::Ambiguous(values) => {
             json!({"told": false, "as_well_ns": values.iter().map(|value| value.as_nanos()).collect::<Vec<_>>()})
         }
-        Told::Coarse { found, every } => {
+        Calibrated::Coarse { found, every } => {
             json!({"told": false, "found_ns": found.as_nanos(), "asked_every_ns": every.as_nanos()})
         }
     }
 }
 
-fn outside_json(found: &Found) -> Value {
+fn outside_json(found: &Calibration) -> Value {
     let completing = match &found.completing {
-        Told::Told(time) => json!({"told": true, "completing_ns": time.as_nanos()}),
-        untold => untold_json(untold),
+        Calibrated::Exact(time) => json!({"told": true, "completing_ns": time.as_nanos()}),
+        untold => undetermined_json(untold),
     };
     json!({
         "place": pass_json(&found.place),
@@ -210,16 +210,16 @@ fn profile_text(delays: &Delays, profile: &str) -> String {
     let (mut lines, mut untold) = (String::new(), String::new());
     for (name, told) in passes {
         match told {
-            Told::Told(pass) => lines.push_str(&format!("  {name}: {}\n", pass_text(*pass))),
-            told => untold.push_str(&untold_text(&format!("the clock of `{name}`"), told)),
+            Calibrated::Exact(pass) => lines.push_str(&format!("  {name}: {}\n", pass_text(*pass))),
+            told => untold.push_str(&undetermined_text(&format!("the clock of `{name}`"), told)),
         }
     }
     if !lines.is_empty() {
         lines.insert_str(0, "passes:\n");
     }
     match &found.completing {
-        Told::Told(time) => lines.push_str(&format!("completing: {time}\n")),
-        told => untold.push_str(&untold_text("`completing`", told)),
+        Calibrated::Exact(time) => lines.push_str(&format!("completing: {time}\n")),
+        told => untold.push_str(&undetermined_text("`completing`", told)),
     }
     if lines.is_empty() {
         return format!("{untold}# so there is no profile to write\n");
@@ -233,15 +233,15 @@ fn profile_text(delays: &Delays, profile: &str) -> String {
     )
 }
 
-fn untold_text<T>(what: &str, untold: &Told<T>) -> String {
+fn undetermined_text<T>(what: &str, untold: &Calibrated<T>) -> String {
     let named = |value: &SimDuration| if value.is_zero() { "none".to_string() } else { value.to_string() };
     let why = match untold {
-        Told::Told(_) => return String::new(),
-        Told::Untold(values) => {
+        Calibrated::Exact(_) => return String::new(),
+        Calibrated::Ambiguous(values) => {
             let values: Vec<String> = values.iter().map(named).collect();
             format!("{} explain so many starts equally well", values.join(", "))
         }
-        Told::Coarse { found, every } => {
+        Calibrated::Coarse { found, every } => {
             format!(
                 "{} does best, but the scheduler was asked every {every} alone; record with a shorter `--every`",
                 named(found)

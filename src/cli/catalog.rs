@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 
-use super::exit::{Done, Exit};
-use super::output::{Format, say, say_json};
+use super::exit::{Exit, ExitResult};
+use super::output::{Format, print, print_json};
 use dryrack_catalog::{Compatibility, Kind, Vendor, compatibilities, gpus, machines, models};
 use dryrack_report::table;
 
@@ -19,16 +19,16 @@ pub enum CatalogCommand {
     Compatibility,
 }
 
-pub fn catalog(command: &CatalogCommand, format: Format) -> Done {
+pub fn catalog(command: &CatalogCommand, format: Format) -> ExitResult {
     match (command, format) {
-        (CatalogCommand::Machines, Format::Json) => say_json(&machines())?,
-        (CatalogCommand::Gpus, Format::Json) => say_json(&gpus())?,
-        (CatalogCommand::Models, Format::Json) => say_json(&models())?,
-        (CatalogCommand::Compatibility, Format::Json) => say_json(&compatibilities())?,
-        (CatalogCommand::Machines, Format::Human) => say(&machine_table())?,
-        (CatalogCommand::Gpus, Format::Human) => say(&gpu_table())?,
-        (CatalogCommand::Models, Format::Human) => say(&model_table())?,
-        (CatalogCommand::Compatibility, Format::Human) => say(&compatibility_tables())?,
+        (CatalogCommand::Machines, Format::Json) => print_json(&machines())?,
+        (CatalogCommand::Gpus, Format::Json) => print_json(&gpus())?,
+        (CatalogCommand::Models, Format::Json) => print_json(&models())?,
+        (CatalogCommand::Compatibility, Format::Json) => print_json(&compatibilities())?,
+        (CatalogCommand::Machines, Format::Human) => print(&machine_table())?,
+        (CatalogCommand::Gpus, Format::Human) => print(&gpu_table())?,
+        (CatalogCommand::Models, Format::Human) => print(&model_table())?,
+        (CatalogCommand::Compatibility, Format::Human) => print(&compatibility_tables())?,
     }
     Ok(Exit::Fine)
 }

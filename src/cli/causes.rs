@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::exit::Failure;
 use dryrack_conform::Records;
-use dryrack_profile::{Against, load_profile, load_profile_as_in_base, profile_names, profile_options};
+use dryrack_profile::{ComparedBase, load_profile, load_profile_as_in_base, profile_names, profile_options};
 
 /// The options in which a historic profile differs from its bases. Each was reset alone to see whether the bug
 /// disappears.
@@ -25,16 +25,16 @@ pub struct Causes {
 
 impl Causes {
     /// Tries each option of the profile; `is_cured` runs the scenario with that option reset to that base.
-    pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str, Against) -> bool) -> Causes {
+    pub fn find(file: &Path, profile: &str, is_cured: impl Fn(&str, ComparedBase) -> bool) -> Causes {
         let profile = profile_beside(file, profile);
         // The scenario has just run under this profile, so the profile is known to be readable.
         let options = |against| profile_options(&profile, against, Path::new("")).unwrap_or_default();
-        let (mended, own) = (options(Against::Mended), options(Against::Base));
+        let (mended, own) = (options(ComparedBase::Mended), options(ComparedBase::Base));
         let mut options = mended.clone();
         options.extend(own.iter().filter(|option| !mended.contains(option)).cloned());
         let is_causing = |option: &&String| {
-            mended.contains(option) && is_cured(option, Against::Mended)
-                || own.contains(option) && is_cured(option, Against::Base)
+            mended.contains(option) && is_cured(option, ComparedBase::Mended)
+                || own.contains(option) && is_cured(option, ComparedBase::Base)
         };
         let causing = options.iter().filter(is_causing).cloned().collect();
         Causes { profile, options, causing }
@@ -60,12 +60,12 @@ pub fn profile_beside(file: &Path, profile: &str) -> String {
 
 /// An option of a historic profile that no scenario and no record distinguishes from the same option of its base.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Untold {
+pub struct UntestedOption {
     pub profile: String,
     pub option: String,
 }
 
-impl fmt::Display for Untold {
+impl fmt::Display for UntestedOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -77,11 +77,11 @@ impl fmt::Display for Untold {
 
 /// All options that no scenario and no record distinguishes, of every historic profile that comes with dryrack and of
 /// every other historic profile that a reproduction names.
-pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Untold>, Failure> {
+pub fn untested_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<UntestedOption>, Failure> {
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for name in profile_names() {
         if load_profile(name, Path::new("")).map_err(input)?.historic {
-            let differing = profile_options(name, Against::Base, Path::new("")).map_err(input)?;
+            let differing = profile_options(name, ComparedBase::Base, Path::new("")).map_err(input)?;
             options.insert(name.to_string(), differing.into_iter().collect());
         }
     }
@@ -89,7 +89,7 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
         // A profile that is not historic models no particular release, so its differences from its base need no
         // scenario.
         if load_profile(&known.profile, Path::new("")).map_err(input)?.historic {
-            let own = profile_options(&known.profile, Against::Base, Path::new("")).map_err(input)?;
+            let own = profile_options(&known.profile, ComparedBase::Base, Path::new("")).map_err(input)?;
             options.entry(known.profile.clone()).or_default().extend(own);
         }
     }
@@ -101,21 +101,21 @@ pub fn untold_options(causes: &[&Causes], records: &[PathBuf]) -> Result<Vec<Unt
     let records = Records::read(records).map_err(|(file, fault)| Failure::file(file, fault))?;
     let mut untold = Vec::new();
     for (profile, left) in options {
-        let left = told_by_none(&records, &profile, left.into_iter().collect())?;
-        untold.extend(left.into_iter().map(|option| Untold { profile: profile.clone(), option }));
+        let left = untested_by_records(&records, &profile, left.into_iter().collect())?;
+        untold.extend(left.into_iter().map(|option| UntestedOption { profile: profile.clone(), option }));
     }
     Ok(untold)
 }
 
 /// The options of a profile that no record distinguishes. For each of them: if it is reset to the base, every recorded
 /// answer that the profile gave correctly is still correct.
-fn told_by_none(records: &Records, profile: &str, options: Vec<String>) -> Result<Vec<String>, Failure> {
+fn untested_by_records(records: &Records, profile: &str, options: Vec<String>) -> Result<Vec<String>, Failure> {
     if options.is_empty() || profile_names().all(|name| name != profile) {
         return Ok(options);
     }
     let met = records.met_by(&load_profile(profile, Path::new("")).map_err(input)?);
     let met = met.map_err(|(file, fault)| Failure::file(file, fault))?;
-    let is_told = |option: &String| match load_profile_as_in_base(profile, option, Against::Base, Path::new("")) {
+    let is_told = |option: &String| match load_profile_as_in_base(profile, option, ComparedBase::Base, Path::new("")) {
         Ok(variant) => !met.are_met_by(&variant),
         // Without this option the profile does not load, so the option matters.
         Err(_) => true,

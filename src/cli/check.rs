@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit};
-use super::output::{Format, say, say_json, warn};
+use super::exit::{Exit, ExitResult};
+use super::output::{Format, print, print_json, warn};
 use super::run::options;
 use super::select::{is_part, is_profile, refuse_others, scenario_files};
 use dryrack_profile::check_profile;
@@ -20,7 +20,7 @@ pub struct CheckArgs {
     paths: Vec<PathBuf>,
 }
 
-pub fn check(args: &CheckArgs, format: Format) -> Done {
+pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
     let files = scenario_files(&args.paths)?;
     if files.is_empty() {
         warn("no scenario files there: folders are searched for *.yaml\n");
@@ -50,14 +50,14 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
         text.push_str(&diagnostics.to_string());
     }
     match format {
-        Format::Json => say_json(&reports)?,
+        Format::Json => print_json(&reports)?,
         Format::Human => {
             warn(&text);
             let unchecked = match unchecked {
                 0 => String::new(),
                 _ => format!(", {unchecked} checked but for a trace that is not here"),
             };
-            say(&format!("{}, {invalid} invalid{unchecked}\n", counted(files.len(), "file")))?;
+            print(&format!("{}, {invalid} invalid{unchecked}\n", counted(files.len(), "file")))?;
         }
     }
     Ok(if invalid > 0 { Exit::BadInput } else { Exit::Fine })

@@ -7,14 +7,14 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::decider::{OutsideChoice, failure_text, start};
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::{fault_text, runaway_text};
-use super::guard::{Broken, guarded_run};
-use super::output::{Format, say, say_json};
+use super::guard::{WorkFailure, guarded_run};
+use super::output::{Format, print, print_json};
 use super::progress::with_bar;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
-use dryrack_compare::{Difference, Of, Ran, SideOf, decide, first_difference};
+use dryrack_compare::{Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference};
 use dryrack_engine::Progress;
 use dryrack_event::Decider;
 use dryrack_profile::load_profile;
@@ -43,21 +43,21 @@ pub struct CompareArgs {
 }
 
 /// Who decides on one side of the comparison.
-struct Side {
+struct CompareSide {
     /// None where the file's own profile applies.
     profile: Option<String>,
     outside: OutsideChoice,
 }
 
-impl Side {
+impl CompareSide {
     /// Reads the argument of `--with`. A profile must exist, and a program must be one that can be started.
-    fn of(typed: &str) -> Result<Side, Failure> {
+    fn of(typed: &str) -> Result<CompareSide, Failure> {
         let program = typed.strip_prefix("outside:").or_else(|| typed.contains("==").then_some(typed));
         let Some(program) = program else {
             load_profile(typed, Path::new("")).map_err(|faults| Failure::Input(faults.to_string()))?;
-            return Ok(Side { profile: Some(typed.to_string()), outside: OutsideChoice::default() });
+            return Ok(CompareSide { profile: Some(typed.to_string()), outside: OutsideChoice::default() });
         };
-        Ok(Side { profile: None, outside: OutsideChoice::of(Some(program))? })
+        Ok(CompareSide { profile: None, outside: OutsideChoice::of(Some(program))? })
     }
 }
 
@@ -65,7 +65,7 @@ impl Side {
 struct Compared {
     /// The file and the cell of its matrix, such as `file.yaml [gpus=2]`.
     name: String,
-    sides: Vec<Result<Ran, Failure>>,
+    sides: Vec<Result<RunDecisions, Failure>>,
     /// The first difference between the first side and each other side; `None` if there is none or if a side did not
     /// run.
     differences: Vec<Option<Difference>>,
@@ -86,12 +86,12 @@ impl Compared {
     }
 }
 
-pub fn compare(args: &CompareArgs, format: Format) -> Done {
+pub fn compare(args: &CompareArgs, format: Format) -> ExitResult {
     let [_, _, ..] = args.with.as_slice() else {
         let why = "error: --with: expected two or more, as in `--with fifo --with backfill`\n";
         return Err(Failure::Input(why.to_string()));
     };
-    let sides = args.with.iter().map(|typed| Side::of(typed)).collect::<Result<Vec<Side>, Failure>>()?;
+    let sides = args.with.iter().map(|typed| CompareSide::of(typed)).collect::<Result<Vec<CompareSide>, Failure>>()?;
     let files = scenario_files(&args.paths)?;
     refuse_others(&files)?;
     let runs: Vec<(&Path, Cell)> = files.iter().flat_map(|file| args.cells(&sides[0], file)).collect();
@@ -110,7 +110,7 @@ pub fn compare(args: &CompareArgs, format: Format) -> Done {
     let mut all = with_bar((runs.len() as u64, "scenarios"), |bar| pool.install(|| work(bar)));
     // A broken invariant ends the command. So does any other failure if there is only one scenario to run.
     for compared in &mut all {
-        let is_last_word = |side: &Result<Ran, Failure>| match side {
+        let is_last_word = |side: &Result<RunDecisions, Failure>| match side {
             Ok(_) => false,
             Err(failure) => runs.len() == 1 || failure.exit() == Exit::OurFault,
         };
@@ -119,30 +119,30 @@ pub fn compare(args: &CompareArgs, format: Format) -> Done {
         }
     }
     match format {
-        Format::Json => say_json(&args.json(&all))?,
-        Format::Human => say(&args.human(&all))?,
+        Format::Json => print_json(&args.json(&all))?,
+        Format::Human => print(&args.human(&all))?,
     }
     let differs = all.iter().any(Compared::differs_at_all);
     Ok(if differs { Exit::Failed } else { Exit::Fine })
 }
 
 impl CompareArgs {
-    fn overrides(&self, side: &Side, cell: &Cell) -> Overrides {
+    fn overrides(&self, side: &CompareSide, cell: &Cell) -> Overrides {
         let overrides = Overrides::under(side.profile.clone()).with_set(&self.set).with_set(&cell.set);
         let overrides = overrides.and_outside(side.outside.clone());
         self.seed.map_or(overrides.clone(), |seed| overrides.and_seed(seed))
     }
 
     /// The cells of a file. One that cannot be read has its faults shown where it is loaded.
-    fn cells<'f>(&self, side: &Side, file: &'f Path) -> Vec<(&'f Path, Cell)> {
+    fn cells<'f>(&self, side: &CompareSide, file: &'f Path) -> Vec<(&'f Path, Cell)> {
         let overrides = self.overrides(side, &Cell::whole());
         let cells = outline(file, &overrides.lower(file)).map_or_else(|_| vec![Cell::whole()], |known| known.cells);
         cells.into_iter().map(|cell| (file, cell)).collect()
     }
 
-    fn run(&self, sides: &[Side], file: &Path, cell: &Cell) -> Compared {
-        let sides: Vec<Result<Ran, Failure>> = sides.iter().map(|side| self.side(file, cell, side)).collect();
-        let difference = |side: &Result<Ran, Failure>| match (&sides[0], side) {
+    fn run(&self, sides: &[CompareSide], file: &Path, cell: &Cell) -> Compared {
+        let sides: Vec<Result<RunDecisions, Failure>> = sides.iter().map(|side| self.side(file, cell, side)).collect();
+        let difference = |side: &Result<RunDecisions, Failure>| match (&sides[0], side) {
             (Ok(one), Ok(other)) => first_difference(one, other),
             (Err(_), _) | (_, Err(_)) => None,
         };
@@ -155,7 +155,7 @@ impl CompareArgs {
     }
 
     /// Runs the file on one side. A program that fails before the end has not run the file.
-    fn side(&self, file: &Path, cell: &Cell, side: &Side) -> Result<Ran, Failure> {
+    fn side(&self, file: &Path, cell: &Cell, side: &CompareSide) -> Result<RunDecisions, Failure> {
         let overrides = one_cell(self.overrides(side, cell), side, file);
         let Loaded { rehearsal, expectations, outside, .. } =
             load(file, &overrides.lower(file)).map_err(|faults| Failure::Input(faults.to_string()))?;
@@ -164,8 +164,8 @@ impl CompareArgs {
         let decider = session.as_mut().map(|session| session as &mut dyn Decider);
         let ran =
             guarded_run(|| decide(&rehearsal, expectations, &progress, decider)).map_err(|broken| match broken {
-                Broken::Runaway(runaway) => Failure::Input(runaway_text(&runaway)),
-                Broken::Invariant(message) => {
+                WorkFailure::Runaway(runaway) => Failure::Input(runaway_text(&runaway)),
+                WorkFailure::Invariant(message) => {
                     Failure::Ours(fault_text(&message, seed, &progress, &overrides.repeat(file, seed)))
                 }
             })?;
@@ -178,8 +178,8 @@ impl CompareArgs {
     }
 
     fn json(&self, all: &[Compared]) -> Value {
-        let side = |(name, side): (&String, &Result<Ran, Failure>)| match side {
-            Err(failure) => json!({"with": name, "not_run": told(failure)}),
+        let side = |(name, side): (&String, &Result<RunDecisions, Failure>)| match side {
+            Err(failure) => json!({"with": name, "not_run": describe(failure)}),
             Ok(ran) => {
                 let verdict = |verdict: &dryrack_expect::Verdict| json!({"name": verdict.name, "passed": verdict.passed, "why": verdict.why()});
                 json!({
@@ -205,7 +205,7 @@ impl CompareArgs {
         let mut text = String::new();
         for compared in all {
             let told: String = (self.with[1..].iter().zip(&compared.differences))
-                .filter_map(|(with, difference)| Some(self.told(with, difference.as_ref()?)))
+                .filter_map(|(with, difference)| Some(self.describe(with, difference.as_ref()?)))
                 .collect();
             if !told.is_empty() {
                 text.push_str(&format!("{bold}{}{bold:#}\n{told}\n", compared.name));
@@ -219,16 +219,16 @@ impl CompareArgs {
     }
 
     /// Text about the first difference between the first side and another side.
-    fn told(&self, with: &str, difference: &Difference) -> String {
+    fn describe(&self, with: &str, difference: &Difference) -> String {
         let Difference { of, at, job, sides } = difference;
         let what = match of {
-            Of::Decision => "the first decision that differs",
-            Of::Reasons => "every decision is the same; the first that has other reasons",
+            DifferenceKind::Decision => "the first decision that differs",
+            DifferenceKind::Reasons => "every decision is the same; the first that has other reasons",
         };
         let mut text = format!("  {what}: {job} at {at}\n");
         for (name, side) in [&self.with[0], with].into_iter().zip(sides) {
             text.push_str(&format!("    {name}\n"));
-            let SideOf { decided, before, after } = side;
+            let SideDecision { decided, before, after } = side;
             for line in decided {
                 text.push_str(&format!("      {line}\n"));
             }
@@ -243,11 +243,12 @@ impl CompareArgs {
 
     /// The result of a single scenario: the verdict on each expectation, and each metric that differs.
     fn outcome(&self, compared: &Compared) -> String {
-        let ran: Vec<&Ran> = compared.sides.iter().filter_map(|side| side.as_ref().ok()).collect();
+        let ran: Vec<&RunDecisions> = compared.sides.iter().filter_map(|side| side.as_ref().ok()).collect();
         let names: Vec<&str> = self.with.iter().map(String::as_str).collect();
         let rows: Vec<Vec<String>> = (0..ran[0].verdicts.len())
             .map(|index| {
-                let word = |ran: &&Ran| ran.verdicts.get(index).map_or("", |found| passed(found.passed)).to_string();
+                let word =
+                    |ran: &&RunDecisions| ran.verdicts.get(index).map_or("", |found| passed(found.passed)).to_string();
                 std::iter::once(ran[0].verdicts[index].name.to_string()).chain(ran.iter().map(word)).collect()
             })
             .collect();
@@ -258,7 +259,7 @@ impl CompareArgs {
         let rows: Vec<Vec<String>> = (ran[0].metrics.iter())
             .filter(|(name, value)| ran.iter().any(|other| other.metrics.get(*name) != Some(value)))
             .map(|(name, _)| {
-                let value = |ran: &&Ran| shown(ran.metrics.get(name));
+                let value = |ran: &&RunDecisions| shown(ran.metrics.get(name));
                 std::iter::once(name.clone()).chain(ran.iter().map(value)).collect()
             })
             .collect();
@@ -283,7 +284,7 @@ impl CompareArgs {
     }
 
     fn row(&self, compared: &Compared) -> Vec<String> {
-        let outcome = |side: &Result<Ran, Failure>| match side {
+        let outcome = |side: &Result<RunDecisions, Failure>| match side {
             Err(_) => "not run".to_string(),
             Ok(ran) => {
                 let held = ran.verdicts.iter().filter(|verdict| verdict.passed).count();
@@ -293,8 +294,8 @@ impl CompareArgs {
         let first = |(index, difference): (usize, &Option<Difference>)| match difference {
             None if compared.differs(index + 1) => "the outcome alone".to_string(),
             None => String::new(),
-            Some(Difference { of: Of::Decision, at, job, .. }) => format!("{job} at {at}"),
-            Some(Difference { of: Of::Reasons, at, job, .. }) => format!("reasons of {job} at {at}"),
+            Some(Difference { of: DifferenceKind::Decision, at, job, .. }) => format!("{job} at {at}"),
+            Some(Difference { of: DifferenceKind::Reasons, at, job, .. }) => format!("reasons of {job} at {at}"),
         };
         let sides = compared.sides.iter().map(outcome);
         let firsts = compared.differences.iter().enumerate().map(first);
@@ -303,7 +304,7 @@ impl CompareArgs {
 }
 
 /// A program decides in place of profiles, so of cells that differ only in the profile it runs the first.
-fn one_cell(overrides: Overrides, side: &Side, file: &Path) -> Overrides {
+fn one_cell(overrides: Overrides, side: &CompareSide, file: &Path) -> Overrides {
     if side.profile.is_some() {
         return overrides;
     }
@@ -328,7 +329,7 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-fn told(failure: &Failure) -> String {
+fn describe(failure: &Failure) -> String {
     match failure {
         Failure::Input(message) | Failure::Ours(message) | Failure::Killed(message) => message.clone(),
         Failure::BrokenPipe => String::new(),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json};
-use dryrack_conform::{Account, Profiles, Share, conform as conform_file};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json};
+use dryrack_conform::{Account, AgreementCount, Profiles, conform as conform_file};
 use dryrack_profile::load_profile;
 use dryrack_report::table;
 use dryrack_units::{Permille, counted};
@@ -31,7 +31,7 @@ pub struct ConformArgs {
 
 /// Exits with 1 if fewer answers are identical than `--at-least` asks for, and with 4 if no profile exists for any of
 /// the recorded versions.
-pub fn conform(args: &ConformArgs, format: Format) -> Done {
+pub fn conform(args: &ConformArgs, format: Format) -> ExitResult {
     if args.at_least > Permille::new(1000) {
         return Err(Failure::Input(format!("error: --at-least {}: there is no more than 100%", args.at_least)));
     }
@@ -55,8 +55,8 @@ pub fn conform(args: &ConformArgs, format: Format) -> Done {
         return Err(Failure::Input(faults));
     }
     match format {
-        Format::Human => say(&human(&account, args.verbose))?,
-        Format::Json => say_json(&json(&account, args.verbose))?,
+        Format::Human => print(&human(&account, args.verbose))?,
+        Format::Json => print_json(&json(&account, args.verbose))?,
     }
     Ok(match account.all.asked {
         0 => Exit::NothingSelected,
@@ -65,12 +65,12 @@ pub fn conform(args: &ConformArgs, format: Format) -> Done {
     })
 }
 
-fn share_text(share: Share) -> String {
+fn share_text(share: AgreementCount) -> String {
     share.permille().map_or("-".to_string(), |share| share.to_string())
 }
 
 fn human(account: &Account, verbose: bool) -> String {
-    let row = |what: [&str; 3], share: Share| {
+    let row = |what: [&str; 3], share: AgreementCount| {
         let mut row: Vec<String> = what.map(str::to_string).to_vec();
         row.extend([share.asked.to_string(), share.identical.to_string(), share_text(share)]);
         row

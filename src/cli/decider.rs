@@ -12,7 +12,7 @@ use dryrack_control::Profile;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_expect::Expectation;
-use dryrack_outside::{self as outside, Session, Setup, Who};
+use dryrack_outside::{self as outside, ProgramName, Session, Setup};
 use dryrack_rehearse::{Rehearsed, rehearse, rehearse_decided};
 use dryrack_scenario::Outside;
 use dryrack_scheduler::Caching;
@@ -141,7 +141,7 @@ pub fn failure_text(failure: &outside::Failure, at: SimTime) -> String {
 const SHOWN_ERRORS: usize = 40;
 
 /// The same rehearsal, with the name of the scheduler that decided in the name of its profile.
-pub fn named_after(rehearsal: &Rehearsal, who: &Who) -> Rehearsal {
+pub fn named_after(rehearsal: &Rehearsal, who: &ProgramName) -> Rehearsal {
     let mut profile = Profile::clone(&rehearsal.profile);
     profile.name = profile.name.replace("decided outside", &format!("decided by {who}"));
     Rehearsal { profile: Arc::new(profile), ..rehearsal.clone() }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::logs::open;
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use dryrack_event::LogHeader;
 use dryrack_report::LogLine;
 
@@ -20,7 +20,7 @@ pub struct DiffArgs {
 }
 
 /// Prints nothing and exits with 0 if every record is the same. Otherwise prints the first difference and exits with 1.
-pub fn diff(args: &DiffArgs, format: Format) -> Done {
+pub fn diff(args: &DiffArgs, format: Format) -> ExitResult {
     let (mut left, mut right) = (open(&args.left)?, open(&args.right)?);
     let headers = header_differences(left.header(), right.header());
     loop {
@@ -68,7 +68,7 @@ fn report(
     let number = left.as_ref().or(right.as_ref()).map_or(0, |line| line.number);
     let shown = |line: &Option<LogLine>| line.as_ref().map(|line| line.text.clone());
     match format {
-        Format::Json => say_json(&json!({
+        Format::Json => print_json(&json!({
             "line": number, "left": shown(&left), "right": shown(&right), "headers": headers,
         }))?,
         Format::Human => {
@@ -80,7 +80,7 @@ fn report(
             };
             text.push_str(&side(&args.left, &left));
             text.push_str(&side(&args.right, &right));
-            say(&text)?;
+            print(&text)?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use super::output::Unwritten;
+use super::output::WriteError;
 use dryrack_yaml::nearest_path;
 
 /// The exit codes.
@@ -87,7 +87,7 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        let of_file = error.get_ref().and_then(|inner| inner.downcast_ref::<Unwritten>());
+        let of_file = error.get_ref().and_then(|inner| inner.downcast_ref::<WriteError>());
         match (of_file, error.kind()) {
             (Some(unwritten), _) => Failure::Input(format!("error: {unwritten}")),
             (None, io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
@@ -96,4 +96,4 @@ impl From<io::Error> for Failure {
     }
 }
 
-pub type Done = Result<Exit, Failure>;
+pub type ExitResult = Result<Exit, Failure>;

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::{WholeLog, read_whole};
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use super::replay::profile_of;
-use dryrack_control::AnalysedBefore;
-use dryrack_engine::{Awaited, Explanation, ReplicaStanding, explain as explain_job};
-use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
+use dryrack_control::AnalysesAhead;
+use dryrack_engine::{Explanation, ReplicaStanding, UnmetDependency, explain as explain_job};
+use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, Names, RunId};
 use dryrack_report::{Filter, record_line, table};
@@ -35,7 +35,7 @@ pub struct ExplainArgs {
 /// The number of candidates and nodes shown, because a fleet may have thousands.
 const SHOWN: usize = 10;
 
-pub fn explain(args: &ExplainArgs, format: Format) -> Done {
+pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     let log = read_whole(&args.log)?;
     let Named { job, replica, attempt } = named(&args.job, &log)?;
     let ended = attempt.map(|attempt| end_of(RunId { job, replica: replica.unwrap_or(0), attempt }, &args.job, &log));
@@ -53,8 +53,8 @@ pub fn explain(args: &ExplainArgs, format: Format) -> Done {
         return Err(Failure::Input(message));
     }
     match format {
-        Format::Json => say_json(&as_json(&explained, job, tasks(&log, job), &log.names))?,
-        Format::Human => say(&human(&explained, at, (job, tasks(&log, job)), &log.names))?,
+        Format::Json => print_json(&as_json(&explained, job, tasks(&log, job), &log.names))?,
+        Format::Human => print(&human(&explained, at, (job, tasks(&log, job)), &log.names))?,
     }
     Ok(Exit::Fine)
 }
@@ -85,8 +85,8 @@ fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
 /// The last moment before the attempt ended; `None` if it has not ended.
 fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Failure> {
     let mut of_it = log.records.iter().filter_map(|record| match &record.said {
-        Said::Event(event) => event.run().filter(|other| *other == run).map(|_| (record.at, event)),
-        Said::Input(_) => None,
+        RecordBody::Event(event) => event.run().filter(|other| *other == run).map(|_| (record.at, event)),
+        RecordBody::Input(_) => None,
     });
     let unknown = || Failure::Input(format!("error: the log has no attempt `{name}`\n"));
     let first = of_it.next().ok_or_else(unknown)?;
@@ -101,7 +101,7 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
         text.push_str(&overview(explained, names));
     }
     if let Some((at, event)) = &explained.last {
-        let record = Record { step: 0, at: *at, said: Said::Event(event.clone()) };
+        let record = Record { step: 0, at: *at, said: RecordBody::Event(event.clone()) };
         let line = record_line(&record, names, &Filter::default()).expect("nothing is left out");
         text.push_str(&format!("last said: {}\n", line.trim_start()));
     }
@@ -223,9 +223,9 @@ fn lies_not_in_nodes(reason: Reason) -> bool {
 }
 
 /// A line such as `  waits for prepare, which has to complete` for each awaited job, up to [`SHOWN`] lines.
-fn awaits(awaited: &[Awaited], names: &Names) -> String {
+fn awaits(awaited: &[UnmetDependency], names: &Names) -> String {
     let mut text = String::new();
-    for Awaited { on, ended } in awaited.iter().take(SHOWN) {
+    for UnmetDependency { on, ended } in awaited.iter().take(SHOWN) {
         let name = names.job(on.job);
         let wanted = match on.when {
             Condition::Ok => "to complete",
@@ -260,7 +260,7 @@ fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) 
 }
 
 /// Text such as `it waits to be analysed, behind 9 entries of runs that have ended and 1 more; chat is analysed now`.
-fn behind(before: &AnalysedBefore, names: &Names) -> String {
+fn behind(before: &AnalysesAhead, names: &Names) -> String {
     let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
     let behind = match (before.unwanted.len(), before.wanted.len()) {
         (0, 0) => "as the next".to_string(),
@@ -274,7 +274,7 @@ fn behind(before: &AnalysedBefore, names: &Names) -> String {
 }
 
 /// The entries of the queue ahead of the replica, up to [`SHOWN`] of each kind.
-fn queue(before: &AnalysedBefore, names: &Names) -> String {
+fn queue(before: &AnalysesAhead, names: &Names) -> String {
     let part = |runs: &[RunId], what: &str| {
         let shown: Vec<String> = runs.iter().take(SHOWN).map(|run| names.run(*run)).collect();
         let more = runs.len() - shown.len();
@@ -463,7 +463,7 @@ fn idle(standing: &ReplicaStanding, at: SimTime) -> String {
 
 fn tasks(log: &WholeLog, job: JobId) -> Tasks {
     let mut demands = log.records.iter().filter_map(|record| match &record.said {
-        Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&*spec.demand),
+        RecordBody::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(&*spec.demand),
         _ => None,
     });
     demands.next().map_or(Tasks::One, tasks_of)
@@ -557,7 +557,7 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
         "held": standing.and_then(|standing| standing.held.as_ref()).map(|(at, refusal, reasons)| json!({
             "at_seconds": at.as_secs_f64(), "refuse": refusal, "reasons": reasons,
         })),
-        "after": explained.awaits.iter().map(|Awaited { on, ended }| json!({
+        "after": explained.awaits.iter().map(|UnmetDependency { on, ended }| json!({
             "job": names.job(on.job), "when": on.when, "ended": ended.map(|(_, outcome)| outcome.name()),
         })).collect::<Vec<_>>(),
         "refused": explained.refused.as_ref().map(|(at, examination)| decided(*at, examination)),

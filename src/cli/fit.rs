@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use super::run::Overrides;
 use dryrack_engine::{Change, Fitting, Refused, fitting};
 use dryrack_event::{Histogram, Refusal};
@@ -61,7 +61,7 @@ pub struct FitArgs {
 /// The number of nodes and replicas shown, because there may be thousands.
 const SHOWN: usize = 20;
 
-pub fn fit(args: &FitArgs, format: Format) -> Done {
+pub fn fit(args: &FitArgs, format: Format) -> ExitResult {
     let asked = asked(args)?;
     let options = Options { asked: Some(asked), ..args.overrides.lower(&args.file) };
     let loaded = load(&args.file, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
@@ -71,8 +71,8 @@ pub fn fit(args: &FitArgs, format: Format) -> Done {
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     let case = Case { demand, found: &found, profile: &loaded.rehearsal.profile.name };
     match format {
-        Format::Human => say(&case.human())?,
-        Format::Json => say_json(&case.as_json())?,
+        Format::Human => print(&case.human())?,
+        Format::Json => print_json(&case.as_json())?,
     }
     Ok(if found.fits() { Exit::Fine } else { Exit::Failed })
 }
@@ -234,7 +234,7 @@ impl Case<'_> {
 
     fn changes(&self) -> String {
         let mut text = String::new();
-        let changes: Vec<String> = self.found.changes.iter().map(|change| self.told(change)).collect();
+        let changes: Vec<String> = self.found.changes.iter().map(|change| self.describe(change)).collect();
         match changes.split_first() {
             None => text.push_str("\nno single change that was tried would help\n"),
             Some((least, others)) => {
@@ -245,7 +245,7 @@ impl Case<'_> {
         text
     }
 
-    fn told(&self, change: &Change) -> String {
+    fn describe(&self, change: &Change) -> String {
         let name = |node: NodeId| &*self.found.fleet.node(node).name;
         let all = if self.found.replicas == 1 { "" } else { " each" };
         match change {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::explain::brief;
 use super::fault::fault_text;
 use super::guard::guarded;
-use super::output::{Format, WholeFile, say, say_json};
+use super::output::{Format, WholeFile, print, print_json};
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
 use dryrack_metrics::{RunAccount, definitions};
@@ -36,7 +36,7 @@ pub struct Futures<'a> {
 }
 
 /// Both runs with one seed.
-struct Seeded {
+struct SeedPair {
     paired: PairedSeed,
     metrics: [Map<String, Value>; 2],
     digests: [String; 2],
@@ -59,8 +59,8 @@ const MOMENTS: u64 = 8;
 impl Futures<'_> {
     /// Runs both sides with every seed, then prints and writes the comparison. The results are in the order of the
     /// seeds, whatever the order in which threads finish.
-    pub fn compare(&self, out: Option<&Path>, format: Format) -> Done {
-        let seeded: Result<Vec<Seeded>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
+    pub fn compare(&self, out: Option<&Path>, format: Format) -> ExitResult {
+        let seeded: Result<Vec<SeedPair>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
         let seeded = seeded?;
         let paired: Vec<PairedSeed> = seeded.iter().map(|seed| seed.paired.clone()).collect();
         let found = difference(&paired);
@@ -76,13 +76,13 @@ impl Futures<'_> {
             WholeFile::write(&dir.join("jobs.csv"), &jobs_csv(&paired, self.words))?;
         }
         match format {
-            Format::Human => say(&self.human(&seeded, &found, &metrics, (&changed, &reasons)))?,
-            Format::Json => say_json(&whole)?,
+            Format::Human => print(&self.human(&seeded, &found, &metrics, (&changed, &reasons)))?,
+            Format::Json => print_json(&whole)?,
         }
         Ok(Exit::Fine)
     }
 
-    fn run(&self, seed: u64) -> Result<Seeded, Failure> {
+    fn run(&self, seed: u64) -> Result<SeedPair, Failure> {
         let both = (self.load)(seed)?;
         let one = |side: usize| -> Result<Rehearsed, Failure> {
             let progress = Progress::default();
@@ -96,7 +96,7 @@ impl Futures<'_> {
             Ok(Value::Object(metrics)) => metrics,
             other => unreachable!("metrics are a map, not {other:?}"),
         });
-        Ok(Seeded {
+        Ok(SeedPair {
             paired: pair(seed, accounts[0], accounts[1], self.from),
             metrics,
             digests: [runs[0].digest.to_string(), runs[1].digest.to_string()],
@@ -142,7 +142,7 @@ impl Futures<'_> {
 
     fn human(
         &self,
-        seeded: &[Seeded],
+        seeded: &[SeedPair],
         found: &Difference,
         metrics: &[MetricPair],
         (changed, reasons): (&[&PairedJob], &[Vec<String>]),
@@ -183,7 +183,7 @@ impl Futures<'_> {
             text.push_str(&table(&[&["at"], header.as_slice()].concat(), &rows));
         }
         for (job, lines) in changed.iter().zip(reasons) {
-            let waits = [job.first, job.second].map(|waited| told(waited.wait, waited.placed));
+            let waits = [job.first, job.second].map(|waited| describe_wait(waited.wait, waited.placed));
             text.push_str(&format!("\n{} (seed {}): {one} {}, {other} {}\n", job.name, job.seed, waits[0], waits[1]));
             let waiting = if job.second.wait > job.first.wait { other } else { one };
             lines.iter().for_each(|line| text.push_str(&format!("  {waiting}: {line}\n")));
@@ -229,7 +229,7 @@ impl Futures<'_> {
 
     fn json(
         &self,
-        seeded: &[Seeded],
+        seeded: &[SeedPair],
         found: &Difference,
         metrics: &[MetricPair],
         (changed, reasons): (&[&PairedJob], &[Vec<String>]),
@@ -283,7 +283,7 @@ struct MetricPair {
 }
 
 /// All metrics. A mean is `None` if the metric is undefined with some seed.
-fn differences(seeded: &[Seeded]) -> Vec<MetricPair> {
+fn differences(seeded: &[SeedPair]) -> Vec<MetricPair> {
     let of = |name: &str, side: usize| -> Option<Vec<f64>> {
         seeded.iter().map(|seed| seed.metrics[side].get(name).and_then(Value::as_f64)).collect()
     };
@@ -350,7 +350,7 @@ fn waits(count: usize) -> String {
 }
 
 /// Text about the wait of a job. A wait of a second or more is rounded down to whole seconds.
-fn told(wait: SimDuration, placed: bool) -> String {
+fn describe_wait(wait: SimDuration, placed: bool) -> String {
     let seconds = wait.as_nanos() / 1_000_000_000;
     let wait = if seconds > 0 { SimDuration::from_secs(seconds) } else { wait };
     if placed { format!("waits {wait}") } else { format!("is not placed in {wait}") }

@@ -21,7 +21,7 @@ pub fn install() {
 
 /// Why `work` gave no result.
 #[derive(Debug)]
-pub enum Broken {
+pub enum WorkFailure {
     /// An invariant broke.
     Invariant(String),
     /// The run was stopped because it would not end.
@@ -32,20 +32,20 @@ pub enum Broken {
 /// end, the panic continues to the enclosing guard.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     guarded_run(work).map_err(|broken| match broken {
-        Broken::Invariant(message) => message,
-        Broken::Runaway(runaway) => panic::resume_unwind(Box::new(runaway)),
+        WorkFailure::Invariant(message) => message,
+        WorkFailure::Runaway(runaway) => panic::resume_unwind(Box::new(runaway)),
     })
 }
 
 /// The result of `work`, or why there is none. Use it for one of several pieces of work, if the results of the others
 /// must be kept.
-pub fn guarded_run<T>(work: impl FnOnce() -> T) -> Result<T, Broken> {
+pub fn guarded_run<T>(work: impl FnOnce() -> T) -> Result<T, WorkFailure> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| match payload.downcast::<Runaway>() {
-        Ok(runaway) => Broken::Runaway(*runaway),
+        Ok(runaway) => WorkFailure::Runaway(*runaway),
         Err(payload) => {
             // The stored message also says where in the code the invariant broke.
             let kept = MESSAGE.with(|message| message.borrow_mut().take());
-            Broken::Invariant(kept.unwrap_or_else(|| text_of(&*payload)))
+            WorkFailure::Invariant(kept.unwrap_or_else(|| text_of(&*payload)))
         }
     })
 }

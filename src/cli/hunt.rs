@@ -9,15 +9,15 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::swarm::seeds;
 use dryrack_hunt::{
-    ALL, Arena, Confirmed, Finding, Group, Hunted, KINDS, Kind, Property, hunt_seed, kind_of, smallest,
+    ALL, Arena, Confirmation, Finding, Group, KINDS, Kind, Property, SeedResult, hunt_seed, kind_of, smallest,
 };
-use dryrack_minimize::Watched;
+use dryrack_minimize::MinimizeProgress;
 use dryrack_outside::Command;
 use dryrack_report::table;
 use dryrack_units::counted;
@@ -51,17 +51,17 @@ pub struct HuntArgs {
 }
 
 /// A finding before it is minimized: the seeds that show it, and the smallest of their worlds.
-struct Found {
+struct UnminimizedFinding {
     seeds: Vec<u64>,
     text: String,
     seed: u64,
 }
 
-pub fn hunt(args: &HuntArgs, format: Format) -> Done {
+pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
     let (kind, properties) = (args.kind()?, args.properties()?);
     if args.draw {
         for seed in args.seeds.clone() {
-            say(&kind.draw(seed))?;
+            print(&kind.draw(seed))?;
         }
         return Ok(Exit::Fine);
     }
@@ -71,7 +71,7 @@ pub fn hunt(args: &HuntArgs, format: Format) -> Done {
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
     }
     let hunted = args.search(kind, &properties, &command);
-    let refused: Vec<&Hunted> = hunted.iter().filter(|hunted| hunted.refusal.is_some()).collect();
+    let refused: Vec<&SeedResult> = hunted.iter().filter(|hunted| hunted.refusal.is_some()).collect();
     if let Some(first) = refused.first().filter(|_| refused.len() == hunted.len()) {
         let why = first.refusal.as_deref().unwrap_or_default();
         return Err(Failure::Input(format!("error: no world could be run; the first: {why}\n")));
@@ -79,8 +79,8 @@ pub fn hunt(args: &HuntArgs, format: Format) -> Done {
     let groups = grouped(&hunted);
     let findings = args.minimize(&groups, &properties, &command);
     let files = args.write(&findings)?;
-    args.tell((&hunted, &groups), (&findings, &files), format)?;
-    Ok(if findings.iter().any(|finding| finding.confirmed != Confirmed::No) { Exit::Failed } else { Exit::Fine })
+    args.print_findings((&hunted, &groups), (&findings, &files), format)?;
+    Ok(if findings.iter().any(|finding| finding.confirmed != Confirmation::No) { Exit::Failed } else { Exit::Fine })
 }
 
 impl HuntArgs {
@@ -108,7 +108,7 @@ impl HuntArgs {
     }
 
     /// Runs all seeds. The result does not depend on the number of processes.
-    fn search(&self, kind: &Kind, properties: &[&dyn Property], command: &Command) -> Vec<Hunted> {
+    fn search(&self, kind: &Kind, properties: &[&dyn Property], command: &Command) -> Vec<SeedResult> {
         let (from, to) = (*self.seeds.start(), *self.seeds.end());
         let (next, done, broken) = (AtomicU64::new(from), AtomicU64::new(0), AtomicU64::new(0));
         let results = Mutex::new(BTreeMap::new());
@@ -126,7 +126,7 @@ impl HuntArgs {
                 let hunted = guarded(|| hunt_seed(kind, seed, properties, &mut arena)).unwrap_or_else(|message| {
                     arena = Arena::new(command.clone());
                     let refusal = Some(format!("our fault: {message}"));
-                    Hunted { seed, text: kind.draw(seed), breaches: Vec::new(), refusal }
+                    SeedResult { seed, text: kind.draw(seed), breaches: Vec::new(), refusal }
                 });
                 broken.fetch_add(u64::from(!hunted.breaches.is_empty()), Ordering::Relaxed);
                 done.fetch_add(1, Ordering::Relaxed);
@@ -148,13 +148,13 @@ impl HuntArgs {
     /// The smallest scenario of each group, in the order of the groups.
     fn minimize(
         &self,
-        groups: &BTreeMap<Group, Found>,
+        groups: &BTreeMap<Group, UnminimizedFinding>,
         properties: &[&dyn Property],
         command: &Command,
     ) -> Vec<Finding> {
-        let todo: Vec<(&Group, &Found)> = groups.iter().collect();
+        let todo: Vec<(&Group, &UnminimizedFinding)> = groups.iter().collect();
         let (next, results) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
-        let watched = Watched::default();
+        let watched = MinimizeProgress::default();
         let said = || format!("finding {} of {}: {}", next.load(Ordering::Relaxed), todo.len(), watched.text());
         let work = || {
             let mut arena = Arena::new(command.clone());
@@ -179,7 +179,7 @@ impl HuntArgs {
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
         let mut files = Vec::new();
         for finding in findings {
-            let (Some(dir), true) = (&self.out, finding.confirmed != Confirmed::No) else {
+            let (Some(dir), true) = (&self.out, finding.confirmed != Confirmation::No) else {
                 files.push(None);
                 continue;
             };
@@ -194,18 +194,18 @@ impl HuntArgs {
         Ok(files)
     }
 
-    fn tell(
+    fn print_findings(
         &self,
-        (hunted, groups): (&[Hunted], &BTreeMap<Group, Found>),
+        (hunted, groups): (&[SeedResult], &BTreeMap<Group, UnminimizedFinding>),
         (findings, files): (&[Finding], &[Option<PathBuf>]),
         format: Format,
     ) -> Result<(), Failure> {
         let refused = hunted.iter().filter(|hunted| hunted.refusal.is_some()).count();
         let seeds = |finding: &Finding| groups.get(&finding.group).map_or(&[][..], |found| &found.seeds);
-        let said = |confirmed: Confirmed| match confirmed {
-            Confirmed::WithProfile => "confirmed",
-            Confirmed::Alone => "confirmed; dryrack's profile does the same",
-            Confirmed::No => "not repeated by a fresh process",
+        let said = |confirmed: Confirmation| match confirmed {
+            Confirmation::WithProfile => "confirmed",
+            Confirmation::Alone => "confirmed; dryrack's profile does the same",
+            Confirmation::No => "not repeated by a fresh process",
         };
         let shown =
             |file: &Option<PathBuf>| file.as_deref().map_or(String::new(), |file: &Path| file.display().to_string());
@@ -223,7 +223,7 @@ impl HuntArgs {
                 let invalid: Vec<Value> = (hunted.iter())
                     .filter_map(|hunted| Some(json!({"seed": hunted.seed, "why": hunted.refusal.as_ref()?})))
                     .collect();
-                say_json(&json!({
+                print_json(&json!({
                     "outside": self.outside, "worlds": hunted.len(), "not_run": invalid, "findings": findings,
                 }))
             }
@@ -240,11 +240,11 @@ impl HuntArgs {
                     })
                     .collect();
                 if !rows.is_empty() {
-                    say(&table(&["property", "how it is broken", "worlds", "", "file"], &rows))?;
-                    say("\n")?;
+                    print(&table(&["property", "how it is broken", "worlds", "", "file"], &rows))?;
+                    print("\n")?;
                 }
-                let found = findings.iter().filter(|finding| finding.confirmed != Confirmed::No).count();
-                say(&format!("{}: {}\n", counted(hunted.len(), "world"), counted(found, "finding")))?;
+                let found = findings.iter().filter(|finding| finding.confirmed != Confirmation::No).count();
+                print(&format!("{}: {}\n", counted(hunted.len(), "world"), counted(found, "finding")))?;
                 if refused > 0 {
                     let first = hunted.iter().find_map(|hunted| Some((hunted.seed, hunted.refusal.as_deref()?)));
                     let first =
@@ -259,11 +259,11 @@ impl HuntArgs {
 }
 
 /// The seeds of each group, and the smallest world among theirs.
-fn grouped(hunted: &[Hunted]) -> BTreeMap<Group, Found> {
-    let mut groups: BTreeMap<Group, Found> = BTreeMap::new();
-    for Hunted { seed, text, breaches, .. } in hunted {
+fn grouped(hunted: &[SeedResult]) -> BTreeMap<Group, UnminimizedFinding> {
+    let mut groups: BTreeMap<Group, UnminimizedFinding> = BTreeMap::new();
+    for SeedResult { seed, text, breaches, .. } in hunted {
         for breach in breaches {
-            let found = groups.entry(breach.group()).or_insert_with(|| Found {
+            let found = groups.entry(breach.group()).or_insert_with(|| UnminimizedFinding {
                 seeds: Vec::new(),
                 text: text.clone(),
                 seed: *seed,

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{WholeFile, say, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{WholeFile, print, warn};
 use dryrack_import::{ImportError, Imported, Names, import_dstack, import_gpustack_pages, import_gpustack_store};
 use dryrack_units::counted;
 
@@ -34,10 +34,10 @@ pub struct ImportArgs {
 }
 
 /// An import function, whether it takes a folder, and a description of the expected input for error messages.
-type Door = (fn(&Path, Names) -> Result<Imported, ImportError>, bool, &'static str);
+type Importer = (fn(&Path, Names) -> Result<Imported, ImportError>, bool, &'static str);
 
-pub fn import(command: &ImportCommand) -> Done {
-    let (args, (read, is_folder, expected)): (_, Door) = match command {
+pub fn import(command: &ImportCommand) -> ExitResult {
+    let (args, (read, is_folder, expected)): (_, Importer) = match command {
         ImportCommand::DstackDb(args) => (args, (import_dstack, false, "the SQLite file of a dstack server")),
         ImportCommand::GpustackDb(args) => {
             (args, (import_gpustack_store, false, "the SQLite file of a GPUStack server before 2.0"))
@@ -71,6 +71,6 @@ pub fn import(command: &ImportCommand) -> Done {
     }
     let mut holds = imported.holds;
     holds.push(counted(imported.recordings.len(), "recording"));
-    say(&format!("{}: {}\n", scenario.display(), holds.join(", ")))?;
+    print(&format!("{}: {}\n", scenario.display(), holds.join(", ")))?;
     Ok(Exit::Fine)
 }

@@ -1,10 +1,10 @@
 //! Runs commands that start other programs. None of these programs stays behind, even if dryrack itself is killed.
 
-use super::exit::{Done, Exit, Failure};
-use dryrack_live::{Kept, end_all, keep};
+use super::exit::{Exit, ExitResult, Failure};
+use dryrack_live::{ProcessEnd, end_all, keep};
 
 /// Runs `work` in a separate process. This process watches it and ends whatever it leaves behind.
-pub fn kept(work: impl FnOnce() -> Done) -> Done {
+pub fn kept(work: impl FnOnce() -> ExitResult) -> ExitResult {
     match keep() {
         Ok(None) => {
             let done = work();
@@ -12,11 +12,11 @@ pub fn kept(work: impl FnOnce() -> Done) -> Done {
             end_all();
             done
         }
-        Ok(Some(Kept::Ended { code })) => {
+        Ok(Some(ProcessEnd::Ended { code })) => {
             let known = Exit::ALL.into_iter().find(|exit| *exit as i32 == code);
             known.ok_or_else(|| Failure::Ours(format!("our fault: the work ended with status {code}")))
         }
-        Ok(Some(Kept::Killed { signal, left })) => {
+        Ok(Some(ProcessEnd::Killed { signal, left })) => {
             let ended = match left {
                 0 => "nothing of it was left".to_string(),
                 1 => "the one process that was left of it was ended".to_string(),

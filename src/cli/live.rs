@@ -6,10 +6,10 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::run::Overrides;
 use super::validate::{SHOWN, agreement_json, agreement_text, interval_of};
 use dryrack_engine::{Progress, Rehearsal};
@@ -17,7 +17,7 @@ use dryrack_event::{Input, LiveHeader, LogHeader, Prediction, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_live::clock::Clock;
 use dryrack_live::probe::{GpuSource, Guarded, Roots, ThisMachine};
-use dryrack_live::{Cluster, LiveEnd, Shares, Work};
+use dryrack_live::{Cluster, LiveEnd, PendingRun, Shares};
 use dryrack_metrics::{RunAccount, RunMetrics};
 use dryrack_rehearse::{header, names, rehearse};
 use dryrack_report::LogWriter;
@@ -56,7 +56,7 @@ enum System {
 
 impl LiveArgs {
     /// The Slurm cluster, if `--on slurm` is given. Its decisions then enter the control plane as inputs.
-    fn cluster(&self, work: &mut Work) -> Result<Option<Cluster>, Failure> {
+    fn cluster(&self, work: &mut PendingRun) -> Result<Option<Cluster>, Failure> {
         let Some(System::Slurm) = self.on else { return Ok(None) };
         if self.every.is_zero() {
             return Err(Failure::Input("error: `--every 0s` leaves no time between two looks; write 1s".to_string()));
@@ -72,7 +72,7 @@ impl LiveArgs {
     }
 }
 
-pub fn live(args: &LiveArgs, format: Format) -> Done {
+pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
     let loaded = load(&args.file, &args.overrides.lower(&args.file));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
@@ -87,7 +87,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
-    let foretold = guarded(|| foretell(&rehearsal, &progress)).map_err(fault)?;
+    let foretold = guarded(|| predict(&rehearsal, &progress)).map_err(fault)?;
     let shown = foretold.digest.get(..SHOWN).unwrap_or_default().to_string();
     let began = Clock::start().wall_at_start().to_string();
     let on = cluster.as_ref().map(|cluster| format!("slurm {}", cluster.release));
@@ -99,7 +99,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     // Write the header to the file before any job starts, because it holds the forecast.
     log.keep()?;
     warn(&format!("foretold, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
-    let mut told = Told::new(expectations, &rehearsal);
+    let mut told = LiveResults::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut log, &mut told.behaviors, &mut told.judge, &mut told.accounts];
@@ -111,7 +111,7 @@ pub fn live(args: &LiveArgs, format: Format) -> Done {
     let ended = |error| Failure::file(&path, format!("the run ended, and its log is not kept: {error}"));
     let end = guarded(run).map_err(fault)?.map_err(ended)?;
     log.finish(end.at)?.keep(Ok(()))?;
-    tell(&path, &rehearsal, &header, told, end, format)
+    print_result(&path, &rehearsal, &header, told, end, format)
 }
 
 /// The source of readings of this machine's GPUs.
@@ -120,21 +120,21 @@ fn gpus() -> Guarded {
 }
 
 /// The results collected during the run, besides the log.
-struct Told {
+struct LiveResults {
     behaviors: Timelines,
     judge: Judge,
     accounts: RunAccount,
 }
 
-impl Told {
-    fn new(expectations: Vec<Expectation>, rehearsal: &Rehearsal) -> Told {
+impl LiveResults {
+    fn new(expectations: Vec<Expectation>, rehearsal: &Rehearsal) -> LiveResults {
         let judge = Judge::new(expectations, names(rehearsal));
-        Told { behaviors: Timelines::new(names(rehearsal)), judge, accounts: RunAccount::default() }
+        LiveResults { behaviors: Timelines::new(names(rehearsal)), judge, accounts: RunAccount::default() }
     }
 }
 
-fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Work {
-    Work {
+fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> PendingRun {
+    PendingRun {
         seed: rehearsal.seed,
         profile: rehearsal.profile.clone(),
         declarations: rehearsal.declarations(),
@@ -150,7 +150,7 @@ fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Work {
 }
 
 /// Refuses the whole file if this machine cannot run some part of it.
-fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: Option<usize>) -> Result<(), Failure> {
+fn refuse(file: &Path, rehearsal: &Rehearsal, work: &PendingRun, cores: Option<usize>) -> Result<(), Failure> {
     let mut faults = work.faults(cores);
     if !rehearsal.faults.is_empty() {
         faults.push("`faults` and `failures` are only rehearsed: what fails on a machine fails by itself".to_string());
@@ -159,7 +159,7 @@ fn refuse(file: &Path, rehearsal: &Rehearsal, work: &Work, cores: Option<usize>)
     if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines.join("\n"))) }
 }
 
-fn foretell(rehearsal: &Rehearsal, progress: &Progress) -> Prediction {
+fn predict(rehearsal: &Rehearsal, progress: &Progress) -> Prediction {
     let mut behaviors = Timelines::new(names(rehearsal));
     let rehearsed = rehearse(rehearsal, Vec::new(), progress, Caching::On, vec![&mut behaviors]);
     Prediction {
@@ -175,7 +175,14 @@ fn default_log(file: &Path) -> PathBuf {
     PathBuf::from(format!("{stem}.live.jsonl"))
 }
 
-fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, end: LiveEnd, format: Format) -> Done {
+fn print_result(
+    path: &Path,
+    rehearsal: &Rehearsal,
+    header: &LogHeader,
+    mut told: LiveResults,
+    end: LiveEnd,
+    format: Format,
+) -> ExitResult {
     told.accounts.finish(end.at);
     let run_metrics = RunMetrics::of(told.accounts);
     let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
@@ -192,13 +199,13 @@ fn tell(path: &Path, rehearsal: &Rehearsal, header: &LogHeader, mut told: Told, 
             text.extend(end.notes.iter().map(|note| format!("  note: {note}\n")));
             text.push_str(&agreement_text("blind", &blind, None));
             text.extend(verdicts.iter().map(verdict_line));
-            say(&text)?;
+            print(&text)?;
         }
         Format::Json => {
             let expectations: Vec<_> = (verdicts.iter())
                 .map(|verdict| json!({"name": verdict.name, "passed": verdict.passed, "why": verdict.why()}))
                 .collect();
-            say_json(&json!({
+            print_json(&json!({
                 "scenario": rehearsal.title,
                 "log": path.display().to_string(),
                 "interrupted": end.interrupted,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::{Done, Exit};
+use super::exit::{Exit, ExitResult};
 use super::logs::{no_such, read_whole};
 use super::output::Format;
 use dryrack_control::Profile;
@@ -32,7 +32,7 @@ pub struct LogArgs {
     since: Option<SimTime>,
 }
 
-pub fn log(args: &LogArgs, format: Format) -> Done {
+pub fn log(args: &LogArgs, format: Format) -> ExitResult {
     let log = read_whole(&args.log)?;
     let reason = args.reason.as_deref().map(|name| {
         let mut known = Reason::ALL.to_vec();

@@ -6,14 +6,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::causes::profile_beside;
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::run::{Overrides, options, quoted};
 use dryrack_minimize::{
-    Failing, Failures, Limits, Minimized, Rehearser, Size, Watched, is_composed, minimize as reduce, named_profile,
-    with_entries,
+    Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
+    named_profile, with_entries,
 };
 use dryrack_scenario::load;
 use dryrack_units::counted;
@@ -47,7 +47,7 @@ pub struct MinimizeArgs {
     max_runs: Option<u64>,
 }
 
-pub fn minimize(args: &MinimizeArgs, format: Format) -> Done {
+pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
     refuse_seed(&args.file)?;
     let (text, own_profile) = args.start()?;
     let out = WholeFile::create(&args.out)?;
@@ -75,7 +75,7 @@ pub fn minimize(args: &MinimizeArgs, format: Format) -> Done {
     // true.
     let is_of_typed = args.profile.is_some() && rehearser.holds(&text, wanted, &own_profile, most_records);
     rehearser.holds_under = is_of_typed.then_some(own_profile);
-    let watched = Watched::default();
+    let watched = MinimizeProgress::default();
     let search = || {
         let mut still_fails = |text: &str| rehearser.still_fails(text, wanted, most_records);
         reduce(&text, &mut still_fails, Limits { runs: args.max_runs, ..Limits::default() }, &watched)
@@ -194,7 +194,7 @@ fn report(
 ) -> Result<(), Failure> {
     let still = left.failing.iter().find(|failing| failing.entry == wanted.entry).unwrap_or(wanted);
     match format {
-        Format::Json => say_json(&json!({
+        Format::Json => print_json(&json!({
             "out": args.out.display().to_string(),
             "expectation": &*wanted.entry,
             "happened_before": wanted.happened,
@@ -219,7 +219,7 @@ fn report(
             let counts: Vec<String> = rows.iter().map(|(what, was, is)| format!("{what} {was} to {is}")).collect();
             let under = holds_under.map_or(String::new(), |profile| format!(", and still holds under {profile}"));
             let limit = if smallest.is_cut_short { "; stopped by --max-runs, so more may go" } else { "" };
-            say(&format!(
+            print(&format!(
                 "{bold}{} still fails{bold:#}{under}\n  before  {}\n  now     {}\n{}: {}; {}, {} refused as \
                  invalid{limit}\n",
                 wanted.entry,

@@ -68,7 +68,7 @@ use kept::kept;
 use clap::{Parser, Subcommand};
 
 use dryrack_engine::limit_records;
-use exit::{Done, Failure};
+use exit::{ExitResult, Failure};
 use output::{Color, TestFormat};
 
 /// Rehearses a GPU cluster before it runs.
@@ -172,7 +172,7 @@ pub fn main() -> Exit {
         Ok(cli) => cli,
         Err(said) => {
             let exit = if said.use_stderr() { Exit::BadInput } else { Exit::Fine };
-            return output::say_parsed(&said).map_or_else(failed, |()| exit);
+            return output::print_parser_output(&said).map_or_else(failed, |()| exit);
         }
     };
     cli.color.apply();
@@ -182,11 +182,11 @@ pub fn main() -> Exit {
     match guard::guarded_run(|| cli.dispatch()) {
         Ok(Ok(exit)) => exit,
         Ok(Err(failure)) => failed(failure),
-        Err(guard::Broken::Runaway(runaway)) => {
+        Err(guard::WorkFailure::Runaway(runaway)) => {
             output::warn(&fault::runaway_text(&runaway));
             Exit::BadInput
         }
-        Err(guard::Broken::Invariant(message)) => {
+        Err(guard::WorkFailure::Invariant(message)) => {
             let typed: Vec<String> = std::env::args().skip(1).collect();
             output::warn(&format!("our fault: {message}\n  repeat with: dryrack {}\n", typed.join(" ")));
             Exit::OurFault
@@ -211,12 +211,12 @@ fn ended(message: String) -> String {
 
 /// Runs `work` in this process, on systems where one process cannot watch another.
 #[cfg(not(target_os = "linux"))]
-fn kept(work: impl FnOnce() -> Done) -> Done {
+fn kept(work: impl FnOnce() -> ExitResult) -> ExitResult {
     work()
 }
 
 impl Cli {
-    fn dispatch(&self) -> Done {
+    fn dispatch(&self) -> ExitResult {
         match &self.command {
             Command::Run(args) => run::run(args, self.format.plain()?),
             Command::Plan(args) => plan::plan(args, self.format.plain()?),

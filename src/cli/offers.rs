@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use super::selection::JobArgs;
 use dryrack_engine::Selection;
 use dryrack_event::Histogram;
@@ -20,7 +20,7 @@ pub struct OffersArgs {
     asked: JobArgs,
 }
 
-pub fn offers(args: &OffersArgs, format: Format) -> Done {
+pub fn offers(args: &OffersArgs, format: Format) -> ExitResult {
     let of = args.asked.load()?;
     if of.rehearsal.arrivals[of.job.index()].spec.demand.requirements().is_none() {
         let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.asked.job);
@@ -29,13 +29,13 @@ pub fn offers(args: &OffersArgs, format: Format) -> Done {
     let found = guarded(|| asked(&of.rehearsal.profile.scheduler, args.asked.selection(&of)));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     match format {
-        Format::Human => say(&human(&args.asked.job, &found))?,
-        Format::Json => say_json(&as_json(&args.asked.job, &found))?,
+        Format::Human => print(&human(&args.asked.job, &found))?,
+        Format::Json => print_json(&as_json(&args.asked.job, &found))?,
     }
     Ok(Exit::Fine)
 }
 
-struct Found {
+struct PlannedOffers {
     at: Selection,
     plan: Plan,
     /// The names of the instances that the job would take, or why it would take none.
@@ -44,7 +44,7 @@ struct Found {
     others: Vec<(String, &'static str, &'static str)>,
 }
 
-fn asked(options: &SchedulerOptions, at: Selection) -> Found {
+fn asked(options: &SchedulerOptions, at: Selection) -> PlannedOffers {
     let fleet = &at.sight.fleet;
     let Some(plan) = at.sight.plan(options) else { panic!("checked before it was asked") };
     let decision = match at.sight.examine(options).decision {
@@ -63,10 +63,10 @@ fn asked(options: &SchedulerOptions, at: Selection) -> Found {
         (fleet.node(known.node).name.to_string(), name, text)
     };
     let others = at.nodes.iter().filter(|known| !is_offered(known.node)).map(other).collect();
-    Found { plan, decision, others, at }
+    PlannedOffers { plan, decision, others, at }
 }
 
-fn human(job: &str, found: &Found) -> String {
+fn human(job: &str, found: &PlannedOffers) -> String {
     let fleet = &found.at.sight.fleet;
     let row = |(index, offer): (usize, &Offer)| {
         let node = fleet.node(offer.node);
@@ -118,7 +118,7 @@ fn availability(offer: &Offer) -> &'static str {
     }
 }
 
-fn as_json(job: &str, found: &Found) -> Value {
+fn as_json(job: &str, found: &PlannedOffers) -> Value {
     let fleet = &found.at.sight.fleet;
     let mib = |bytes: Bytes| bytes.get() >> 20;
     let offer = |offer: &Offer| {

@@ -64,14 +64,14 @@ impl Color {
 }
 
 /// Prints data for people. Colours are removed if they are not wanted.
-pub fn say(text: &str) -> io::Result<()> {
+pub fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
 /// Prints data for programs, as indented JSON with a final line end.
-pub fn say_json(value: &impl Serialize) -> io::Result<()> {
+pub fn print_json(value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value).expect("our own values have a JSON form");
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
@@ -80,13 +80,13 @@ pub fn say_json(value: &impl Serialize) -> io::Result<()> {
 
 /// Prints the output of the command-line parser. Help and version are data on stdout, and a failed write is an error. A
 /// parse error is a diagnostic on stderr.
-pub fn say_parsed(said: &clap::Error) -> Result<(), Failure> {
+pub fn print_parser_output(said: &clap::Error) -> Result<(), Failure> {
     let rendered = said.render();
     if said.use_stderr() {
         warn(&cut(&rendered.ansi().to_string()));
         return Ok(());
     }
-    Ok(say(&rendered.ansi().to_string())?)
+    Ok(print(&rendered.ansi().to_string())?)
 }
 
 /// Shortens long quotes and long lines in a message, because the message may repeat input of any length.
@@ -172,7 +172,7 @@ impl WholeFile {
     fn finish(&mut self, written: io::Result<()>) -> Result<(), Failure> {
         let mut out = self.out.take().expect("finished once");
         let finished = written.and_then(|()| out.flush());
-        finished.map_err(|error| Failure::from(Unwritten::at(&self.path, error)))
+        finished.map_err(|error| Failure::from(WriteError::at(&self.path, error)))
     }
 
     fn settle(self) -> Result<(), Failure> {
@@ -185,16 +185,16 @@ impl WholeFile {
 /// (compression, CSV) need not know which file lies below them.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot be written: {source}", path.display())]
-pub struct Unwritten {
+pub struct WriteError {
     path: PathBuf,
     source: io::Error,
 }
 
-impl Unwritten {
+impl WriteError {
     fn at(path: &Path, error: io::Error) -> io::Error {
-        match error.get_ref().is_some_and(|inner| inner.is::<Unwritten>()) {
+        match error.get_ref().is_some_and(|inner| inner.is::<WriteError>()) {
             true => error,
-            false => io::Error::new(error.kind(), Unwritten { path: path.to_path_buf(), source: error }),
+            false => io::Error::new(error.kind(), WriteError { path: path.to_path_buf(), source: error }),
         }
     }
 }
@@ -202,12 +202,12 @@ impl Unwritten {
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.as_mut().expect("written before it is kept").write(bytes);
-        written.map_err(|error| Unwritten::at(&self.path, error))
+        written.map_err(|error| WriteError::at(&self.path, error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let flushed = self.out.as_mut().expect("written before it is kept").flush();
-        flushed.map_err(|error| Unwritten::at(&self.path, error))
+        flushed.map_err(|error| WriteError::at(&self.path, error))
     }
 }
 

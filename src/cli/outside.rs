@@ -8,10 +8,10 @@ use std::time::Instant;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json, warn};
 use super::progress::with_line;
-use dryrack_released::{Health, Release, ReleasedError, Store, releases};
+use dryrack_released::{Release, ReleaseHealth, ReleasedError, Store, releases};
 
 #[derive(Debug, Subcommand)]
 pub enum OutsideCommand {
@@ -45,7 +45,7 @@ pub enum OutsideCommand {
     },
 }
 
-pub fn outside(command: &OutsideCommand, format: Format) -> Done {
+pub fn outside(command: &OutsideCommand, format: Format) -> ExitResult {
     match command {
         OutsideCommand::Install { names } => install(names, format),
         OutsideCommand::List { all } => list(*all, format),
@@ -88,7 +88,7 @@ fn watched<T>(what: &str, work: impl FnOnce(&dyn Fn(&str)) -> T) -> T {
     with_line(shown, || work(&tell))
 }
 
-fn install(names: &[String], format: Format) -> Done {
+fn install(names: &[String], format: Format) -> ExitResult {
     let (store, wanted) = named(names)?;
     let mut rows: Vec<Value> = Vec::new();
     for release in wanted {
@@ -110,20 +110,20 @@ fn install(names: &[String], format: Format) -> Done {
                 "bytes": done.release_bytes, "base_bytes": done.base_bytes, "folder": done.folder,
                 "seconds": took.as_secs_f64(),
             })),
-            Format::Human if done.was_here => say(&format!("{release} is installed already\n"))?,
+            Format::Human if done.was_here => print(&format!("{release} is installed already\n"))?,
             Format::Human => {
                 let base = if done.made_base { format!(", with {} of shared packages", size(done.base_bytes)) } else { String::new() };
-                say(&format!("{release} installed in {:.0} s: {}{base}\n", took.as_secs_f64(), size(done.release_bytes)))?;
+                print(&format!("{release} installed in {:.0} s: {}{base}\n", took.as_secs_f64(), size(done.release_bytes)))?;
             }
         }
     }
     if format == Format::Json {
-        say_json(&rows)?;
+        print_json(&rows)?;
     }
     Ok(Exit::Fine)
 }
 
-fn list(all: bool, format: Format) -> Done {
+fn list(all: bool, format: Format) -> ExitResult {
     let store = Store::from_env().map_err(failure)?;
     let here = store.list();
     let state = |release: &Release| match here.iter().find(|found| found.release == *release) {
@@ -134,7 +134,7 @@ fn list(all: bool, format: Format) -> Done {
     let bytes = |release: &Release| here.iter().find(|found| found.release == *release).map(|found| found.bytes);
     let shown: Vec<&Release> = releases().iter().filter(|release| all || state(release).is_some()).collect();
     match format {
-        Format::Json => say_json(&json!({
+        Format::Json => print_json(&json!({
             "folder": store.root(),
             "releases": shown.iter().map(|release| json!({
                 "release": release.to_string(), "base": release.base, "state": state(release), "bytes": bytes(release),
@@ -154,13 +154,13 @@ fn list(all: bool, format: Format) -> Done {
             if shown.is_empty() {
                 text += "nothing is installed; `dryrack outside list --all` lists what can be\n";
             }
-            say(&text)?;
+            print(&text)?;
         }
     }
     Ok(Exit::Fine)
 }
 
-fn remove(names: &[String], format: Format) -> Done {
+fn remove(names: &[String], format: Format) -> ExitResult {
     let (store, wanted) = named(names)?;
     if let Some(missing) = wanted.iter().find(|release| store.list().iter().all(|found| found.release != **release)) {
         return Err(failure(ReleasedError::NotInstalled { name: missing.to_string() }));
@@ -170,22 +170,22 @@ fn remove(names: &[String], format: Format) -> Done {
         let freed = store.remove(&release).map_err(failure)?;
         match format {
             Format::Json => rows.push(json!({"release": release.to_string(), "bytes": freed})),
-            Format::Human => say(&format!("{release} removed: {} are free again\n", size(freed)))?,
+            Format::Human => print(&format!("{release} removed: {} are free again\n", size(freed)))?,
         }
     }
     if format == Format::Json {
-        say_json(&rows)?;
+        print_json(&rows)?;
     }
     Ok(Exit::Fine)
 }
 
-fn doctor(format: Format) -> Done {
+fn doctor(format: Format) -> ExitResult {
     let store = Store::from_env().map_err(failure)?;
     let found = watched("doctor", |tell| store.doctor(tell));
     let is_well = found.releases.iter().all(|health| health.ill.is_none());
-    let said = |health: &Health| health.ill.as_ref().map(ToString::to_string);
+    let said = |health: &ReleaseHealth| health.ill.as_ref().map(ToString::to_string);
     match format {
-        Format::Json => say_json(&json!({
+        Format::Json => print_json(&json!({
             "python": found.python.as_ref().ok().map(|python| json!({"path": python.path, "version": python.version})),
             "python_error": found.python.as_ref().err().map(ToString::to_string),
             "folder": store.root(),
@@ -203,14 +203,14 @@ fn doctor(format: Format) -> Done {
                 text +=
                     &format!("{:<18} {}\n", health.release.to_string(), said(health).unwrap_or("answers".to_string()));
             }
-            say(&text)?;
+            print(&text)?;
         }
     }
     Ok(if is_well && found.python.is_ok() { Exit::Fine } else { Exit::Failed })
 }
 
 /// Starts the driver of the release with the files. The driver prints one JSON object for each file.
-fn check(name: &str, files: &[PathBuf], format: Format) -> Done {
+fn check(name: &str, files: &[PathBuf], format: Format) -> ExitResult {
     let command = dryrack_released::command_of(name).map_err(failure)?;
     for file in files {
         std::fs::File::open(file).map_err(|error| Failure::unreadable(file, &error, "a file of recorded decisions"))?;
@@ -233,7 +233,7 @@ fn check(name: &str, files: &[PathBuf], format: Format) -> Done {
     let rows: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let count = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0);
     match format {
-        Format::Json => say_json(&rows)?,
+        Format::Json => print_json(&rows)?,
         Format::Human => {
             for row in &rows {
                 let (same, cases) = (count(row, "same"), count(row, "cases"));
@@ -246,7 +246,7 @@ fn check(name: &str, files: &[PathBuf], format: Format) -> Done {
                 for differs in row["differ"].as_array().into_iter().flatten() {
                     text += &format!("  {}: {}\n", differs["id"].as_str().unwrap_or("?"), differs["differs"]);
                 }
-                say(&text)?;
+                print(&text)?;
             }
         }
     }

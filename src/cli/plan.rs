@@ -9,18 +9,18 @@ use clap::{Args, Subcommand};
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::{fault_text, runaway_text};
-use super::guard::{Broken, guarded_run};
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::guard::{WorkFailure, guarded_run};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
 use super::progress;
 use super::run::{Overrides, options};
 use dryrack_engine::Progress;
 use dryrack_plan::{
-    Comparison, FleetSize, Found, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, answer, compare,
-    fleet_size, page, run_alternative,
+    Comparison, FleetSize, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, SearchResult, answer,
+    compare, fleet_size, page, run_alternative,
 };
 use dryrack_report::{about, table};
 use dryrack_scenario::{Method, Objective, Options, PlanFile, load_plan};
@@ -85,7 +85,7 @@ fn shard(text: &str) -> Result<Shard, String> {
     }
 }
 
-pub fn plan(args: &PlanArgs, format: Format) -> Done {
+pub fn plan(args: &PlanArgs, format: Format) -> ExitResult {
     match (&args.command, &args.file) {
         (Some(PlanCommand::Merge(merge)), _) => merged(merge, format),
         (Some(PlanCommand::Pair(args)), _) => pair(args, format),
@@ -137,20 +137,20 @@ impl Planning {
         let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
         match guarded_run(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
             Ok(run) => run.map_err(|faults| Failure::Input(faults.to_string())),
-            Err(Broken::Runaway(runaway)) => {
+            Err(WorkFailure::Runaway(runaway)) => {
                 Err(Failure::Input(format!("{}  repeat with: {command}\n", runaway_text(&runaway))))
             }
-            Err(Broken::Invariant(message)) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
+            Err(WorkFailure::Invariant(message)) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
         }
     }
 }
 
-fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
+fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     let planning = Planning::read(file)?;
     if planning.plan.method == Method::Search && args.shard.is_some() {
         return Err(Failure::Input("error: --shard is for a sweep; a search decides what to run next\n".to_string()));
     }
-    let kept = Kept::open(args, &planning)?;
+    let kept = FinishedRuns::open(args, &planning)?;
     let pool = super::test::pool(args.threads)?;
     let found = match planning.plan.method {
         Method::Sweep => pool.install(|| sweep(&planning, args.shard, &kept)).map(|()| None)?,
@@ -164,25 +164,26 @@ fn planned(args: &PlanArgs, file: &Path, format: Format) -> Done {
 }
 
 /// The finished runs, in memory and, with `--out`, in a file.
-struct Kept {
+struct FinishedRuns {
     /// When the time budget ends. No run begins after this time.
     until: Option<Instant>,
     journal: Option<Journal>,
     runs: Mutex<Runs>,
 }
 
-impl Kept {
-    fn open(args: &PlanArgs, planning: &Planning) -> Result<Kept, Failure> {
+impl FinishedRuns {
+    fn open(args: &PlanArgs, planning: &Planning) -> Result<FinishedRuns, Failure> {
         let until = planning.plan.time.and_then(|time| now().checked_add(Duration::from_nanos(time.as_nanos())));
-        let Some(dir) = &args.out else { return Ok(Kept { until, journal: None, runs: Mutex::default() }) };
+        let Some(dir) = &args.out else { return Ok(FinishedRuns { until, journal: None, runs: Mutex::default() }) };
         std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
         let path = dir.join("runs.jsonl");
         if path.exists() && !args.resume {
             let why = "is there already; go on with --resume, or name another folder";
             return Err(Failure::file(&path, why));
         }
-        let (journal, runs) = Journal::open(&path, &planning.header, &planning.plan).map_err(|error| told(&error))?;
-        Ok(Kept { until, journal: Some(journal), runs: Mutex::new(runs) })
+        let (journal, runs) =
+            Journal::open(&path, &planning.header, &planning.plan).map_err(|error| into_failure(&error))?;
+        Ok(FinishedRuns { until, journal: Some(journal), runs: Mutex::new(runs) })
     }
 
     /// Whether the time budget is used up.
@@ -201,7 +202,7 @@ impl Kept {
         }
         let run = planning.run(key.0, key.1)?;
         if let Some(journal) = &self.journal {
-            journal.add(&run).map_err(|error| told(&error))?;
+            journal.add(&run).map_err(|error| into_failure(&error))?;
         }
         self.runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key, run.clone());
         Ok(run)
@@ -213,17 +214,17 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn told(error: &JournalError) -> Failure {
+fn into_failure(error: &JournalError) -> Failure {
     Failure::Input(format!("error: {error}\n"))
 }
 
 /// Finishes one part of a sweep. A part writes only its runs, without a result; `plan merge` makes the result of all
 /// parts.
-fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> Done {
+fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format: Format) -> ExitResult {
     WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
     match format {
-        Format::Human => say(&format!("part {}/{}: {}\n", shard.index, shard.of, counted(runs.len(), "run")))?,
-        Format::Json => say_json(&json!({"part": shard.index, "of": shard.of, "runs": runs.len()}))?,
+        Format::Human => print(&format!("part {}/{}: {}\n", shard.index, shard.of, counted(runs.len(), "run")))?,
+        Format::Json => print_json(&json!({"part": shard.index, "of": shard.of, "runs": runs.len()}))?,
     }
     Ok(Exit::Fine)
 }
@@ -235,7 +236,7 @@ pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
 }
 
 /// Runs every alternative with every seed, or only the runs of one part.
-fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), Failure> {
+fn sweep(planning: &Planning, shard: Option<Shard>, kept: &FinishedRuns) -> Result<(), Failure> {
     let plan = &planning.plan;
     let is_ours = |index: usize| shard.is_none_or(|shard| index % shard.of == shard.index);
     let wanted: Vec<(usize, u64)> =
@@ -256,7 +257,7 @@ fn sweep(planning: &Planning, shard: Option<Shard>, kept: &Kept) -> Result<(), F
 /// Searches for the cheapest alternative with few runs. The alternatives run one after the other, and the seeds of an
 /// alternative run in parallel. An alternative stops running once its seeds decide the question. The order of runs does
 /// not depend on the number of threads.
-fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
+fn search(planning: &Planning, kept: &FinishedRuns) -> Result<SearchResult, Failure> {
     let plan = &planning.plan;
     let objective = plan.minimize.unwrap_or(Objective::Gpus);
     let size = |cell: usize| fleet_size(plan, cell, &planning.base);
@@ -269,7 +270,7 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
     let mut search = Search::new(plan, sizes.iter().map(of).collect());
     let mut left = plan.runs.unwrap_or(u64::MAX);
     progress::with_bar((plan.cells() as u64, "alternatives settled"), |bar| {
-        while let Some(cell) = search.ask() {
+        while let Some(cell) = search.next_alternative() {
             let mut runs = Runs::new();
             let decided = loop {
                 let row = compare(plan, &runs).rows.pop();
@@ -289,7 +290,7 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
                 runs.extend(done?.into_iter().map(|run| ((cell, run.seed), run)));
             };
             let Some(holds) = decided else { break };
-            search.tell(cell, holds);
+            search.record(cell, holds);
             bar.set_position(search.settled() as u64);
         }
         Ok(search.found())
@@ -299,12 +300,12 @@ fn search(planning: &Planning, kept: &Kept) -> Result<Found, Failure> {
 /// The number of seeds that run in parallel. It is fixed, so that the result does not depend on the number of threads.
 const SEEDS_AT_ONCE: usize = 4;
 
-fn merged(args: &MergeArgs, format: Format) -> Done {
+fn merged(args: &MergeArgs, format: Format) -> ExitResult {
     let planning = Planning::read(&args.file)?;
     let mut runs = Runs::new();
     for part in &args.parts {
         let path = part.join("runs.jsonl");
-        runs.extend(Journal::read_only(&path, &planning.header, &planning.plan).map_err(|error| told(&error))?);
+        runs.extend(Journal::read_only(&path, &planning.header, &planning.plan).map_err(|error| into_failure(&error))?);
     }
     let plan = &planning.plan;
     let missing: Vec<(usize, u64)> = of_sweep(plan).filter(|key| !runs.contains_key(key)).collect();
@@ -319,7 +320,13 @@ fn merged(args: &MergeArgs, format: Format) -> Done {
 }
 
 /// Writes and prints the result.
-fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&Path>, format: Format) -> Done {
+fn finish(
+    planning: &Planning,
+    runs: &Runs,
+    found: Option<&SearchResult>,
+    out: Option<&Path>,
+    format: Format,
+) -> ExitResult {
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
     let answer = answer(plan, &comparison, found);
@@ -338,8 +345,8 @@ fn finish(planning: &Planning, runs: &Runs, found: Option<&Found>, out: Option<&
         WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
     }
     match format {
-        Format::Human => say(&human(plan, &comparison, &answer))?,
-        Format::Json => say_json(&whole)?,
+        Format::Human => print(&human(plan, &comparison, &answer))?,
+        Format::Json => print_json(&whole)?,
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::{Done, Failure};
+use super::exit::{ExitResult, Failure};
 use super::futures::Futures;
 use super::output::Format;
 use super::plan::Planning;
@@ -29,7 +29,7 @@ pub struct PairArgs {
     threads: Option<u16>,
 }
 
-pub fn pair(args: &PairArgs, format: Format) -> Done {
+pub fn pair(args: &PairArgs, format: Format) -> ExitResult {
     let planning = Planning::read(&args.file)?;
     let plan = &planning.plan;
     let cells = [cell(plan, &args.first)?, cell(plan, &args.second)?];

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json, warn};
 use super::plan::{Planning, of_sweep};
 use super::run::quoted;
 use dryrack_scenario::Method;
@@ -65,7 +65,7 @@ struct Submission<'a> {
     runs: usize,
 }
 
-pub fn submit(args: &SubmitArgs, format: Format) -> Done {
+pub fn submit(args: &SubmitArgs, format: Format) -> ExitResult {
     let planning = Planning::read(&args.file)?;
     if planning.plan.method == Method::Search {
         let why = "error: only a sweep is run in parts; a search decides what to run next\n";
@@ -80,7 +80,7 @@ pub fn submit(args: &SubmitArgs, format: Format) -> Done {
         Cluster::Kubernetes => (pretty(&submission.kubernetes()?), "kubectl"),
     };
     if format == Format::Human {
-        say(&text)?;
+        print(&text)?;
     }
     let job = match args.dry_run {
         true => None,
@@ -89,7 +89,7 @@ pub fn submit(args: &SubmitArgs, format: Format) -> Done {
     let merge = submission.merge();
     match (format, &job) {
         (Format::Json, job) => {
-            say_json(&json!({"parts": parts, "runs": runs, "text": text, "job": job, "merge": merge}))?;
+            print_json(&json!({"parts": parts, "runs": runs, "text": text, "job": job, "merge": merge}))?;
         }
         (Format::Human, Some(job)) => warn(&format!(
             "submitted as {job}: {} in {}; when it is over:\n  {merge}\n",

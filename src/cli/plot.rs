@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::output::WholeFile;
 use dryrack_report::{Curve, JobRow, Panel, WaitsPlot, read_jobs_csv};
 
@@ -35,7 +35,7 @@ pub struct WaitsArgs {
     caption: Vec<String>,
 }
 
-pub fn plot(command: &PlotCommand) -> Done {
+pub fn plot(command: &PlotCommand) -> ExitResult {
     let PlotCommand::Waits(args) = command;
     if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
         let svg = args.out.with_extension("svg");

@@ -7,9 +7,9 @@ use clap::Args;
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, WholeFile, say, say_json, warn};
-use dryrack_policy::{GpuTime, Judged, MOST_SAMPLES, judge_recording, ring_samples};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, WholeFile, print, print_json, warn};
+use dryrack_policy::{GpuTime, JudgedJob, MOST_SAMPLES, judge_recording, ring_samples};
 use dryrack_report::{SweepPlot, SweepPoint, covered_alone_text, covered_text, idle_text, table};
 use dryrack_scenario::{PolicyFile, load_policy};
 use dryrack_trace::{Index, TraceError, load_usage, read_usage_csv};
@@ -66,7 +66,7 @@ impl Job {
     }
 }
 
-pub fn policy(args: &PolicyArgs, format: Format) -> Done {
+pub fn policy(args: &PolicyArgs, format: Format) -> ExitResult {
     let (jobs, refused) = recorded(args)?;
     let input = |diagnostics: dryrack_yaml::Diagnostics| Failure::Input(diagnostics.to_string());
     let recorded = interval(&jobs);
@@ -82,10 +82,10 @@ pub fn policy(args: &PolicyArgs, format: Format) -> Done {
     if args.sweep {
         return sweep(args, &file, &jobs, format);
     }
-    let judged: Vec<Judged> = jobs.par_iter().map(|job| judge_recording(file.policy, &job.rows)).collect();
+    let judged: Vec<JudgedJob> = jobs.par_iter().map(|job| judge_recording(file.policy, &job.rows)).collect();
     match format {
-        Format::Json => say_json(&as_json(&file.policy, &jobs, &judged, &refused))?,
-        Format::Human => say(&human(&file.policy, &jobs, &judged, &refused))?,
+        Format::Json => print_json(&as_json(&file.policy, &jobs, &judged, &refused))?,
+        Format::Human => print(&human(&file.policy, &jobs, &judged, &refused))?,
     }
     Ok(Exit::Fine)
 }
@@ -143,7 +143,7 @@ fn hours(length: SimDuration) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused: &Refused) -> String {
+fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[JudgedJob], refused: &Refused) -> String {
     let mut text = String::new();
     for (job, judged) in jobs.iter().zip(judged) {
         let Some((at, covered)) = &judged.fired else {
@@ -200,8 +200,8 @@ struct Totals {
     false_ends: usize,
 }
 
-fn totals(judged: &[Judged]) -> Totals {
-    let sum = |part: fn(&Judged) -> GpuTime| judged.iter().map(part).fold(GpuTime::default(), GpuTime::plus);
+fn totals(judged: &[JudgedJob]) -> Totals {
+    let sum = |part: fn(&JudgedJob) -> GpuTime| judged.iter().map(part).fold(GpuTime::default(), GpuTime::plus);
     Totals {
         all: sum(|judged| judged.all),
         after: sum(|judged| judged.after),
@@ -210,7 +210,7 @@ fn totals(judged: &[Judged]) -> Totals {
     }
 }
 
-fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused: &Refused) -> serde_json::Value {
+fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[JudgedJob], refused: &Refused) -> serde_json::Value {
     let time = |time: &GpuTime| json!({"idle_hours": hours(time.idle), "busy_hours": hours(time.busy), "unknown_hours": hours(time.unknown)});
     let each: Vec<_> = (jobs.iter().zip(judged))
         .map(|(job, judged)| {
@@ -237,7 +237,7 @@ fn as_json(policy: &UtilizationPolicy, jobs: &[Job], judged: &[Judged], refused:
            "after": time(&after), "no_readings": refused})
 }
 
-fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> Done {
+fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> ExitResult {
     let windows = windows(args, file)?;
     let mut minimums = args.minimums.clone();
     minimums.sort_unstable();
@@ -258,7 +258,7 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
                     "saved_hours": hours(point.saved), "lost_hours": hours(point.lost),
                 })
             });
-            say_json(&rows.collect::<Vec<_>>())?;
+            print_json(&rows.collect::<Vec<_>>())?;
         }
         Format::Human => {
             let rows: Vec<Vec<String>> = points
@@ -275,7 +275,7 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
                     ]
                 })
                 .collect();
-            say(&table(&["window", "minimum", "ended", "falsely", "saved h", "of idle h", "busy h lost"], &rows))?;
+            print(&table(&["window", "minimum", "ended", "falsely", "saved h", "of idle h", "busy h lost"], &rows))?;
         }
     }
     if let Some(out) = &args.out {
@@ -318,7 +318,7 @@ fn windows(args: &PolicyArgs, file: &PolicyFile) -> Result<Vec<SimDuration>, Fai
 
 fn point(file: &PolicyFile, window: SimDuration, minimum: Permille, jobs: &[Job]) -> SweepPoint {
     let policy = UtilizationPolicy { time_window: window, min_gpu_utilization: minimum, ..file.policy };
-    let judged: Vec<Judged> = jobs.iter().map(|job| judge_recording(policy, &job.rows)).collect();
+    let judged: Vec<JudgedJob> = jobs.iter().map(|job| judge_recording(policy, &job.rows)).collect();
     let Totals { all, after, ended, false_ends } = totals(&judged);
     SweepPoint {
         minimum,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::source::SourceArgs;
 use dryrack_catalog as catalog;
 use dryrack_import::{FoundOptions, nodes_text};
@@ -35,7 +35,7 @@ pub struct ProbeArgs {
     without_use: bool,
 }
 
-pub fn probe(args: &ProbeArgs, format: Format) -> Done {
+pub fn probe(args: &ProbeArgs, format: Format) -> ExitResult {
     let gpu = match &args.gpu {
         None => None,
         Some(typed) => Some(catalog::gpu(typed).ok_or_else(|| unknown_gpu(typed))?),
@@ -54,8 +54,8 @@ pub fn probe(args: &ProbeArgs, format: Format) -> Done {
         warn(&format!("note: {note}\n"));
     }
     match format {
-        Format::Json => say_json(&as_json(&snapshot, at))?,
-        Format::Human => say(&human(&snapshot, args.source.is_scheduler()))?,
+        Format::Json => print_json(&as_json(&snapshot, at))?,
+        Format::Human => print(&human(&snapshot, args.source.is_scheduler()))?,
     }
     if let Some(out) = &args.out {
         let nodes = counted(snapshot.nodes.len(), "node");

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json};
 use super::profile_text::profile_text;
 use dryrack_control::Profile;
 use dryrack_profile::{compare_profiles, load_profile, profile_names};
 use dryrack_report::table;
-use dryrack_scheduler::{Variable, words_of_order, words_of_placement};
+use dryrack_scheduler::{Variable, order_variables, placement_variables};
 
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
@@ -35,12 +35,12 @@ pub enum ProfileCommand {
     },
 }
 
-pub fn profile(command: &ProfileCommand, format: Format) -> Done {
+pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
     match command {
         ProfileCommand::List => {
             let profiles = profile_names().map(find).collect::<Result<Vec<_>, Failure>>()?;
             match format {
-                Format::Json => say_json(&profiles)?,
+                Format::Json => print_json(&profiles)?,
                 Format::Human => {
                     let rows: Vec<Vec<String>> = (profiles.iter())
                         .map(|profile| {
@@ -48,32 +48,32 @@ pub fn profile(command: &ProfileCommand, format: Format) -> Done {
                             vec![profile.name.clone(), kind.to_string(), profile.title.clone()]
                         })
                         .collect();
-                    say(&table(&["profile", "", "what it does"], &rows))?;
+                    print(&table(&["profile", "", "what it does"], &rows))?;
                 }
             }
         }
         ProfileCommand::Show { name } => {
             let profile = find(name)?;
             match format {
-                Format::Json => say_json(&*profile)?,
+                Format::Json => print_json(&*profile)?,
                 Format::Human => {
-                    say(&profile_text(&serde_json::to_value(&*profile).expect("a profile has a JSON form")))?;
+                    print(&profile_text(&serde_json::to_value(&*profile).expect("a profile has a JSON form")))?;
                 }
             }
         }
         ProfileCommand::Expressions => {
-            let of_placement = words_of_placement().iter().map(|word| (word, "filters and scorers"));
-            let words = of_placement.chain(words_of_order().iter().map(|word| (word, "order")));
+            let of_placement = placement_variables().iter().map(|word| (word, "filters and scorers"));
+            let words = of_placement.chain(order_variables().iter().map(|word| (word, "order")));
             match format {
                 Format::Json => {
                     let word = |(word, of): (&Variable, _)| json!({"word": word.path, "in": of, "is": word.is.name(), "about": word.about});
-                    say_json(&words.map(word).collect::<Vec<_>>())?;
+                    print_json(&words.map(word).collect::<Vec<_>>())?;
                 }
                 Format::Human => {
                     let row =
                         |(word, of): (&Variable, &str)| [word.path, of, word.is.name(), word.about].map(str::to_string);
                     let rows: Vec<Vec<String>> = words.map(|word| row(word).to_vec()).collect();
-                    say(&table(&["word", "in", "is", "about"], &rows))?;
+                    print(&table(&["word", "in", "is", "about"], &rows))?;
                 }
             }
         }
@@ -88,15 +88,15 @@ fn find(name: &str) -> Result<Arc<Profile>, Failure> {
 
 /// Prints nothing and exits with 0 if the profiles have the same options. Otherwise prints the differences and exits
 /// with 1.
-fn diff(left: &Profile, right: &Profile, format: Format) -> Done {
+fn diff(left: &Profile, right: &Profile, format: Format) -> ExitResult {
     let found = compare_profiles(left, right);
     match format {
-        Format::Json => say_json(&json!({"left": left.name, "right": right.name, "options": found}))?,
+        Format::Json => print_json(&json!({"left": left.name, "right": right.name, "options": found}))?,
         Format::Human if found.is_empty() => {}
         Format::Human => {
             let rows = found.iter().map(|known| vec![known.option.clone(), side(&known.left), side(&known.right)]);
             let names = if left.name == right.name { ["left", "right"] } else { [&*left.name, &*right.name] };
-            say(&table(&["option", names[0], names[1]], &rows.collect::<Vec<_>>()))?;
+            print(&table(&["option", names[0], names[1]], &rows.collect::<Vec<_>>()))?;
         }
     }
     Ok(if found.is_empty() { Exit::Fine } else { Exit::Failed })

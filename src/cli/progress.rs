@@ -110,9 +110,9 @@ mod tests {
 
     /// A terminal that stores all text written to it.
     #[derive(Clone, Debug, Default)]
-    struct Kept(Arc<Mutex<String>>);
+    struct CapturedTerm(Arc<Mutex<String>>);
 
-    impl Kept {
+    impl CapturedTerm {
         fn text(&self) -> String {
             self.0.lock().expect("nobody panics with it").clone()
         }
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    impl TermLike for Kept {
+    impl TermLike for CapturedTerm {
         fn width(&self) -> u16 {
             100
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     /// Waits until the terminal shows the text, while the work is still running.
-    fn wait_for(kept: &Kept, wanted: &str) {
+    fn wait_for(kept: &CapturedTerm, wanted: &str) {
         let deadline = Deadline::within(Duration::from_secs(30));
         while !kept.text().contains(wanted) {
             assert!(!deadline.has_passed(), "{wanted} in {}", kept.text());
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn work_of_unknown_length_is_told_while_it_goes_on() {
-        let kept = Kept::default();
+        let kept = CapturedTerm::default();
         let at = Mutex::new("1d");
         let said = || format!("{} of the run", at.lock().expect("nobody panics with it"));
         line(kept.audience(), said, || {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_bar_says_nothing_of_what_is_left_before_anything_is_done() {
-        let kept = Kept::default();
+        let kept = CapturedTerm::default();
         let bar = ProgressBar::with_draw_target(Some(9), ProgressDrawTarget::hidden());
         bar.set_style(bar_style("runs"));
         shown(

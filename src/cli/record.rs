@@ -7,11 +7,11 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json, warn};
 use super::source::SourceArgs;
 use dryrack_live::clock::Clock;
-use dryrack_live::recorder::{Pace, Recorded, record as write, usual_within, why_path};
+use dryrack_live::recorder::{RecordingOptions, RecordingResult, record as write, usual_within, why_path};
 use dryrack_live::stop::Stop;
 use dryrack_units::{SimDuration, counted};
 
@@ -33,16 +33,20 @@ pub struct RecordArgs {
 /// The shortest interval between readings. A reading may take longer than a shorter interval.
 pub const LEAST_EVERY: SimDuration = SimDuration::from_millis(100);
 
-pub fn record(args: &RecordArgs, format: Format) -> Done {
+pub fn record(args: &RecordArgs, format: Format) -> ExitResult {
     if args.every < LEAST_EVERY {
         return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
     }
     let stop = Stop::on_signals()?;
     let clock = Arc::new(Clock::start());
     let mut probe = args.source.probe(&clock)?;
-    let pace = Pace { length: args.length, every: args.every, within: args.source.within(usual_within(args.every)) };
+    let pace = RecordingOptions {
+        length: args.length,
+        every: args.every,
+        within: args.source.within(usual_within(args.every)),
+    };
     let is_seen = std::io::stderr().is_terminal();
-    let mut told = |so_far: &Recorded, since: SimDuration| {
+    let mut told = |so_far: &RecordingResult, since: SimDuration| {
         if is_seen {
             warn(&format!("\r{}\x1b[K", line(so_far, since, args.length)));
         }
@@ -53,14 +57,14 @@ pub fn record(args: &RecordArgs, format: Format) -> Done {
     }
     let recorded = recorded.map_err(|error| Failure::Input(format!("error: {error}")))?;
     match format {
-        Format::Json => say_json(&json!({
+        Format::Json => print_json(&json!({
             "file": args.out, "reasons": why_path(&args.out), "columns": recorded.columns, "rows": recorded.rows,
             "missing": recorded.missing, "stopped": recorded.was_stopped,
         }))?,
         Format::Human => {
             let early = if recorded.was_stopped { ", ended before its time" } else { "" };
             let columns = counted(recorded.columns.len(), "column");
-            say(&format!(
+            print(&format!(
                 "{}: {} of {columns}{early}; {}\n",
                 args.out.display(),
                 counted(recorded.rows as usize, "row"),
@@ -71,12 +75,12 @@ pub fn record(args: &RecordArgs, format: Format) -> Done {
     Ok(Exit::Fine)
 }
 
-fn line(so_far: &Recorded, since: SimDuration, length: SimDuration) -> String {
+fn line(so_far: &RecordingResult, since: SimDuration, length: SimDuration) -> String {
     let whole = SimDuration::from_secs(since.as_nanos() / 1_000_000_000);
     format!("{whole} of {length}: {}, {}", counted(so_far.rows as usize, "row"), missing(so_far))
 }
 
-fn missing(recorded: &Recorded) -> String {
+fn missing(recorded: &RecordingResult) -> String {
     if recorded.missing.is_empty() {
         return "nothing missing".to_string();
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::open;
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use dryrack_control::Profile;
 use dryrack_engine::{Difference, Replay};
-use dryrack_event::{Event, LogHeader, Record, Said, encode_line};
+use dryrack_event::{Event, LogHeader, Record, RecordBody, encode_line};
 use dryrack_ids::Names;
 use dryrack_report::{LogError, LogLine};
 
@@ -23,7 +23,7 @@ pub struct ReplayArgs {
 }
 
 /// The place where a log and its replay differ.
-struct Parting {
+struct Divergence {
     line: u64,
     why: String,
     recorded: Option<String>,
@@ -31,7 +31,7 @@ struct Parting {
 }
 
 /// Prints nothing and exits with 0 if every event is the same. Otherwise prints the first difference and exits with 1.
-pub fn replay(args: &ReplayArgs, format: Format) -> Done {
+pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
     let mut reader = open(&args.log)?;
     let header = reader.header().clone();
     let mut replay = Replay::new(profile_of(&args.log, &header)?, header.seed);
@@ -43,23 +43,27 @@ pub fn replay(args: &ReplayArgs, format: Format) -> Done {
             Failure::Ours(format!("our fault: {message}\n  at line {last} of {}\n", args.log.display()))
         })?;
         if let Some(parting) = found {
-            return tell(args, format, &parting);
+            return print_result(args, format, &parting);
         }
     }
     let names = reader.names.clone();
     if let Err(difference) = replay.finish() {
-        return tell(args, format, &parting_of(difference, last + 1, None, &names));
+        return print_result(args, format, &parting_of(difference, last + 1, None, &names));
     }
     match reader.finish() {
         Ok(_) => Ok(Exit::Fine),
         Err(LogError::Digest { stated, found }) => {
             let why =
                 "every event came again, but the digest is another: an input, or the footer, was changed".to_string();
-            tell(args, format, &Parting { line: last + 1, why, recorded: Some(stated), replayed: Some(found) })
+            print_result(
+                args,
+                format,
+                &Divergence { line: last + 1, why, recorded: Some(stated), replayed: Some(found) },
+            )
         }
         Err(LogError::Sum) => {
             let why = "every event came again, but the file is not as it was written: its header or end was changed";
-            tell(args, format, &Parting { line: 1, why: why.to_string(), recorded: None, replayed: None })
+            print_result(args, format, &Divergence { line: 1, why: why.to_string(), recorded: None, replayed: None })
         }
         Err(error) => Err(refused(error)),
     }
@@ -74,7 +78,7 @@ pub fn profile_of(path: &Path, header: &LogHeader) -> Result<Arc<Profile>, Failu
     }
 }
 
-fn take(replay: &mut Replay, line: &LogLine, names: &Names) -> Option<Parting> {
+fn take(replay: &mut Replay, line: &LogLine, names: &Names) -> Option<Divergence> {
     match &line.record {
         Ok(record) => {
             let difference = replay.take(record).err()?;
@@ -83,12 +87,12 @@ fn take(replay: &mut Replay, line: &LogLine, names: &Names) -> Option<Parting> {
         Err(error) => {
             let replayed = replay.next_event().map(|(step, at, event)| event_line(step, at, event, names));
             let why = format!("not a record: {error}");
-            Some(Parting { line: line.number, why, recorded: Some(line.text.clone()), replayed })
+            Some(Divergence { line: line.number, why, recorded: Some(line.text.clone()), replayed })
         }
     }
 }
 
-fn parting_of(difference: Difference, line: u64, recorded: Option<(&Record, &String)>, names: &Names) -> Parting {
+fn parting_of(difference: Difference, line: u64, recorded: Option<(&Record, &String)>, names: &Names) -> Divergence {
     let why = difference.to_string();
     let step = recorded.map_or(0, |(record, _)| record.step);
     let replayed = match difference {
@@ -97,24 +101,24 @@ fn parting_of(difference: Difference, line: u64, recorded: Option<(&Record, &Str
         }
         Difference::Extra { .. } | Difference::Impossible { .. } => None,
     };
-    Parting { line, why, recorded: recorded.map(|(_, text)| text.clone()), replayed }
+    Divergence { line, why, recorded: recorded.map(|(_, text)| text.clone()), replayed }
 }
 
 /// The event as a line of the log.
 fn event_line(step: u64, at: dryrack_units::SimTime, event: Event, names: &Names) -> String {
-    encode_line(&Record { step, at, said: Said::Event(event) }, &mut names.clone())
+    encode_line(&Record { step, at, said: RecordBody::Event(event) }, &mut names.clone())
 }
 
-fn tell(args: &ReplayArgs, format: Format, parting: &Parting) -> Done {
-    let Parting { line, why, recorded, replayed } = parting;
+fn print_result(args: &ReplayArgs, format: Format, parting: &Divergence) -> ExitResult {
+    let Divergence { line, why, recorded, replayed } = parting;
     match format {
-        Format::Json => say_json(&json!({"line": line, "why": why, "recorded": recorded, "replayed": replayed}))?,
+        Format::Json => print_json(&json!({"line": line, "why": why, "recorded": recorded, "replayed": replayed}))?,
         Format::Human => {
             let mut text = format!("{}: line {line}: {why}\n", args.log.display());
             for (word, side) in [("recorded", recorded), ("replayed", replayed)] {
                 text.push_str(&format!("  {word}  {}\n", side.as_deref().unwrap_or("nothing")));
             }
-            say(&text)?;
+            print(&text)?;
         }
     }
     Ok(Exit::Failed)

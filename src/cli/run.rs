@@ -6,16 +6,16 @@ use clap::Args;
 use serde_json::json;
 
 use super::decider::{OutsideArgs, OutsideChoice, decider, farewell, named_after, with_decider};
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_metrics::Metrics;
-use dryrack_outside::{Session, Setup, Who};
-use dryrack_profile::Against;
+use dryrack_outside::{ProgramName, Session, Setup};
+use dryrack_profile::ComparedBase;
 use dryrack_rehearse::{Rehearsed, header, rehearse_streamed};
 use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
 use dryrack_scenario::{Loaded, Options, TraceUse, load};
@@ -81,7 +81,7 @@ pub struct Overrides {
     as_in_base: Option<String>,
     /// The base of `as_in_base`, other than the nearest non-historic one only in a search for causes
     #[arg(skip)]
-    against: Against,
+    against: ComparedBase,
     /// Simulated time at which to stop, such as 2h; everything up to this time still happens
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
@@ -94,7 +94,7 @@ pub struct Overrides {
 
 impl Overrides {
     /// The same overrides, and in addition one option of the profile reset to a base.
-    pub fn as_in_base(&self, option: &str, against: Against) -> Overrides {
+    pub fn as_in_base(&self, option: &str, against: ComparedBase) -> Overrides {
         Overrides { as_in_base: Some(option.to_string()), against, ..self.clone() }
     }
 
@@ -187,7 +187,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-pub fn run(args: &RunArgs, format: Format) -> Done {
+pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let choice = OutsideChoice::of(args.outside.outside.as_deref())?;
     let overrides = args.overrides.clone().and_outside(choice);
     let options = Options { streamed: args.stream, ..overrides.lower(&args.file) };
@@ -212,12 +212,12 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
         (_, Some(streamed)) => {
             let mut arrivals = streamed.arrivals().map_err(|error| unreadable(&error))?;
             let work = || rehearse_streamed(&rehearsal, &mut arrivals, expectations, &progress, args.caching());
-            let rehearsed = told(&progress, work).map_err(fault)?;
+            let rehearsed = with_progress(&progress, work).map_err(fault)?;
             arrivals.fault().map_or(Ok(rehearsed), |error| Err(unreadable(error)))?
         }
         (None, None) => {
             let work = || with_decider(&mut session, &rehearsal, expectations, &progress, args.caching(), sinks);
-            told(&progress, work).map_err(fault)?
+            with_progress(&progress, work).map_err(fault)?
         }
         (Some(dir), None) => {
             std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
@@ -226,7 +226,7 @@ pub fn run(args: &RunArgs, format: Format) -> Done {
                 sinks.push(&mut log);
                 with_decider(&mut session, &rehearsal, expectations, &progress, args.caching(), sinks)
             };
-            let rehearsed = told(&progress, work).map_err(fault)?;
+            let rehearsed = with_progress(&progress, work).map_err(fault)?;
             log_file = Some(log.finish(rehearsed.until)?);
             rehearsed
         }
@@ -261,7 +261,7 @@ fn unreadable(error: &TraceError) -> Failure {
 }
 
 /// Does the work and shows its progress.
-fn told<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
+fn with_progress<T>(progress: &Progress, work: impl FnOnce() -> T) -> Result<T, String> {
     let said = || match progress.step() {
         0 => "beginning".to_string(),
         steps => format!("at {} of the run, {steps} steps", progress.at()),
@@ -296,7 +296,7 @@ struct Shown<'a> {
     metrics: &'a Metrics,
     trace: Option<&'a TraceUse>,
     /// The scheduler in another process, if one decided.
-    who: Option<&'a Who>,
+    who: Option<&'a ProgramName>,
 }
 
 impl Shown<'_> {
@@ -341,7 +341,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 digest: &digest,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
             };
-            say(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
+            print(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
         }
         Format::Json => {
             let expectations: Vec<_> = (rehearsed.verdicts.iter())
@@ -365,7 +365,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
             if let Some(who) = who {
                 value["decided_by"] = json!({"name": who.name, "version": who.version});
             }
-            say_json(&value)?;
+            print_json(&value)?;
         }
     }
     Ok(())

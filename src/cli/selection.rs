@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::no_such;
-use super::output::{Format, say, say_json, warn};
+use super::output::{Format, print, print_json, warn};
 use super::run::Overrides;
 use dryrack_engine::{Rehearsal, Selection, selection};
 use dryrack_ids::JobId;
@@ -39,7 +39,7 @@ pub struct JobArgs {
 }
 
 /// The scenario, loaded, and the job in question.
-pub struct Asked {
+pub struct Question {
     pub rehearsal: Rehearsal,
     pub job: JobId,
     /// The replica in question; `None` means the first replica without a placement.
@@ -47,7 +47,7 @@ pub struct Asked {
 }
 
 impl JobArgs {
-    pub fn load(&self) -> Result<Asked, Failure> {
+    pub fn load(&self) -> Result<Question, Failure> {
         let loaded = load(&self.file, &self.overrides.lower(&self.file));
         let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
         warn(&loaded.warnings.to_string());
@@ -68,24 +68,24 @@ impl JobArgs {
             Some((find(job)?, Some(number.parse().ok()?)))
         };
         match find(&self.job).map(|job| (job, None)).or_else(of_replica) {
-            Some((job, replica)) => Ok(Asked { rehearsal, job, replica }),
+            Some((job, replica)) => Ok(Question { rehearsal, job, replica }),
             None => Err(no_such("no job is named", &self.job, names())),
         }
     }
 
     /// The nodes and GPUs that can be picked for the job.
-    pub fn selection(&self, asked: &Asked) -> Selection {
+    pub fn selection(&self, asked: &Question) -> Selection {
         selection(&asked.rehearsal, asked.job, asked.replica, self.at)
     }
 }
 
-pub fn select(args: &SelectArgs, format: Format) -> Done {
+pub fn select(args: &SelectArgs, format: Format) -> ExitResult {
     let asked = args.asked.load()?;
     let found = guarded(|| args.asked.selection(&asked));
     let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
     match format {
-        Format::Human => say(&human(&args.asked.job, &found))?,
-        Format::Json => say_json(&as_json(&args.asked.job, &found))?,
+        Format::Human => print(&human(&args.asked.job, &found))?,
+        Format::Json => print_json(&as_json(&args.asked.job, &found))?,
     }
     Ok(Exit::Fine)
 }

@@ -29,7 +29,7 @@ pub struct SourceArgs {
     token_env: Option<String>,
     /// For this-machine: method of finding its GPUs
     #[arg(long, value_name = "WAY", value_enum, default_value = "any")]
-    gpus: Way,
+    gpus: GpuSourceArg,
     /// For this-machine: folder with its /proc and /sys, for a container that mounts those of the host [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct SourceArgs {
 
 /// [`GpuSource`], as a command-line value.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Way {
+enum GpuSourceArg {
     Any,
     Nvml,
     NvidiaSmi,
@@ -119,13 +119,13 @@ impl SourceArgs {
 
     fn way(&self) -> GpuSource {
         match self.gpus {
-            Way::Any => GpuSource::Any,
-            Way::Nvml => GpuSource::Nvml,
-            Way::NvidiaSmi => GpuSource::NvidiaSmi,
-            Way::AmdSmi => GpuSource::AmdSmi,
-            Way::AmdSysfs => GpuSource::AmdSysfs,
-            Way::HlSmi => GpuSource::HlSmi,
-            Way::None => GpuSource::None,
+            GpuSourceArg::Any => GpuSource::Any,
+            GpuSourceArg::Nvml => GpuSource::Nvml,
+            GpuSourceArg::NvidiaSmi => GpuSource::NvidiaSmi,
+            GpuSourceArg::AmdSmi => GpuSource::AmdSmi,
+            GpuSourceArg::AmdSysfs => GpuSource::AmdSysfs,
+            GpuSourceArg::HlSmi => GpuSource::HlSmi,
+            GpuSourceArg::None => GpuSource::None,
         }
     }
 

@@ -13,10 +13,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
-use super::guard::{Broken, guarded_run};
-use super::output::{Format, say, say_json, warn};
+use super::guard::{WorkFailure, guarded_run};
+use super::output::{Format, print, print_json, warn};
 use super::swarm_watch::Watch;
 use super::test::pool;
 use dryrack_control::Profile;
@@ -58,7 +58,7 @@ pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     }
 }
 
-pub fn swarm(args: &SwarmArgs, format: Format) -> Done {
+pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
     let load = |name| load_profile(name, Path::new(""));
     let profiles: Vec<Arc<Profile>> = profile_names()
         .map(load)
@@ -122,8 +122,8 @@ fn world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<Wo
     let result = guarded_run(|| run_world(seed, profiles, progress));
     result.map_err(|broken| {
         let message = match broken {
-            Broken::Invariant(message) => message,
-            Broken::Runaway(runaway) => runaway.to_string(),
+            WorkFailure::Invariant(message) => message,
+            WorkFailure::Runaway(runaway) => runaway.to_string(),
         };
         fault_text(&message, seed, progress, &repeat(seed))
     })
@@ -133,14 +133,14 @@ fn repeat(seed: u64) -> String {
     format!("dryrack swarm --seeds {seed}")
 }
 
-fn finish(results: &[Result<WorldResult, String>], format: Format) -> Done {
+fn finish(results: &[Result<WorldResult, String>], format: Format) -> ExitResult {
     let faults: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     faults.iter().for_each(|fault| warn(fault));
-    tell(results, faults.len(), format)?;
+    print_results(results, faults.len(), format)?;
     Ok(if faults.is_empty() { Exit::Fine } else { Exit::OurFault })
 }
 
-fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) -> Result<(), Failure> {
+fn print_results(results: &[Result<WorldResult, String>], faults: usize, format: Format) -> Result<(), Failure> {
     let sum = |part: fn(&WorldResult) -> u64| results.iter().flatten().map(part).sum::<u64>();
     let (records, jobs) = (sum(|world| world.records), sum(|world| world.accounts.submitted));
     match format {
@@ -154,11 +154,11 @@ fn tell(results: &[Result<WorldResult, String>], faults: usize, format: Format) 
                 let count: u64 = results.iter().flatten().map(|world| world.accounts.count(outcome)).sum();
                 said[format!("jobs_{}", outcome.name())] = count.into();
             }
-            say_json(&said)?;
+            print_json(&said)?;
         }
         Format::Human => {
             let worlds = counted(results.len(), "world");
-            say(&format!("{worlds}, {records} records, {jobs} jobs: {faults} broke an invariant\n"))?;
+            print(&format!("{worlds}, {records} records, {jobs} jobs: {faults} broke an invariant\n"))?;
         }
     }
     Ok(())

@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rayon::prelude::*;
 
-use super::causes::{Untold, untold_options};
+use super::causes::{UntestedOption, untested_options};
 use super::decider::OutsideChoice;
-use super::exit::{Done, Exit, Failure};
-use super::output::{TestFormat, WholeFile, say, say_json, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{TestFormat, WholeFile, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
@@ -106,10 +106,10 @@ struct Outcome<'a> {
     compared: Option<Compared>,
     /// Options of historic profiles that no scenario and no record distinguishes from their base; empty unless
     /// `--options` asks for them.
-    untold: Vec<Untold>,
+    untold: Vec<UntestedOption>,
 }
 
-pub fn test(args: &TestArgs, format: TestFormat) -> Done {
+pub fn test(args: &TestArgs, format: TestFormat) -> ExitResult {
     if !args.watch {
         return once(args, format);
     }
@@ -128,7 +128,7 @@ pub fn test(args: &TestArgs, format: TestFormat) -> Done {
     }
 }
 
-fn once(args: &TestArgs, format: TestFormat) -> Done {
+fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     let files = scenario_files(&args.paths)?;
     refuse_others(&files)?;
     if files.is_empty() {
@@ -147,7 +147,7 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
     if args.each_profile {
         let pool = pool(args.threads)?;
         let runs = |bar: &_| each::each_profile(&selection.plans, &overrides, &pool, bar);
-        return progress::with_bar((selection.runs(), "runs"), runs).tell(format);
+        return progress::with_bar((selection.runs(), "runs"), runs).print(format);
     }
     let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;
@@ -156,13 +156,13 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });
     let is_whole = args.tag.is_empty() && args.filter.is_empty() && args.profile.is_none() && args.set.is_empty();
-    let asked = baseline::Asked { paths: &args.paths, is_whole, updates: args.update_baseline };
+    let asked = baseline::BaselineRequest { paths: &args.paths, is_whole, updates: args.update_baseline };
     let compared = args.baseline.as_deref().map(|dir| baseline::compare(dir, &tested, &asked));
     let compared = compared.transpose()?;
     let untold = if args.options {
         let causes = tested.iter().flat_map(|tested| &tested.cases).filter_map(|case| case.causes.as_ref());
         let causes: Vec<_> = causes.collect();
-        pool.install(|| untold_options(&causes, &args.records))?
+        pool.install(|| untested_options(&causes, &args.records))?
     } else {
         Vec::new()
     };
@@ -175,11 +175,11 @@ fn once(args: &TestArgs, format: TestFormat) -> Done {
 
 fn report(outcome: &Outcome<'_>, format: TestFormat) -> Result<(), Failure> {
     match format {
-        TestFormat::Human => say(&human::text(outcome))?,
-        TestFormat::Json => say_json(&json::value(outcome))?,
-        TestFormat::Junit => say(&junit::text(outcome))?,
-        TestFormat::Github => say(&format!("{}{}", human::text(outcome), github::annotations(outcome)))?,
-        TestFormat::Tap => say(&tap::text(outcome))?,
+        TestFormat::Human => print(&human::text(outcome))?,
+        TestFormat::Json => print_json(&json::value(outcome))?,
+        TestFormat::Junit => print(&junit::text(outcome))?,
+        TestFormat::Github => print(&format!("{}{}", human::text(outcome), github::annotations(outcome)))?,
+        TestFormat::Tap => print(&tap::text(outcome))?,
     }
     match &outcome.args.junit {
         Some(path) => WholeFile::write(path, junit::text(outcome).as_bytes()),

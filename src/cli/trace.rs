@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, say_json};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json};
 use super::trace_file::{
     CheckArgs, ConvertArgs, InfoArgs, ResampleArgs, SampleArgs, ScaleArgs, check, convert, info, resample, sample,
     scale,
@@ -65,7 +65,7 @@ fn carried(folder: &Path) -> Option<PathBuf> {
     traces.join("index.json").is_file().then_some(traces)
 }
 
-pub fn trace(command: &TraceCommand, format: Format) -> Done {
+pub fn trace(command: &TraceCommand, format: Format) -> ExitResult {
     let (index, roots) = (Index::built_in(), roots(None));
     let failure = |error: TraceError| Failure::Input(format!("error: {error}"));
     match command {
@@ -87,11 +87,11 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
                             "source": trace.source, "bytes": trace.size.get(), "files": trace.files, "here": trace.here,
                         })
                     };
-                    say_json(&listed.iter().map(row).collect::<Vec<_>>())?;
+                    print_json(&listed.iter().map(row).collect::<Vec<_>>())?;
                 }
                 Format::Human => {
                     let lines: Vec<String> = listed.iter().map(|trace| format!("{trace}\n")).collect();
-                    say(&lines.join("\n"))?;
+                    print(&lines.join("\n"))?;
                 }
             }
             Ok(Exit::Fine)
@@ -102,9 +102,9 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
                 Format::Json => {
                     let file = |file: &dryrack_trace::GotFile| json!({"file": file.file, "path": file.path});
                     let files: Vec<_> = got.files.iter().map(file).collect();
-                    say_json(&json!({"trace": got.trace, "files": files}))?;
+                    print_json(&json!({"trace": got.trace, "files": files}))?;
                 }
-                Format::Human => say(&format!("{got}\n"))?,
+                Format::Human => print(&format!("{got}\n"))?,
             }
             Ok(Exit::Fine)
         }
@@ -114,13 +114,13 @@ pub fn trace(command: &TraceCommand, format: Format) -> Done {
                 None => index.traces.iter().map(|trace| trace.name.as_str()).collect(),
             };
             let checked = names.into_iter().map(|name| verify(&index, &roots, name));
-            tell_verified(&checked.collect::<Result<Vec<_>, _>>().map_err(failure)?, format)
+            print_verified(&checked.collect::<Result<Vec<_>, _>>().map_err(failure)?, format)
         }
     }
 }
 
 /// A wrong checksum exits with 1. If there was no file to check, the exit code is that of an empty selection.
-fn tell_verified(checked: &[Checked], format: Format) -> Done {
+fn print_verified(checked: &[Checked], format: Format) -> ExitResult {
     let state = |state: &FileState| match state {
         FileState::Right { .. } => "right",
         FileState::Wrong { .. } => "wrong",
@@ -131,8 +131,8 @@ fn tell_verified(checked: &[Checked], format: Format) -> Done {
         .map(|(trace, file)| json!({"trace": trace.trace, "file": file.file, "state": state(&file.state)}))
         .collect();
     match format {
-        Format::Json => say_json(&rows)?,
-        Format::Human => say(&checked.iter().map(|trace| format!("{trace}\n")).collect::<String>())?,
+        Format::Json => print_json(&rows)?,
+        Format::Human => print(&checked.iter().map(|trace| format!("{trace}\n")).collect::<String>())?,
     }
     let nothing_here = rows.iter().all(|row| row["state"] == "missing");
     Ok(match checked.iter().all(Checked::nothing_wrong) {

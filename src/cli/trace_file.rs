@@ -10,8 +10,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, WholeFile, say, say_json, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, WholeFile, print, print_json, warn};
 use super::run::options;
 use super::trace_source::Source;
 use dryrack_engine::declared_fleet;
@@ -20,8 +20,8 @@ use dryrack_metrics::UnplaceableAccount;
 use dryrack_scenario::{Options, load};
 use dryrack_scheduler::{Grouping, evaluate, ever_fits};
 use dryrack_trace::{
-    self as trace, Census, Demands, Facts, Impossible, Processors, Recorded, Sample, Scale, Supply, SwfHeader,
-    TaskStream, TaskWriter, TraceError, TraceTask, WriteError, Written,
+    self as trace, Census, Demands, Facts, Impossible, OutputFormat, Processors, Recorded, Sample, Scale, Supply,
+    SwfHeader, TaskStream, TaskWriter, TraceError, TraceTask, WriteError,
 };
 use dryrack_units::{Permille, SimTime, counted};
 
@@ -36,7 +36,7 @@ enum Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Stands {
+enum ProcessorMeaning {
     Gpus,
     /// Rounded up
     Cores,
@@ -53,7 +53,7 @@ pub struct Target {
     to: Option<Form>,
     /// Meaning of an swf processor, if the list has no processors
     #[arg(long, value_enum, value_name = "WHAT")]
-    processors: Option<Stands>,
+    processors: Option<ProcessorMeaning>,
 }
 
 #[derive(Debug, Args)]
@@ -140,24 +140,24 @@ impl From<TraceError> for Failure {
 }
 
 impl Target {
-    fn written(&self) -> Written {
+    fn written(&self) -> OutputFormat {
         let name = self.out.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
         let named = [(".csv", Form::Csv), (".jsonl", Form::Jsonl), (".swf", Form::Swf)];
         let by_name = named.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, form)| form);
         match self.to.or(by_name).unwrap_or(Form::Csv) {
-            Form::Csv => Written::Csv,
-            Form::Jsonl => Written::Jsonl,
-            Form::Swf => Written::Swf(match self.processors {
+            Form::Csv => OutputFormat::Csv,
+            Form::Jsonl => OutputFormat::Jsonl,
+            Form::Swf => OutputFormat::Swf(match self.processors {
                 None => Processors::Unsaid,
-                Some(Stands::Gpus) => Processors::Gpus,
-                Some(Stands::Cores) => Processors::Cores,
+                Some(ProcessorMeaning::Gpus) => Processors::Gpus,
+                Some(ProcessorMeaning::Cores) => Processors::Cores,
             }),
         }
     }
 }
 
-pub fn info(args: &InfoArgs, format: Format) -> Done {
+pub fn info(args: &InfoArgs, format: Format) -> ExitResult {
     let mut stream = args.source.open()?;
     let mut census = Census::default();
     stream.each(args.source.name(), |task| -> Result<(), Failure> {
@@ -166,8 +166,8 @@ pub fn info(args: &InfoArgs, format: Format) -> Done {
     })?;
     let facts = census.finish(stream.rows.tally());
     match format {
-        Format::Json => say_json(&json!({"format": stream.format, "facts": facts}))?,
-        Format::Human => say(&heading(args.source.name(), &stream, &facts))?,
+        Format::Json => print_json(&json!({"format": stream.format, "facts": facts}))?,
+        Format::Human => print(&heading(args.source.name(), &stream, &facts))?,
     }
     Ok(if facts.tasks == 0 { Exit::NothingSelected } else { Exit::Fine })
 }
@@ -177,7 +177,7 @@ fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
 }
 
 /// Exits with 1 if a task could never run.
-pub fn check(args: &CheckArgs, format: Format) -> Done {
+pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
     let scenario = args.nodes.as_deref().filter(|path| is_scenario(path));
     let unplaceable = scenario.map(|path| on_scenario(&args.source, path)).transpose()?;
     let mut stream = args.source.open()?;
@@ -202,7 +202,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
             let facts = json!({
                 "format": stream.format, "facts": facts, "loads": loads, "impossible": impossible, "never_run": never_run,
             });
-            say_json(&facts)?;
+            print_json(&facts)?;
         }
         Format::Human => {
             let mut text = heading(args.source.name(), &stream, &facts);
@@ -222,7 +222,7 @@ pub fn check(args: &CheckArgs, format: Format) -> Done {
             for (why, cases) in impossible.iter().filter(|_| unplaceable.is_none()) {
                 text.push_str(&line(*why, cases));
             }
-            say(&text)?;
+            print(&text)?;
         }
     }
     let is_possible = unplaceable.map_or(impossible.is_empty(), |found| found.account.jobs == 0);
@@ -302,11 +302,11 @@ fn line(why: Impossible, cases: &trace::Cases) -> String {
     format!("  {}: {} ({}{more})\n", counted(cases.tasks as usize, "task"), why.describe(), first.join(", "))
 }
 
-pub fn convert(args: &ConvertArgs) -> Done {
+pub fn convert(args: &ConvertArgs) -> ExitResult {
     pass(args.source.open()?, args.source.name(), &args.target, |task| Ok(Some(task)))
 }
 
-pub fn sample(args: &SampleArgs) -> Done {
+pub fn sample(args: &SampleArgs) -> ExitResult {
     if args.part.get() > 1000 {
         return Err(Failure::Input(format!("error: --part: {} is more than all", args.part)));
     }
@@ -315,7 +315,7 @@ pub fn sample(args: &SampleArgs) -> Done {
     pass(args.source.open()?, args.source.name(), &args.target, keep)
 }
 
-pub fn scale(args: &ScaleArgs) -> Done {
+pub fn scale(args: &ScaleArgs) -> ExitResult {
     let (numerator, denominator) = match (args.gaps, args.load) {
         (Some(gaps), _) => (u64::from(gaps.get()), 1000),
         (None, load) => (1000, u64::from(load.expect("one of the two is required").get())),
@@ -335,7 +335,7 @@ pub fn scale(args: &ScaleArgs) -> Done {
     })
 }
 
-pub fn resample(args: &ResampleArgs) -> Done {
+pub fn resample(args: &ResampleArgs) -> ExitResult {
     let (file, mut tasks) = (args.source.name(), Vec::new());
     let mut stream = args.source.open()?;
     stream.each(file, |task| -> Result<(), Failure> {
@@ -356,7 +356,7 @@ fn pass(
     file: &Path,
     target: &Target,
     mut change: impl FnMut(TraceTask) -> Result<Option<TraceTask>, Failure>,
-) -> Done {
+) -> ExitResult {
     let header = stream.rows.header().cloned();
     put(target, file, header.as_ref(), |write| {
         stream.each(file, |task| change(task)?.map_or(Ok(()), &mut *write))?;
@@ -366,7 +366,7 @@ fn pass(
 
 /// Writes the tasks that `feed` passes on, all or none. `feed` returns a message for stderr. `file` is the source of
 /// the tasks, for messages.
-pub(super) fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> Done
+pub(super) fn put<F>(target: &Target, file: &Path, header: Option<&SwfHeader>, feed: F) -> ExitResult
 where
     F: FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
 {
@@ -402,7 +402,7 @@ where
 fn write<W: Write>(
     out: W,
     file: &Path,
-    form: Written,
+    form: OutputFormat,
     header: Option<&SwfHeader>,
     feed: impl FnOnce(&mut dyn FnMut(TraceTask) -> Result<(), Failure>) -> Result<Vec<String>, Failure>,
 ) -> Result<(W, u64), Failure> {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, WholeFile, say, say_json};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, WholeFile, print, print_json};
 use super::trace_file::{Target, put};
 use super::trace_source::Source;
 use dryrack_trace::{self as trace, BadModel, Fitted, Kinds, SwfHeader, TraceTask};
@@ -47,7 +47,7 @@ pub struct FitArgs {
     out: Option<PathBuf>,
 }
 
-pub fn fit(args: &FitArgs, format: Format) -> Done {
+pub fn fit(args: &FitArgs, format: Format) -> ExitResult {
     let (file, mut tasks) = (args.source.name(), Vec::new());
     let mut stream = args.source.open()?;
     stream.each(file, |task| -> Result<(), Failure> {
@@ -63,13 +63,13 @@ pub fn fit(args: &FitArgs, format: Format) -> Done {
         out.keep(written)?;
     }
     match format {
-        Format::Json => say_json(&fitted)?,
-        Format::Human => say(&format!("{}: {}\n", file.display(), fitted.lines().join("\n")))?,
+        Format::Json => print_json(&fitted)?,
+        Format::Human => print(&format!("{}: {}\n", file.display(), fitted.lines().join("\n")))?,
     }
     Ok(Exit::Fine)
 }
 
-pub fn lublin(args: &LublinArgs) -> Done {
+pub fn lublin(args: &LublinArgs) -> ExitResult {
     let fitted = args.model.as_deref().map(read).transpose()?;
     let size = fitted.as_ref().map_or(args.size.unwrap_or(MODEL_SIZE), |fitted| fitted.size);
     let about = |key: &str, value: String| (key.to_owned(), value);

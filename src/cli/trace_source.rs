@@ -57,11 +57,11 @@ impl Source {
 
     /// Keeps the list for reading it more than once. A pipe is copied to a temporary file, which disappears with the
     /// process.
-    pub fn keep(&self) -> Result<Kept<'_>, TraceError> {
+    pub fn keep(&self) -> Result<TaskSource<'_>, TraceError> {
         let unopened = |source| TraceError::Unopened { file: self.name().to_path_buf(), source };
         let is_lasting = || self.file.metadata().map(|found| found.is_file() || found.is_dir());
         if !self.is_standard_input() && is_lasting().map_err(unopened)? {
-            return Ok(Kept { source: self, copy: None });
+            return Ok(TaskSource { source: self, copy: None });
         }
         let mut copy = tempfile::tempfile().map_err(unopened)?;
         match self.is_standard_input() {
@@ -69,17 +69,17 @@ impl Source {
             false => File::open(&self.file).and_then(|mut pipe| io::copy(&mut pipe, &mut copy)),
         }
         .map_err(unopened)?;
-        Ok(Kept { source: self, copy: Some(copy) })
+        Ok(TaskSource { source: self, copy: Some(copy) })
     }
 }
 
 /// A list of tasks that can be opened several times.
-pub struct Kept<'s> {
+pub struct TaskSource<'s> {
     source: &'s Source,
     copy: Option<File>,
 }
 
-impl Kept<'_> {
+impl TaskSource<'_> {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let Some(copy) = &self.copy else { return self.source.open() };
         let name = self.source.name();

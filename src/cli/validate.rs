@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::{WholeLog, read_live};
-use super::output::{Format, say, say_json};
+use super::output::{Format, print, print_json};
 use super::replay::profile_of;
 use super::run::options;
 use dryrack_engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
@@ -18,7 +18,7 @@ use dryrack_rehearse::names;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::SimDuration;
 use dryrack_validation::{
-    Again, Agreement, Readings, Spread, TimeError, again, compare, not_of_source, readings, timelines,
+    Agreement, Readings, RecordedRehearsal, Spread, TimeError, again, compare, not_of_source, readings, timelines,
 };
 
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ impl Grades {
 
 /// Exits with 0 if all grades hold, with 5 if a rehearsal is beyond the tolerance, and with 1 if a log fails
 /// verification.
-pub fn validate(args: &ValidateArgs, format: Format) -> Done {
+pub fn validate(args: &ValidateArgs, format: Format) -> ExitResult {
     if let Some(wrong) = args.foretold.iter().find(|digest| !is_digest(digest)) {
         let expected = format!("expected {SHOWN} to 64 of the digits 0 to 9 and a to f");
         return Err(Failure::Input(format!("error: --foretold: `{wrong}` is no digest; {expected}")));
@@ -87,7 +87,7 @@ pub fn validate(args: &ValidateArgs, format: Format) -> Done {
     match format {
         Format::Json => {
             let logs: Vec<Value> = all.iter().map(|(path, grades)| grades_json(path, grades, args.tolerance)).collect();
-            say_json(&json!({"tolerance_seconds": args.tolerance.as_secs_f64(), "logs": logs}))?;
+            print_json(&json!({"tolerance_seconds": args.tolerance.as_secs_f64(), "logs": logs}))?;
         }
         Format::Human => {
             let is_one = all.len() == 1;
@@ -98,7 +98,7 @@ pub fn validate(args: &ValidateArgs, format: Format) -> Done {
             if !is_one {
                 text.push_str(&total_text(&all, args.tolerance));
             }
-            say(&text)?;
+            print(&text)?;
         }
     }
     let exits = all.iter().map(|(_, grades)| grades.exit(args.tolerance));
@@ -154,7 +154,7 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
     let readings = readings(&foretold, &log.records, of_run);
     let blind = compare(&live.foretold.runs, &real, interval);
     let not_of_source = not_of_source(&scenario, &live.foretold, (&foretold, &digest), (&log.records, &log.names));
-    let Again { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
+    let RecordedRehearsal { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
     let (records, _) = rehearsed(&rehearsal);
     let again = compare(&timelines(&records, &names(&rehearsal)), &real, interval);
     Grades {
@@ -196,11 +196,11 @@ fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
     text.extend(grades.not_taken.iter().map(|what| format!("                not taken from the recording: {what}\n")));
     text.push_str(&agreement_text("blind", &grades.blind, Some(tolerance)));
     text.push_str(&readings_text(&grades.readings));
-    text + &foretold_text(grades)
+    text + &prediction_text(grades)
 }
 
 /// Text about the evidence that the forecast came before the run, and about what no log can prove.
-fn foretold_text(grades: &Grades) -> String {
+fn prediction_text(grades: &Grades) -> String {
     let shown = grades.digest.get(..SHOWN).unwrap_or(&grades.digest);
     let mut text = format!("  foretold      digest {shown}");
     text.push_str(match (grades.not_of_source.is_empty(), grades.is_kept) {

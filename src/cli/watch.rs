@@ -6,14 +6,14 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::exit::{Done, Exit, Failure};
-use super::output::{Format, say, warn};
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, warn};
 use super::record::LEAST_EVERY;
 use super::source::SourceArgs;
 use dryrack_live::clock::{Clock, std_duration};
 use dryrack_live::recorder::{usual_within, wait};
 use dryrack_live::stop::Stop;
-use dryrack_live::watch::{Fired, Together, Watch};
+use dryrack_live::watch::{Fired, GpuGrouping, Watch};
 use dryrack_report::{covered_text, idle_text};
 use dryrack_scenario::{PolicyOf, load_policies};
 use dryrack_units::{SimDuration, counted};
@@ -34,12 +34,12 @@ pub struct WatchArgs {
     every: SimDuration,
     /// Grouping of GPUs that are judged together
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
-    by: By,
+    by: TogetherArg,
 }
 
-/// [`Together`], as a command-line value.
+/// [`GpuGrouping`], as a command-line value.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum By {
+enum TogetherArg {
     /// Each GPU by itself
     #[default]
     Gpu,
@@ -49,7 +49,7 @@ enum By {
     Holder,
 }
 
-pub fn watch(args: &WatchArgs, format: Format) -> Done {
+pub fn watch(args: &WatchArgs, format: Format) -> ExitResult {
     if args.every < LEAST_EVERY {
         return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
     }
@@ -62,9 +62,9 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     let mut probe = args.source.probe(&clock)?;
     let within = std_duration(args.source.within(usual_within(args.every)));
     let together = match args.by {
-        By::Gpu => Together::Gpu,
-        By::Node => Together::Node,
-        By::Holder => Together::Holder,
+        TogetherArg::Gpu => GpuGrouping::Gpu,
+        TogetherArg::Node => GpuGrouping::Node,
+        TogetherArg::Holder => GpuGrouping::Holder,
     };
     let mut asked = clock.now().in_millis();
     let began = asked;
@@ -84,9 +84,9 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     for tick in 1_u64.. {
         let now = clock.now().in_millis();
         for (watch, policy) in &mut watches {
-            for fired in watch.hear(&snapshot, asked, now) {
+            for fired in watch.take_snapshot(&snapshot, asked, now) {
                 ends += 1;
-                tell(&fired, policy, format)?;
+                print_fired(&fired, policy, format)?;
             }
         }
         let since = clock.now().since_start - began.since_start;
@@ -103,9 +103,9 @@ pub fn watch(args: &WatchArgs, format: Format) -> Done {
     let summary = summary(watch, ends);
     match format {
         Format::Json => {
-            say(&format!("{}\n", json!({"fired": ends, "readings": watch.readings, "missing": watch.missing})))?
+            print(&format!("{}\n", json!({"fired": ends, "readings": watch.readings, "missing": watch.missing})))?
         }
-        Format::Human => say(&summary)?,
+        Format::Human => print(&summary)?,
     }
     Ok(Exit::Fine)
 }
@@ -122,7 +122,7 @@ fn whose(policy: &PolicyOf) -> Option<String> {
     }
 }
 
-fn tell(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
+fn print_fired(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
     let policy = &of.policy;
     let idle = idle_text(policy.min_gpu_utilization, policy.at_minimum);
     let why = covered_text(&idle, policy.time_window, &fired.covered);
@@ -145,7 +145,7 @@ fn tell(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failure> {
             format!("{at}  {wall}  {}: {what}{whose}: {} ({why})\n", fired.subject, names.join(", "))
         }
     };
-    Ok(say(&text)?)
+    Ok(print(&text)?)
 }
 
 fn summary(watch: &Watch, ends: usize) -> String {

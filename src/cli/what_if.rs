@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::exit::{Done, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::futures::Futures;
 use super::guard::guarded;
@@ -46,7 +46,7 @@ pub struct WhatIfArgs {
     threads: Option<u16>,
 }
 
-pub fn what_if(args: &WhatIfArgs, format: Format) -> Done {
+pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
     if args.profile.is_none() && args.set.is_empty() {
         let why = "error: nothing would be otherwise: give --profile or --set\n";
         return Err(Failure::Input(why.to_string()));
@@ -102,7 +102,7 @@ impl WhatIfArgs {
     }
 
     /// Writes the logs of both runs. The log of the branch names its parent log, but each log can be replayed alone.
-    fn write_logs(&self, dir: &Path, both: [Rehearsal; 2], command: &dyn Fn(u64, usize) -> String) -> Done {
+    fn write_logs(&self, dir: &Path, both: [Rehearsal; 2], command: &dyn Fn(u64, usize) -> String) -> ExitResult {
         let mut files = Vec::new();
         let mut parent = None;
         for (side, (rehearsal, name)) in both.iter().zip(["base.jsonl", "branch.jsonl"]).enumerate() {

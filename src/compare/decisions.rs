@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dryrack_event::{Event, Input, Outcome, Record, Refusal, Said, Sink};
+use dryrack_event::{Event, Input, Outcome, Record, RecordBody, Refusal, Sink};
 use dryrack_ids::{JobId, Names};
 use dryrack_report::{Filter, record_line};
 use dryrack_units::SimTime;
@@ -58,7 +58,7 @@ impl Sink for Decisions {
             _ => false,
         };
         let Some(job) = event.job().filter(|_| is_decision) else { return };
-        let record = Record { step, at, said: Said::Event(event.clone()) };
+        let record = Record { step, at, said: RecordBody::Event(event.clone()) };
         let line = record_line(&record, &self.names, &Filter::default()).unwrap_or_default();
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let replica = event.run().map(|run| (run.job, run.replica));

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// A run, with its decisions.
-pub struct Ran {
+pub struct RunDecisions {
     pub decisions: Vec<Decision>,
     pub verdicts: Vec<Verdict>,
     pub metrics: Map<String, Value>,
@@ -24,7 +24,7 @@ pub struct Ran {
 /// In what two runs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Of {
+pub enum DifferenceKind {
     Decision,
     /// Every decision is the same, but a job waits for other reasons.
     Reasons,
@@ -33,16 +33,16 @@ pub enum Of {
 /// The first decision that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    pub of: Of,
+    pub of: DifferenceKind,
     #[serde(serialize_with = "as_text")]
     pub at: SimTime,
     pub job: String,
-    pub sides: [SideOf; 2],
+    pub sides: [SideDecision; 2],
 }
 
 /// What one side decided about the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SideOf {
+pub struct SideDecision {
     /// At that time, with reasons and scores.
     pub decided: Vec<String>,
     /// The last decision before that time.
@@ -62,7 +62,7 @@ pub fn decide(
     expectations: Vec<Expectation>,
     progress: &Progress,
     decider: Option<&mut dyn Decider>,
-) -> Ran {
+) -> RunDecisions {
     let mut decisions = Decisions::new(names(rehearsal));
     let rehearsed = match decider {
         None => rehearse(rehearsal, expectations, progress, Caching::On, vec![&mut decisions]),
@@ -72,7 +72,7 @@ pub fn decide(
         Ok(Value::Object(metrics)) => metrics,
         other => unreachable!("metrics are a map, not {other:?}"),
     };
-    Ran {
+    RunDecisions {
         decisions: decisions.all,
         verdicts: rehearsed.verdicts,
         metrics,
@@ -83,17 +83,17 @@ pub fn decide(
 }
 
 /// The first decision in which two runs of one scenario differ, or else the first difference in reasons.
-pub fn first_difference(one: &Ran, other: &Ran) -> Option<Difference> {
-    let ways: [(Of, Listed); 2] = [
-        (Of::Decision, |decision| (!decision.goes_on).then_some(decision.bare.as_str())),
-        (Of::Reasons, |decision| Some(decision.line.split(", score ").next().unwrap_or(&decision.line))),
+pub fn first_difference(one: &RunDecisions, other: &RunDecisions) -> Option<Difference> {
+    let ways: [(DifferenceKind, Listed); 2] = [
+        (DifferenceKind::Decision, |decision| (!decision.goes_on).then_some(decision.bare.as_str())),
+        (DifferenceKind::Reasons, |decision| Some(decision.line.split(", score ").next().unwrap_or(&decision.line))),
     ];
     ways.into_iter().find_map(|(of, listed)| {
         let first = first_other(&one.decisions, &other.decisions, listed)?;
-        let side = |ran: &Ran| {
+        let side = |ran: &RunDecisions| {
             let about = || ran.decisions.iter().filter(|one| one.job == first.job && !one.was_momentary);
             let line = |decision: &Decision| decision.line.clone();
-            SideOf {
+            SideDecision {
                 decided: about().filter(|decision| decision.at == first.at).map(line).collect(),
                 before: about().rfind(|decision| decision.at < first.at).map(line),
                 after: about().find(|decision| decision.at > first.at).map(line),
@@ -104,10 +104,10 @@ pub fn first_difference(one: &Ran, other: &Ran) -> Option<Difference> {
     })
 }
 
-impl Ran {
+impl RunDecisions {
     /// Whether an expectation has another verdict, or a metric another value.
-    pub fn has_other_outcome(&self, other: &Ran) -> bool {
-        let passed = |ran: &Ran| ran.verdicts.iter().map(|verdict| verdict.passed).collect::<Vec<_>>();
+    pub fn has_other_outcome(&self, other: &RunDecisions) -> bool {
+        let passed = |ran: &RunDecisions| ran.verdicts.iter().map(|verdict| verdict.passed).collect::<Vec<_>>();
         passed(self) != passed(other) || self.metrics != other.metrics
     }
 }

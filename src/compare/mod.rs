@@ -12,4 +12,4 @@ mod difference;
 mod tests;
 
 pub use decisions::{Decision, Decisions};
-pub use difference::{Difference, Of, Ran, SideOf, decide, first_difference};
+pub use difference::{Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference};

@@ -16,7 +16,7 @@ jobs:
   - {name: small, at: 2m, gpus: 1, duration: 10m, time_limit: 10m}
 ";
 
-fn ran(profile: &str) -> Ran {
+fn ran(profile: &str) -> RunDecisions {
     let options = Options { profile: Some(profile.to_string()), ..Options::default() };
     let loaded = load_text("test.yaml", TEXT, Path::new(""), &options);
     let loaded = loaded.unwrap_or_else(|faults| panic!("{faults}"));
@@ -26,7 +26,10 @@ fn ran(profile: &str) -> Ran {
 #[test]
 fn the_first_decision_that_differs_is_about_the_job_that_goes_ahead() {
     let found = first_difference(&ran("fifo"), &ran("first-fit")).expect("they differ");
-    assert_eq!((found.of, found.at.to_string().as_str(), found.job.as_str()), (Of::Decision, "2m", "small"));
+    assert_eq!(
+        (found.of, found.at.to_string().as_str(), found.job.as_str()),
+        (DifferenceKind::Decision, "2m", "small")
+    );
     let [fifo, first_fit] = &found.sides;
     assert!(fifo.decided.iter().all(|line| !line.contains("placed")), "{fifo:?}");
     assert!(first_fit.decided.iter().any(|line| line.starts_with("2m small placed on a/")), "{first_fit:?}");

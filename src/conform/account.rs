@@ -9,12 +9,12 @@ use dryrack_units::Permille;
 
 /// The number of answers that were compared, and the number that are identical in every decision and every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct AgreementCount {
     pub asked: u64,
     pub identical: u64,
 }
 
-impl Share {
+impl AgreementCount {
     /// The identical answers in thousandths of all answers, rounded down. So 1000 means that all are identical.
     pub fn permille(self) -> Option<Permille> {
         let share = self.identical.saturating_mul(1000).checked_div(self.asked)?;
@@ -48,9 +48,9 @@ pub struct Disagreement {
 #[derive(Debug, Default)]
 pub struct Account {
     pub records: u64,
-    pub all: Share,
+    pub all: AgreementCount,
     /// The counts for each kind of record, class of record and version of the program.
-    pub classes: BTreeMap<(&'static str, String, String), Share>,
+    pub classes: BTreeMap<(&'static str, String, String), AgreementCount>,
     /// For each kind of record and kind of difference, the number of decisions that differ and the index of the first
     /// in `differences`.
     pub kinds: BTreeMap<(&'static str, &'static str), (u64, usize)>,
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn only_all_of_them_are_the_whole() {
-        let nearly = Share { asked: 2000, identical: 1999 };
+        let nearly = AgreementCount { asked: 2000, identical: 1999 };
         assert_eq!(nearly.permille(), Some(Permille::new(999)));
         assert!(!nearly.is_at_least(Permille::new(1000)));
         assert!(nearly.is_at_least(Permille::new(999)));
-        assert!(!Share::default().is_at_least(Permille::ZERO), "of nothing, no part is identical");
+        assert!(!AgreementCount::default().is_at_least(Permille::ZERO), "of nothing, no part is identical");
     }
 }

@@ -45,7 +45,7 @@ impl RecordedRun {
 }
 
 /// A host or an instance, as described in a record.
-pub struct Told {
+pub struct RecordedHost {
     pub name: Arc<str>,
     pub fleet: FleetId,
     pub cpus: u64,
@@ -66,7 +66,7 @@ pub struct Told {
 /// A limit for the figures of a machine. No real machine exceeds it.
 const MOST: u64 = 1 << 32;
 
-impl Told {
+impl RecordedHost {
     pub fn shape(&self, known: KnownGpus) -> Result<NodeShape, String> {
         let figures = [self.cpus, self.memory_mib, self.disk_mib, self.gpu_memory_mib];
         if figures.iter().any(|figure| *figure > MOST) || self.gpus > 1024 || self.cpus > 1_000_000 {
@@ -115,7 +115,7 @@ impl Told {
 /// Builds the fleets and their instances. `busy` returns how many blocks of an instance are already held.
 pub fn build(
     fleets: Vec<FleetSpec>,
-    told: &[Told],
+    told: &[RecordedHost],
     known: KnownGpus,
     busy: impl Fn(usize, u32) -> u32,
 ) -> Result<Fleet, String> {

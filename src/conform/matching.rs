@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::instances::{Outcome, RecordedRun, Told, assign_all, build, compare};
+use super::instances::{Outcome, RecordedHost, RecordedRun, assign_all, build, compare};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use dryrack_control::Profile;
 use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, Slice};
@@ -208,7 +208,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
                 return Err(format!("a busy fraction of {}", host.busy_fraction));
             }
             fractions.push(host.busy_fraction);
-            told.push(Told {
+            told.push(RecordedHost {
                 name: Arc::clone(&host.name),
                 fleet: FleetId::new(index),
                 cpus: host.cpus,

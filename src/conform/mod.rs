@@ -23,7 +23,7 @@ mod regions;
 mod run_states;
 mod utilization;
 
-pub use account::{Account, Disagreement, Share};
+pub use account::{Account, AgreementCount, Disagreement};
 pub use profiles::Profiles;
 pub use read::{ConformError, conform};
 pub use records::{Met, Records};

@@ -16,7 +16,7 @@ use dryrack_fleet::{
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_scheduler::PlacementContext;
 use dryrack_scheduler::deployment::{
-    Answer, Candidate, DeploymentFilter, Evaluation, PickedGpu, Picks, Request, Share, evaluate, place,
+    Answer, Candidate, CandidatePart, DeploymentFilter, Evaluation, PickedGpu, Picks, Request, evaluate, place,
 };
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Backend, Category, Demand, Deployment, ModelFacts, Pick, Strategy};
@@ -385,17 +385,17 @@ fn of_placement(recorded: &RecordedAnswer, found: &Answer, world: &World) -> Opt
             }
         }
         (RecordedAnswer { error: Some(error), .. }, Answer::Place(ranked)) => {
-            differ("exception", error, told(&ranked[0].0, world))
+            differ("exception", error, describe(&ranked[0].0, world))
         }
         (RecordedAnswer { candidate: None, .. }, Answer::Refuse(reasons)) => match is_exception(reasons) {
             None => None,
             Some(reason) => differ("exception", "nowhere", reason),
         },
         (RecordedAnswer { candidate: None, .. }, Answer::Place(ranked)) => {
-            differ("places and should not", "nowhere", told(&ranked[0].0, world))
+            differ("places and should not", "nowhere", describe(&ranked[0].0, world))
         }
         (RecordedAnswer { candidate: Some(candidate), .. }, Answer::Refuse(reasons)) => {
-            differ("refuses and should not", told_recorded(candidate), reasons)
+            differ("refuses and should not", describe_recorded(candidate), reasons)
         }
         (RecordedAnswer { candidate: Some(candidate), .. }, Answer::Place(ranked)) => {
             of_candidate(candidate, &ranked[0].0, ranked[0].1, world)
@@ -404,7 +404,7 @@ fn of_placement(recorded: &RecordedAnswer, found: &Answer, world: &World) -> Opt
 }
 
 fn of_candidate(recorded: &RecordedCandidate, found: &Candidate, score: f64, world: &World) -> Option<Difference> {
-    let (was, is) = (told_recorded(recorded), told(found, world));
+    let (was, is) = (describe_recorded(recorded), describe(found, world));
     let kind = if part_of(&found.main, world).worker_id != recorded.main.worker_id {
         "node"
     } else if found.main.indexes.as_slice() != recorded.main.gpu_indexes {
@@ -456,7 +456,7 @@ fn of_evaluation(recorded: &RecordedAnswer, found: &Evaluation) -> Option<Differ
     }
 }
 
-fn part_of(share: &Share, world: &World) -> RecordedPart {
+fn part_of(share: &CandidatePart, world: &World) -> RecordedPart {
     RecordedPart {
         worker_id: world.ids[share.node],
         gpu_indexes: share.indexes.to_vec(),
@@ -465,17 +465,18 @@ fn part_of(share: &Share, world: &World) -> RecordedPart {
     }
 }
 
-fn told(candidate: &Candidate, world: &World) -> String {
-    let parts: Vec<String> = candidate.shares().map(|share| told_part(&part_of(share, world))).collect();
+fn describe(candidate: &Candidate, world: &World) -> String {
+    let parts: Vec<String> = candidate.shares().map(|share| describe_part(&part_of(share, world))).collect();
     parts.join(" and ") + if candidate.overcommit { ", overcommitted" } else { "" }
 }
 
-fn told_recorded(candidate: &RecordedCandidate) -> String {
-    let parts: Vec<String> = std::iter::once(&candidate.main).chain(&candidate.subordinates).map(told_part).collect();
+fn describe_recorded(candidate: &RecordedCandidate) -> String {
+    let parts: Vec<String> =
+        std::iter::once(&candidate.main).chain(&candidate.subordinates).map(describe_part).collect();
     parts.join(" and ") + if candidate.overcommit { ", overcommitted" } else { "" }
 }
 
-fn told_part(part: &RecordedPart) -> String {
+fn describe_part(part: &RecordedPart) -> String {
     let claims: Vec<String> = part.vram.iter().map(|(index, bytes)| format!("{index}: {bytes}")).collect();
     format!("worker {} GPUs {:?} claims {{{}}}", part.worker_id, part.gpu_indexes, claims.join(", "))
 }

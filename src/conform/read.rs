@@ -24,7 +24,7 @@ pub enum ConformError {
     #[error("has no records")]
     Empty,
     /// The different faults, each with its first line and the number of lines that have it.
-    #[error("{}", told(.0))]
+    #[error("{}", describe(.0))]
     Lines(Vec<Fault>),
 }
 
@@ -36,7 +36,7 @@ pub struct Fault {
     lines: u64,
 }
 
-fn told(faults: &[Fault]) -> String {
+fn describe(faults: &[Fault]) -> String {
     let told = |Fault { line, text, lines }: &Fault| match lines - 1 {
         0 => format!("line {line}: {text}"),
         others => format!("line {line}: {text} (and {others} more lines)"),

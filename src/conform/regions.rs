@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::instances::{RecordedRun, Told, assign_all, build, compare};
+use super::instances::{RecordedHost, RecordedRun, assign_all, build, compare};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use dryrack_control::Profile;
 use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec};
@@ -150,8 +150,8 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
         nodes: Some(FleetNodes { min: 0, target: most, max: Some(most) }),
         cloud: None,
     };
-    let told = |instance: &RecordedInstance| -> Result<Told, String> {
-        Ok(Told {
+    let told = |instance: &RecordedInstance| -> Result<RecordedHost, String> {
+        Ok(RecordedHost {
             name: Arc::clone(&instance.name),
             fleet: FleetId::new(0),
             cpus: instance.cpus,
@@ -167,6 +167,6 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
             price: Some(instance.price.to_string().parse::<Money>().map_err(|fault| fault.to_string())?),
         })
     };
-    let told = instances.iter().map(told).collect::<Result<Vec<Told>, String>>()?;
+    let told = instances.iter().map(told).collect::<Result<Vec<RecordedHost>, String>>()?;
     build(vec![spec], &told, profile.scheduler.offers.known_gpus, |index, _| instances[index].busy_blocks)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::instances::{RecordedRun, Told};
+use super::instances::{RecordedHost, RecordedRun};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use dryrack_catalog::KnownGpus;
 use dryrack_control::{Control, MemberStanding, Profile, RunStanding};
@@ -126,11 +126,11 @@ struct Answer {
     #[serde(default)]
     desired: Vec<(usize, String, u32)>,
     #[serde(rename = "final")]
-    last: Last,
+    last: LastSeen,
 }
 
 #[derive(Debug, Default, Deserialize, PartialEq)]
-struct Last {
+struct LastSeen {
     /// The host, its status, the number of taken blocks, and the number of all blocks.
     instances: Vec<(String, String, u32, u32)>,
     /// The node, the submission, the status, the host, and the number of blocks.
@@ -150,7 +150,7 @@ impl RecordKind for RunStates {
 
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         let record: Record = parse(record)?;
-        let told = Asked::of(&record)?;
+        let told = ParsedRecord::of(&record)?;
         let class = match record.fleet.placement {
             FleetPlacement::Any => "placement any",
             FleetPlacement::Cluster => "placement cluster",
@@ -160,14 +160,14 @@ impl RecordKind for RunStates {
                 let text = format!("recorded: runs; found: the profile {} has none", profile.name);
                 return Ok(vec![Difference { kind: "no runs", text }]);
             }
-            Ok(differences(&record.answer, &Stage::play(&record, &told, profile)))
+            Ok(differences(&record.answer, &Stepper::play(&record, &told, profile)))
         })
     }
 }
 
 /// The parsed contents of a record.
-struct Asked {
-    hosts: Vec<Told>,
+struct ParsedRecord {
+    hosts: Vec<RecordedHost>,
     /// The requirements of each run, in order of submission.
     requirements: Vec<Arc<Requirements>>,
     scaling: Vec<Option<Scaling>>,
@@ -177,8 +177,8 @@ struct Asked {
 const DISK_MIB: u64 = 500 << 10;
 const GPU: (&str, u64) = ("A100", 81_920);
 
-impl Asked {
-    fn of(record: &Record) -> Result<Asked, String> {
+impl ParsedRecord {
+    fn of(record: &Record) -> Result<ParsedRecord, String> {
         let mut names: Vec<&str> = Vec::new();
         let (mut requirements, mut scaling) = (Vec::new(), Vec::new());
         for step in &record.events {
@@ -212,7 +212,7 @@ impl Asked {
             return Err("more hosts, memory or time than any record has".to_string());
         }
         let blocks = blocks_of(fleet)?;
-        let host = |number: u32| Told {
+        let host = |number: u32| RecordedHost {
             name: format!("h{number}").into(),
             fleet: FleetId::new(0),
             cpus: fleet.cpus,
@@ -227,9 +227,9 @@ impl Asked {
             region: Arc::from("remote"),
             price: None,
         };
-        let hosts: Vec<Told> = (0..fleet.hosts).map(host).collect();
+        let hosts: Vec<RecordedHost> = (0..fleet.hosts).map(host).collect();
         hosts.first().map(|host| host.shape(KnownGpus::Gpuhunt0134)).transpose()?;
-        Ok(Asked { hosts, requirements, scaling })
+        Ok(ParsedRecord { hosts, requirements, scaling })
     }
 }
 
@@ -244,7 +244,7 @@ fn blocks_of(fleet: &FleetOf) -> Result<Blocks, String> {
 }
 
 /// A control plane that is stepped through the rounds of a record.
-struct Stage {
+struct Stepper {
     control: Control,
     now: SimTime,
     round: usize,
@@ -257,8 +257,8 @@ struct Stage {
     said: Answer,
 }
 
-impl Stage {
-    fn play(record: &Record, asked: &Asked, profile: Arc<Profile>) -> Answer {
+impl Stepper {
+    fn play(record: &Record, asked: &ParsedRecord, profile: Arc<Profile>) -> Answer {
         let known = profile.scheduler.offers.known_gpus;
         let mut control = Control::new(profile, 0);
         control.poll_in_rounds();
@@ -266,9 +266,9 @@ impl Stage {
             decisions: Vec::new(),
             run_status_changes: Vec::new(),
             desired: Vec::new(),
-            last: Last::default(),
+            last: LastSeen::default(),
         };
-        let mut stage = Stage {
+        let mut stage = Stepper {
             control,
             now: SimTime::ZERO,
             round: 0,
@@ -287,11 +287,11 @@ impl Stage {
             nodes: None,
             cloud: None,
         };
-        stage.tell(Input::FleetDeclared { fleet: FleetId::new(0), spec: Arc::new(spec) });
+        stage.apply(Input::FleetDeclared { fleet: FleetId::new(0), spec: Arc::new(spec) });
         for (number, host) in asked.hosts.iter().enumerate() {
             let shape = Arc::new(host.shape(known).expect("checked"));
             let spec = NodeSpec { name: Arc::clone(&host.name), shape };
-            stage.tell(Input::NodeDeclared { node: NodeId::new(number), state: NodeState::Ready, spec });
+            stage.apply(Input::NodeDeclared { node: NodeId::new(number), state: NodeState::Ready, spec });
         }
         stage.settle();
         stage.now = stage.now.saturating_add(SETUP);
@@ -306,9 +306,9 @@ impl Stage {
     }
 
     /// Passes on the inputs of this round before the clock advances.
-    fn begin(&mut self, record: &Record, asked: &Asked) {
+    fn begin(&mut self, record: &Record, asked: &ParsedRecord) {
         for (run, fact) in std::mem::take(&mut self.answers) {
-            self.tell(Input::Run { run, fact });
+            self.apply(Input::Run { run, fact });
         }
         for step in &record.events {
             match step {
@@ -321,19 +321,19 @@ impl Stage {
                     let scaling = asked.scaling[number];
                     let replicas = scaling.map_or(1, |scaling| scaling.min);
                     let spec = Arc::new(JobSpec { replicas, scaling: scaling.map(Box::new), ..spec });
-                    self.tell(Input::Submit { job: JobId::new(number), spec });
+                    self.apply(Input::Submit { job: JobId::new(number), spec });
                     self.names.push(name.clone());
                 }
                 Step::Finish { round, name } if *round == self.round => {
                     let job = self.names.iter().position(|known| known == name).expect("checked");
                     for member in self.members_of(JobId::new(job)) {
                         let fact = Lifecycle::Exited(Ending::Completed);
-                        self.tell(Input::Run { run: run_of(&member), fact });
+                        self.apply(Input::Run { run: run_of(&member), fact });
                     }
                 }
                 Step::Requests { round, name, count } if *round == self.round => {
                     let job = self.names.iter().position(|known| known == name).expect("checked");
-                    self.tell(Input::RequestsCounted { job: JobId::new(job), requests: *count });
+                    self.apply(Input::RequestsCounted { job: JobId::new(job), requests: *count });
                 }
                 Step::Submit { .. } | Step::Finish { .. } | Step::Requests { .. } => {}
             }
@@ -344,7 +344,7 @@ impl Stage {
         self.control.members().into_iter().filter(|member| member.job == job).collect()
     }
 
-    fn tell(&mut self, input: Input) {
+    fn apply(&mut self, input: Input) {
         self.control.handle(self.now, &input);
         self.drain();
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use super::core::dependencies::Judged;
+use super::core::dependencies::DependencyState;
 use super::core::nodes::noticed;
 use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
@@ -192,11 +192,11 @@ pub(crate) trait Attempts: Flow {
     /// reason, or is cancelled if the profile cancels such jobs.
     fn dependency_judged(&mut self, core: &mut Core, job: JobId) {
         match core.judged(job) {
-            Some(Judged::Free) => {
+            Some(DependencyState::Free) => {
                 let replicas = core.stop_waiting_for_others(job);
                 self.freed(core, job, replicas);
             }
-            Some(Judged::Never) => {
+            Some(DependencyState::Never) => {
                 for index in core.waiting_for_others(job) {
                     core.wait_for_others(index);
                 }
@@ -237,7 +237,7 @@ pub(crate) trait Attempts: Flow {
         }
         core.emit(Event::DeadlineExpired { run, phase });
         if phase != Phase::Stopping {
-            return self.stayed_too_long(core, index, phase);
+            return self.phase_timed_out(core, index, phase);
         }
         // The run has not confirmed that it stopped, so its claims cannot be treated as free.
         let (outcome, because) = stopping.expect("set when it was told to stop");
@@ -415,7 +415,7 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn node_reported(&mut self, core: &mut Core, node: NodeId, state: NodeState) {
-        if core.is_moot(node, state) {
+        if core.ignores_report(node, state) {
             return;
         }
         let record = &mut core.nodes[node.index()];
@@ -441,7 +441,7 @@ pub(crate) trait Attempts: Flow {
     /// Ends the attempt of every replica that runs on the node.
     fn evict(&mut self, core: &mut Core, node: NodeId) {
         for replica in self.on_node(core, node) {
-            if core.is_one_too_many(replica) {
+            if core.is_surplus(replica) {
                 core.replicas[replica as usize].dismissed = true;
             }
             match core.nodes[node.index()].runs.contains(&replica) {

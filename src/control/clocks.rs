@@ -48,7 +48,7 @@ pub struct Ticks {
 
 /// Names one of the two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum PassKind {
     Place,
     Backfill,
 }
@@ -105,10 +105,10 @@ impl Clocks {
     }
 
     /// When the next pass of this kind begins. `None` if backfill has no clock of its own.
-    pub fn next(&self, which: Which) -> Option<SimTime> {
+    pub fn next(&self, which: PassKind) -> Option<SimTime> {
         let (clock, other) = match which {
-            Which::Place => (&self.place, self.backfill.as_ref()),
-            Which::Backfill => (self.backfill.as_ref()?, Some(&self.place)),
+            PassKind::Place => (&self.place, self.backfill.as_ref()),
+            PassKind::Backfill => (self.backfill.as_ref()?, Some(&self.place)),
         };
         let is_recorded = clock.gone < clock.listed.len();
         let free = other.filter(|_| !is_recorded).map_or(SimTime::ZERO, |other| other.busy_until);
@@ -116,16 +116,16 @@ impl Clocks {
     }
 
     /// Advances through all ticks before `now`.
-    pub fn go_on(&mut self, now: SimTime) {
+    pub fn advance(&mut self, now: SimTime) {
         while let Some((at, which)) = self.earlier().filter(|(at, _)| *at < now) {
             self.tick(which, at);
         }
     }
 
     /// The pass that begins earlier, and when it begins. On a tie, backfill runs first.
-    fn earlier(&self) -> Option<(SimTime, Which)> {
+    fn earlier(&self) -> Option<(SimTime, PassKind)> {
         let is_first = self.backfill.as_ref().is_some_and(|backfill| backfill.next <= self.place.next);
-        let which = if is_first { Which::Backfill } else { Which::Place };
+        let which = if is_first { PassKind::Backfill } else { PassKind::Place };
         Some((self.next(which)?, which))
     }
 
@@ -134,11 +134,11 @@ impl Clocks {
     }
 
     /// Begins a pass: sets how long it works and when the next one begins.
-    pub fn tick(&mut self, which: Which, at: SimTime) {
+    pub fn tick(&mut self, which: PassKind, at: SimTime) {
         let waiting = self.waiting;
         match which {
-            Which::Place => self.place.tick(at, waiting),
-            Which::Backfill => self.backfill.iter_mut().for_each(|clock| clock.tick(at, waiting)),
+            PassKind::Place => self.place.tick(at, waiting),
+            PassKind::Backfill => self.backfill.iter_mut().for_each(|clock| clock.tick(at, waiting)),
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn both(clocks: &Clocks) -> [Option<SimTime>; 2] {
-        [clocks.next(Which::Place), clocks.next(Which::Backfill)]
+        [clocks.next(PassKind::Place), clocks.next(PassKind::Backfill)]
     }
 
     /// Backfill begins a second after the end of its last pass, which took 1 ms plus 2 ms for each of four waiting
@@ -195,10 +195,10 @@ mod tests {
     fn a_long_queue_makes_a_slow_clock() {
         let mut clocks = clocks((500, 0), (0, 2));
         clocks.are_waiting(4);
-        clocks.go_on(at(3000));
+        clocks.advance(at(3000));
         assert_eq!(both(&clocks), [Some(at(3503)), Some(at(3027))]);
         clocks.are_waiting(0);
-        clocks.go_on(at(5000));
+        clocks.advance(at(5000));
         assert_eq!(both(&clocks), [Some(at(5505)), Some(at(5029))]);
     }
 
@@ -208,9 +208,9 @@ mod tests {
     fn who_finds_the_other_at_work_waits_and_follows_it_from_then_on() {
         let mut clocks = clocks((4, 0), (0, 2));
         clocks.are_waiting(4);
-        clocks.go_on(at(1));
+        clocks.advance(at(1));
         assert_eq!(both(&clocks), [Some(at(9)), Some(at(1009))]);
-        clocks.go_on(at(1010));
+        clocks.advance(at(1010));
         assert_eq!(both(&clocks), [Some(at(1018)), Some(at(2018))]);
     }
 }

@@ -122,7 +122,7 @@ pub(crate) trait Flow {
     }
 
     /// Ends an attempt that has stayed too long in a phase other than stopping.
-    fn stayed_too_long(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
+    fn phase_timed_out(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         self.end_overdue(core, index, phase);
     }
 
@@ -248,7 +248,7 @@ pub(crate) trait Flow {
 
     /// Two lists of runs: those that are being analysed, and those ahead of this replica in the analysis queue. `None`
     /// if the replica is not in that queue.
-    fn analysed_before(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    fn analyses_ahead(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         None
     }
 
@@ -269,7 +269,7 @@ pub(crate) trait Flow {
     }
 
     /// Whether records of ended jobs may be dropped.
-    fn lets_records_go(&self) -> bool {
+    fn may_drop_records(&self) -> bool {
         false
     }
 
@@ -279,7 +279,7 @@ pub(crate) trait Flow {
     }
 
     /// Whether the flow retries its replicas without end as long as one of them has no place.
-    fn never_rests(&self) -> bool {
+    fn retries_forever(&self) -> bool {
         false
     }
 

@@ -42,7 +42,7 @@ pub fn meets(fleet: &Fleet, requirements: &Requirements, claim: &NodeClaim) -> b
     host && amounts
         && ranges
         && holds_gpus_of_its_blocks(shape, &instance.blocks, total, claim)
-        && requirements.gpu.as_ref().is_none_or(|gpu| gpus_will_do(shape, &instance.blocks, total, gpu, taken))
+        && requirements.gpu.as_ref().is_none_or(|gpu| gpus_suffice(shape, &instance.blocks, total, gpu, taken))
 }
 
 fn within<T: Ord + Copy>(range: Bounds<T>, value: T) -> bool {
@@ -75,7 +75,7 @@ fn holds_gpus_of_its_blocks(shape: &NodeShape, blocks: &Blocks, total: u32, clai
     found == expected && found.len() == claim.gpus.len()
 }
 
-fn gpus_will_do(shape: &NodeShape, blocks: &Blocks, total: u32, wanted: &GpuRequirements, taken: u64) -> bool {
+fn gpus_suffice(shape: &NodeShape, blocks: &Blocks, total: u32, wanted: &GpuRequirements, taken: u64) -> bool {
     let (count, memory) = match blocks {
         Blocks::Parts(parts) => (taken, parts.memory.get()),
         Blocks::Auto | Blocks::Count(_) => {

@@ -40,7 +40,7 @@ mod scan;
 mod views;
 
 pub use clocks::{PassTime, Ticks};
-pub use core::{AnalysedBefore, LONGEST_PROVISIONING, Watch, Watched};
+pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
@@ -145,7 +145,7 @@ impl Control {
     /// Drops the records of jobs that have ended. After that, questions about these jobs have no answer, and the
     /// profile cannot change. Flows whose records outlive their jobs keep all records.
     pub fn dropping_ended(mut self) -> Control {
-        if self.flow.as_ref().lets_records_go() {
+        if self.flow.as_ref().may_drop_records() {
             self.core.drop_from_now_on();
         }
         self
@@ -158,7 +158,7 @@ impl Control {
         if let Err(refusal) = self.check_input(now, input) {
             panic!("{refusal}: {input:?} at {now}");
         }
-        self.core.go_on_to(now);
+        self.core.advance_to(now);
         let is_question = input.class() == InputClass::Question;
         self.was_asked |= is_question;
         self.has_news |= !is_question;
@@ -207,7 +207,7 @@ impl Control {
     /// first round causes.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.core.now, "time fell from {} to {now}", self.core.now);
-        self.core.go_on_to(now);
+        self.core.advance_to(now);
         let has_news = std::mem::take(&mut self.has_news);
         let was_asked = std::mem::take(&mut self.was_asked);
         let is_another_round = was_asked && self.core.settled_at == now;
@@ -242,8 +242,8 @@ impl Control {
     }
 
     /// Whether the flow retries its replicas without end as long as one of them has no place.
-    pub fn never_rests(&self) -> bool {
-        self.flow.as_ref().never_rests()
+    pub fn retries_forever(&self) -> bool {
+        self.flow.as_ref().retries_forever()
     }
 
     /// Whether the only remaining work repeats refusals that were made since the fleet last grew.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::core::{AnalysedBefore, Watch, Watched};
+use super::core::{AnalysesAhead, Watch, Watched};
 use super::polled::{MemberStanding, RunStanding};
 use super::scan::RowView;
 use super::{AnyFlow, Control};
 use dryrack_event::Phase;
 use dryrack_ids::{JobId, RunId};
-use dryrack_scheduler::Sight;
+use dryrack_scheduler::SchedulerView;
 use dryrack_workload::JobSpec;
 
 impl Control {
@@ -29,7 +29,7 @@ impl Control {
     }
 
     /// What a decision about this replica would see now. No decision needs to be due.
-    pub fn sight_of(&self, job: JobId, replica: u32) -> Option<Sight> {
+    pub fn sight_of(&self, job: JobId, replica: u32) -> Option<SchedulerView> {
         let (core, flow) = (&self.core, self.flow.as_ref());
         let index = core.jobs.get(job.index())?.replica(replica)?;
         let (left, part) = (flow.left_to(core, index), flow.part_of(core, index));
@@ -38,12 +38,12 @@ impl Control {
     }
 
     /// What a decision about a job would see now, before the job is submitted.
-    pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> Sight {
+    pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> SchedulerView {
         let core = &self.core;
         let demand = Arc::clone(&spec.demand);
         let run = RunId { job, replica: 0, attempt: 1 };
         let (context, seats) = (core.context_for(run, spec, None), self.flow.as_ref().first_seats(&demand));
-        Sight { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
+        SchedulerView { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
     }
 
     /// The number of the first replica that has no place. If all replicas of the job have places, replica 0, as an
@@ -53,16 +53,16 @@ impl Control {
     }
 
     /// The runs that are analysed before this replica. `None` if the replica does not wait for its analysis.
-    pub fn analysed_before(&self, job: JobId, replica: u32) -> Option<AnalysedBefore> {
+    pub fn analyses_ahead(&self, job: JobId, replica: u32) -> Option<AnalysesAhead> {
         let core = &self.core;
         let index = core.jobs.get(job.index())?.replica(replica)?;
-        let (now, before) = self.flow.as_ref().analysed_before(core, index)?;
+        let (now, before) = self.flow.as_ref().analyses_ahead(core, index)?;
         let is_wanted = |run: &RunId| {
             let replica = core.replica_of(*run).map(|index| &core.replicas[index as usize]);
             replica.is_some_and(|replica| replica.phase != Phase::Ended && replica.attempt == run.attempt)
         };
         let (wanted, unwanted) = before.into_iter().partition(is_wanted);
-        Some(AnalysedBefore { now, wanted, unwanted })
+        Some(AnalysesAhead { now, wanted, unwanted })
     }
 
     /// Makes the polled flow run every round, including rounds that would change nothing. A caller that steps through

@@ -24,7 +24,7 @@ use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::selection::selection;
 use dryrack_control::{Profile, Watch, Watched};
-use dryrack_event::{Event, Histogram, Reason, Record, Refusal, Said};
+use dryrack_event::{Event, Histogram, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{JobId, RunId};
 use dryrack_rng::Stream;
@@ -52,16 +52,16 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
         }
         questions.last.extend(replay.control.take_decisions());
         match &record.said {
-            Said::Event(Event::Placed { run, score, placement }) => {
+            RecordBody::Event(Event::Placed { run, score, placement }) => {
                 let watched = replay.control.take_watched(*run).expect("what is placed is kept");
                 let before = || place_before(&records[..place], *run);
                 questions.placed(*run, (*score, placement), &watched, before);
             }
-            Said::Event(Event::CommitRefused { run, fallback: true, .. }) => questions.fallbacks.push(*run),
-            Said::Event(Event::Held { run, refusal, reasons }) if !is_of_pick(&records[place..], *run) => {
+            RecordBody::Event(Event::CommitRefused { run, fallback: true, .. }) => questions.fallbacks.push(*run),
+            RecordBody::Event(Event::Held { run, refusal, reasons }) if !is_of_pick(&records[place..], *run) => {
                 questions.held(*run, (*refusal, reasons));
             }
-            Said::Event(_) | Said::Input(_) => {}
+            RecordBody::Event(_) | RecordBody::Input(_) => {}
         }
     }
     questions.sample(records);
@@ -72,7 +72,7 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
 /// decision, so it is not checked.
 fn is_of_pick(records: &[Record], run: RunId) -> bool {
     let ended = |record: &Record| match &record.said {
-        Said::Event(Event::Ended { run: other, because, .. }) if *other == run => Some(*because),
+        RecordBody::Event(Event::Ended { run: other, because, .. }) if *other == run => Some(*because),
         _ => None,
     };
     records.iter().find_map(ended) == Some(Reason::PickRefused)
@@ -81,7 +81,7 @@ fn is_of_pick(records: &[Record], run: RunId) -> bool {
 /// The latest placement of the replica in these records.
 fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     records.iter().rev().find_map(|record| match &record.said {
-        Said::Event(Event::Placed { run: other, placement, .. })
+        RecordBody::Event(Event::Placed { run: other, placement, .. })
             if (other.job, other.replica) == (run.job, run.replica) =>
         {
             Some(placement)
@@ -297,9 +297,9 @@ fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examinati
 /// The first placement of any replica of the job, and its time. `None` if a replica had to wait before that.
 fn first_placed(records: &[Record], job: JobId) -> Option<(SimTime, &Placement)> {
     let first = records.iter().find_map(|record| match &record.said {
-        Said::Event(Event::Placed { run, placement, .. }) if run.job == job => Some((record.at, Some(placement))),
-        Said::Event(Event::Held { run, .. }) if run.job == job => Some((record.at, None)),
-        Said::Event(_) | Said::Input(_) => None,
+        RecordBody::Event(Event::Placed { run, placement, .. }) if run.job == job => Some((record.at, Some(placement))),
+        RecordBody::Event(Event::Held { run, .. }) if run.job == job => Some((record.at, None)),
+        RecordBody::Event(_) | RecordBody::Input(_) => None,
     });
     first.and_then(|(at, placement)| Some((at, placement?)))
 }

@@ -75,7 +75,7 @@ impl<'d> Deciding<'d> {
     /// ignores the time at which the scheduler wants to be asked again.
     pub fn next(&mut self, now: SimTime, next: Option<SimTime>, fleet: &Fleet, may_wish: bool) -> Option<SimTime> {
         if next != Some(now) && self.coming.is_none() {
-            self.ask(now, fleet);
+            self.request_decision(now, fleet);
         }
         match &self.coming {
             Some((at, _)) => earlier(next, Some(*at)),
@@ -83,7 +83,7 @@ impl<'d> Deciding<'d> {
         }
     }
 
-    fn ask(&mut self, now: SimTime, fleet: &Fleet) {
+    fn request_decision(&mut self, now: SimTime, fleet: &Fleet) {
         let mut answer = Answer::default();
         for question in std::mem::take(&mut self.questions) {
             let Input::Evaluate { name, demand } = question else { continue };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
-use dryrack_control::{AnalysedBefore, Profile, Watch};
-use dryrack_event::{Dependence, Event, Histogram, Input, Outcome, Phase, Reason, Record, Refusal, Said};
+use dryrack_control::{AnalysesAhead, Profile, Watch};
+use dryrack_event::{Dependence, Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{JobId, RunId};
 use dryrack_scheduler::Examination;
@@ -28,11 +28,11 @@ pub struct Explanation {
     /// The last refusal of the replica since it began to wait.
     pub refused: Option<(SimTime, Examination)>,
     /// The decision that placed the replica. `None` if the replica has no placement now.
-    pub placed: Option<WhyHere>,
+    pub placed: Option<PlacementReasons>,
     /// The jobs that will be analysed before this job, if this job waits for its analysis.
-    pub analysed_before: Option<AnalysedBefore>,
+    pub analysed_before: Option<AnalysesAhead>,
     /// The jobs on which this job still depends, including those that can no longer meet the dependency.
-    pub awaits: Vec<Awaited>,
+    pub awaits: Vec<UnmetDependency>,
     /// How and when the job ended, if it has.
     pub ended: Option<(SimTime, Outcome, Reason)>,
     /// The last event about the replica. If the whole job has ended, the end of the job.
@@ -41,13 +41,13 @@ pub struct Explanation {
 
 /// A dependency that is not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct UnmetDependency {
     pub on: Dependency,
     /// When and how the other job ended. If it has ended, the dependency can never be met.
     pub ended: Option<(SimTime, Outcome)>,
 }
 
-pub struct WhyHere {
+pub struct PlacementReasons {
     pub at: SimTime,
     pub placement: Placement,
     /// The verdict on every node at the time of the decision.
@@ -132,7 +132,7 @@ pub fn explain(
     let replica = number.unwrap_or_else(|| chosen().unwrap_or(0) as u32);
     let mut replay = Replay::new(profile, seed);
     replay.control.watch(Watch::Job(job));
-    let mut placed: Option<WhyHere> = None;
+    let mut placed: Option<PlacementReasons> = None;
     let mut refused = None;
     for record in records {
         replay.take(record)?;
@@ -142,16 +142,16 @@ pub fn explain(
             refused = Some((last.at, last.examination));
         }
         match &record.said {
-            Said::Event(Event::Placed { run, placement, .. }) if run.job == job => {
+            RecordBody::Event(Event::Placed { run, placement, .. }) if run.job == job => {
                 let watched = replay.control.take_watched(*run).expect("what is placed is kept");
                 if run.replica == replica {
                     let placement = placement.clone();
-                    placed = Some(WhyHere { at: watched.at, placement, examination: watched.examination });
+                    placed = Some(PlacementReasons { at: watched.at, placement, examination: watched.examination });
                     refused = None;
                 }
             }
-            Said::Event(Event::Ended { run, .. }) if run.job == job && run.replica == replica => placed = None,
-            Said::Event(_) | Said::Input(_) => {}
+            RecordBody::Event(Event::Ended { run, .. }) if run.job == job && run.replica == replica => placed = None,
+            RecordBody::Event(_) | RecordBody::Input(_) => {}
         }
     }
     let control = &replay.control;
@@ -166,7 +166,7 @@ pub fn explain(
         now,
         refused: refused.filter(|_| replicas.get(replica as usize).is_some_and(ReplicaStanding::waits)),
         placed,
-        analysed_before: control.analysed_before(job, replica),
+        analysed_before: control.analyses_ahead(job, replica),
         awaits: awaits(records, job),
         ended,
         last,
@@ -176,9 +176,9 @@ pub fn explain(
 }
 
 /// The dependencies of a job that are not met after these records.
-fn awaits(records: &[Record], job: JobId) -> Vec<Awaited> {
+fn awaits(records: &[Record], job: JobId) -> Vec<UnmetDependency> {
     let after = records.iter().find_map(|record| match &record.said {
-        Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(Arc::clone(&spec.after)),
+        RecordBody::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(Arc::clone(&spec.after)),
         _ => None,
     });
     let after = after.unwrap_or_default();
@@ -186,20 +186,20 @@ fn awaits(records: &[Record], job: JobId) -> Vec<Awaited> {
     if !after.is_empty() {
         for record in records {
             match &record.said {
-                Said::Event(Event::JobEnded { job, outcome, .. }) => {
+                RecordBody::Event(Event::JobEnded { job, outcome, .. }) => {
                     others.entry(*job).or_default().1 = Some((record.at, *outcome));
                 }
-                Said::Event(Event::Moved { run, to: Phase::Running, .. }) => {
+                RecordBody::Event(Event::Moved { run, to: Phase::Running, .. }) => {
                     others.entry(run.job).or_default().0 = true
                 }
-                Said::Event(_) | Said::Input(_) => {}
+                RecordBody::Event(_) | RecordBody::Input(_) => {}
             }
         }
     }
     let awaited = |on: &Dependency| {
         let (has_started, ended) = others.get(&on.job).copied().unwrap_or_default();
         let dependence = Dependence::of(on.when, has_started, ended.map(|(_, outcome)| outcome));
-        (dependence != Dependence::Met).then_some(Awaited { on: *on, ended })
+        (dependence != Dependence::Met).then_some(UnmetDependency { on: *on, ended })
     };
     after.iter().filter_map(awaited).collect()
 }
@@ -211,12 +211,12 @@ fn standings(records: &[Record], job: JobId) -> (Vec<ReplicaStanding>, Option<(S
     let run = |replica: u32| RunId { job, replica, attempt: 1 };
     for record in records {
         let event = match &record.said {
-            Said::Input(Input::Submit { job: submitted, spec }) if *submitted == job => {
+            RecordBody::Input(Input::Submit { job: submitted, spec }) if *submitted == job => {
                 replicas = (0..spec.replicas).map(|number| ReplicaStanding::new(run(number))).collect();
                 continue;
             }
-            Said::Input(_) => continue,
-            Said::Event(event) => event,
+            RecordBody::Input(_) => continue,
+            RecordBody::Event(event) => event,
         };
         match event {
             Event::JobEnded { job: over, outcome, because } if *over == job => {

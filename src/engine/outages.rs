@@ -38,7 +38,7 @@ pub enum Target {
 
 /// The state of a target while it is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Becomes {
+pub enum FailedState {
     Node(NodeTurn),
     Gpu(GpuState),
 }
@@ -46,7 +46,7 @@ pub enum Becomes {
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     pub target: Target,
-    pub becomes: Becomes,
+    pub becomes: FailedState,
     pub from: SimTime,
     pub to: SimTime,
 }
@@ -106,11 +106,11 @@ fn well(target: Target) -> Fault {
     }
 }
 
-fn fault(target: Target, becomes: Becomes) -> Fault {
+fn fault(target: Target, becomes: FailedState) -> Fault {
     match (target, becomes) {
-        (Target::Node(node), Becomes::Node(becomes)) => Fault::Node { node, becomes },
-        (Target::Gpu(gpu), Becomes::Gpu(becomes)) => Fault::Gpu { gpu, becomes },
-        (Target::Node(_), Becomes::Gpu(_)) | (Target::Gpu(_), Becomes::Node(_)) => {
+        (Target::Node(node), FailedState::Node(becomes)) => Fault::Node { node, becomes },
+        (Target::Gpu(gpu), FailedState::Gpu(becomes)) => Fault::Gpu { gpu, becomes },
+        (Target::Node(_), FailedState::Gpu(_)) | (Target::Gpu(_), FailedState::Node(_)) => {
             panic!("{target:?} cannot become {becomes:?}")
         }
     }
@@ -129,7 +129,7 @@ mod tests {
         let node = NodeId::new(0);
         let outage = |from, to, turn| Outage {
             target: Target::Node(node),
-            becomes: Becomes::Node(turn),
+            becomes: FailedState::Node(turn),
             from: at(from),
             to: at(to),
         };

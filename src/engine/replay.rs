@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use dryrack_control::{Control, Profile};
-use dryrack_event::{Event, Output, Record, Said};
+use dryrack_event::{Event, Output, Record, RecordBody};
 use dryrack_units::SimTime;
 
 /// The first difference between a log and its replay. `record` is the number of the log record, counted from 0.
@@ -48,7 +48,7 @@ impl Replay {
             return Err(impossible("steps and times never fall"));
         }
         match &record.said {
-            Said::Input(input) => {
+            RecordBody::Input(input) => {
                 if record.step > self.step {
                     self.settle();
                     self.nothing_missing(number)?;
@@ -63,7 +63,7 @@ impl Replay {
                 self.drain();
                 Ok(())
             }
-            Said::Event(event) => {
+            RecordBody::Event(event) => {
                 if self.expected.is_empty() {
                     self.settle();
                 }

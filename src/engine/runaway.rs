@@ -81,11 +81,11 @@ pub(super) struct Bounds<'a> {
     rehearsal: &'a Rehearsal,
     most: Cell<u64>,
     records: Cell<u64>,
-    about: RefCell<About>,
+    about: RefCell<LastRecord>,
 }
 
 #[derive(Default)]
-struct About {
+struct LastRecord {
     looked_at: u64,
     kinds: BTreeMap<String, u64>,
     jobs: BTreeMap<JobId, u64>,

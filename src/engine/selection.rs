@@ -8,15 +8,15 @@ use super::replay::Replay;
 use super::run::{RunOptions, run};
 use super::swarm::Records;
 use dryrack_control::{Watch, Watched};
-use dryrack_event::{Event, Input, Record, Said};
+use dryrack_event::{Event, Input, Record, RecordBody};
 use dryrack_ids::JobId;
-use dryrack_scheduler::{Selectable, Sight};
+use dryrack_scheduler::{SchedulerView, Selectable};
 use dryrack_units::{SimDuration, SimTime};
 
 /// What a decision sees at a moment, and what can be picked by hand on each node.
 pub struct Selection {
     pub at: SimTime,
-    pub sight: Sight,
+    pub sight: SchedulerView,
     /// One entry for each node, in order of node ids.
     pub nodes: Vec<Selectable>,
 }
@@ -77,7 +77,7 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
             if let Some(first) = replay.control.take_decisions().into_iter().find(is_of_it) {
                 return Some(first);
             }
-            if matches!(&record.said, Said::Event(Event::JobEnded { job: over, .. }) if *over == job) {
+            if matches!(&record.said, RecordBody::Event(Event::JobEnded { job: over, .. }) if *over == job) {
                 return None;
             }
         }
@@ -94,9 +94,9 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
 }
 
 /// What a decision about the job would see just before the job is submitted.
-fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
+fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> SchedulerView {
     let is_its_own =
-        |record: &Record| matches!(&record.said, Said::Input(Input::Submit { job: one, .. }) if *one == job);
+        |record: &Record| matches!(&record.said, RecordBody::Input(Input::Submit { job: one, .. }) if *one == job);
     let (records, _) = run_until(rehearsal, at);
     let mut replay = replay_of(rehearsal);
     for record in records.iter().take_while(|record| !is_its_own(record)) {
@@ -106,7 +106,7 @@ fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> Sight {
 }
 
 /// What a decision about the job would see after all events of the instant.
-fn stands(rehearsal: &Rehearsal, (job, replica): (JobId, Option<u32>), at: SimTime) -> Sight {
+fn stands(rehearsal: &Rehearsal, (job, replica): (JobId, Option<u32>), at: SimTime) -> SchedulerView {
     let (records, _) = run_until(rehearsal, at);
     let mut replay = replay_of(rehearsal);
     for record in &records {

@@ -21,7 +21,7 @@ use dryrack_control::{
     Assignment, BeginRule, FlowOptions, GangRule, Loops, NoCapacityRule, PassTime, PrepareRule, Profile, RunsOptions,
     Trigger,
 };
-use dryrack_event::{Digest, Digester, Event, Input, Record, Said, Sink};
+use dryrack_event::{Digest, Digester, Event, Input, Record, RecordBody, Sink};
 use dryrack_fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_rng::Stream;
@@ -106,7 +106,7 @@ fn first_that_questions_changed<'r>(
     let is_other = |record: &&Record| {
         !matches!(
             record.said,
-            Said::Input(Input::Evaluate { .. } | Input::Wakeup) | Said::Event(Event::Evaluated { .. })
+            RecordBody::Input(Input::Evaluate { .. } | Input::Wakeup) | RecordBody::Event(Event::Evaluated { .. })
         )
     };
     let (mut asked, mut unasked) = (asked.iter().filter(is_other), unasked.iter().filter(is_other));
@@ -127,11 +127,11 @@ pub struct Records(pub Vec<Record>);
 
 impl Sink for Records {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        self.0.push(Record { step, at, said: Said::Input(input.clone()) });
+        self.0.push(Record { step, at, said: RecordBody::Input(input.clone()) });
     }
 
     fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        self.0.push(Record { step, at, said: Said::Event(event.clone()) });
+        self.0.push(Record { step, at, said: RecordBody::Event(event.clone()) });
     }
 }
 

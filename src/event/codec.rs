@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::input::Input;
-use super::log::{Record, Said};
+use super::log::{Record, RecordBody};
 use super::output::Event;
 use dryrack_ids::{NameError, Names, lend};
 use dryrack_units::SimTime;
@@ -45,8 +45,8 @@ struct LineIn {
 pub fn encode_line(record: &Record, names: &mut Names) -> String {
     let mut line = Vec::new();
     match &record.said {
-        Said::Input(input) => encode_input(record.step, record.at, input, names, &mut line),
-        Said::Event(event) => encode_event(record.step, record.at, event, names, &mut line),
+        RecordBody::Input(input) => encode_input(record.step, record.at, input, names, &mut line),
+        RecordBody::Event(event) => encode_event(record.step, record.at, event, names, &mut line),
     }
     String::from_utf8(line).expect("JSON is text")
 }
@@ -101,20 +101,20 @@ pub fn decode_line(line: &str, names: &mut Names) -> Result<Record, CodecError> 
     let line = match (read, fault) {
         (Ok(line), _) => line,
         (Err(_), Some(fault)) => return Err(CodecError::Name(fault)),
-        (Err(error), None) => return Err(told(&error)),
+        (Err(error), None) => return Err(into_codec_error(&error)),
     };
     let said = match (line.input, line.event) {
-        (Some(input), None) => Said::Input(input),
-        (None, Some(event)) => Said::Event(event),
+        (Some(input), None) => RecordBody::Input(input),
+        (None, Some(event)) => RecordBody::Event(event),
         _ => return Err(CodecError::Shape("expected either an input or an event".to_string())),
     };
-    if let Said::Input(input) = &said {
+    if let RecordBody::Input(input) = &said {
         check_declared(input, names)?;
     }
     Ok(Record { step: line.step, at: line.at_ns, said })
 }
 
-fn told(error: &serde_json::Error) -> CodecError {
+fn into_codec_error(error: &serde_json::Error) -> CodecError {
     let text = error.to_string();
     // Drop serde's line number: it counts from this line and is not the line number in the log.
     let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);

@@ -71,11 +71,11 @@ pub struct Record {
     /// The number of the round of inputs, decisions and outputs, counted from 1. One instant may take several rounds.
     pub step: u64,
     pub at: SimTime,
-    pub said: Said,
+    pub said: RecordBody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum RecordBody {
     Input(Input),
     Event(Event),
 }
@@ -162,8 +162,8 @@ impl Sink for Digester {
 impl Digester {
     pub fn record(&mut self, record: &Record) {
         match &record.said {
-            Said::Input(input) => self.input(record.step, record.at, input),
-            Said::Event(event) => self.event(record.step, record.at, event),
+            RecordBody::Input(input) => self.input(record.step, record.at, input),
+            RecordBody::Event(event) => self.event(record.step, record.at, event),
         }
     }
 

@@ -25,11 +25,11 @@ pub struct Expectation {
     /// The name of the entry in the file: `runs`.
     pub entry: Arc<str>,
     pub place: SourcePlace,
-    pub what: What,
+    pub what: ExpectationKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ExpectationKind {
     /// `{job: chat, is: running, on: beta, by: 8m, because: …}`
     State {
         subject: Subject,
@@ -55,7 +55,7 @@ pub enum What {
         subject: Option<Subject>,
         /// If set, counts only events that give this reason.
         because: Option<Reason>,
-        whose: Whose,
+        whose: CountedJobs,
         /// For preemptions only: counts a preemption only if it was for one of these jobs. `None` means for any job.
         preempted_by: Option<Arc<[JobId]>>,
         is: Comparison,
@@ -82,7 +82,7 @@ pub enum BlockCount {
 
 /// The jobs whose events are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum CountedJobs {
     Any,
     /// Jobs for which a cancellation was requested before the event.
     Cancelled,
@@ -267,7 +267,7 @@ pub enum Comparison {
 /// How a bug report is reproduced: the named expectations fail, and every witness holds.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
-    pub under: Under,
+    pub under: ReproducedUnder,
     pub place: SourcePlace,
     pub fails: Vec<Arc<str>>,
     pub and: Vec<Expectation>,
@@ -275,24 +275,24 @@ pub struct Reproduction {
 
 /// Who decides while a bug report is reproduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Under {
+pub enum ReproducedUnder {
     /// dryrack, by the rules of a profile: its name, or its path relative to the scenario file.
     Profile(Arc<str>),
     /// A released program such as `gpustack==2.3.0`, or a command line.
     Outside(Arc<str>),
 }
 
-impl Under {
+impl ReproducedUnder {
     pub fn text(&self) -> &Arc<str> {
         match self {
-            Under::Profile(text) | Under::Outside(text) => text,
+            ReproducedUnder::Profile(text) | ReproducedUnder::Outside(text) => text,
         }
     }
 
     pub fn profile(&self) -> Option<&str> {
         match self {
-            Under::Profile(profile) => Some(profile),
-            Under::Outside(_) => None,
+            ReproducedUnder::Profile(profile) => Some(profile),
+            ReproducedUnder::Outside(_) => None,
         }
     }
 }

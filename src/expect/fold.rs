@@ -55,7 +55,7 @@ struct NodeFold {
 
 /// The condition for which a subject is checked.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought<'e> {
+pub struct StateCondition<'e> {
     pub state: State,
     /// The jobs whose replicas count for a node. `None` means all jobs.
     pub of: Option<&'e [JobId]>,
@@ -236,7 +236,7 @@ impl Fold {
     }
 
     /// The first replica of a job that is in the state, or that is not in it if `is_in_it` is false.
-    pub fn first_replica(&self, subject: Subject, sought: &Sought<'_>, is_in_it: bool) -> Option<u32> {
+    pub fn first_replica(&self, subject: Subject, sought: &StateCondition<'_>, is_in_it: bool) -> Option<u32> {
         let Subject::Job(job) = subject else { return None };
         let mut replicas = self.jobs.get(&job)?.replicas.iter();
         let place = replicas.position(|replica| replica.is_wanted && replica.is(sought, &self.nodes) == is_in_it);
@@ -250,7 +250,7 @@ impl Fold {
     /// Whether the subject is in the state. For a job, at least `replicas` of its replicas must be in the state. If
     /// `replicas` is `None`, all of them must be, and there must be at least one. Returns false if the state does not
     /// apply to the subject.
-    pub fn is(&self, subject: Subject, sought: &Sought<'_>, replicas: Option<u32>) -> bool {
+    pub fn is(&self, subject: Subject, sought: &StateCondition<'_>, replicas: Option<u32>) -> bool {
         match (subject, sought.state) {
             (Subject::Node(node), State::Node(state)) => {
                 self.nodes.get(&node).is_some_and(|known| known.state == state)
@@ -303,7 +303,7 @@ fn absent() -> String {
 }
 
 impl JobFold {
-    fn is(&self, sought: &Sought<'_>, replicas: Option<u32>, nodes: &Nodes) -> bool {
+    fn is(&self, sought: &StateCondition<'_>, replicas: Option<u32>, nodes: &Nodes) -> bool {
         // An outcome applies to the whole job, unless the expectation gives a number of replicas.
         if let (State::Outcome(outcome), None) = (sought.state, replicas) {
             let so = |(ended, because)| {
@@ -359,7 +359,7 @@ impl ReplicaFold {
         }
     }
 
-    fn is(&self, sought: &Sought<'_>, nodes: &Nodes) -> bool {
+    fn is(&self, sought: &StateCondition<'_>, nodes: &Nodes) -> bool {
         let state = match sought.state {
             State::Phase(phase) => self.phase == phase,
             State::Placed => self.phase.holds_claim(),

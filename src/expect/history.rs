@@ -18,7 +18,7 @@ pub(super) struct History {
 }
 
 impl History {
-    pub fn tell(&mut self, at: SimTime, text: String) {
+    pub fn record(&mut self, at: SimTime, text: String) {
         let latest = self.last.as_ref().or(self.first.last()).map(|(_, known)| known);
         if latest == Some(&text) {
             return;
@@ -52,7 +52,7 @@ pub(super) fn cut_text(horizon: Horizon, window: Window) -> Option<String> {
     }
 }
 
-pub(super) fn tell_count(count: u64, instants: &[SimTime]) -> String {
+pub(super) fn count_text(count: u64, instants: &[SimTime]) -> String {
     let mut at: Vec<String> = instants.iter().map(SimTime::to_string).collect();
     if count > at.len() as u64 {
         at.push("…".to_string());

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::expectation::{
-    Comparison, EventName, Expectation, Judgement, Landmark, Mode, State, Subject, What, Whose, Window,
+    Comparison, CountedJobs, EventName, Expectation, ExpectationKind, Judgement, Landmark, Mode, State, Subject, Window,
 };
-use super::fold::{Fold, Sought};
-use super::history::{COUNT_INSTANTS, History, cut_text, tell_count};
+use super::fold::{Fold, StateCondition};
+use super::history::{COUNT_INSTANTS, History, count_text, cut_text};
 use super::metric::{self, Figures};
 use super::named::{gives, kind};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
@@ -30,12 +30,12 @@ pub struct Verdict {
     /// What really happened, in order of time.
     pub happened: String,
     /// The job and time to explain if the expectation failed.
-    pub turned_on: Option<TurnedOn>,
+    pub turned_on: Option<DecidedBy>,
 }
 
 /// The job and the time that decided a verdict. `explain` is suggested for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TurnedOn {
+pub struct DecidedBy {
     pub job: JobId,
     /// The replica that broke the expectation, if it was a single replica.
     pub replica: Option<u32>,
@@ -122,25 +122,27 @@ impl Judge {
         judge
     }
 
-    fn watch(&mut self, index: usize, what: &What) {
+    fn watch(&mut self, index: usize, what: &ExpectationKind) {
         let (watch, window, subject) = match what {
-            What::State { subject, state, mode, window, .. } => {
+            ExpectationKind::State { subject, state, mode, window, .. } => {
                 if matches!(state, State::Holding(_)) {
                     self.follow_holders();
                 }
                 let tally = Tally::new(*mode, *window);
                 (Watch::State { tally, history: History::default(), broken_by: None }, *window, Some(*subject))
             }
-            What::Count { subject, window, .. } => {
+            ExpectationKind::Count { subject, window, .. } => {
                 self.counts.push(index);
                 self.follow_all |= matches!(subject, Some(Subject::Node(_) | Subject::Gpu(_)));
                 (Watch::Count { count: 0, instants: Vec::new() }, *window, *subject)
             }
-            What::Evaluation { at, .. } => {
+            ExpectationKind::Evaluation { at, .. } => {
                 self.evaluations.push(index);
                 (Watch::Evaluation { found: None }, Window::At(*at), None)
             }
-            What::Metric(_) | What::EachCanRun | What::Absent { .. } => (Watch::Nothing, Window::Unstated, None),
+            ExpectationKind::Metric(_) | ExpectationKind::EachCanRun | ExpectationKind::Absent { .. } => {
+                (Watch::Nothing, Window::Unstated, None)
+            }
         };
         self.watches.push(watch);
         self.windows.push(window);
@@ -207,7 +209,7 @@ impl Judge {
             }
         }
         for index in touched {
-            let What::State { subject, state, mode, on, blocks, because, replicas, of, .. } =
+            let ExpectationKind::State { subject, state, mode, on, blocks, because, replicas, of, .. } =
                 &self.expectations[index].what
             else {
                 continue;
@@ -216,7 +218,7 @@ impl Judge {
                 unreachable!("a state is watched as a state")
             };
             let of = of.as_deref();
-            let sought = Sought { state: *state, of, on: *on, blocks: *blocks, because: *because };
+            let sought = StateCondition { state: *state, of, on: *on, blocks: *blocks, because: *because };
             let mut is = self.fold.is(*subject, &sought, *replicas);
             // A `never` is broken if one replica is in the state, or if the job as a whole is.
             if *mode == Mode::Never && replicas.is_none() {
@@ -237,7 +239,7 @@ impl Judge {
                 }
                 _ => {}
             }
-            history.tell(
+            history.record(
                 self.now,
                 match (subject, state) {
                     (Subject::Node(node), State::Holding(_)) if self.fold.exists(*subject) => {
@@ -257,7 +259,7 @@ impl Judge {
             _ => return,
         };
         let Some(Landmark { subject, state, on, because }) = landmark(self.windows[index]) else { return };
-        if self.fold.is(subject, &Sought { state, of: None, on, blocks: None, because }, None) {
+        if self.fold.is(subject, &StateCondition { state, of: None, on, blocks: None, because }, None) {
             self.set(index, set);
         }
     }
@@ -281,14 +283,15 @@ impl Judge {
 
     fn count(&mut self, name: EventName, (job, run): (Option<JobId>, Option<RunId>), said: Option<&Event>) {
         for index in &self.counts {
-            let What::Count { event, subject, because, whose, preempted_by, .. } = &self.expectations[*index].what
+            let ExpectationKind::Count { event, subject, because, whose, preempted_by, .. } =
+                &self.expectations[*index].what
             else {
                 unreachable!("a count is watched as a count")
             };
             let is_counted = event.is_none_or(|event| event == name)
                 && because.is_none_or(|reason| said.is_some_and(|said| gives(said, reason)))
                 && preempted_by.as_deref().is_none_or(|by| is_preempted_by(said, by))
-                && (*whose == Whose::Any || job.is_some_and(|job| self.cancelled.contains(&job)))
+                && (*whose == CountedJobs::Any || job.is_some_and(|job| self.cancelled.contains(&job)))
                 && subject.is_none_or(|subject| self.concerns(subject, (job, run), said));
             if is_counted {
                 self.counted.push(*index);
@@ -298,7 +301,7 @@ impl Judge {
 
     fn evaluated(&mut self, name: &str, judgement: Judgement, reasons: &Histogram) {
         for index in &self.evaluations {
-            let What::Evaluation { job, at, .. } = &self.expectations[*index].what else {
+            let ExpectationKind::Evaluation { job, at, .. } = &self.expectations[*index].what else {
                 unreachable!("an evaluation is watched as one")
             };
             if *at == self.now && self.names.job(*job) == name {
@@ -359,7 +362,7 @@ impl Judge {
     fn verdict(
         &self,
         index: usize,
-        what: &What,
+        what: &ExpectationKind,
         watch: Watch,
         horizon: Horizon,
         (run_metrics, figures): (&RunMetrics, &Figures<'_>),
@@ -369,13 +372,13 @@ impl Judge {
             return (false, missing);
         }
         match (watch, what) {
-            (Watch::State { mut tally, history, .. }, What::State { .. }) => {
+            (Watch::State { mut tally, history, .. }, ExpectationKind::State { .. }) => {
                 let finding = tally.finish(horizon);
-                let text = self.tell_state(what, (&tally, window), &history, finding, horizon);
+                let text = self.state_text(what, (&tally, window), &history, finding, horizon);
                 (finding == Finding::Passed, text)
             }
-            (Watch::Count { count, instants }, What::Count { is, .. }) => {
-                let (holds, text) = (is.holds(count), tell_count(count, &instants));
+            (Watch::Count { count, instants }, ExpectationKind::Count { is, .. }) => {
+                let (holds, text) = (is.holds(count), count_text(count, &instants));
                 match cut_text(horizon, window) {
                     // A count that has reached its minimum cannot fall below it, even if the run was stopped early.
                     Some(_) if holds && matches!(is, Comparison::AtLeast(_)) => (true, text),
@@ -383,36 +386,41 @@ impl Judge {
                     None => (holds, text),
                 }
             }
-            (Watch::Evaluation { found: None }, What::Evaluation { at, .. }) => {
+            (Watch::Evaluation { found: None }, ExpectationKind::Evaluation { at, .. }) => {
                 (false, cut_text(horizon, Window::At(*at)).unwrap_or_else(|| "it was not evaluated".to_string()))
             }
-            (Watch::Evaluation { found: Some((judgement, reasons)) }, What::Evaluation { is, because, .. }) => {
+            (
+                Watch::Evaluation { found: Some((judgement, reasons)) },
+                ExpectationKind::Evaluation { is, because, .. },
+            ) => {
                 let holds = judgement == *is && because.is_none_or(|reason| reasons.contains(reason));
                 let reasons = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
                 (holds, format!("{}{reasons}", judgement.name()))
             }
-            (Watch::Nothing, What::Metric(check)) => metric::judge(check, run_metrics, figures),
-            (Watch::Nothing, What::EachCanRun) => metric::judge_each_can_run(run_metrics.accounts()),
-            (Watch::Nothing, What::Absent { pattern }) => (false, format!("no job came that is called `{pattern}`")),
+            (Watch::Nothing, ExpectationKind::Metric(check)) => metric::judge(check, run_metrics, figures),
+            (Watch::Nothing, ExpectationKind::EachCanRun) => metric::judge_each_can_run(run_metrics.accounts()),
+            (Watch::Nothing, ExpectationKind::Absent { pattern }) => {
+                (false, format!("no job came that is called `{pattern}`"))
+            }
             _ => unreachable!("each is watched as what it is"),
         }
     }
 
-    fn turned_on(&self, index: usize, what: &What, watch: &Watch) -> Option<TurnedOn> {
+    fn turned_on(&self, index: usize, what: &ExpectationKind, watch: &Watch) -> Option<DecidedBy> {
         let subject = match what {
-            What::State { subject, .. } => Some(*subject),
-            What::Count { subject, .. } => *subject,
-            What::Evaluation { job, .. } => Some(Subject::Job(*job)),
-            What::Metric(_) | What::EachCanRun | What::Absent { .. } => None,
+            ExpectationKind::State { subject, .. } => Some(*subject),
+            ExpectationKind::Count { subject, .. } => *subject,
+            ExpectationKind::Evaluation { job, .. } => Some(Subject::Job(*job)),
+            ExpectationKind::Metric(_) | ExpectationKind::EachCanRun | ExpectationKind::Absent { .. } => None,
         };
         // If the window depends on an event that never happened, explain why it did not happen.
         let subject = landmark(self.windows[index]).map(|landmark| landmark.subject).or(subject);
         let Some(Subject::Job(job)) = subject.filter(|subject| self.fold.exists(*subject)) else { return None };
         let (broken, replica) = match (what, watch) {
-            (What::State { mode: Mode::Never, .. }, Watch::State { tally, broken_by, .. }) => {
+            (ExpectationKind::State { mode: Mode::Never, .. }, Watch::State { tally, broken_by, .. }) => {
                 (tally.first_held, *broken_by)
             }
-            (What::State { mode: Mode::Always, .. }, Watch::State { tally, broken_by, .. }) => {
+            (ExpectationKind::State { mode: Mode::Always, .. }, Watch::State { tally, broken_by, .. }) => {
                 (tally.first_broken, *broken_by)
             }
             _ => (None, None),
@@ -425,15 +433,18 @@ impl Judge {
             | Window::BeforeState(_)
             | Window::AfterState(_) => None,
         };
-        Some(TurnedOn { job, replica, at: broken.or(of_window) })
+        Some(DecidedBy { job, replica, at: broken.or(of_window) })
     }
 
     /// Names a subject that never existed, although the expectation can be judged only if it exists.
-    fn missing(&self, what: &What, window: Window, horizon: Horizon) -> Option<String> {
+    fn missing(&self, what: &ExpectationKind, window: Window, horizon: Horizon) -> Option<String> {
         let (subject, whose) = match what {
-            What::State { subject, .. } => (Some(*subject), Whose::Any),
-            What::Count { subject, whose, .. } => (*subject, *whose),
-            What::Evaluation { .. } | What::Metric(_) | What::EachCanRun | What::Absent { .. } => return None,
+            ExpectationKind::State { subject, .. } => (Some(*subject), CountedJobs::Any),
+            ExpectationKind::Count { subject, whose, .. } => (*subject, *whose),
+            ExpectationKind::Evaluation { .. }
+            | ExpectationKind::Metric(_)
+            | ExpectationKind::EachCanRun
+            | ExpectationKind::Absent { .. } => return None,
         };
         let landmark = landmark(window);
         let subjects = [subject, landmark.map(|landmark| landmark.subject)];
@@ -447,7 +458,7 @@ impl Judge {
             Some(Subject::Job(job)) => self.cancelled.contains(&job),
             _ => !self.cancelled.is_empty(),
         };
-        (whose == Whose::Cancelled && !is_cancelled).then(|| format!("nothing was cancelled {}", ending(horizon)))
+        (whose == CountedJobs::Cancelled && !is_cancelled).then(|| format!("nothing was cancelled {}", ending(horizon)))
     }
 
     fn never_existed(&self, subject: Subject, horizon: Horizon) -> String {
@@ -459,15 +470,15 @@ impl Judge {
         }
     }
 
-    fn tell_state(
+    fn state_text(
         &self,
-        what: &What,
+        what: &ExpectationKind,
         (tally, window): (&Tally, Window),
         history: &History,
         finding: Finding,
         horizon: Horizon,
     ) -> String {
-        let What::State { subject, state, mode, on, window: stated, .. } = what else {
+        let ExpectationKind::State { subject, state, mode, on, window: stated, .. } = what else {
             unreachable!("a state is watched as a state")
         };
         let mut history = history.text();

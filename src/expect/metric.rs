@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::expectation::{Bound, Expectation, MetricCheck, Quantity, Restriction, Sign, Unplaced, What};
+use super::expectation::{Bound, Expectation, ExpectationKind, MetricCheck, Quantity, Restriction, Sign, Unplaced};
 use dryrack_metrics::{Function, Row, RunAccount, RunMetrics, Series, Value};
 
 /// The aggregates of series that expectations use. The values of each pair of series and restriction are collected only
@@ -56,10 +56,10 @@ impl<'a> Figures<'a> {
         let mut asks_for_waits = false;
         for expectation in expectations {
             match &expectation.what {
-                What::Metric(MetricCheck { quantity: Quantity::Of { function, series, of }, .. }) => {
+                ExpectationKind::Metric(MetricCheck { quantity: Quantity::Of { function, series, of }, .. }) => {
                     figures.ask(*function, *series, of);
                 }
-                What::Metric(MetricCheck { quantity: Quantity::Run(definition), .. }) => {
+                ExpectationKind::Metric(MetricCheck { quantity: Quantity::Run(definition), .. }) => {
                     asks_for_waits |= WAITS.iter().any(|(name, _)| *name == definition.name);
                 }
                 _ => {}

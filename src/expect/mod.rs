@@ -23,11 +23,12 @@ mod words;
 mod table;
 
 pub use expectation::{
-    BlockCount, Bound, Comparison, EventName, Expectation, Judgement, Landmark, MetricCheck, Mode, Quantity,
-    Reproduction, Restriction, Sign, SourcePlace, State, Subject, Under, Unplaced, What, Whose, Window,
+    BlockCount, Bound, Comparison, CountedJobs, EventName, Expectation, ExpectationKind, Judgement, Landmark,
+    MetricCheck, Mode, Quantity, ReproducedUnder, Reproduction, Restriction, Sign, SourcePlace, State, Subject,
+    Unplaced, Window,
 };
-pub use fold::{Fold, Sought, gpu_state_name, node_state_name};
-pub use judge::{Judge, TurnedOn, Verdict};
+pub use fold::{Fold, StateCondition, gpu_state_name, node_state_name};
+pub use judge::{DecidedBy, Judge, Verdict};
 pub use reproduction::{is_cured, judge_reproduction};
-pub use share::{Share, ShareAt};
+pub use share::{SeedShare, ShareAt};
 pub use window::Horizon;

@@ -7,7 +7,7 @@ use dryrack_units::Permille;
 
 /// A minimum or maximum share of the seeds: `">= 95%"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
+pub enum SeedShare {
     AtLeast(Permille),
     AtMost(Permille),
 }
@@ -16,37 +16,37 @@ pub enum Share {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareAt {
     pub place: SourcePlace,
-    pub share: Share,
+    pub share: SeedShare,
 }
 
-impl Share {
+impl SeedShare {
     /// All seeds. This is the default.
-    pub const ALL: Share = Share::AtLeast(Permille::new(1000));
+    pub const ALL: SeedShare = SeedShare::AtLeast(Permille::new(1000));
 
     /// Whether the share is satisfied if the expectation held in `held` of `of` runs.
     pub fn holds(self, held: usize, of: usize) -> bool {
         let scaled = |part: usize| part as u128 * 1000;
         match self {
-            Share::AtLeast(least) => scaled(held) >= u128::from(least.get()) * of as u128,
-            Share::AtMost(most) => scaled(held) <= u128::from(most.get()) * of as u128,
+            SeedShare::AtLeast(least) => scaled(held) >= u128::from(least.get()) * of as u128,
+            SeedShare::AtMost(most) => scaled(held) <= u128::from(most.get()) * of as u128,
         }
     }
 
     /// Whether one run with this result counts against the share.
     pub fn is_against(self, passed: bool) -> bool {
         match self {
-            Share::AtLeast(_) => !passed,
-            Share::AtMost(_) => passed,
+            SeedShare::AtLeast(_) => !passed,
+            SeedShare::AtMost(_) => passed,
         }
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for SeedShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Share::AtLeast(all) if *all == Permille::new(1000) => f.write_str("every seed"),
-            Share::AtLeast(least) => write!(f, "at least {least} of the seeds"),
-            Share::AtMost(most) => write!(f, "at most {most} of the seeds"),
+            SeedShare::AtLeast(all) if *all == Permille::new(1000) => f.write_str("every seed"),
+            SeedShare::AtLeast(least) => write!(f, "at least {least} of the seeds"),
+            SeedShare::AtMost(most) => write!(f, "at most {most} of the seeds"),
         }
     }
 }
@@ -58,14 +58,14 @@ mod tests {
     #[test]
     fn a_share_is_of_whole_runs() {
         let rows = [
-            (Share::AtLeast(Permille::new(950)), 95, 100, true),
-            (Share::AtLeast(Permille::new(950)), 94, 100, false),
+            (SeedShare::AtLeast(Permille::new(950)), 95, 100, true),
+            (SeedShare::AtLeast(Permille::new(950)), 94, 100, false),
             // 95% of 7 is 6.65, so 6 runs are not enough.
-            (Share::AtLeast(Permille::new(950)), 6, 7, false),
-            (Share::AtMost(Permille::new(50)), 5, 100, true),
-            (Share::AtMost(Permille::new(50)), 6, 100, false),
-            (Share::ALL, 3, 3, true),
-            (Share::ALL, 2, 3, false),
+            (SeedShare::AtLeast(Permille::new(950)), 6, 7, false),
+            (SeedShare::AtMost(Permille::new(50)), 5, 100, true),
+            (SeedShare::AtMost(Permille::new(50)), 6, 100, false),
+            (SeedShare::ALL, 3, 3, true),
+            (SeedShare::ALL, 2, 3, false),
         ];
         for (share, held, of, expected) in rows {
             assert_eq!(share.holds(held, of), expected, "{held} of {of}: {share}");

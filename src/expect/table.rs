@@ -51,7 +51,7 @@ fn run(job: usize, replica: u32, attempt: u32) -> RunId {
 struct Script(Judge, RunAccount);
 
 impl Script {
-    fn tell(&mut self, second: u64, event: Event) {
+    fn record(&mut self, second: u64, event: Event) {
         self.0.event(0, SimTime::from_secs(second), &event);
         self.1.event(0, SimTime::from_secs(second), &event);
     }
@@ -72,30 +72,30 @@ impl Script {
         let node = NodeId::new(node);
         let claim = NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: smallvec![] };
         let placement = Placement::new(smallvec![claim]);
-        self.tell(second, Event::Placed { run, score: Score::ZERO, placement });
+        self.record(second, Event::Placed { run, score: Score::ZERO, placement });
     }
 
     fn go(&mut self, second: u64, run: RunId, from: Phase, to: Phase) {
-        self.tell(second, Event::Moved { run, from, to, because: None });
+        self.record(second, Event::Moved { run, from, to, because: None });
     }
 
     fn hold(&mut self, second: u64, run: RunId, reason: Reason) {
         let reasons = Histogram::of(reason, 2);
-        self.tell(second, Event::Held { run, refusal: Refusal::Unfit, reasons });
+        self.record(second, Event::Held { run, refusal: Refusal::Unfit, reasons });
     }
 
     fn end(&mut self, second: u64, run: RunId, outcome: Outcome, because: Reason, kept: &[usize]) {
         let kept = kept.iter().map(|node| NodeId::new(*node)).collect();
-        self.tell(second, Event::Ended { run, from: Phase::Running, outcome, because, kept });
+        self.record(second, Event::Ended { run, from: Phase::Running, outcome, because, kept });
     }
 
     fn end_job(&mut self, second: u64, job: usize, outcome: Outcome, because: Reason) {
-        self.tell(second, Event::JobEnded { job: JobId::new(job), outcome, because });
+        self.record(second, Event::JobEnded { job: JobId::new(job), outcome, because });
     }
 
     fn turn(&mut self, second: u64, node: usize, from: NodeState, to: NodeState) {
         let because = Reason::Reported;
-        self.tell(second, Event::NodeChanged { node: NodeId::new(node), from, to, because });
+        self.record(second, Event::NodeChanged { node: NodeId::new(node), from, to, because });
     }
 
     fn history(&mut self) {
@@ -112,13 +112,13 @@ impl Script {
         self.turn(40, ALPHA, NodeState::Ready, NodeState::Unreachable);
         self.end(40, run(CHAT, 0, 1), Outcome::Lost, Reason::NodeLost, &[ALPHA]);
         let at = SimTime::from_secs(45);
-        self.tell(40, Event::Retry { run: run(CHAT, 0, 2), at, because: Reason::NodeLost });
+        self.record(40, Event::Retry { run: run(CHAT, 0, 2), at, because: Reason::NodeLost });
         for (second, id, gpu) in [(50, run(CHAT, 0, 2), 0), (50, run(PAIR, 0, 1), 1), (60, run(PAIR, 1, 1), 1)] {
             self.place(second, id, BETA, gpu);
             self.go(second, id, Phase::Scheduled, Phase::Running);
         }
         let gpu = GpuId { node: NodeId::new(BETA), index: 1 };
-        self.tell(70, Event::GpuChanged { gpu, from: GpuState::Ready, to: GpuState::Failed });
+        self.record(70, Event::GpuChanged { gpu, from: GpuState::Ready, to: GpuState::Failed });
         for replica in [0, 1] {
             self.end(80, run(PAIR, replica, 1), Outcome::Completed, Reason::Completed, &[]);
         }
@@ -126,13 +126,13 @@ impl Script {
         self.submit(80, LATE, "late", 1);
         self.hold(80, run(LATE, 0, 1), Reason::QueueOrder);
         self.turn(90, ALPHA, NodeState::Unreachable, NodeState::Ready);
-        self.tell(90, Event::ClaimFreed { run: run(CHAT, 0, 1), node: NodeId::new(ALPHA) });
+        self.record(90, Event::ClaimFreed { run: run(CHAT, 0, 1), node: NodeId::new(ALPHA) });
         self.end(100, run(CHAT, 0, 2), Outcome::Cancelled, Reason::Cancelled, &[]);
         self.end_job(100, CHAT, Outcome::Cancelled, Reason::Cancelled);
     }
 }
 
-fn judge(what: What, horizon: Horizon) -> Verdict {
+fn judge(what: ExpectationKind, horizon: Horizon) -> Verdict {
     let mut names = Names::default();
     for name in ["alpha", "beta"] {
         names.nodes.add(name.into()).expect("a new name");
@@ -154,35 +154,45 @@ fn at(second: u64) -> SimTime {
 }
 
 /// `{job: …, MODE: STATE}` with no other fields.
-fn says(job: usize, mode: Mode, state: State, window: Window) -> What {
+fn says(job: usize, mode: Mode, state: State, window: Window) -> ExpectationKind {
     let subject = Subject::Job(JobId::new(job));
-    What::State { subject, state, mode, on: None, blocks: None, because: None, replicas: None, of: None, window }
+    ExpectationKind::State {
+        subject,
+        state,
+        mode,
+        on: None,
+        blocks: None,
+        because: None,
+        replicas: None,
+        of: None,
+        window,
+    }
 }
 
-fn on(mut what: What, wanted: usize) -> What {
-    if let What::State { on, .. } = &mut what {
+fn on(mut what: ExpectationKind, wanted: usize) -> ExpectationKind {
+    if let ExpectationKind::State { on, .. } = &mut what {
         *on = Some(NodeId::new(wanted));
     }
     what
 }
 
-fn because(mut what: What, reason: Reason) -> What {
-    if let What::State { because, .. } = &mut what {
+fn because(mut what: ExpectationKind, reason: Reason) -> ExpectationKind {
+    if let ExpectationKind::State { because, .. } = &mut what {
         *because = Some(reason);
     }
     what
 }
 
-fn replicas(mut what: What, count: u32) -> What {
-    if let What::State { replicas, .. } = &mut what {
+fn replicas(mut what: ExpectationKind, count: u32) -> ExpectationKind {
+    if let ExpectationKind::State { replicas, .. } = &mut what {
         *replicas = Some(count);
     }
     what
 }
 
-fn of_node(node: usize, mode: Mode, state: NodeState, window: Window) -> What {
+fn of_node(node: usize, mode: Mode, state: NodeState, window: Window) -> ExpectationKind {
     let subject = Subject::Node(NodeId::new(node));
-    What::State {
+    ExpectationKind::State {
         subject,
         state: State::Node(state),
         mode,
@@ -195,9 +205,9 @@ fn of_node(node: usize, mode: Mode, state: NodeState, window: Window) -> What {
     }
 }
 
-fn of_gpu(index: u16, mode: Mode, state: GpuState, window: Window) -> What {
+fn of_gpu(index: u16, mode: Mode, state: GpuState, window: Window) -> ExpectationKind {
     let subject = Subject::Gpu(GpuId { node: NodeId::new(BETA), index });
-    What::State {
+    ExpectationKind::State {
         subject,
         state: State::Gpu(state),
         mode,
@@ -210,8 +220,16 @@ fn of_gpu(index: u16, mode: Mode, state: GpuState, window: Window) -> What {
     }
 }
 
-fn count(event: EventName, subject: Option<Subject>, is: Comparison, window: Window) -> What {
-    What::Count { event: Some(event), subject, because: None, whose: Whose::Any, preempted_by: None, is, window }
+fn count(event: EventName, subject: Option<Subject>, is: Comparison, window: Window) -> ExpectationKind {
+    ExpectationKind::Count {
+        event: Some(event),
+        subject,
+        because: None,
+        whose: CountedJobs::Any,
+        preempted_by: None,
+        is,
+        window,
+    }
 }
 
 const RUNNING: State = State::Phase(Phase::Running);
@@ -219,7 +237,7 @@ const PENDING: State = State::Phase(Phase::Pending);
 const SCHEDULED: State = State::Phase(Phase::Scheduled);
 
 /// The title as a sentence, the expectation, whether it must pass, and a part of the text that describes what happened.
-type Row = (&'static str, What, bool, &'static str);
+type Row = (&'static str, ExpectationKind, bool, &'static str);
 
 fn check(horizon: Horizon, rows: Vec<Row>) {
     for (sentence, what, passed, happened) in rows {
@@ -464,7 +482,7 @@ fn a_failure_names_the_job_on_which_it_turned_and_when() {
     }
 }
 
-fn count_none(subject: Option<Subject>) -> What {
+fn count_none(subject: Option<Subject>) -> ExpectationKind {
     count(EventName::Placed, subject, Comparison::Exactly(0), Window::Unstated)
 }
 
@@ -478,7 +496,7 @@ fn a_reproduction_needs_the_failure_and_its_witness() {
         turned_on: None,
     };
     let reproduction = Reproduction {
-        under: Under::Profile("old".into()),
+        under: ReproducedUnder::Profile("old".into()),
         place: SourcePlace { file: "table".into(), line: 1, column: 1 },
         fails: vec!["never_on_alpha".into()],
         and: Vec::new(),

@@ -1,13 +1,15 @@
 //! Expectations as sentences.
 
-use super::expectation::{BlockCount, Comparison, EventName, Landmark, Mode, State, Subject, What, Whose, Window};
+use super::expectation::{
+    BlockCount, Comparison, CountedJobs, EventName, ExpectationKind, Landmark, Mode, State, Subject, Window,
+};
 use super::fold::{gpu_state_name, node_state_name};
 use dryrack_ids::{JobId, Names};
 
 /// The expectation as a sentence, such as `chat is never placed on alpha before 5m`.
-pub(super) fn sentence(what: &What, names: &Names) -> String {
+pub(super) fn sentence(what: &ExpectationKind, names: &Names) -> String {
     match what {
-        What::State { subject, state, mode, on, blocks, because, replicas, of, window } => {
+        ExpectationKind::State { subject, state, mode, on, blocks, because, replicas, of, window } => {
             let mut text = subject_name(*subject, names);
             if let Some(count) = replicas {
                 text = format!("{count} of the replicas of {text}");
@@ -31,25 +33,27 @@ pub(super) fn sentence(what: &What, names: &Names) -> String {
             }
             text + &window_text(*window, *mode == Mode::Is, names)
         }
-        What::Count { event, subject, because, whose, preempted_by, is, window } => {
+        ExpectationKind::Count { event, subject, because, whose, preempted_by, is, window } => {
             let event = event.map_or("any event", EventName::name);
             let of = match (subject, whose) {
-                (Some(subject), Whose::Any) => format!(" of {}", subject_name(*subject, names)),
-                (Some(subject), Whose::Cancelled) => format!(" of {} once cancelled", subject_name(*subject, names)),
-                (None, Whose::Cancelled) => " of cancelled jobs".to_string(),
-                (None, Whose::Any) => String::new(),
+                (Some(subject), CountedJobs::Any) => format!(" of {}", subject_name(*subject, names)),
+                (Some(subject), CountedJobs::Cancelled) => {
+                    format!(" of {} once cancelled", subject_name(*subject, names))
+                }
+                (None, CountedJobs::Cancelled) => " of cancelled jobs".to_string(),
+                (None, CountedJobs::Any) => String::new(),
             };
             let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
             let by = preempted_by.as_deref().map_or(String::new(), |by| format!(" by {}", job_names(by, names)));
             format!("{event}{of}{by}{because}: {}{}", comparison(*is), window_text(*window, false, names))
         }
-        What::Evaluation { job, at, is, because } => {
+        ExpectationKind::Evaluation { job, at, is, because } => {
             let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
             format!("{} is judged {}{because} at {at}", names.job(*job), is.name())
         }
-        What::Metric(check) => check.text.to_string(),
-        What::EachCanRun => "every job can run if all nodes are ready and empty".to_string(),
-        What::Absent { pattern } => format!("a job comes that is called `{pattern}`"),
+        ExpectationKind::Metric(check) => check.text.to_string(),
+        ExpectationKind::EachCanRun => "every job can run if all nodes are ready and empty".to_string(),
+        ExpectationKind::Absent { pattern } => format!("a job comes that is called `{pattern}`"),
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::breach::Breach;
 use super::properties::Property;
-use super::told::{Recorder, Told};
+use super::told::{Observed, Recorder};
 use super::world::World;
 use dryrack_engine::Progress;
 use dryrack_expect::Verdict;
-use dryrack_outside::{Command, Kept, Session, Setup};
+use dryrack_outside::{Command, IdleProcess, Session, Setup};
 use dryrack_rehearse::{rehearse, rehearse_decided};
 use dryrack_scenario::{Loaded, Options, Outside, load_text};
 use dryrack_scheduler::Caching;
@@ -20,9 +20,9 @@ use dryrack_scheduler::Caching;
 /// Runs worlds, one after the other.
 pub struct Arena {
     command: Command,
-    kept: Option<Kept>,
+    kept: Option<IdleProcess>,
     /// What came of each world that was asked about since the last [`Arena::forget`].
-    known: BTreeMap<[u8; 32], Option<Arc<Told>>>,
+    known: BTreeMap<[u8; 32], Option<Arc<Observed>>>,
     /// Worlds that the program decided.
     pub asked: u64,
     /// Why the last world that could not be run could not.
@@ -30,14 +30,14 @@ pub struct Arena {
 }
 
 /// What came of a scenario with expectations.
-pub struct Judged {
-    pub told: Told,
+pub struct ScenarioResult {
+    pub told: Observed,
     pub verdicts: Vec<Verdict>,
 }
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decides {
+pub enum DecisionMaker {
     Program,
     /// The program, in a process that has decided nothing before.
     Fresh,
@@ -55,21 +55,21 @@ impl Arena {
     }
 
     /// What the program decides in this world. `None` if that is no valid scenario, or the run broke or did not end.
-    pub fn ask(&mut self, text: &str) -> Option<Arc<Told>> {
+    pub fn observe(&mut self, text: &str) -> Option<Arc<Observed>> {
         let hash = *blake3::hash(text.as_bytes()).as_bytes();
         if let Some(known) = self.known.get(&hash) {
             return known.clone();
         }
-        let told = self.judge(text, Decides::Program).map(|judged| Arc::new(judged.told));
+        let told = self.judge(text, DecisionMaker::Program).map(|judged| Arc::new(judged.told));
         self.known.insert(hash, told.clone());
         told
     }
 
     /// Runs a scenario and judges its expectations.
-    pub fn judge(&mut self, text: &str, decides: Decides) -> Option<Judged> {
+    pub fn judge(&mut self, text: &str, decides: DecisionMaker) -> Option<ScenarioResult> {
         let outside = match decides {
-            Decides::Program | Decides::Fresh => Outside::Reproducing(self.command.clone(), PathBuf::new()),
-            Decides::Profile => Outside::Refused,
+            DecisionMaker::Program | DecisionMaker::Fresh => Outside::Reproducing(self.command.clone(), PathBuf::new()),
+            DecisionMaker::Profile => Outside::Refused,
         };
         let options = Options { outside, ..Options::default() };
         let loaded = match load_text("world.yaml", text, &PathBuf::new(), &options) {
@@ -85,15 +85,17 @@ impl Arena {
             return None;
         }
         match (&loaded.outside, decides) {
-            (Some(setup), Decides::Program | Decides::Fresh) => self.decided(&loaded, setup.clone(), decides),
+            (Some(setup), DecisionMaker::Program | DecisionMaker::Fresh) => {
+                self.decided(&loaded, setup.clone(), decides)
+            }
             (_, _) => self.ruled(&loaded),
         }
     }
 
-    fn decided(&mut self, loaded: &Loaded, setup: Setup, decides: Decides) -> Option<Judged> {
+    fn decided(&mut self, loaded: &Loaded, setup: Setup, decides: DecisionMaker) -> Option<ScenarioResult> {
         self.asked += 1;
         let rehearsal = &loaded.rehearsal;
-        let kept = if decides == Decides::Fresh { None } else { self.kept.take() };
+        let kept = if decides == DecisionMaker::Fresh { None } else { self.kept.take() };
         let mut session = match Session::start_or_keep(kept, setup, &rehearsal.title, rehearsal.seed) {
             Ok(session) => session,
             Err(error) => {
@@ -108,16 +110,18 @@ impl Arena {
             let rehearsed = rehearse_decided(rehearsal, expectations, &progress, vec![&mut recorder], &mut session);
             let last = |errors: &str| errors.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
             let failure = session.failure().map(|failure| last(&failure.errors).unwrap_or(failure.text.clone()));
-            Judged { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts }
+            ScenarioResult { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts }
         }));
         let is_greeted = session.who().is_some();
         match judged {
-            Ok(Judged { told: Told { failure: Some(failure), .. }, .. }) if !is_greeted || is_of_driver(&failure) => {
+            Ok(ScenarioResult { told: Observed { failure: Some(failure), .. }, .. })
+                if !is_greeted || is_of_driver(&failure) =>
+            {
                 self.refusal = Some(failure);
                 None
             }
             Ok(judged) => {
-                if decides == Decides::Program {
+                if decides == DecisionMaker::Program {
                     self.kept = session.keep();
                 }
                 Some(judged)
@@ -129,14 +133,14 @@ impl Arena {
         }
     }
 
-    fn ruled(&mut self, loaded: &Loaded) -> Option<Judged> {
+    fn ruled(&mut self, loaded: &Loaded) -> Option<ScenarioResult> {
         let rehearsal = &loaded.rehearsal;
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let progress = Progress::default();
             let mut recorder = Recorder::new(rehearsal, &progress);
             let expectations = loaded.expectations.clone();
             let rehearsed = rehearse(rehearsal, expectations, &progress, Caching::On, vec![&mut recorder]);
-            Judged { told: recorder.finish(rehearsed.until, None), verdicts: rehearsed.verdicts }
+            ScenarioResult { told: recorder.finish(rehearsed.until, None), verdicts: rehearsed.verdicts }
         }));
         if judged.is_err() {
             self.refusal = Some("the run broke or did not end".to_string());
@@ -156,20 +160,20 @@ fn is_of_driver(failure: &str) -> bool {
 /// One world, what came of it, and the means to ask about others.
 pub struct Case<'a> {
     pub world: World,
-    pub told: Arc<Told>,
+    pub told: Arc<Observed>,
     arena: &'a mut Arena,
 }
 
 impl<'a> Case<'a> {
     /// `None` if it is no world that can be run.
     pub fn of(text: &str, arena: &'a mut Arena) -> Option<Case<'a>> {
-        let told = arena.ask(text)?;
+        let told = arena.observe(text)?;
         Some(Case { world: World::read(text)?, told, arena })
     }
 
     /// What the program decides in another world. `None` if it fails there.
-    pub fn ask(&mut self, world: &World) -> Option<Arc<Told>> {
-        self.arena.ask(&world.text()).filter(|told| told.failure.is_none())
+    pub fn observe(&mut self, world: &World) -> Option<Arc<Observed>> {
+        self.arena.observe(&world.text()).filter(|told| told.failure.is_none())
     }
 
     /// Each way in which a property is broken. A program that failed has decided nothing to judge but the failure.
@@ -181,7 +185,7 @@ impl<'a> Case<'a> {
     }
 
     /// What the profile that the world names decides.
-    pub fn ask_profile(&mut self, world: &World) -> Option<Told> {
-        Some(self.arena.judge(&world.text(), Decides::Profile)?.told)
+    pub fn ask_profile(&mut self, world: &World) -> Option<Observed> {
+        Some(self.arena.judge(&world.text(), DecisionMaker::Profile)?.told)
     }
 }

@@ -1,6 +1,6 @@
 //! One decision that breaks a property, and when two of them are the same finding.
 
-use super::told::{Placed, Told};
+use super::told::{Observed, Placed};
 use dryrack_workload::{Category, DemandKind};
 
 /// A decision that breaks a property.
@@ -47,7 +47,7 @@ impl Breach {
 }
 
 /// The stage of the scheduler that a job goes through, in words: how it is asked for, and what it is.
-pub fn stage(told: &Told, job: usize) -> String {
+pub fn stage(told: &Observed, job: usize) -> String {
     let spec = &told.jobs[job].spec;
     let how = if spec.demand.pick.is_some() { "picked" } else { "automatic" };
     let what = match &spec.demand.kind {

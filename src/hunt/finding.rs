@@ -1,14 +1,14 @@
 //! From a breach to a file: the smallest scenario that shows it, confirmed by a fresh process.
 
-use super::arena::{Arena, Case, Decides};
+use super::arena::{Arena, Case, DecisionMaker};
 use super::breach::{Breach, Group};
 use super::draw::Kind;
 use super::properties::Property;
-use dryrack_minimize::{Limits, Numbers, Tried, Watched, minimize, with_entries};
+use dryrack_minimize::{CandidateResult, Limits, MinimizeProgress, Numbers, minimize, with_entries};
 
 /// What one seed has shown.
 #[derive(Clone, Debug)]
-pub struct Hunted {
+pub struct SeedResult {
     pub seed: u64,
     /// The world that was drawn.
     pub text: String,
@@ -18,20 +18,20 @@ pub struct Hunted {
 }
 
 /// Runs the world of a seed, and holds it against each property.
-pub fn hunt_seed(kind: &Kind, seed: u64, properties: &[&dyn Property], arena: &mut Arena) -> Hunted {
+pub fn hunt_seed(kind: &Kind, seed: u64, properties: &[&dyn Property], arena: &mut Arena) -> SeedResult {
     arena.forget();
     let text = kind.draw(seed);
     let Some(mut case) = Case::of(&text, arena) else {
         let refusal = Some(arena.refusal.take().unwrap_or_else(|| "it cannot be run".to_string()));
-        return Hunted { seed, text, breaches: Vec::new(), refusal };
+        return SeedResult { seed, text, breaches: Vec::new(), refusal };
     };
     let breaches = properties.iter().flat_map(|property| case.breaches(*property)).collect();
-    Hunted { seed, text, breaches, refusal: None }
+    SeedResult { seed, text, breaches, refusal: None }
 }
 
 /// Whether the finding was seen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confirmed {
+pub enum Confirmation {
     /// A fresh process decides so, and the world's own profile does what is expected.
     WithProfile,
     /// A fresh process decides so. dryrack's own profile does not do what is expected either.
@@ -48,7 +48,7 @@ pub struct Finding {
     pub account: String,
     pub seed: u64,
     pub text: String,
-    pub confirmed: Confirmed,
+    pub confirmed: Confirmation,
     pub runs: u64,
 }
 
@@ -58,7 +58,7 @@ pub fn smallest(
     (outside, seed, text): (&str, u64, &str),
     most_runs: u64,
     arena: &mut Arena,
-    watched: &Watched,
+    watched: &MinimizeProgress,
 ) -> Option<Finding> {
     arena.forget();
     let found = |text: &str, arena: &mut Arena| -> Option<Breach> {
@@ -70,11 +70,11 @@ pub fn smallest(
     let is_held = holds_under_profile(&shown(&first, text), &first, arena);
     let mut still_fails = |text: &str| {
         let Some(breach) = found(text, arena) else {
-            return if arena.refusal.take().is_some() { Tried::Invalid } else { Tried::Otherwise };
+            return if arena.refusal.take().is_some() { CandidateResult::Invalid } else { CandidateResult::Otherwise };
         };
         match !is_held || holds_under_profile(&shown(&breach, text), &breach, arena) {
-            true => Tried::Same,
-            false => Tried::Otherwise,
+            true => CandidateResult::Same,
+            false => CandidateResult::Otherwise,
         }
     };
     let limits = Limits { runs: Some(most_runs), numbers: Numbers::Kept };
@@ -82,9 +82,9 @@ pub fn smallest(
     let breach = found(&minimized.text, arena)?;
     let world = shown(&breach, &minimized.text);
     let confirmed = match (is_confirmed(&world, &breach, arena), is_held) {
-        (false, _) => Confirmed::No,
-        (true, true) => Confirmed::WithProfile,
-        (true, false) => Confirmed::Alone,
+        (false, _) => Confirmation::No,
+        (true, true) => Confirmation::WithProfile,
+        (true, false) => Confirmation::Alone,
     };
     let command = format!("dryrack hunt --outside {outside} --seeds {seed}");
     let text = written(&world, property.rule(), &breach, (outside, &command), confirmed)?;
@@ -127,14 +127,14 @@ fn without_expectations(world: &str) -> String {
 
 /// Under the rules of the world's profile, what should be is so, and what was witnessed is not.
 fn holds_under_profile(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
-    let Some(judged) = arena.judge(&asked(world, breach), Decides::Profile) else { return false };
+    let Some(judged) = arena.judge(&asked(world, breach), DecisionMaker::Profile) else { return false };
     let (expected, witness) = judged.verdicts.split_at(breach.expects.len().min(judged.verdicts.len()));
     expected.iter().all(|verdict| verdict.passed) && !witness.iter().all(|verdict| verdict.passed)
 }
 
 /// A fresh process decides as the one that has decided many worlds.
 fn is_confirmed(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
-    let Some(judged) = arena.judge(&asked(world, breach), Decides::Fresh) else { return false };
+    let Some(judged) = arena.judge(&asked(world, breach), DecisionMaker::Fresh) else { return false };
     let (expected, witness) = judged.verdicts.split_at(breach.expects.len().min(judged.verdicts.len()));
     expected.iter().all(|verdict| !verdict.passed) && witness.iter().all(|verdict| verdict.passed)
 }
@@ -146,7 +146,7 @@ fn written(
     rule: &str,
     breach: &Breach,
     (outside, command): (&str, &str),
-    confirmed: Confirmed,
+    confirmed: Confirmation,
 ) -> Option<String> {
     let titled = with_entries(&without_expectations(world), &[("scenario", rule)])?;
     let (title, rest) = titled.split_once('\n')?;
@@ -158,7 +158,7 @@ fn written(
     text.push_str(&format!("# Found by `{command}` and minimized.\n"));
     // JSON's quotes are YAML's.
     let program = serde_json::Value::from(outside).to_string();
-    if confirmed == Confirmed::Alone {
+    if confirmed == Confirmation::Alone {
         text.push_str(
             "# The profile of this file does not meet the expectation either, so the program decides here.\n",
         );
@@ -169,7 +169,7 @@ fn written(
     for expected in &breach.expects {
         text.push_str(&format!("  - {{name: {}, {}}}\n", expected.name, expected.what));
     }
-    if confirmed == Confirmed::WithProfile {
+    if confirmed == Confirmation::WithProfile {
         let fails: Vec<&str> = breach.expects.iter().map(|expected| expected.name).collect();
         text.push_str(&format!("reproduces:\n  - outside: {program}\n    fails: [{}]\n    and:\n", fails.join(", ")));
         for witness in &breach.witness {

@@ -15,9 +15,9 @@ const MOST_RECORDS: u64 = 200_000;
 
 /// What was decided in one run.
 #[derive(Clone, Debug)]
-pub struct Told {
-    pub nodes: Vec<NodeTold>,
-    pub jobs: Vec<JobTold>,
+pub struct Observed {
+    pub nodes: Vec<ObservedNode>,
+    pub jobs: Vec<ObservedJob>,
     /// In the order in which they were made.
     pub placements: Vec<Placed>,
     pub broken: Vec<Broken>,
@@ -29,7 +29,7 @@ pub struct Told {
 }
 
 #[derive(Clone, Debug)]
-pub struct NodeTold {
+pub struct ObservedNode {
     pub name: Arc<str>,
     pub is_ready: bool,
     /// Whether it was ready, or not, from the beginning to the end.
@@ -42,7 +42,7 @@ pub struct NodeTold {
 }
 
 #[derive(Clone, Debug)]
-pub struct JobTold {
+pub struct ObservedJob {
     pub at: SimTime,
     pub spec: Arc<JobSpec>,
     /// Each text with which it was said to wait, or was refused.
@@ -88,7 +88,7 @@ pub struct Answered {
     pub text: Option<Arc<str>>,
 }
 
-impl Told {
+impl Observed {
     pub fn name(&self, job: usize) -> &str {
         &self.jobs[job].spec.name
     }
@@ -170,14 +170,14 @@ pub fn joined(words: &[String]) -> String {
 
 /// Folds the records of a run.
 pub struct Recorder<'p> {
-    told: Told,
+    told: Observed,
     left: u64,
     progress: &'p Progress,
 }
 
 impl<'p> Recorder<'p> {
     pub fn new(rehearsal: &Rehearsal, progress: &'p Progress) -> Recorder<'p> {
-        let nodes = rehearsal.nodes.iter().map(|node| NodeTold {
+        let nodes = rehearsal.nodes.iter().map(|node| ObservedNode {
             name: Arc::clone(&node.spec.name),
             is_ready: node.state == NodeState::Ready && node.gpus.iter().all(|(_, state, _)| is_usable(*state)),
             is_steady: true,
@@ -188,14 +188,14 @@ impl<'p> Recorder<'p> {
             has_foreign_use: node.gpus.iter().any(|(_, _, foreign)| !foreign.is_none()),
             gpu_reserve: node.spec.shape.reserved.gpu_memory,
         });
-        let jobs = rehearsal.arrivals.iter().enumerate().map(|(index, arrival)| JobTold {
+        let jobs = rehearsal.arrivals.iter().enumerate().map(|(index, arrival)| ObservedJob {
             at: arrival.at,
             spec: Arc::clone(&arrival.spec),
             texts: Vec::new(),
             ended: BTreeMap::new(),
             is_cancelled: rehearsal.cancellations.iter().any(|(_, job)| job.index() == index),
         });
-        let told = Told {
+        let told = Observed {
             nodes: nodes.collect(),
             jobs: jobs.collect(),
             placements: Vec::new(),
@@ -207,8 +207,8 @@ impl<'p> Recorder<'p> {
         Recorder { told, left: MOST_RECORDS, progress }
     }
 
-    pub fn finish(self, until: SimTime, failure: Option<String>) -> Told {
-        Told { until, failure, ..self.told }
+    pub fn finish(self, until: SimTime, failure: Option<String>) -> Observed {
+        Observed { until, failure, ..self.told }
     }
 
     fn placed(&mut self, at: SimTime, run: RunId, placement: &Placement) {

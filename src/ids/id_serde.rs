@@ -27,10 +27,10 @@ fn hint(nearest: &Option<String>) -> String {
 }
 
 thread_local! {
-    static LENT: RefCell<Option<Lent>> = const { RefCell::new(None) };
+    static LENT: RefCell<Option<LentNames>> = const { RefCell::new(None) };
 }
 
-struct Lent {
+struct LentNames {
     names: Names,
     fault: Option<NameError>,
 }
@@ -38,7 +38,7 @@ struct Lent {
 /// Runs `work` while `names` are lent to the thread. Returns the result of `work` and the first name that could not be
 /// resolved.
 pub fn lend<T>(names: &mut Names, work: impl FnOnce() -> T) -> (T, Option<NameError>) {
-    let lent = Lent { names: std::mem::take(names), fault: None };
+    let lent = LentNames { names: std::mem::take(names), fault: None };
     LENT.with(|place| *place.borrow_mut() = Some(lent));
     let done = work();
     let lent = LENT.with(|place| place.borrow_mut().take()).expect("nothing in between takes them");
@@ -46,7 +46,7 @@ pub fn lend<T>(names: &mut Names, work: impl FnOnce() -> T) -> (T, Option<NameEr
     (done, lent.fault)
 }
 
-fn with_lent<T>(work: impl FnOnce(&mut Lent) -> T) -> Option<T> {
+fn with_lent<T>(work: impl FnOnce(&mut LentNames) -> T) -> Option<T> {
     LENT.with(|place| place.borrow_mut().as_mut().map(work))
 }
 

@@ -9,10 +9,10 @@ const MOST_BYTES: usize = 1024;
 /// A set in ascending order with fast access to its first item. A small set is stored as a list, which keeps its
 /// allocation. A large set is stored as a tree. The representation affects only speed.
 #[derive(Clone, Debug)]
-pub struct OrderedSet<T>(Kept<T>);
+pub struct OrderedSet<T>(Storage<T>);
 
 #[derive(Clone, Debug)]
-enum Kept<T> {
+enum Storage<T> {
     /// In descending order, because usually the first item is removed.
     Listed(Vec<T>),
     Tree(BTreeSet<T>),
@@ -20,7 +20,7 @@ enum Kept<T> {
 
 impl<T> Default for OrderedSet<T> {
     fn default() -> OrderedSet<T> {
-        OrderedSet(Kept::Listed(Vec::new()))
+        OrderedSet(Storage::Listed(Vec::new()))
     }
 }
 
@@ -33,7 +33,7 @@ impl<T: Copy + Ord> OrderedSet<T> {
     /// Adds an item. Returns whether the item is new.
     pub fn insert(&mut self, item: T) -> bool {
         match &mut self.0 {
-            Kept::Listed(list) => {
+            Storage::Listed(list) => {
                 let place = list.partition_point(|other| *other > item);
                 if list.get(place) == Some(&item) {
                     return false;
@@ -41,18 +41,18 @@ impl<T: Copy + Ord> OrderedSet<T> {
                 if list.len() < Self::MOST_LISTED {
                     list.insert(place, item);
                 } else {
-                    self.0 = Kept::Tree(list.drain(..).chain([item]).collect());
+                    self.0 = Storage::Tree(list.drain(..).chain([item]).collect());
                 }
                 true
             }
-            Kept::Tree(tree) => tree.insert(item),
+            Storage::Tree(tree) => tree.insert(item),
         }
     }
 
     /// Removes an item. Returns whether the set contained it.
     pub fn remove(&mut self, item: &T) -> bool {
         match &mut self.0 {
-            Kept::Listed(list) => {
+            Storage::Listed(list) => {
                 let place = list.partition_point(|other| other > item);
                 let is_there = list.get(place) == Some(item);
                 if is_there {
@@ -60,10 +60,10 @@ impl<T: Copy + Ord> OrderedSet<T> {
                 }
                 is_there
             }
-            Kept::Tree(tree) => {
+            Storage::Tree(tree) => {
                 let was_there = tree.remove(item);
                 if tree.len() <= Self::LISTED_AGAIN {
-                    self.0 = Kept::Listed(tree.iter().rev().copied().collect());
+                    self.0 = Storage::Listed(tree.iter().rev().copied().collect());
                 }
                 was_there
             }
@@ -72,8 +72,8 @@ impl<T: Copy + Ord> OrderedSet<T> {
 
     pub fn first(&self) -> Option<T> {
         match &self.0 {
-            Kept::Listed(list) => list.last().copied(),
-            Kept::Tree(tree) => tree.first().copied(),
+            Storage::Listed(list) => list.last().copied(),
+            Storage::Tree(tree) => tree.first().copied(),
         }
     }
 
@@ -85,15 +85,15 @@ impl<T: Copy + Ord> OrderedSet<T> {
 
     pub fn contains(&self, item: &T) -> bool {
         match &self.0 {
-            Kept::Listed(list) => list.binary_search_by(|other| item.cmp(other)).is_ok(),
-            Kept::Tree(tree) => tree.contains(item),
+            Storage::Listed(list) => list.binary_search_by(|other| item.cmp(other)).is_ok(),
+            Storage::Tree(tree) => tree.contains(item),
         }
     }
 
     pub fn len(&self) -> usize {
         match &self.0 {
-            Kept::Listed(list) => list.len(),
-            Kept::Tree(tree) => tree.len(),
+            Storage::Listed(list) => list.len(),
+            Storage::Tree(tree) => tree.len(),
         }
     }
 
@@ -107,7 +107,7 @@ impl<T: Copy + Ord> OrderedSet<T> {
 
     pub fn range(&self, range: impl RangeBounds<T>) -> impl Iterator<Item = T> + '_ {
         let (listed, tree) = match &self.0 {
-            Kept::Listed(list) => {
+            Storage::Listed(list) => {
                 let is_beyond = |item: &T| match range.end_bound() {
                     Bound::Included(end) => item > end,
                     Bound::Excluded(end) => item >= end,
@@ -120,7 +120,7 @@ impl<T: Copy + Ord> OrderedSet<T> {
                 };
                 (&list[list.partition_point(is_beyond)..list.partition_point(is_reached)], None)
             }
-            Kept::Tree(tree) => (&[][..], Some(tree.range(range))),
+            Storage::Tree(tree) => (&[][..], Some(tree.range(range))),
         };
         listed.iter().rev().chain(tree.into_iter().flatten()).copied()
     }
@@ -160,7 +160,7 @@ mod tests {
                 assert!(set.range(..=item).eq(plain.range(..=item).copied()));
                 let behind = (Bound::Excluded(item), Bound::Unbounded);
                 assert!(set.range(behind).eq(plain.range(behind).copied()));
-                sizes.insert(matches!(set.0, Kept::Tree(_)));
+                sizes.insert(matches!(set.0, Storage::Tree(_)));
             }
             while plain.len() > 3 {
                 assert_eq!(set.pop_first(), plain.pop_first());

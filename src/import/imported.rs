@@ -92,13 +92,13 @@ impl Imported {
         if errors.is_empty() {
             return Ok(self);
         }
-        let told = |error: &&Diagnostic| self.told(error, &path, folder.path(), origins);
+        let told = |error: &&Diagnostic| self.describe(error, &path, folder.path(), origins);
         let faults = errors.iter().take(SHOWN).map(told).collect();
         Err(ImportError::Refused { faults, more: errors.len().saturating_sub(SHOWN) })
     }
 
     /// Describes a fault of the scenario as a fault of the source.
-    fn told(&self, error: &Diagnostic, path: &Path, folder: &Path, origins: &[Origin]) -> String {
+    fn describe(&self, error: &Diagnostic, path: &Path, folder: &Path, origins: &[Origin]) -> String {
         // Remove the temporary folder from the message, because it means nothing to the user.
         let message = error.message.replace(&format!("{}/", folder.display()), "");
         if *error.file != *path.display().to_string() {

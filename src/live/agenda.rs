@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::work::Work;
+use super::work::PendingRun;
 use dryrack_event::Input;
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 
 pub struct Agenda<'a> {
-    work: &'a Work,
+    work: &'a PendingRun,
     /// The number of arrivals that have been issued so far. The other fields count the other kinds of inputs.
     submitted: usize,
     cancelled: usize,
@@ -19,7 +19,7 @@ pub struct Agenda<'a> {
 }
 
 impl<'a> Agenda<'a> {
-    pub fn new(work: &'a Work) -> Agenda<'a> {
+    pub fn new(work: &'a PendingRun) -> Agenda<'a> {
         Agenda { work, submitted: 0, cancelled: 0, scaled: 0, evaluated: 0, is_closed: false }
     }
 

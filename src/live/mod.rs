@@ -38,13 +38,13 @@ mod work;
 mod world;
 
 #[cfg(target_os = "linux")]
-pub use process::{Kept, end_all, keep};
+pub use process::{ProcessEnd, end_all, keep};
 #[cfg(target_os = "linux")]
 pub use run::{LiveEnd, run, run_on_slurm};
-pub use shares::{Share, Shares};
+pub use shares::{Shares, StandInGpu};
 #[cfg(target_os = "linux")]
 pub use slurm::Cluster;
-pub use work::Work;
+pub use work::PendingRun;
 
 /// The number of cores that this process may use.
 #[cfg(target_os = "linux")]

@@ -21,7 +21,7 @@ use dryrack_units::SimDuration;
 
 /// The length of the recording, the interval, and the time limit of one poll.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct RecordingOptions {
     pub length: SimDuration,
     pub every: SimDuration,
     pub within: SimDuration,
@@ -29,7 +29,7 @@ pub struct Pace {
 
 /// The result of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordingResult {
     pub columns: Vec<String>,
     pub rows: u64,
     /// The number of cells without a reading, by the name of the reason.
@@ -56,11 +56,11 @@ const JUMP: i64 = 1_000_000_000;
 pub fn record(
     probe: &mut Guarded,
     clock: &Clock,
-    pace: Pace,
+    pace: RecordingOptions,
     out: &Path,
     stop: &Stop,
-    told: &mut dyn FnMut(&Recorded, SimDuration),
-) -> Result<Recorded, RecordError> {
+    told: &mut dyn FnMut(&RecordingResult, SimDuration),
+) -> Result<RecordingResult, RecordError> {
     let began = clock.now().in_millis();
     let first = probe.poll_unless(stop, std_duration(pace.within)).map_err(RecordError::Nothing)?;
     let columns = Column::all(&first);
@@ -114,7 +114,7 @@ struct Recording {
     /// The last reported reason of each column; `notes` has the last reported notes on the whole poll.
     told: Vec<Option<Missing>>,
     notes: Vec<String>,
-    so_far: Recorded,
+    so_far: RecordingResult,
 }
 
 impl Recording {
@@ -125,10 +125,10 @@ impl Recording {
         let memory: Vec<String> = names.iter().map(|name| format!("{name}_memory")).collect();
         rows.line(&format!("time,{},{}", names.join(","), memory.join(",")), 0)?;
         why.line("time,wall,column,reason,said", 0)?;
-        let so_far = Recorded { columns: names, ..Recorded::default() };
+        let so_far = RecordingResult { columns: names, ..RecordingResult::default() };
         let told = vec![None; columns.len()];
         let mut recording = Recording { columns, began, rows, why, told, notes: Vec::new(), so_far };
-        recording.tell(began, "*", "began", "")?;
+        recording.note_change(began, "*", "began", "")?;
         Ok(recording)
     }
 
@@ -190,7 +190,7 @@ impl Recording {
             }
             let (name, said) = why.map_or(("read", String::new()), |why| (why.name(), why.to_string()));
             let column = self.columns[index].name.clone();
-            self.tell(now, &column, name, &said)?;
+            self.note_change(now, &column, name, &said)?;
             self.told[index] = why.cloned();
         }
         Ok(())
@@ -203,16 +203,16 @@ impl Recording {
         if jump.unsigned_abs() > JUMP.unsigned_abs() {
             let way = if jump > 0 { "ahead" } else { "back" };
             let by = SimDuration::from_secs((jump.unsigned_abs() + 500_000_000) / 1_000_000_000);
-            self.tell(now, "*", "clock_set", &format!("the clock on the wall was set {way} by {by}"))?;
+            self.note_change(now, "*", "clock_set", &format!("the clock on the wall was set {way} by {by}"))?;
         }
         Ok(now)
     }
 
-    fn tell(&mut self, at: Stamp, column: &str, name: &str, said: &str) -> Result<(), RecordError> {
+    fn note_change(&mut self, at: Stamp, column: &str, name: &str, said: &str) -> Result<(), RecordError> {
         self.why.line(&why_line(self.began, at, column, name, said), self.so_far.rows)
     }
 
-    fn finish(self) -> Result<Recorded, RecordError> {
+    fn finish(self) -> Result<RecordingResult, RecordError> {
         let rows = self.so_far.rows;
         self.rows.finish(rows)?;
         self.why.finish(rows)?;
@@ -339,7 +339,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("usage.csv");
         let millis = SimDuration::from_millis;
-        let pace = Pace { length: millis(700), every: millis(100), within: SimDuration::from_secs(5) };
+        let pace = RecordingOptions { length: millis(700), every: millis(100), within: SimDuration::from_secs(5) };
         let mut heard = 0;
         let recorded =
             record(&mut probe, &clock, pace, &out, &Stop::default(), &mut |_, _| heard += 1).expect("recorded");

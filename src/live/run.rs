@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::probe::Guarded;
 use super::signals::Signals;
 use super::slurm::{Cluster, OnSlurm};
-use super::work::Work;
+use super::work::PendingRun;
 use super::world::World;
 use dryrack_control::{Control, arrange, step, step_len};
 use dryrack_event::{Command, Input, Sink};
@@ -32,7 +32,7 @@ pub struct LiveEnd {
 const PATIENCE: SimDuration = SimDuration::from_secs(30);
 
 /// The place where jobs really run: this machine or a Slurm cluster.
-pub trait RealWorld {
+pub trait RunBackend {
     /// Observes everything that has happened until `now`, and adds it as inputs, in order of classes. Returns an error
     /// if the state of the jobs can no longer be known.
     fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()>;
@@ -61,7 +61,7 @@ pub trait RealWorld {
 
 /// Runs the work to its end. Every sink gets every record, and must keep it after each step; if a sink fails, the run
 /// ends. However the run ends, no process that it started stays behind. `gpus` reads the GPUs that are not CPU shares.
-pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
+pub fn run(work: &PendingRun, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     let end = run_in(work, &mut World::new(work, gpus)?, signals, sinks)?;
     match end.broken {
@@ -72,14 +72,14 @@ pub fn run(work: &Work, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> i
 
 /// Runs the work on a Slurm cluster, which decides where and when each job runs. If the run could not continue,
 /// [`LiveEnd::broken`] gives the reason.
-pub fn run_on_slurm(work: &Work, cluster: Cluster, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
+pub fn run_on_slurm(work: &PendingRun, cluster: Cluster, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     run_in(work, &mut OnSlurm::new(work, cluster), signals, sinks)
 }
 
 fn run_in(
-    work: &Work,
-    world: &mut dyn RealWorld,
+    work: &PendingRun,
+    world: &mut dyn RunBackend,
     mut signals: Signals,
     sinks: &mut [&mut dyn Sink],
 ) -> io::Result<LiveEnd> {

@@ -7,7 +7,7 @@ use dryrack_units::MilliCpu;
 
 /// One stand-in accelerator of a node: an amount of CPU on certain cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct StandInGpu {
     /// Indexes into the list of cores that dryrack itself may use, in ascending order. Processes that hold the share
     /// are pinned to these cores. Never empty.
     pub cores: Vec<u16>,
@@ -17,10 +17,10 @@ pub struct Share {
 
 /// The CPU shares of each node that uses them: one for each GPU that the node declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shares(BTreeMap<NodeId, Vec<Share>>);
+pub struct Shares(BTreeMap<NodeId, Vec<StandInGpu>>);
 
 impl Shares {
-    pub fn set(&mut self, node: NodeId, shares: Vec<Share>) {
+    pub fn set(&mut self, node: NodeId, shares: Vec<StandInGpu>) {
         self.0.insert(node, shares);
     }
 
@@ -28,11 +28,11 @@ impl Shares {
         self.0.contains_key(&node)
     }
 
-    pub fn get(&self, gpu: GpuId) -> Option<&Share> {
+    pub fn get(&self, gpu: GpuId) -> Option<&StandInGpu> {
         self.0.get(&gpu.node)?.get(usize::from(gpu.index))
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Share> {
+    pub fn iter(&self) -> impl Iterator<Item = &StandInGpu> {
         self.0.values().flatten()
     }
 

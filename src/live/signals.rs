@@ -21,7 +21,7 @@ pub struct Signals {
 
 /// The notifications since the last wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct Notifications {
     pub child: bool,
     /// The number of SIGINT, SIGTERM and SIGHUP signals.
     pub ends: usize,
@@ -45,7 +45,7 @@ impl Signals {
     }
 
     /// Waits for at most this long, or until a notification.
-    pub fn wait(&mut self, length: SimDuration) -> io::Result<Heard> {
+    pub fn wait(&mut self, length: SimDuration) -> io::Result<Notifications> {
         let nanos = length.min(LONGEST_WAIT).as_nanos();
         let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
         let mut fds = [PollFd::new(&self.children, PollFlags::IN), PollFd::new(&self.ends, PollFlags::IN)];
@@ -53,7 +53,7 @@ impl Signals {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Heard { child: taken(&mut self.children)? > 0, ends: taken(&mut self.ends)? })
+        Ok(Notifications { child: taken(&mut self.children)? > 0, ends: taken(&mut self.ends)? })
     }
 }
 

@@ -12,7 +12,7 @@ use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy};
 
 /// The grouping of GPUs. Each group is judged together, like the GPUs of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Together {
+pub enum GpuGrouping {
     /// Each GPU by itself.
     Gpu,
     /// All GPUs of a node.
@@ -48,14 +48,14 @@ pub struct Watch {
 
 impl Watch {
     /// Begins with the first poll, which determines the columns.
-    pub fn begin(policy: UtilizationPolicy, together: Together, snapshot: &Snapshot, at: Stamp) -> Watch {
+    pub fn begin(policy: UtilizationPolicy, together: GpuGrouping, snapshot: &Snapshot, at: Stamp) -> Watch {
         let columns = Column::all(snapshot);
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
         for (index, column) in columns.iter().enumerate() {
             let name = match together {
-                Together::Gpu => column.name.clone(),
-                Together::Node => column.node.clone(),
-                Together::Holder => column.holder.clone().unwrap_or_else(|| column.name.clone()),
+                GpuGrouping::Gpu => column.name.clone(),
+                GpuGrouping::Node => column.node.clone(),
+                GpuGrouping::Holder => column.holder.clone().unwrap_or_else(|| column.name.clone()),
             };
             match groups.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, members)) => members.push(index),
@@ -76,7 +76,7 @@ impl Watch {
 
     /// Takes a poll that was requested at `asked` and received at `now`. Returns the rules that would have fired by
     /// now.
-    pub fn hear(&mut self, snapshot: &Result<Snapshot, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
+    pub fn take_snapshot(&mut self, snapshot: &Result<Snapshot, Missing>, asked: Stamp, now: Stamp) -> Vec<Fired> {
         let cells: Vec<Cell> = match snapshot {
             Ok(snapshot) => self.columns.iter().map(|column| column.read(snapshot)).collect(),
             Err(why) => self.columns.iter().map(|_| nothing(why)).collect(),

@@ -13,7 +13,7 @@ use dryrack_workload::Arrival;
 
 /// A run that has not started yet. Ids are indexes into these lists, as in a rehearsal.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct PendingRun {
     pub seed: u64,
     pub profile: Arc<Profile>,
     /// The inputs that the control plane gets before everything else.
@@ -32,7 +32,7 @@ pub struct Work {
     pub outputs: Option<PathBuf>,
 }
 
-impl Work {
+impl PendingRun {
     /// Whether a node uses real GPUs of this machine, not CPU shares.
     pub fn has_real_gpus(&self) -> bool {
         let is_real =

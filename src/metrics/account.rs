@@ -409,7 +409,7 @@ impl RunAccount {
         }
         let replicas = (0..spec.replicas).map(|_| ReplicaAccount::new(self.now)).collect();
         self.current.waiting += u64::from(spec.replicas);
-        self.load.ask(&spec.demand, spec.replicas);
+        self.load.add_demand(&spec.demand, spec.replicas);
         self.jobs.push(JobAccount {
             spec: Arc::clone(spec),
             submitted: self.now,

@@ -23,11 +23,11 @@ pub struct WaitAccount {
     /// The number of changes to nodes so far.
     changes: u64,
     /// The last hold that was analysed. It is kept because many holds of the same instant have equal demands.
-    last: Option<Looked>,
+    last: Option<FoundCause>,
 }
 
 /// The cause that was found for a demand's wait after `changes` changes of nodes.
-struct Looked {
+struct FoundCause {
     of: Arc<JobSpec>,
     led: Reason,
     changes: u64,
@@ -73,7 +73,7 @@ impl WaitAccount {
             return known.blame;
         }
         let blame = blame(&of.demand, led, nodes);
-        self.last = Some(Looked { of: Arc::clone(of), led, changes: self.changes, blame });
+        self.last = Some(FoundCause { of: Arc::clone(of), led, changes: self.changes, blame });
         blame
     }
 }
@@ -225,15 +225,15 @@ mod tests {
 
     /// A node's cores, GiB of RAM and GPUs, and how much of each is taken.
     #[derive(Clone, Copy)]
-    struct Drawn {
+    struct NodeUse {
         all: (u64, u64, u64),
         taken: (u64, u64, u64),
     }
 
-    fn draw_node(draws: &mut Stream) -> Drawn {
+    fn draw_node(draws: &mut Stream) -> NodeUse {
         let all = (draws.between(1, 8), draws.between(1, 8), draws.between(0, 3));
         let taken = (draws.between(0, all.0), draws.between(0, all.1), draws.between(0, all.2));
-        Drawn { all, taken }
+        NodeUse { all, taken }
     }
 
     fn draw_demand(draws: &mut Stream) -> Demand {
@@ -266,8 +266,8 @@ mod tests {
         NodeSpec { name: format!("n{node}").into(), shape: shape.into() }
     }
 
-    fn accounts(nodes: &[Drawn]) -> Vec<NodeAccount> {
-        let account = |(index, node): (usize, &Drawn)| {
+    fn accounts(nodes: &[NodeUse]) -> Vec<NodeAccount> {
+        let account = |(index, node): (usize, &NodeUse)| {
             let mut account = NodeAccount::new(&spec(index, node.all), NodeState::Ready, SimTime::ZERO);
             account.take(SimTime::ZERO, &claim(index, node.taken));
             account
@@ -277,7 +277,7 @@ mod tests {
 
     /// The decision of the real scheduler on a fleet with the same claims. Where `endless` says so, the nodes have a
     /// thousand times the CPU or RAM, or all of their GPUs are free.
-    fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[Drawn], endless: Shortages) -> Decision {
+    fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[NodeUse], endless: Shortages) -> Decision {
         let mut fleet = Fleet::default();
         for (index, node) in nodes.iter().enumerate() {
             let (mut all, mut taken) = (node.all, node.taken);
@@ -297,7 +297,7 @@ mod tests {
         let (mut single, mut together, mut none) = (0, 0, 0);
         for seed in 0..20_000 {
             let mut draws = Stream::new(seed, "blame", 0);
-            let nodes: Vec<Drawn> = (0..draws.between(1, 4)).map(|_| draw_node(&mut draws)).collect();
+            let nodes: Vec<NodeUse> = (0..draws.between(1, 4)).map(|_| draw_node(&mut draws)).collect();
             let demand = draw_demand(&mut draws);
             let fits = |endless| matches!(decision(options, &demand, &nodes, endless), Decision::Place(_));
             let Decision::Refuse { reasons, .. } = decision(options, &demand, &nodes, Shortages::default()) else {

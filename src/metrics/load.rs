@@ -42,7 +42,7 @@ impl LoadAccount {
         self.capacity += 1000 * gpus as u64;
     }
 
-    pub(super) fn ask(&mut self, demand: &Demand, replicas: u32) {
+    pub(super) fn add_demand(&mut self, demand: &Demand, replicas: u32) {
         self.has_asked = true;
         let Some(gpus) = demand.gpus() else { return };
         let each = match gpus.take {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{Event, Input, Sink};
-use dryrack_expect::{Comparison, Expectation, Subject, Verdict, What};
+use dryrack_expect::{Comparison, Expectation, ExpectationKind, Subject, Verdict};
 use dryrack_ids::{JobId, RunId};
 use dryrack_rehearse::rehearse;
 use dryrack_scenario::{Loaded, Options, load_text};
@@ -63,7 +63,7 @@ pub struct Failures {
 
 /// What became of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum CandidateResult {
     /// It fails in the same way.
     Same,
     /// It holds, fails in another way, breaks an invariant or does not end.
@@ -91,14 +91,16 @@ impl Rehearser {
 
     /// Decides whether a candidate still fails as `wanted` does. A candidate with many more records than
     /// `most_records` is stopped.
-    pub fn still_fails(&self, text: &str, wanted: &Failing, most_records: u64) -> Tried {
-        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else { return Tried::Invalid };
+    pub fn still_fails(&self, text: &str, wanted: &Failing, most_records: u64) -> CandidateResult {
+        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else {
+            return CandidateResult::Invalid;
+        };
         let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records)));
         let is_same = found.is_ok_and(|found| found.failing.iter().any(|failing| wanted.is_met_by(failing)));
         let holds = |profile: &String| self.holds(text, wanted, profile, most_records);
         match is_same && self.holds_under.as_ref().is_none_or(holds) {
-            true => Tried::Same,
-            false => Tried::Otherwise,
+            true => CandidateResult::Same,
+            false => CandidateResult::Otherwise,
         }
     }
 
@@ -152,14 +154,16 @@ fn size(text: &str, rehearsal: &Rehearsal, expectations: &[Expectation]) -> Size
 fn how(expectation: &Expectation, verdict: &Verdict, standings: &Standings<'_>) -> BTreeSet<String> {
     let happened = verdict.happened.as_str();
     let word = match (&expectation.what, verdict.turned_on) {
-        (What::State { subject: Subject::Job(_), .. }, Some(turned)) => {
+        (ExpectationKind::State { subject: Subject::Job(_), .. }, Some(turned)) => {
             return standings.of(turned.job, turned.replica, turned.at);
         }
-        (What::State { subject: Subject::Job(_), .. } | What::Count { subject: Some(Subject::Job(_)), .. }, None) => {
-            "never submitted".to_string()
-        }
+        (
+            ExpectationKind::State { subject: Subject::Job(_), .. }
+            | ExpectationKind::Count { subject: Some(Subject::Job(_)), .. },
+            None,
+        ) => "never submitted".to_string(),
         // Whether something is missing or too much is there.
-        (What::Count { is: Comparison::Exactly(wanted), .. }, _) => {
+        (ExpectationKind::Count { is: Comparison::Exactly(wanted), .. }, _) => {
             let count = happened.split(' ').next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
             match count.cmp(wanted) {
                 Ordering::Less => "too few",
@@ -169,10 +173,12 @@ fn how(expectation: &Expectation, verdict: &Verdict, standings: &Standings<'_>) 
             .to_string()
         }
         // `unfit (3 node_not_ready)`
-        (What::Evaluation { .. }, _) => happened.split(' ').next().unwrap_or_default().to_string(),
+        (ExpectationKind::Evaluation { .. }, _) => happened.split(' ').next().unwrap_or_default().to_string(),
         // `p95(queue_wait) was 12m over 5 replicas`
-        (What::Metric(_) | What::EachCanRun, _) => without_numbers(happened),
-        (What::State { .. } | What::Count { .. } | What::Absent { .. }, _) => return BTreeSet::new(),
+        (ExpectationKind::Metric(_) | ExpectationKind::EachCanRun, _) => without_numbers(happened),
+        (ExpectationKind::State { .. } | ExpectationKind::Count { .. } | ExpectationKind::Absent { .. }, _) => {
+            return BTreeSet::new();
+        }
     };
     BTreeSet::from([word])
 }
@@ -189,15 +195,15 @@ fn without_numbers(happened: &str) -> String {
 }
 
 /// The jobs that decide an expectation about a state.
-fn job_of(what: &What) -> Option<JobId> {
+fn job_of(what: &ExpectationKind) -> Option<JobId> {
     match what {
-        What::State { subject: Subject::Job(job), .. } => Some(*job),
-        What::State { .. }
-        | What::Count { .. }
-        | What::Evaluation { .. }
-        | What::Metric(_)
-        | What::EachCanRun
-        | What::Absent { .. } => None,
+        ExpectationKind::State { subject: Subject::Job(job), .. } => Some(*job),
+        ExpectationKind::State { .. }
+        | ExpectationKind::Count { .. }
+        | ExpectationKind::Evaluation { .. }
+        | ExpectationKind::Metric(_)
+        | ExpectationKind::EachCanRun
+        | ExpectationKind::Absent { .. } => None,
     }
 }
 
@@ -219,7 +225,7 @@ impl Standings<'_> {
         }
     }
 
-    fn tell(&mut self, at: SimTime, run: RunId, words: Vec<String>) {
+    fn set_words(&mut self, at: SimTime, run: RunId, words: Vec<String>) {
         self.told.push((at, run.job, run.replica, words));
     }
 
@@ -262,6 +268,6 @@ impl Sink for Standings<'_> {
             Event::SafetyBroken { what, .. } => return self.broken.push((at, run.job, format!("{UNSAFE}{what:?}"))),
             _ => return,
         };
-        self.tell(at, run, words);
+        self.set_words(at, run, words);
     }
 }

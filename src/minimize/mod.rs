@@ -25,5 +25,5 @@ mod reduce;
 mod tests;
 
 pub use document::{is_composed, named_profile, with_entries};
-pub use failing::{Failing, Failures, Rehearser, Size, Tried};
-pub use reduce::{Limits, Minimized, Numbers, Watched, minimize};
+pub use failing::{CandidateResult, Failing, Failures, Rehearser, Size};
+pub use reduce::{Limits, MinimizeProgress, Minimized, Numbers, minimize};

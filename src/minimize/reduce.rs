@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::ddmin::{ddmin, lowest};
 use super::document::{Document, count, entries};
-use super::failing::Tried;
+use super::failing::CandidateResult;
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Node, Tree};
 
@@ -46,13 +46,13 @@ pub struct Minimized {
 
 /// How far it has come, for whoever watches.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct MinimizeProgress {
     runs: AtomicU64,
     lines: AtomicU64,
     step: Mutex<&'static str>,
 }
 
-impl Watched {
+impl MinimizeProgress {
     pub fn text(&self) -> String {
         let step = self.step.lock().map_or("", |step| *step);
         let (runs, lines) = (self.runs.load(Ordering::Relaxed), self.lines.load(Ordering::Relaxed));
@@ -89,13 +89,13 @@ impl Default for Limits {
     }
 }
 
-/// The smallest scenario for which `still_fails` says [`Tried::Same`], as it does for `text`. No single fault, job, node
+/// The smallest scenario for which `still_fails` says [`CandidateResult::Same`], as it does for `text`. No single fault, job, node
 /// or setting of the result can be left out, unless the runs were limited. `None` if the text is not YAML.
 pub fn minimize(
     text: &str,
-    still_fails: &mut dyn FnMut(&str) -> Tried,
+    still_fails: &mut dyn FnMut(&str) -> CandidateResult,
     limits: Limits,
-    watched: &Watched,
+    watched: &MinimizeProgress,
 ) -> Option<Minimized> {
     let best = Document::read(text.to_string())?;
     let most_runs = limits.runs.unwrap_or(u64::MAX);
@@ -122,7 +122,7 @@ pub fn minimize(
 }
 
 struct Search<'a> {
-    still_fails: &'a mut dyn FnMut(&str) -> Tried,
+    still_fails: &'a mut dyn FnMut(&str) -> CandidateResult,
     best: Document,
     /// Whether each text that was tried fails in the same way, by its hash.
     tried: BTreeMap<[u8; 32], bool>,
@@ -131,7 +131,7 @@ struct Search<'a> {
     most_runs: u64,
     numbers: Numbers,
     is_cut_short: bool,
-    watched: &'a Watched,
+    watched: &'a MinimizeProgress,
 }
 
 impl Search<'_> {
@@ -167,12 +167,12 @@ impl Search<'_> {
         }
         let tried = (self.still_fails)(&candidate.text);
         match tried {
-            Tried::Same | Tried::Otherwise => self.runs += 1,
-            Tried::Invalid => self.invalid += 1,
+            CandidateResult::Same | CandidateResult::Otherwise => self.runs += 1,
+            CandidateResult::Invalid => self.invalid += 1,
         }
         self.watched.runs.store(self.runs, Ordering::Relaxed);
-        self.tried.insert(hash, tried == Tried::Same);
-        tried == Tried::Same
+        self.tried.insert(hash, tried == CandidateResult::Same);
+        tried == CandidateResult::Same
     }
 
     fn take(&mut self, better: Option<Document>) {

@@ -16,7 +16,7 @@ fn smallest(text: &str, name: &str) -> Minimized {
     let wanted = found.failing.iter().find(|failing| &*failing.name == name);
     let wanted = wanted.unwrap_or_else(|| panic!("{name} is not among {:?}", found.failing));
     let mut still_fails = |text: &str| rehearser.still_fails(text, wanted, 100_000);
-    minimize(text, &mut still_fails, Limits::default(), &Watched::default()).expect("it is YAML")
+    minimize(text, &mut still_fails, Limits::default(), &MinimizeProgress::default()).expect("it is YAML")
 }
 
 /// `late` waits because `long` holds the only GPU. Everything else has nothing to do with it.
@@ -83,11 +83,11 @@ fn another_reason_for_the_same_verdict_is_another_failure() {
     let wanted = &found.failing[0];
     assert_eq!((&*wanted.name, found.holding.len()), ("late_runs", 1));
     let tried = |from: &str, to: &str| rehearser.still_fails(&WAITS.replace(from, to), wanted, 100_000);
-    assert_eq!(tried("late, at: 7m, gpus: 1", "late, at: 7m, gpus: 1, os: darwin"), Tried::Otherwise);
-    assert_eq!(tried("duration: 70m", "duration: 10m"), Tried::Otherwise);
-    assert_eq!(tried("duration: 70m", "duration: 80m"), Tried::Same);
-    assert_eq!(tried("name: late_runs", "name: runs"), Tried::Otherwise);
-    assert_eq!(tried("cpu-04", "cpu-4"), Tried::Invalid);
+    assert_eq!(tried("late, at: 7m, gpus: 1", "late, at: 7m, gpus: 1, os: darwin"), CandidateResult::Otherwise);
+    assert_eq!(tried("duration: 70m", "duration: 10m"), CandidateResult::Otherwise);
+    assert_eq!(tried("duration: 70m", "duration: 80m"), CandidateResult::Same);
+    assert_eq!(tried("name: late_runs", "name: runs"), CandidateResult::Otherwise);
+    assert_eq!(tried("cpu-04", "cpu-4"), CandidateResult::Invalid);
 }
 
 /// A run that has too many records is stopped, and only that candidate fails.
@@ -95,9 +95,9 @@ fn another_reason_for_the_same_verdict_is_another_failure() {
 fn a_candidate_that_runs_away_is_not_taken() {
     let rehearser = rehearser();
     let found = rehearser.failures(WAITS).unwrap_or_else(|faults| panic!("{faults}"));
-    assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], found.records + 1), Tried::Same);
-    assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], 20), Tried::Otherwise);
-    assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], u64::MAX), Tried::Same);
+    assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], found.records + 1), CandidateResult::Same);
+    assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], 20), CandidateResult::Otherwise);
+    assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], u64::MAX), CandidateResult::Same);
 }
 
 /// By hand: the last of `n` jobs of an hour on one GPU waits `n - 1` hours.
@@ -120,10 +120,11 @@ fn the_limit_on_runs_is_kept_and_said() {
     let mut runs = 0;
     let mut still_fails = |_: &str| {
         runs += 1;
-        Tried::Same
+        CandidateResult::Same
     };
-    let found = minimize(WAITS, &mut still_fails, Limits { runs: Some(3), ..Limits::default() }, &Watched::default())
-        .expect("it is YAML");
+    let found =
+        minimize(WAITS, &mut still_fails, Limits { runs: Some(3), ..Limits::default() }, &MinimizeProgress::default())
+            .expect("it is YAML");
     assert_eq!((found.runs, found.is_cut_short), (3, true));
     assert_eq!(runs, 3);
 }
@@ -146,8 +147,8 @@ expect:
     let rehearser = Rehearser { holds_under: Some("gpustack".to_string()), ..rehearser() };
     let found = rehearser.failures(text).unwrap_or_else(|faults| panic!("{faults}"));
     let wanted = &found.failing[0];
-    assert_eq!(rehearser.still_fails(text, wanted, 100_000), Tried::Same);
+    assert_eq!(rehearser.still_fails(text, wanted, 100_000), CandidateResult::Same);
     let ready = text.replace(", state: not_ready", "");
-    assert_eq!(rehearser.still_fails(&ready, wanted, 100_000), Tried::Otherwise);
+    assert_eq!(rehearser.still_fails(&ready, wanted, 100_000), CandidateResult::Otherwise);
     assert!(!rehearser.holds(&ready, wanted, "gpustack", 100_000));
 }

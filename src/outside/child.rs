@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The result of reading stdout.
 #[derive(Debug)]
-pub enum Heard {
+pub enum ReadResult {
     Line(Vec<u8>),
     /// The output has ended. `left` is the number of bytes of an incomplete last line.
     End {
@@ -45,7 +45,7 @@ pub struct Child {
     process: Process,
     group: Pid,
     to_write: Option<Sender<Vec<u8>>>,
-    lines: Receiver<Heard>,
+    lines: Receiver<ReadResult>,
     errors: Arc<Mutex<VecDeque<u8>>>,
     errors_over: Receiver<()>,
     is_over: bool,
@@ -88,11 +88,11 @@ impl Child {
         }
     }
 
-    pub fn hear(&mut self, within: Duration) -> Heard {
+    pub fn read_next(&mut self, within: Duration) -> ReadResult {
         match self.lines.recv_timeout(within) {
             Ok(heard) => heard,
-            Err(RecvTimeoutError::Timeout) => Heard::Silence,
-            Err(RecvTimeoutError::Disconnected) => Heard::End { left: 0 },
+            Err(RecvTimeoutError::Timeout) => ReadResult::Silence,
+            Err(RecvTimeoutError::Disconnected) => ReadResult::End { left: 0 },
         }
     }
 
@@ -182,15 +182,15 @@ fn write_all(mut input: ChildStdin, what: &Receiver<Vec<u8>>) {
 }
 
 /// Passes on each line of stdout without its line break.
-fn read_lines(mut output: impl BufRead, say: &SyncSender<Heard>) {
+fn read_lines(mut output: impl BufRead, say: &SyncSender<ReadResult>) {
     let mut line = Vec::new();
     loop {
         let Ok(found) = output.fill_buf() else {
-            let _unheard = say.send(Heard::End { left: line.len() });
+            let _unheard = say.send(ReadResult::End { left: line.len() });
             return;
         };
         if found.is_empty() {
-            let _unheard = say.send(Heard::End { left: line.len() });
+            let _unheard = say.send(ReadResult::End { left: line.len() });
             return;
         }
         let end = found.iter().position(|byte| *byte == b'\n');
@@ -198,10 +198,10 @@ fn read_lines(mut output: impl BufRead, say: &SyncSender<Heard>) {
         line.extend_from_slice(&found[..end.unwrap_or(found.len())]);
         output.consume(taken);
         if line.len() > LONGEST_LINE {
-            let _unheard = say.send(Heard::TooLong);
+            let _unheard = say.send(ReadResult::TooLong);
             return;
         }
-        if end.is_some() && say.send(Heard::Line(std::mem::take(&mut line))).is_err() {
+        if end.is_some() && say.send(ReadResult::Line(std::mem::take(&mut line))).is_err() {
             return;
         }
     }

@@ -19,14 +19,14 @@ const LONGEST_TEXT: usize = 4096;
 
 /// The fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct LineFault {
     pub fault: OutsideFault,
     pub text: String,
 }
 
-impl Wrong {
-    pub fn new(fault: OutsideFault, text: impl Into<String>) -> Wrong {
-        Wrong { fault, text: text.into() }
+impl LineFault {
+    pub fn new(fault: OutsideFault, text: impl Into<String>) -> LineFault {
+        LineFault { fault, text: text.into() }
     }
 }
 
@@ -37,9 +37,9 @@ pub struct Hello {
     pub name: String,
     pub version: String,
     #[serde(default)]
-    pub wants: Vec<Want>,
+    pub wants: Vec<Interest>,
     #[serde(default)]
-    pub can: Vec<Can>,
+    pub can: Vec<Capability>,
     #[serde(default)]
     pub stands_in: Vec<StandIn>,
 }
@@ -47,7 +47,7 @@ pub struct Hello {
 /// The message by which the program gives up, with its reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GivenUp {
+struct GiveUp {
     #[serde(default, rename = "id")]
     _id: Option<u64>,
     name: String,
@@ -56,14 +56,14 @@ struct GivenUp {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Want {
+pub enum Interest {
     Idle,
     Usage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Can {
+pub enum Capability {
     Evaluate,
     /// Begin another world in the same process.
     Again,
@@ -210,68 +210,70 @@ pub struct Evaluated {
 }
 
 /// Reads a line as a message of this type. The message may also contain the number of the question.
-fn message(line: &[u8], kind: &str) -> Result<Map<String, Value>, Wrong> {
+fn message(line: &[u8], kind: &str) -> Result<Map<String, Value>, LineFault> {
     let shown = || {
         let text = String::from_utf8_lossy(line);
         let shown: String = text.chars().take(120).collect();
         if shown.len() < text.len() { format!("{shown}…") } else { shown }
     };
     let value: Value = serde_json::from_slice(line)
-        .map_err(|error| Wrong::new(OutsideFault::NotJson, format!("{error}: {}", shown())))?;
-    let not = |why: String| Wrong::new(OutsideFault::NotAMessage, why);
+        .map_err(|error| LineFault::new(OutsideFault::NotJson, format!("{error}: {}", shown())))?;
+    let not = |why: String| LineFault::new(OutsideFault::NotAMessage, why);
     let Value::Object(mut fields) = value else {
         return Err(not(format!("expected an object, found: {}", shown())));
     };
     match fields.shift_remove("type") {
         Some(Value::String(found)) if found == kind => Ok(fields),
         Some(Value::String(found)) if found == "fault" => {
-            let GivenUp { name, text, .. } = read(fields, "fault")?;
-            Err(Wrong::new(OutsideFault::GivenUp, format!("{name}: {text}")))
+            let GiveUp { name, text, .. } = read(fields, "fault")?;
+            Err(LineFault::new(OutsideFault::GivenUp, format!("{name}: {text}")))
         }
         Some(found) => Err(not(format!("expected the type \"{kind}\", found {found}"))),
         None => Err(not(format!("expected a field `type`: {}", shown()))),
     }
 }
 
-fn read<T: DeserializeOwned>(fields: Map<String, Value>, what: &str) -> Result<T, Wrong> {
+fn read<T: DeserializeOwned>(fields: Map<String, Value>, what: &str) -> Result<T, LineFault> {
     serde_json::from_value(Value::Object(fields))
-        .map_err(|error| Wrong::new(OutsideFault::NotAMessage, format!("{what}: {error}")))
+        .map_err(|error| LineFault::new(OutsideFault::NotAMessage, format!("{what}: {error}")))
 }
 
 /// Removes the number of the question from an answer, and checks it. Numbers below `id` belong to earlier questions.
-fn check_id(fields: &mut Map<String, Value>, id: u64) -> Result<(), Wrong> {
+fn check_id(fields: &mut Map<String, Value>, id: u64) -> Result<(), LineFault> {
     match fields.shift_remove("id") {
         Some(Value::Number(found)) if found.as_u64() == Some(id) => Ok(()),
         Some(Value::Number(found)) if found.as_u64().is_some_and(|found| (1..id).contains(&found)) => {
-            Err(Wrong::new(OutsideFault::RepeatedId, format!("expected an answer to {id}, found one to {found}")))
+            Err(LineFault::new(OutsideFault::RepeatedId, format!("expected an answer to {id}, found one to {found}")))
         }
         Some(found) => {
-            Err(Wrong::new(OutsideFault::WrongId, format!("expected an answer to {id}, found one to {found}")))
+            Err(LineFault::new(OutsideFault::WrongId, format!("expected an answer to {id}, found one to {found}")))
         }
-        None => Err(Wrong::new(OutsideFault::NotAMessage, "expected a field `id`")),
+        None => Err(LineFault::new(OutsideFault::NotAMessage, "expected a field `id`")),
     }
 }
 
-pub fn hello(line: &[u8]) -> Result<Hello, Wrong> {
+pub fn hello(line: &[u8]) -> Result<Hello, LineFault> {
     let fields = message(line, "hello")?;
     // Check the version first, because another version may have other fields.
     match fields.get("protocol").and_then(Value::as_u64) {
         Some(PROTOCOL) => read(fields, "hello"),
         Some(other) => {
             let text = format!("it speaks version {other}, and this dryrack version {PROTOCOL}");
-            Err(Wrong::new(OutsideFault::WrongProtocol, text))
+            Err(LineFault::new(OutsideFault::WrongProtocol, text))
         }
-        None => Err(Wrong::new(OutsideFault::NotAMessage, "hello: expected a field `protocol` with a whole number")),
+        None => {
+            Err(LineFault::new(OutsideFault::NotAMessage, "hello: expected a field `protocol` with a whole number"))
+        }
     }
 }
 
-pub fn decisions(line: &[u8], id: u64) -> Result<Decisions, Wrong> {
+pub fn decisions(line: &[u8], id: u64) -> Result<Decisions, LineFault> {
     let mut fields = message(line, "decisions")?;
     check_id(&mut fields, id)?;
     let DecisionsRead { decisions, wake_at, took_ns } = read(fields, "decisions")?;
     if decisions.len() > MOST_DECISIONS {
         let text = format!("{} decisions in one answer, and {MOST_DECISIONS} are the most", decisions.len());
-        return Err(Wrong::new(OutsideFault::Flood, text));
+        return Err(LineFault::new(OutsideFault::Flood, text));
     }
     let decisions = decisions.into_iter().enumerate();
     let decisions =
@@ -279,8 +281,8 @@ pub fn decisions(line: &[u8], id: u64) -> Result<Decisions, Wrong> {
     Ok(Decisions { decisions, wake_at, took_ns })
 }
 
-fn decision(value: Value, what: &str) -> Result<Decision, Wrong> {
-    let not = |why: String| Wrong::new(OutsideFault::NotAMessage, format!("{what}: {why}"));
+fn decision(value: Value, what: &str) -> Result<Decision, LineFault> {
+    let not = |why: String| LineFault::new(OutsideFault::NotAMessage, format!("{what}: {why}"));
     let Value::Object(mut fields) = value else { return Err(not("expected an object".to_string())) };
     let what = |verb: &str| format!("{what}, `{verb}`");
     match fields.shift_remove("do") {
@@ -303,7 +305,7 @@ fn decision(value: Value, what: &str) -> Result<Decision, Wrong> {
     }
 }
 
-pub fn evaluated(line: &[u8], id: u64) -> Result<Evaluated, Wrong> {
+pub fn evaluated(line: &[u8], id: u64) -> Result<Evaluated, LineFault> {
     let mut fields = message(line, "evaluated")?;
     check_id(&mut fields, id)?;
     read(fields, "evaluated")

@@ -21,11 +21,11 @@ pub struct Run {
     pub placement: Placement,
     pub ended: Option<(Outcome, Reason)>,
     /// Why it waits, as last stated by the program.
-    pub stated: Option<Stated>,
+    pub stated: Option<StatedReasons>,
 }
 
 /// The reasons and the text of a wait.
-pub type Stated = (Histogram, Option<Arc<str>>);
+pub type StatedReasons = (Histogram, Option<Arc<str>>);
 
 pub struct Job {
     pub spec: Arc<JobSpec>,
@@ -211,7 +211,7 @@ impl Mirror {
     }
 
     /// Clears the changes, and forgets the jobs and runs whose end the program has now been told.
-    pub fn told(&mut self) {
+    pub fn clear_changes(&mut self) {
         let changes = std::mem::take(&mut self.changes);
         for run in changes.runs {
             if self.runs.get(&run).is_some_and(|known| known.phase == Phase::Ended) {

@@ -23,8 +23,8 @@ mod setup;
 mod timings;
 
 pub use message::PROTOCOL;
-pub use session::{Failure, Kept, NotStarted, Session, Who};
-pub use setup::{Command, CommandError, Setup, Thinking};
+pub use session::{Failure, IdleProcess, NotStarted, ProgramName, Session};
+pub use setup::{Command, CommandError, Setup, ThinkTime};
 pub use timings::Timings;
 
 /// The JSON Schema of all messages.

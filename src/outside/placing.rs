@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::message::{BlocksTaken, Gpu, Part, Wrong};
+use super::message::{BlocksTaken, Gpu, LineFault, Part};
 use super::mirror::Mirror;
 use dryrack_event::OutsideFault;
 use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, NodeShape, NodeStatus, Placement};
@@ -22,8 +22,8 @@ pub struct Places {
     blocks: BTreeMap<NodeId, Vec<u16>>,
 }
 
-fn misshapen(text: impl Into<String>) -> Wrong {
-    Wrong::new(OutsideFault::Misshapen, text)
+fn misshapen(text: impl Into<String>) -> LineFault {
+    LineFault::new(OutsideFault::Misshapen, text)
 }
 
 impl Places {
@@ -33,11 +33,11 @@ impl Places {
         fleet: &Fleet,
         demand: &Demand,
         parts: &[Part],
-    ) -> Result<Placement, Wrong> {
+    ) -> Result<Placement, LineFault> {
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         for (index, part) in parts.iter().enumerate() {
             let Some(node) = mirror.names.nodes.find(&part.node).map(NodeId::new) else {
-                return Err(Wrong::new(OutsideFault::UnknownNode, format!("no node is named `{}`", part.node)));
+                return Err(LineFault::new(OutsideFault::UnknownNode, format!("no node is named `{}`", part.node)));
             };
             if claims.iter().any(|claim| claim.node == node) {
                 return Err(misshapen(format!("two parts on `{}`", part.node)));
@@ -65,7 +65,7 @@ impl Places {
         demand: &Demand,
         part: &Part,
         is_first: bool,
-    ) -> Result<NodeClaim, Wrong> {
+    ) -> Result<NodeClaim, LineFault> {
         let (shape, status) = (&*fleet.node(node).shape, &fleet.node(node).status);
         check_gpus(shape, part)?;
         let none = NodeClaim {
@@ -88,7 +88,7 @@ impl Places {
         none: NodeClaim,
         (shape, status): (&NodeShape, &NodeStatus),
         part: &Part,
-    ) -> Result<NodeClaim, Wrong> {
+    ) -> Result<NodeClaim, LineFault> {
         let total = shape.total_blocks().unwrap_or(0);
         if total == 0 {
             return Err(misshapen(format!("`{}` has no blocks to give", part.node)));
@@ -120,14 +120,14 @@ impl Places {
         }
         if let Some(block) = blocks.iter().find(|block| u32::from(**block) >= total) {
             let text = format!("`{}` has {total} blocks, and no block {block}", part.node);
-            return Err(Wrong::new(OutsideFault::UnknownBlock, text));
+            return Err(LineFault::new(OutsideFault::UnknownBlock, text));
         }
         let cut = shape.cut(&blocks).ok_or_else(|| misshapen(format!("`{}` cannot be split", part.node)))?;
         Ok(NodeClaim { tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, ..none })
     }
 }
 
-fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), Wrong> {
+fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), LineFault> {
     let index = |gpu: &Gpu| match gpu {
         Gpu::Index(index) => *index,
         Gpu::Taken(taken) => taken.index,
@@ -135,7 +135,7 @@ fn check_gpus(shape: &NodeShape, part: &Part) -> Result<(), Wrong> {
     match part.gpus.iter().map(index).find(|index| usize::from(*index) >= shape.gpus.len()) {
         Some(index) => {
             let text = format!("`{}` has {} GPUs, and no GPU {index}", part.node, shape.gpus.len());
-            Err(Wrong::new(OutsideFault::UnknownGpu, text))
+            Err(LineFault::new(OutsideFault::UnknownGpu, text))
         }
         None => Ok(()),
     }
@@ -147,7 +147,7 @@ fn of_tasks(
     demand: &Demand,
     task: &TaskDemand,
     part: &Part,
-) -> Result<NodeClaim, Wrong> {
+) -> Result<NodeClaim, LineFault> {
     if part.blocks.is_some() || part.cpu_milli.is_some() || part.ram.is_some() {
         let text =
             format!("a part on `{}` states what follows from the job: only `tasks` and `gpus` are given", part.node);
@@ -189,7 +189,7 @@ fn gpu_claims(
     (shape, status): (&NodeShape, &NodeStatus),
     indexes: &[u16],
     ram: Bytes,
-) -> Result<SmallVec<[GpuClaim; 2]>, Wrong> {
+) -> Result<SmallVec<[GpuClaim; 2]>, LineFault> {
     let mut sorted = indexes.to_vec();
     sorted.sort_unstable();
     let mut ram_left = status.ram_free(shape).saturating_sub(ram);
@@ -222,7 +222,7 @@ fn gpu_claims(
     Ok(claims)
 }
 
-fn of_model(none: NodeClaim, part: &Part, is_first: bool) -> Result<NodeClaim, Wrong> {
+fn of_model(none: NodeClaim, part: &Part, is_first: bool) -> Result<NodeClaim, LineFault> {
     if part.blocks.is_some() || part.tasks.is_some() {
         return Err(misshapen(format!("a part of a model on `{}` has neither `tasks` nor `blocks`", part.node)));
     }

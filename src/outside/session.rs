@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::child::{Child, Heard, LONGEST_LINE};
-use super::message::{self, Can, Cancel, CancelBecause, Decision, Hello, PROTOCOL, Want, Wrong, cut};
+use super::child::{Child, LONGEST_LINE, ReadResult};
+use super::message::{self, Cancel, CancelBecause, Capability, Decision, Hello, Interest, LineFault, PROTOCOL, cut};
 use super::mirror::{Changes, Mirror};
 use super::objects;
 use super::placing::Places;
-use super::setup::{Setup, Thinking};
+use super::setup::{Setup, ThinkTime};
 use super::timings::Timings;
 use dryrack_event::{Answer, Command, Decider, Event, Histogram, Input, Outside, OutsideFault, Reason, Refusal, Sink};
 use dryrack_fleet::Fleet;
@@ -34,12 +34,12 @@ const MOST_IDLE: u32 = 1_000_000;
 
 /// The name and version that the program gives itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct ProgramName {
     pub name: Arc<str>,
     pub version: Arc<str>,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ProgramName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.version)
     }
@@ -94,7 +94,7 @@ pub struct Session {
 }
 
 /// The process of a run that is over, which can be greeted again.
-pub struct Kept {
+pub struct IdleProcess {
     child: Child,
     setup: Setup,
 }
@@ -106,8 +106,13 @@ impl Session {
     }
 
     /// The same in the process of an earlier run, if that was started in the same way; otherwise in a new one.
-    pub fn start_or_keep(kept: Option<Kept>, setup: Setup, scenario: &str, seed: u64) -> Result<Session, NotStarted> {
-        let is_alike = |kept: &Kept| {
+    pub fn start_or_keep(
+        kept: Option<IdleProcess>,
+        setup: Setup,
+        scenario: &str,
+        seed: u64,
+    ) -> Result<Session, NotStarted> {
+        let is_alike = |kept: &IdleProcess| {
             kept.setup.command == setup.command
                 && kept.setup.folder == setup.folder
                 && kept.setup.driver == setup.driver
@@ -149,9 +154,9 @@ impl Session {
         self
     }
 
-    pub fn who(&self) -> Option<Who> {
+    pub fn who(&self) -> Option<ProgramName> {
         let hello = self.hello.as_ref()?;
-        Some(Who { name: Arc::from(hello.name.as_str()), version: Arc::from(hello.version.as_str()) })
+        Some(ProgramName { name: Arc::from(hello.name.as_str()), version: Arc::from(hello.version.as_str()) })
     }
 
     /// The failure, if the program has failed for good.
@@ -160,13 +165,13 @@ impl Session {
     }
 
     /// The process, for another run. A program that failed, or that cannot begin again, is ended.
-    pub fn keep(mut self) -> Option<Kept> {
-        let begins_again = self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Can::Again));
+    pub fn keep(mut self) -> Option<IdleProcess> {
+        let begins_again = self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Capability::Again));
         if !begins_again || self.failure.is_some() {
             return None;
         }
         let child = self.child.take()?;
-        Some(Kept { child, setup: self.setup.clone() })
+        Some(IdleProcess { child, setup: self.setup.clone() })
     }
 
     /// Says goodbye, and ends the process and its group.
@@ -189,7 +194,7 @@ impl Session {
         }
     }
 
-    fn say(&mut self, message: &Value) {
+    fn send_message(&mut self, message: &Value) {
         let mut line = message.to_string().into_bytes();
         self.note('>', &line);
         line.push(b'\n');
@@ -202,32 +207,39 @@ impl Session {
     }
 
     /// The next line, and how long it took to arrive.
-    fn hear(&mut self, within: Duration) -> Result<(Vec<u8>, Duration), Wrong> {
+    fn read_next(&mut self, within: Duration) -> Result<(Vec<u8>, Duration), LineFault> {
         let Some(child) = &mut self.child else {
-            return Err(Wrong::new(OutsideFault::ProcessDied, "it is gone"));
+            return Err(LineFault::new(OutsideFault::ProcessDied, "it is gone"));
         };
-        let heard = child.hear(within);
+        let heard = child.read_next(within);
         let took = self.said_at.map_or(Duration::ZERO, |said| said.elapsed());
         match heard {
-            Heard::Line(line) => {
+            ReadResult::Line(line) => {
                 self.note('<', &line);
                 Ok((line, took))
             }
-            Heard::Silence => Err(Wrong::new(OutsideFault::DeadlineMissed, format!("no answer within {within:?}"))),
-            Heard::TooLong => {
-                Err(Wrong::new(OutsideFault::Flood, format!("a line of more than {} MiB", LONGEST_LINE >> 20)))
+            ReadResult::Silence => {
+                Err(LineFault::new(OutsideFault::DeadlineMissed, format!("no answer within {within:?}")))
             }
-            Heard::End { left: 0 } => Err(Wrong::new(OutsideFault::ProcessDied, format!("it {}", child.ending()))),
-            Heard::End { left } => {
+            ReadResult::TooLong => {
+                Err(LineFault::new(OutsideFault::Flood, format!("a line of more than {} MiB", LONGEST_LINE >> 20)))
+            }
+            ReadResult::End { left: 0 } => {
+                Err(LineFault::new(OutsideFault::ProcessDied, format!("it {}", child.ending())))
+            }
+            ReadResult::End { left } => {
                 let ending = child.ending();
-                Err(Wrong::new(OutsideFault::HalfLine, format!("{left} bytes without the end of a line; it {ending}")))
+                Err(LineFault::new(
+                    OutsideFault::HalfLine,
+                    format!("{left} bytes without the end of a line; it {ending}"),
+                ))
             }
         }
     }
 
-    fn greet(&mut self) -> Result<Input, Wrong> {
+    fn greet(&mut self) -> Result<Input, LineFault> {
         let nanos = u64::try_from(self.setup.deadline.as_nanos()).unwrap_or(u64::MAX);
-        self.say(&json!({
+        self.send_message(&json!({
             "type": "hello",
             "protocol": PROTOCOL,
             "dryrack": env!("CARGO_PKG_VERSION"),
@@ -237,9 +249,9 @@ impl Session {
             "deadline_ns": nanos,
             "driver": self.setup.driver,
         }));
-        let (line, _) = self.hear(self.setup.start)?;
+        let (line, _) = self.read_next(self.setup.start)?;
         self.hello = Some(message::hello(&line)?);
-        let Who { name, version } = self.who().expect("just heard");
+        let ProgramName { name, version } = self.who().expect("just heard");
         let stands_in = self.hello.as_ref().map_or(Vec::new(), |hello| hello.stands_in.clone());
         Ok(Input::Outside(Outside::Joined { name, version, stands_in }))
     }
@@ -248,7 +260,7 @@ impl Session {
     fn insisting<T>(
         &mut self,
         answer: &mut Answer,
-        mut attempt: impl FnMut(&mut Session, &mut Answer) -> Result<T, Wrong>,
+        mut attempt: impl FnMut(&mut Session, &mut Answer) -> Result<T, LineFault>,
     ) -> Option<T> {
         let mut wrong = match attempt(self, answer) {
             Ok(done) => return Some(done),
@@ -280,17 +292,17 @@ impl Session {
         }
     }
 
-    fn start_afresh(&mut self) -> Result<(), Wrong> {
+    fn start_afresh(&mut self) -> Result<(), LineFault> {
         (self.has_snapshot, self.wake_at) = (false, None);
         self.indexes.clear();
         self.refused.clear();
         let child = Child::start(self.setup.command.words(), &self.setup.folder);
-        self.child = Some(child.map_err(|error| Wrong::new(OutsideFault::NotStarted, error.to_string()))?);
+        self.child = Some(child.map_err(|error| LineFault::new(OutsideFault::NotStarted, error.to_string()))?);
         Ok(())
     }
 
     /// Updates the program: first with a snapshot, later with the changes.
-    fn tell(&mut self, now: SimTime, fleet: &Fleet) {
+    fn update_program(&mut self, now: SimTime, fleet: &Fleet) {
         self.collect_refused();
         let changed: Vec<NodeId> = (fleet.iter())
             .filter(|(id, node)| {
@@ -328,7 +340,7 @@ impl Session {
                 (jobs.iter().filter_map(job).collect(), runs.iter().filter_map(run).collect());
             let is_empty = nodes.is_empty() && new_fleets.is_empty() && jobs.is_empty() && runs.is_empty();
             if is_empty && over.is_empty() && usage.is_empty() && self.refused.is_empty() {
-                return self.mirror.told();
+                return self.mirror.clear_changes();
             }
             json!({
                 "type": "delta",
@@ -342,14 +354,14 @@ impl Session {
                 "refused": std::mem::take(&mut self.refused),
             })
         };
-        self.say(&message);
+        self.send_message(&message);
         self.has_snapshot = true;
         self.known_nodes = fleet.iter().map(|(_, node)| node.version).collect();
         self.known_fleets = fleets;
-        self.mirror.told();
+        self.mirror.clear_changes();
     }
 
-    fn wants(&self, want: Want) -> bool {
+    fn wants(&self, want: Interest) -> bool {
         self.hello.as_ref().is_some_and(|hello| hello.wants.contains(&want))
     }
 
@@ -359,7 +371,7 @@ impl Session {
         let memory: Vec<_> = memory.iter().map(|one| one.map(|bytes| bytes.get())).collect();
         let run = objects::run_name(&self.mirror, *run);
         let said = json!({"run": run, "at": at.as_nanos(), "utilization": utilization, "memory": memory});
-        self.wants(Want::Usage).then_some(said)
+        self.wants(Interest::Usage).then_some(said)
     }
 
     /// Collects the decisions that the control plane did not carry out, for the next delta.
@@ -381,10 +393,10 @@ impl Session {
             return true;
         }
         let changes = &self.mirror.changes;
-        let has_samples = !changes.usage.is_empty() && self.wants(Want::Usage);
+        let has_samples = !changes.usage.is_empty() && self.wants(Interest::Usage);
         let at_once = self.asked_at.map_or(0, |(at, count)| if at == now { count } else { 0 });
         let is_cause = changes.is_cause || (changes.is_refused && at_once < MOST_REFUSED);
-        match self.wants(Want::Idle) {
+        match self.wants(Interest::Idle) {
             true => is_cause || changes.is_any || has_samples || self.fleet_differs(fleet),
             false => has_samples || (is_cause && !self.mirror.waiting.is_empty()),
         }
@@ -396,7 +408,7 @@ impl Session {
     }
 
     /// Counts the question, and gives up if the program is asked too often without a decision.
-    fn count(&mut self, now: SimTime) -> Result<(), Wrong> {
+    fn count(&mut self, now: SimTime) -> Result<(), LineFault> {
         let count = match self.asked_at {
             Some((at, count)) if at == now => count + 1,
             Some(_) | None => 1,
@@ -406,28 +418,28 @@ impl Session {
         if count > MOST_AT_ONCE || self.idle > MOST_IDLE {
             self.restarts_left = 0;
             let text = format!("{count} questions at {now}, {} in a row without a decision", self.idle);
-            return Err(Wrong::new(OutsideFault::Standstill, text));
+            return Err(LineFault::new(OutsideFault::Standstill, text));
         }
         Ok(())
     }
 
-    fn ask(&mut self, now: SimTime, fleet: &Fleet, answer: &mut Answer) -> Result<(), Wrong> {
+    fn ask(&mut self, now: SimTime, fleet: &Fleet, answer: &mut Answer) -> Result<(), LineFault> {
         self.count(now)?;
         self.is_decision_due = false;
-        self.tell(now, fleet);
+        self.update_program(now, fleet);
         self.asked += 1;
         let (id, mirror) = (self.asked, &self.mirror);
         let waiting: Vec<String> = mirror.waiting.values().map(|run| objects::run_name(mirror, *run)).collect();
-        self.say(&json!({"type": "decide", "id": id, "now": now.as_nanos(), "waiting": waiting}));
-        let (line, took) = self.hear(self.setup.deadline)?;
+        self.send_message(&json!({"type": "decide", "id": id, "now": now.as_nanos(), "waiting": waiting}));
+        let (line, took) = self.read_next(self.setup.deadline)?;
         let message::Decisions { decisions, wake_at, took_ns } = message::decisions(&line, id)?;
         self.timings.add(took);
         self.timings.decisions += decisions.len() as u64;
         answer.after = match self.setup.thinking {
-            Thinking::Free => SimDuration::ZERO,
-            Thinking::Measured => SimDuration::from_nanos(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
-            Thinking::Stated => SimDuration::from_nanos(took_ns.unwrap_or(0)),
-            Thinking::Fixed(length) => length,
+            ThinkTime::Free => SimDuration::ZERO,
+            ThinkTime::Measured => SimDuration::from_nanos(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
+            ThinkTime::Stated => SimDuration::from_nanos(took_ns.unwrap_or(0)),
+            ThinkTime::Fixed(length) => length,
         };
         self.indexes.clear();
         let mut seen = BTreeSet::new();
@@ -445,7 +457,7 @@ impl Session {
         self.wake_at = wake_at.map(SimTime::from_nanos);
         if let Some(at) = self.wake_at.filter(|at| *at <= now) {
             self.wake_at = None;
-            let wrong = Wrong::new(OutsideFault::InThePast, format!("`wake_at` is {at}, and it is {now}"));
+            let wrong = LineFault::new(OutsideFault::InThePast, format!("`wake_at` is {at}, and it is {now}"));
             self.mistaken(answer, None, None, &wrong);
         }
         if !answer.inputs.is_empty() {
@@ -454,7 +466,7 @@ impl Session {
         Ok(())
     }
 
-    fn mistaken(&mut self, answer: &mut Answer, index: Option<usize>, run: Option<RunId>, wrong: &Wrong) {
+    fn mistaken(&mut self, answer: &mut Answer, index: Option<usize>, run: Option<RunId>, wrong: &LineFault) {
         let name = run.map(|run| objects::run_name(&self.mirror, run));
         self.refused.push(json!({"index": index, "run": name, "fault": wrong.fault.name(), "text": wrong.text}));
         let text = match index {
@@ -471,7 +483,7 @@ impl Session {
         decision: Decision,
         seen: &mut BTreeSet<RunId>,
         places: &mut Places,
-    ) -> (Option<RunId>, Result<Vec<Input>, Wrong>) {
+    ) -> (Option<RunId>, Result<Vec<Input>, LineFault>) {
         let name = match &decision {
             Decision::Place(place) => &place.run,
             Decision::Wait(wait) => &wait.run,
@@ -485,7 +497,7 @@ impl Session {
             Err(wrong) => return (None, Err(wrong)),
         };
         if !seen.insert(run) {
-            let wrong = Wrong::new(OutsideFault::DecidedTwice, "the run was decided on before in this answer");
+            let wrong = LineFault::new(OutsideFault::DecidedTwice, "the run was decided on before in this answer");
             return (Some(run), Err(wrong));
         }
         let inputs = match decision {
@@ -527,16 +539,16 @@ impl Session {
         }
     }
 
-    fn cancelled_job(&self, cancel: &Cancel) -> Result<Vec<Input>, Wrong> {
+    fn cancelled_job(&self, cancel: &Cancel) -> Result<Vec<Input>, LineFault> {
         let name = cancel.job.as_deref().unwrap_or_default();
-        let unknown = || Wrong::new(OutsideFault::UnknownJob, format!("no job is named `{name}`"));
+        let unknown = || LineFault::new(OutsideFault::UnknownJob, format!("no job is named `{name}`"));
         let job = self.mirror.names.jobs.find(name).map(JobId::new).ok_or_else(unknown)?;
         Ok(vec![Input::Outside(Outside::CancelsJob { job, text: cut(cancel.text.clone()) })])
     }
 
     /// Finds the run with this name among current and former runs.
-    fn run(&self, name: &str) -> Result<RunId, Wrong> {
-        let unknown = || Wrong::new(OutsideFault::UnknownRun, format!("no run is named `{name}`"));
+    fn run(&self, name: &str) -> Result<RunId, LineFault> {
+        let unknown = || LineFault::new(OutsideFault::UnknownRun, format!("no run is named `{name}`"));
         let mut parts = name.rsplitn(3, '/');
         let mut number = || -> Option<u32> { parts.next()?.parse().ok() };
         let (attempt, replica) = (number(), number());
@@ -554,10 +566,10 @@ impl Session {
         name: &Arc<str>,
         demand: &Arc<Demand>,
         answer: &mut Answer,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LineFault> {
         self.count(now)?;
         self.is_decision_due = self.is_to_ask(now, fleet);
-        self.tell(now, fleet);
+        self.update_program(now, fleet);
         self.asked += 1;
         let id = self.asked;
         let known = self.mirror.names.jobs.find(name).and_then(|job| self.mirror.jobs.get(&JobId::new(job)));
@@ -565,8 +577,8 @@ impl Session {
             Some(job) => objects::job(&self.mirror, &job.spec, Some(job.submitted)),
             None => objects::job(&self.mirror, &JobSpec::of(Arc::clone(name), Arc::clone(demand)), None),
         };
-        self.say(&json!({"type": "evaluate", "id": id, "now": now.as_nanos(), "job": job}));
-        let (line, took) = self.hear(self.setup.deadline)?;
+        self.send_message(&json!({"type": "evaluate", "id": id, "now": now.as_nanos(), "job": job}));
+        let (line, took) = self.read_next(self.setup.deadline)?;
         let said = message::evaluated(&line, id)?;
         self.timings.add(took);
         let reasons = histogram(&said.reasons).unwrap_or_else(|wrong| {
@@ -580,16 +592,16 @@ impl Session {
     }
 }
 
-fn waits(run: RunId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, Wrong> {
+fn waits(run: RunId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, LineFault> {
     let reasons = histogram(reasons)?;
     Ok(Input::Outside(Outside::Waits { run, reasons, text: cut(text) }))
 }
 
-fn histogram(reasons: &BTreeMap<String, u32>) -> Result<Histogram, Wrong> {
+fn histogram(reasons: &BTreeMap<String, u32>) -> Result<Histogram, LineFault> {
     let mut histogram = Histogram::default();
     for (name, count) in reasons {
         let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == name) else {
-            return Err(Wrong::new(OutsideFault::UnknownReason, format!("no reason is named `{name}`")));
+            return Err(LineFault::new(OutsideFault::UnknownReason, format!("no reason is named `{name}`")));
         };
         // Limit the count, because counts over all nodes are added up.
         histogram.add(*reason, (*count).min(1 << 20));
@@ -603,7 +615,7 @@ fn last_line(text: &str) -> Option<&str> {
 
 impl Sink for Session {
     fn input(&mut self, _: u64, at: SimTime, input: &Input) {
-        if matches!(input, Input::UsageSample { .. }) && !self.wants(Want::Usage) {
+        if matches!(input, Input::UsageSample { .. }) && !self.wants(Interest::Usage) {
             return;
         }
         self.mirror.input(at, input, &mut self.clouds);
@@ -641,7 +653,7 @@ impl Decider for Session {
     }
 
     fn evaluates(&self) -> bool {
-        self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Can::Evaluate))
+        self.hello.as_ref().is_some_and(|hello| hello.can.contains(&Capability::Evaluate))
     }
 
     fn evaluate(&mut self, now: SimTime, fleet: &Fleet, name: &Arc<str>, demand: &Arc<Demand>) -> Answer {

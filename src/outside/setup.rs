@@ -21,7 +21,7 @@ pub struct Setup {
     pub start: Duration,
     /// How often a failed program is started again.
     pub restarts: u32,
-    pub thinking: Thinking,
+    pub thinking: ThinkTime,
     /// Whether placements that break safety are carried out.
     pub allows_unsafe: bool,
     /// Arbitrary data for the program.
@@ -40,7 +40,7 @@ impl Setup {
             deadline: Setup::DEADLINE,
             start: Setup::START,
             restarts: 0,
-            thinking: Thinking::Free,
+            thinking: ThinkTime::Free,
             allows_unsafe: false,
             driver: Value::Null,
         }
@@ -49,7 +49,7 @@ impl Setup {
 
 /// How much simulated time passes for an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Thinking {
+pub enum ThinkTime {
     #[default]
     Free,
     /// The real time that the answer took. Two runs then differ.

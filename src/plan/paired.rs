@@ -16,7 +16,7 @@ use dryrack_units::{SimDuration, SimTime};
 
 /// The wait of a job in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
+pub struct JobWait {
     pub submitted: SimTime,
     /// The longest wait of the job's replicas, from when a replica was wanted until it was first placed. A replica that
     /// was never placed waits until it ends, or until the run ends.
@@ -30,8 +30,8 @@ pub struct Waited {
 pub struct PairedJob {
     pub seed: u64,
     pub name: Arc<str>,
-    pub first: Waited,
-    pub second: Waited,
+    pub first: JobWait,
+    pub second: JobWait,
 }
 
 /// The paired jobs with one seed.
@@ -66,7 +66,7 @@ pub struct Difference {
 }
 
 /// The waits of a run's jobs, in the order of their submission.
-fn waits(run: &RunAccount) -> impl Iterator<Item = (&Arc<str>, Waited)> {
+fn waits(run: &RunAccount) -> impl Iterator<Item = (&Arc<str>, JobWait)> {
     run.jobs.values().map(|job| {
         let waited = job
             .replicas
@@ -74,13 +74,13 @@ fn waits(run: &RunAccount) -> impl Iterator<Item = (&Arc<str>, Waited)> {
             .map(|replica| replica.placed.or(replica.ended).unwrap_or(run.now).since(replica.wanted));
         let wait = waited.max().unwrap_or(SimDuration::ZERO);
         let placed = job.replicas.iter().all(|replica| replica.placed.is_some());
-        (&job.spec.name, Waited { submitted: job.submitted, wait, placed })
+        (&job.spec.name, JobWait { submitted: job.submitted, wait, placed })
     })
 }
 
 /// Pairs the jobs of two runs with the same seed. Leaves out jobs whose wait in the first run ended before `from`.
 pub fn pair(seed: u64, first: &RunAccount, second: &RunAccount, from: SimTime) -> PairedSeed {
-    let mut others: BTreeMap<&str, Waited> = waits(second).map(|(name, waited)| (&**name, waited)).collect();
+    let mut others: BTreeMap<&str, JobWait> = waits(second).map(|(name, waited)| (&**name, waited)).collect();
     let mut paired = PairedSeed::default();
     for (name, waited) in waits(first) {
         let other = others.remove(&**name);
@@ -150,8 +150,8 @@ pub fn most_changed(seeds: &[PairedSeed], most: usize) -> Vec<&PairedJob> {
 mod tests {
     use super::*;
 
-    fn waited(wait: u64, placed: bool) -> Waited {
-        Waited { submitted: SimTime::ZERO, wait: SimDuration::from_secs(wait), placed }
+    fn waited(wait: u64, placed: bool) -> JobWait {
+        JobWait { submitted: SimTime::ZERO, wait: SimDuration::from_secs(wait), placed }
     }
 
     fn seed(seed: u64, jobs: &[(&str, u64, u64)]) -> PairedSeed {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn who_has_no_place_is_counted_and_not_averaged() {
-        let job = |name: &str, first: Waited, second: Waited| PairedJob { seed: 1, name: name.into(), first, second };
+        let job = |name: &str, first: JobWait, second: JobWait| PairedJob { seed: 1, name: name.into(), first, second };
         let jobs = vec![
             job("both", waited(5, true), waited(6, true)),
             job("first", waited(5, true), waited(500, false)),

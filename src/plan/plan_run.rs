@@ -31,7 +31,7 @@ pub struct PlanRun {
     pub is_random: bool,
     pub fleet: FleetSize,
     /// The results of the constraints, in the order of the plan.
-    pub constraints: Vec<Kept>,
+    pub constraints: Vec<ConstraintResult>,
     /// The metrics by name, as in `metrics.json` of `dryrack run --out`.
     pub metrics: Map<String, Value>,
     /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. `None` if the percentile falls on a replica that
@@ -53,7 +53,7 @@ pub struct FleetSize {
 /// The result of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kept {
+pub struct ConstraintResult {
     pub name: String,
     pub held: bool,
     pub happened: String,
@@ -110,7 +110,7 @@ pub fn run_alternative(
     // A constraint about several jobs holds if it holds for each of them.
     let kept = judged.chunk_by(|one, other| one.0.place == other.0.place).map(|parts| {
         let shown = parts.iter().find(|(_, verdict)| !verdict.passed).unwrap_or(&parts[0]);
-        Kept { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }
+        ConstraintResult { name: shown.0.entry.to_string(), held: shown.1.passed, happened: shown.1.happened.clone() }
     });
     let metrics = serde_json::to_value(rehearsed.run_metrics.metrics()).expect("metrics have a JSON form");
     let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };

@@ -27,7 +27,7 @@ enum Standing {
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchResult {
     /// The cheapest alternative that was run and holds. On a tie, the first one.
     pub best: Option<usize>,
     /// Counts of the alternatives cheaper than the best, or of all if there is no best: those that were run and fail,
@@ -81,7 +81,7 @@ impl Search {
     }
 
     /// The alternative to run next; `None` when the answer is final.
-    pub fn ask(&self) -> Option<usize> {
+    pub fn next_alternative(&self) -> Option<usize> {
         let open = self.cheaper(|standing| standing == Standing::Unknown);
         if !open.is_empty() {
             return Some(self.most_telling(&open));
@@ -99,7 +99,7 @@ impl Search {
     }
 
     /// Takes the result of a run.
-    pub fn tell(&mut self, cell: usize, holds: bool) {
+    pub fn record(&mut self, cell: usize, holds: bool) {
         let before = std::mem::replace(&mut self.standing[cell], if holds { Standing::Holds } else { Standing::Fails });
         self.tested += usize::from(matches!(before, Standing::Presumed(_)));
         while let Some((less, more)) = self.contradiction(cell) {
@@ -119,10 +119,10 @@ impl Search {
         self.standing.len() - self.cheaper(|standing| standing == Standing::Unknown).len()
     }
 
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> SearchResult {
         let count = |wanted: fn(Standing) -> bool| self.cheaper(wanted).len();
         let of = |wanted: bool| (0..self.monotone.len()).filter(move |factor| self.monotone[*factor] == wanted);
-        Found {
+        SearchResult {
             best: self.best(),
             cheaper_failing: count(|standing| standing == Standing::Fails),
             cheaper_presumed: count(|standing| matches!(standing, Standing::Presumed(_))),
@@ -233,19 +233,19 @@ mod tests {
         sizes: &[usize],
         cost: impl Fn(&[usize]) -> u64,
         holds: impl Fn(&[usize]) -> bool,
-    ) -> (Found, Option<u64>) {
+    ) -> (SearchResult, Option<u64>) {
         let plan = plan(sizes);
         let objective: Vec<u64> = (0..plan.cells()).map(|cell| cost(&plan.places(cell))).collect();
         let mut search = Search::new(&plan, objective.clone());
-        while let Some(cell) = search.ask() {
+        while let Some(cell) = search.next_alternative() {
             assert!(!matches!(search.standing[cell], Standing::Holds | Standing::Fails), "run twice");
-            search.tell(cell, holds(&plan.places(cell)));
+            search.record(cell, holds(&plan.places(cell)));
         }
         let all = (0..plan.cells()).filter(|cell| holds(&plan.places(*cell)));
         (search.found(), all.map(|cell| objective[cell]).min())
     }
 
-    fn cost_of(plan: &[usize], found: &Found, cost: impl Fn(&[usize]) -> u64) -> Option<u64> {
+    fn cost_of(plan: &[usize], found: &SearchResult, cost: impl Fn(&[usize]) -> u64) -> Option<u64> {
         found.best.map(|best| cost(&self::plan(plan).places(best)))
     }
 

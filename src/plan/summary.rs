@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::interval::{Estimate, estimate, share_at_least};
 use super::journal::Runs;
 use super::plan_run::{FleetSize, PlanRun};
-use super::search::Found;
-use dryrack_expect::Share;
+use super::search::SearchResult;
+use dryrack_expect::SeedShare;
 use dryrack_metrics::definitions;
 use dryrack_scenario::{Objective, PlanFile};
 use dryrack_units::counted;
@@ -76,10 +76,10 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
 
 /// Whether every constraint holds in its required share of all `seeds`. `None` if the results of `run` seeds do not
 /// decide this yet.
-pub(super) fn keeps(asked: &[Share], held: &[usize], run: usize, seeds: usize) -> Option<bool> {
+pub(super) fn keeps(asked: &[SeedShare], held: &[usize], run: usize, seeds: usize) -> Option<bool> {
     let left = seeds - run;
     // In the worst case all remaining seeds fail; in the best case all of them hold.
-    let certain = |(share, held): (&Share, &usize)| (share.holds(*held, seeds), share.holds(held + left, seeds));
+    let certain = |(share, held): (&SeedShare, &usize)| (share.holds(*held, seeds), share.holds(held + left, seeds));
     let all: Vec<(bool, bool)> = asked.iter().zip(held).map(certain).collect();
     if all.iter().any(|(least, most)| !least && !most) {
         Some(false)
@@ -204,15 +204,15 @@ impl Comparison {
 
 fn of(found: &Estimate) -> Value {
     #[derive(Serialize)]
-    struct Written {
+    struct PlanFigures {
         mean: f64,
         half_width: Option<f64>,
     }
-    json!(Written { mean: found.mean, half_width: found.half_width })
+    json!(PlanFigures { mean: found.mean, half_width: found.half_width })
 }
 
 /// The answer in a sentence or two, followed by the way in which it was found. `found` is the result of a search.
-pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&Found>) -> String {
+pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchResult>) -> String {
     let rows = comparison.rows.len();
     let Some(objective) = plan.minimize else {
         let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
@@ -284,7 +284,7 @@ fn all_of(constraints: usize) -> String {
 }
 
 /// Which part of the answer was run, which was presumed, and how the presumption was tested.
-fn how(plan: &PlanFile, found: &Found) -> String {
+fn how(plan: &PlanFile, found: &SearchResult) -> String {
     let names = |factors: &[usize]| {
         factors.iter().map(|factor| format!("`{}`", plan.factors[*factor].name)).collect::<Vec<_>>().join(" and ")
     };
@@ -329,7 +329,8 @@ mod tests {
 
     #[test]
     fn a_constraint_is_decided_as_soon_as_no_seed_can_change_it() {
-        let (all, most, rarely) = (Share::ALL, Share::AtLeast(Permille::new(800)), Share::AtMost(Permille::new(200)));
+        let (all, most, rarely) =
+            (SeedShare::ALL, SeedShare::AtLeast(Permille::new(800)), SeedShare::AtMost(Permille::new(200)));
         let rows = [
             ("one failure is enough", all, 3, 4, Some(false)),
             ("all so far is not all", all, 4, 4, None),

@@ -5,7 +5,7 @@ use dryrack_workload::Scaling;
 
 /// The result of evaluating a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scaled {
+pub enum ScalingDecision {
     /// The service should have this many replicas from now on. Often the number is the same as before.
     To(u32),
     /// A change is wanted, but is allowed only this long after the last change.
@@ -19,18 +19,23 @@ pub enum Scaled {
 ///
 /// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. dstack divides in floating point. Here the
 /// division is exact.
-pub fn autoscale(scaling: &Scaling, current: u32, requests: Option<u64>, since: Option<SimDuration>) -> Scaled {
-    let Some(requests) = requests else { return Scaled::To(current) };
+pub fn autoscale(
+    scaling: &Scaling,
+    current: u32,
+    requests: Option<u64>,
+    since: Option<SimDuration>,
+) -> ScalingDecision {
+    let Some(requests) = requests else { return ScalingDecision::To(current) };
     let wanted = wanted(scaling, requests);
     let delay = match wanted.cmp(&current) {
-        std::cmp::Ordering::Equal => return Scaled::To(current),
-        std::cmp::Ordering::Greater if current == 0 => return Scaled::To(wanted),
+        std::cmp::Ordering::Equal => return ScalingDecision::To(current),
+        std::cmp::Ordering::Greater if current == 0 => return ScalingDecision::To(wanted),
         std::cmp::Ordering::Greater => scaling.scale_up_delay,
         std::cmp::Ordering::Less => scaling.scale_down_delay,
     };
     match since {
-        Some(since) if since < delay => Scaled::NotBefore(delay),
-        Some(_) | None => Scaled::To(wanted),
+        Some(since) if since < delay => ScalingDecision::NotBefore(delay),
+        Some(_) | None => ScalingDecision::To(wanted),
     }
 }
 
@@ -65,7 +70,11 @@ mod tests {
     fn each_replica_has_its_target_at_most() {
         let rows = [(0, 1), (1, 1), (150, 1), (151, 2), (450, 3), (451, 4), (100_000, 4)];
         for (requests, wanted) in rows {
-            assert_eq!(autoscale(&scaling(1), 2, Some(requests), None), Scaled::To(wanted), "{requests} requests");
+            assert_eq!(
+                autoscale(&scaling(1), 2, Some(requests), None),
+                ScalingDecision::To(wanted),
+                "{requests} requests"
+            );
         }
     }
 
@@ -83,14 +92,14 @@ mod tests {
         for (sentence, current, requests, since, wanted) in rows {
             let found = autoscale(&scaling(0), current, Some(requests), secs(since));
             match wanted {
-                Some(wanted) => assert_eq!(found, Scaled::To(wanted), "{sentence}"),
-                None => assert!(matches!(found, Scaled::NotBefore(_)), "{sentence}"),
+                Some(wanted) => assert_eq!(found, ScalingDecision::To(wanted), "{sentence}"),
+                None => assert!(matches!(found, ScalingDecision::NotBefore(_)), "{sentence}"),
             }
         }
     }
 
     #[test]
     fn who_was_never_counted_stays_as_it_is() {
-        assert_eq!(autoscale(&scaling(1), 3, None, None), Scaled::To(3));
+        assert_eq!(autoscale(&scaling(1), 3, None, None), ScalingDecision::To(3));
     }
 }

@@ -6,7 +6,7 @@ use dryrack_workload::IdleLimit;
 
 /// Whether an instance was made for a run or for its fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MadeFor {
+pub enum InstancePurpose {
     Run,
     Fleet,
 }
@@ -14,12 +14,12 @@ pub enum MadeFor {
 /// The longest time for which an instance may be idle; `None` means forever.
 ///
 /// Source of the default times: dstack 0.22.5, defaults of runs and of fleets.
-pub fn longest_idle(rule: IdleDuration, made_for: MadeFor) -> Option<SimDuration> {
+pub fn longest_idle(rule: IdleDuration, made_for: InstancePurpose) -> Option<SimDuration> {
     match (rule, made_for) {
         (IdleDuration::Off, _) => None,
         (IdleDuration::After(length), _) => Some(length),
-        (IdleDuration::Usual, MadeFor::Run) => Some(SimDuration::from_secs(5 * 60)),
-        (IdleDuration::Usual, MadeFor::Fleet) => Some(SimDuration::from_secs(72 * 3600)),
+        (IdleDuration::Usual, InstancePurpose::Run) => Some(SimDuration::from_secs(5 * 60)),
+        (IdleDuration::Usual, InstancePurpose::Fleet) => Some(SimDuration::from_secs(72 * 3600)),
     }
 }
 

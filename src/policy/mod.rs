@@ -13,11 +13,11 @@ mod quota;
 mod retry;
 mod utilization;
 
-pub use autoscaler::{Scaled, autoscale};
-pub use instances::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
+pub use autoscaler::{ScalingDecision, autoscale};
+pub use instances::{Consolidation, InstancePurpose, idle_rule, longest_idle, may_give_back};
 pub use quota::{Holding, Quota, Quotas};
 pub use retry::{Next, RetryState};
 pub use utilization::{
-    GpuTime, Judged, MOST_SAMPLES, RuleFunction, Sample, UtilizationMonitor, Window, judge_recording,
+    GpuTime, JudgedJob, MOST_SAMPLES, RuleFunction, Sample, UtilizationMonitor, Window, judge_recording,
     policy_rule_named, register_policy_rule, ring_samples,
 };

@@ -13,6 +13,6 @@ mod profiles;
 
 pub use profile_compare::{OptionDifference, compare_profiles};
 pub use profiles::{
-    Against, Changes, check_profile, load_profile, load_profile_as_in_base, profile, profile_names, profile_options,
-    profile_with, stand_in,
+    Changes, ComparedBase, check_profile, load_profile, load_profile_as_in_base, profile, profile_names,
+    profile_options, profile_with, stand_in,
 };

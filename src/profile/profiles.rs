@@ -93,7 +93,7 @@ pub fn load_profile(name_or_path: &str, folder: &Path) -> Result<Arc<Profile>, D
 
 /// The base with which a profile is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Against {
+pub enum ComparedBase {
     /// The profile under its key `base`.
     Base,
     /// The nearest base that is not historic. The bugs of a release are its differences from this base. The direct base
@@ -117,7 +117,7 @@ pub fn check_profile(path: &Path) -> Diagnostics {
 pub fn load_profile_as_in_base(
     name_or_path: &str,
     option: &str,
-    against: Against,
+    against: ComparedBase,
     folder: &Path,
 ) -> Result<Arc<Profile>, Diagnostics> {
     load_with(name_or_path, Changes { as_in_base: Some((option, against)), ..Changes::default() }, folder)
@@ -135,7 +135,7 @@ fn load_with(name_or_path: &str, changes: Changes<'_>, folder: &Path) -> Result<
 }
 
 /// The options in which the profile differs from its base; empty for a profile without a base.
-pub fn profile_options(name_or_path: &str, against: Against, folder: &Path) -> Result<Vec<String>, Diagnostics> {
+pub fn profile_options(name_or_path: &str, against: ComparedBase, folder: &Path) -> Result<Vec<String>, Diagnostics> {
     let mut report = Report::default();
     let span = report.add_source(COMMAND_LINE, name_or_path).span(0, name_or_path.len());
     let folded = fold(name_or_path, span, folder, &mut Vec::new(), &mut report);
@@ -152,7 +152,7 @@ pub fn profile(name_or_path: &str, span: Span, folder: &Path, report: &mut Repor
 #[derive(Clone, Copy, Default)]
 pub struct Changes<'c> {
     /// An option to reset to the base.
-    pub as_in_base: Option<(&'c str, Against)>,
+    pub as_in_base: Option<(&'c str, ComparedBase)>,
     /// The policies of a scenario, which override those of the profile.
     pub policies: Option<&'c Tree>,
 }
@@ -221,12 +221,12 @@ pub fn profile_with(
 
 /// The nearest releases before and after a release that has no profile. The requested release need not decide like
 /// either of them.
-struct Beside {
+struct NearestReleases {
     before: Option<&'static str>,
     after: Option<&'static str>,
 }
 
-impl Beside {
+impl NearestReleases {
     fn help(&self) -> String {
         match (self.before, self.after) {
             (Some(before), Some(after)) => {
@@ -250,21 +250,21 @@ fn release(name: &str) -> Option<(&str, [u32; 3])> {
 }
 
 /// The nearest releases; `None` if the name is not a release of a program that has profiles.
-fn releases_beside(name: &str) -> Option<Beside> {
+fn nearest_releases(name: &str) -> Option<NearestReleases> {
     let (family, asked) = release(name)?;
     let of_family =
         |known: &'static str| release(known).filter(|(other, _)| *other == family).map(|(_, at)| (at, known));
     let known: Vec<([u32; 3], &'static str)> = profile_names().filter_map(of_family).collect();
     let before = known.iter().filter(|(at, _)| *at < asked).max().map(|(_, name)| *name);
     let after = known.iter().filter(|(at, _)| *at > asked).min().map(|(_, name)| *name);
-    (before.is_some() || after.is_some()).then_some(Beside { before, after })
+    (before.is_some() || after.is_some()).then_some(NearestReleases { before, after })
 }
 
 /// The profile with which a file is checked if its own profile does not exist: the one that the author most likely
 /// meant.
 pub fn stand_in(name: &str) -> Option<&'static str> {
-    match releases_beside(name) {
-        Some(Beside { before, after }) => before.or(after),
+    match nearest_releases(name) {
+        Some(NearestReleases { before, after }) => before.or(after),
         None => nearest(name, profile_names()),
     }
 }
@@ -278,7 +278,7 @@ fn is_path(name: &str) -> bool {
 }
 
 /// A profile's data merged with its bases, and the data of its bases.
-struct Folded {
+struct MergedProfile {
     tree: Tree,
     /// The data of its base, merged with further bases.
     base: Option<Tree>,
@@ -286,17 +286,17 @@ struct Folded {
     mended: Option<Tree>,
 }
 
-impl Folded {
-    fn below(&self, against: Against) -> Option<&Tree> {
+impl MergedProfile {
+    fn below(&self, against: ComparedBase) -> Option<&Tree> {
         match against {
-            Against::Base => self.base.as_ref(),
-            Against::Mended => self.mended.as_ref().or(self.base.as_ref()),
+            ComparedBase::Base => self.base.as_ref(),
+            ComparedBase::Mended => self.mended.as_ref().or(self.base.as_ref()),
         }
     }
 }
 
 /// Reads a profile and its bases. `above` lists the profiles that led here through their bases.
-fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report: &mut Report) -> Option<Folded> {
+fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report: &mut Report) -> Option<MergedProfile> {
     let path = folder.join(name);
     let identity = if is_path(name) { std::fs::canonicalize(&path).unwrap_or(path) } else { PathBuf::from(name) };
     if let Some(at) = above.iter().position(|known| *known == identity) {
@@ -329,7 +329,7 @@ fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report:
         }
     }
     name_flow(entries, report);
-    let Some(base) = base else { return Some(Folded { tree, base: None, mended: None }) };
+    let Some(base) = base else { return Some(MergedProfile { tree, base: None, mended: None }) };
     let Some(base_name) = base.scalar() else {
         let message = format!("expected the name of a profile as `base`, found {}", base.kind());
         report.error_with_help(
@@ -341,8 +341,8 @@ fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report:
     };
     let below = fold(base_name, base.span, &folder, above, report)?;
     let is_historic = below.tree.get("historic").and_then(Tree::scalar) == Some("true");
-    let mended = if is_historic { below.below(Against::Mended).cloned() } else { None };
-    Some(Folded { tree: laid_over(&below.tree, tree), base: Some(below.tree), mended })
+    let mended = if is_historic { below.below(ComparedBase::Mended).cloned() } else { None };
+    Some(MergedProfile { tree: laid_over(&below.tree, tree), base: Some(below.tree), mended })
 }
 
 /// A profile merged over its base. The options of one kind of flow mean nothing to another kind, so a flow of a
@@ -406,7 +406,7 @@ fn source_of(name: &str, span: Span, folder: &Path, report: &mut Report) -> Opti
     }
     let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) else {
         let message = format!("no profile is named `{name}`");
-        match releases_beside(name) {
+        match nearest_releases(name) {
             Some(beside) => report.error_with_help(span, message, beside.help()),
             None => report.unknown(span, message, name, profile_names()),
         }
@@ -429,7 +429,7 @@ fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Prof
             return None;
         }
         let span = misfit.span.unwrap_or(tree.span);
-        tell(&misfit, span, report);
+        report_misfit(&misfit, span, report);
         if misfit.is_missing || !mend(&mut tree, base, span) {
             return None;
         }
@@ -437,7 +437,7 @@ fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Prof
     None
 }
 
-fn tell(misfit: &Misfit, span: Span, report: &mut Report) {
+fn report_misfit(misfit: &Misfit, span: Span, report: &mut Report) {
     match &misfit.word {
         Some(word) => report.unknown(span, &misfit.message, word, misfit.known.iter().copied()),
         None if misfit.is_missing => {
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn a_release_without_a_profile_is_answered_with_those_beside_it() {
-        let help = |name: &str| releases_beside(name).map(|beside| beside.help());
+        let help = |name: &str| nearest_releases(name).map(|beside| beside.help());
         let said = help("dstack-0.19.29").expect("a release");
         assert!(
             said.contains("`dstack-0.19.10`, the last before") && said.contains("`dstack-0.21.0`, the first after")

@@ -15,21 +15,21 @@ const BYE: &str = r#"{"type":"bye","because":"over"}"#;
 
 /// The results of the check.
 #[derive(Debug)]
-pub struct Doctor {
+pub struct DoctorReport {
     /// The Python with which further environments would be created.
     pub python: Result<Python, ReleasedError>,
-    pub releases: Vec<Health>,
+    pub releases: Vec<ReleaseHealth>,
 }
 
 /// An installed release, and its problem if it has one.
 #[derive(Debug)]
-pub struct Health {
+pub struct ReleaseHealth {
     pub release: Release,
-    pub ill: Option<Ill>,
+    pub ill: Option<ReleaseFault>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Ill {
+pub enum ReleaseFault {
     #[error("built from another lock; install it again")]
     Stale,
     #[error("its driver does not start: {0}")]
@@ -44,40 +44,41 @@ pub enum Ill {
 
 impl Store {
     /// Looks for Python, and starts the driver of each installed release.
-    pub fn doctor(&self, said: &dyn Fn(&str)) -> Doctor {
+    pub fn doctor(&self, said: &dyn Fn(&str)) -> DoctorReport {
         let releases = self.list().into_iter().map(|here| {
             said(&format!("asking {}", here.release));
             let ill = match here.is_current {
                 true => self.greet(&here.release).err(),
-                false => Some(Ill::Stale),
+                false => Some(ReleaseFault::Stale),
             };
-            Health { release: here.release, ill }
+            ReleaseHealth { release: here.release, ill }
         });
         let releases = releases.collect();
-        Doctor { python: find_python(), releases }
+        DoctorReport { python: find_python(), releases }
     }
 
     /// Exchanges the greeting with the driver of `release`.
-    pub fn greet(&self, release: &Release) -> Result<(), Ill> {
-        let command = self.command_of(release).map_err(|error| Ill::NotStarted(error.to_string()))?;
+    pub fn greet(&self, release: &Release) -> Result<(), ReleaseFault> {
+        let command = self.command_of(release).map_err(|error| ReleaseFault::NotStarted(error.to_string()))?;
         let spawned = Command::new(&command[0])
             .args(&command[1..])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        let mut child = spawned.map_err(|error| Ill::NotStarted(error.to_string()))?;
+        let mut child = spawned.map_err(|error| ReleaseFault::NotStarted(error.to_string()))?;
         let answer = answer(&mut child);
         let _it_may_be_over = child.kill();
         let _reaped = child.wait();
         let line = answer?;
-        let greeting: serde_json::Value = serde_json::from_str(&line).map_err(|_| Ill::Stranger(line.clone()))?;
+        let greeting: serde_json::Value =
+            serde_json::from_str(&line).map_err(|_| ReleaseFault::Stranger(line.clone()))?;
         let is_it = greeting["name"] == release.program && greeting["version"] == release.version;
-        if is_it { Ok(()) } else { Err(Ill::Stranger(line)) }
+        if is_it { Ok(()) } else { Err(ReleaseFault::Stranger(line)) }
     }
 }
 
-fn answer(child: &mut Child) -> Result<String, Ill> {
+fn answer(child: &mut Child) -> Result<String, ReleaseFault> {
     let (tell, told) = mpsc::channel();
     let (out, err) = (child.stdout.take(), child.stderr.take());
     std::thread::spawn(move || {
@@ -98,8 +99,8 @@ fn answer(child: &mut Child) -> Result<String, Ill> {
         Ok((false, _)) => {
             let text = errors.join().unwrap_or_default();
             let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            Err(Ill::Ended(last.to_string()))
+            Err(ReleaseFault::Ended(last.to_string()))
         }
-        Err(_) => Err(Ill::Silent),
+        Err(_) => Err(ReleaseFault::Silent),
     }
 }

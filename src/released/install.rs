@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::store::{Beside, LOCK, bytes_below, clear_left, is_built};
+use crate::store::{LOCK, UnfinishedFolder, bytes_below, clear_left, is_built};
 use crate::{Release, ReleasedError, Store, find_python, pip, releases};
 
 /// The tools that build source packages. They are installed first.
@@ -47,7 +47,7 @@ impl Store {
     fn build_base(&self, release: &Release, said: &dyn Fn(&str)) -> Result<(), ReleasedError> {
         let python = find_python()?;
         let place = self.base(release);
-        let beside = Beside::new(&place)?;
+        let beside = UnfinishedFolder::new(&place)?;
         let what = format!("the base {}", release.base);
         said(&format!("making an environment with Python {}", python.version));
         let made =
@@ -77,7 +77,7 @@ impl Store {
 
     fn build_release(&self, release: &Release, said: &dyn Fn(&str)) -> Result<(), ReleasedError> {
         let place = self.release(release);
-        let beside = Beside::new(&place)?;
+        let beside = UnfinishedFolder::new(&place)?;
         let python = self.python(release);
         pip::install((&release.to_string(), &python), release.lock.trim_end(), Some(&beside.path), &beside.path, said)?;
         settle(beside, &place, release.lock)
@@ -103,7 +103,7 @@ impl Store {
 }
 
 /// Write the lock last: an environment part with a lock is then always complete.
-fn settle(beside: Beside, place: &Path, lock: &str) -> Result<(), ReleasedError> {
+fn settle(beside: UnfinishedFolder, place: &Path, lock: &str) -> Result<(), ReleasedError> {
     let file = beside.path.join(LOCK);
     fs::write(&file, lock).map_err(|source| ReleasedError::file(&file, source))?;
     beside.settle(place)
@@ -177,7 +177,7 @@ mod tests {
         // No process has this id, because process ids on Linux stay below 2^22.
         let left = place.with_file_name(format!(".{}-{}.4194305.part", release.program, release.version));
         fs::create_dir_all(left.join("numpy")).expect("a folder of our own");
-        let beside = Beside::new(&place).expect("a folder of our own");
+        let beside = UnfinishedFolder::new(&place).expect("a folder of our own");
         assert!(!left.exists() || !Path::new("/proc/self").exists());
         let path = beside.path.clone();
         drop(beside);

@@ -22,12 +22,12 @@ mod python;
 mod release;
 mod store;
 
-pub use doctor::{Doctor, Health, Ill};
+pub use doctor::{DoctorReport, ReleaseFault, ReleaseHealth};
 pub use error::ReleasedError;
 pub use install::Installed;
 pub use python::{PYTHON, Python, find_python};
 pub use release::{Release, programs, releases};
-pub use store::{Here, Store};
+pub use store::{InstalledRelease, Store};
 
 use std::ffi::OsString;
 

@@ -29,7 +29,7 @@ pub struct Store {
 
 /// An installed release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Here {
+pub struct InstalledRelease {
     pub release: Release,
     /// Whether it was built from the lock in this dryrack. Otherwise it must be installed again.
     pub is_current: bool,
@@ -72,9 +72,9 @@ impl Store {
     }
 
     /// The installed releases, in the order of [`releases`].
-    pub fn list(&self) -> Vec<Here> {
+    pub fn list(&self) -> Vec<InstalledRelease> {
         let here = releases().iter().filter(|release| self.release(release).is_dir());
-        here.map(|release| Here {
+        here.map(|release| InstalledRelease {
             release: release.clone(),
             is_current: self.is_installed(release),
             bytes: bytes_below(&self.release(release)),
@@ -129,7 +129,7 @@ impl Store {
         if folder.is_dir() {
             return Ok(folder);
         }
-        let beside = Beside::new(&folder)?;
+        let beside = UnfinishedFolder::new(&folder)?;
         for (name, text) in DRIVERS {
             let file = beside.path.join(name);
             fs::write(&file, text).map_err(|source| ReleasedError::file(&file, source))?;
@@ -144,12 +144,12 @@ pub(crate) fn is_built(folder: &Path, lock: &str) -> bool {
 }
 
 /// A folder that is built under a temporary name. It is deleted on drop unless `settle` was called.
-pub(crate) struct Beside {
+pub(crate) struct UnfinishedFolder {
     pub path: PathBuf,
 }
 
-impl Beside {
-    pub fn new(place: &Path) -> Result<Beside, ReleasedError> {
+impl UnfinishedFolder {
+    pub fn new(place: &Path) -> Result<UnfinishedFolder, ReleasedError> {
         let (parent, name) = parts_of(place);
         fs::create_dir_all(&parent).map_err(|source| ReleasedError::file(&parent, source))?;
         clear_left(&parent, &name);
@@ -157,7 +157,7 @@ impl Beside {
         let path = parent.join(format!(".{name}.{}.part", std::process::id()));
         let _from_an_earlier_process = fs::remove_dir_all(&path);
         fs::create_dir(&path).map_err(|source| ReleasedError::file(&path, source))?;
-        Ok(Beside { path })
+        Ok(UnfinishedFolder { path })
     }
 
     /// Moves the folder to its final place, and replaces an existing one.
@@ -178,7 +178,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for UnfinishedFolder {
     fn drop(&mut self) {
         let _gone_if_settled = fs::remove_dir_all(&self.path);
     }

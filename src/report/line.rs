@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::policy_line::policy_detail;
-use dryrack_event::{Event, Histogram, Input, Outside, Reason, Record, Refusal, Said};
+use dryrack_event::{Event, Histogram, Input, Outside, Reason, Record, RecordBody, Refusal};
 use dryrack_expect::{gpu_state_name, node_state_name};
 use dryrack_fleet::Placement;
 use dryrack_ids::{JobId, Names, NodeId, RunId};
@@ -36,8 +36,8 @@ pub fn record_line(record: &Record, names: &Names, filter: &Filter) -> Option<St
         return None;
     }
     let parts = match &record.said {
-        Said::Input(input) => input_parts(input, names)?,
-        Said::Event(event) => event_parts(event, names),
+        RecordBody::Input(input) => input_parts(input, names)?,
+        RecordBody::Event(event) => event_parts(event, names),
     };
     let left_out = filter.job.is_some_and(|job| parts.job != Some(job))
         || filter.node.is_some_and(|node| !parts.nodes.contains(&node))

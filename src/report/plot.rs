@@ -6,7 +6,7 @@
 use plotters::prelude::*;
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-pub type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub type PlotResult = Result<(), Box<dyn std::error::Error>>;
 
 /// Colours of Okabe and Ito, Color Universal Design (2008), which can be distinguished with every common type of
 /// colour vision.
@@ -28,7 +28,7 @@ pub fn wait_place(seconds: f64) -> f64 {
 
 /// Draws a line of two pixels with dashes and gaps of these lengths, measured along the line in whole pixels. If the
 /// gap is zero, the line is solid.
-pub fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32, i32)) -> Drawn {
+pub fn stroke(area: &Area, points: &[(i32, i32)], ink: RGBColor, (on, off): (i32, i32)) -> PlotResult {
     let style = ink.stroke_width(2);
     if off == 0 {
         area.draw(&PathElement::new(thinned(points), style))?;

@@ -9,7 +9,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::plot::{Area, Drawn, GRID, INK, PALETTE};
+use super::plot::{Area, GRID, INK, PALETTE, PlotResult};
 use dryrack_units::{Permille, SimDuration};
 
 /// The result of one policy for all jobs.
@@ -75,7 +75,7 @@ impl SweepPlot {
         (x, y)
     }
 
-    fn draw(&self, area: &Area) -> Drawn {
+    fn draw(&self, area: &Area) -> PlotResult {
         area.fill(&WHITE)?;
         write(area, &self.title, (SIZE.0 / 2, 14), 22, HPos::Center)?;
         write(area, &self.caption, (SIZE.0 / 2, SIZE.1 - 34), 16, HPos::Center)?;
@@ -106,7 +106,7 @@ impl SweepPlot {
         Ok(())
     }
 
-    fn axes(&self, area: &Area) -> Drawn {
+    fn axes(&self, area: &Area) -> PlotResult {
         let (left, top, right, bottom) = FRAME;
         for tick in 0..=TICKS {
             let y = bottom - tick * (bottom - top) / TICKS;
@@ -157,7 +157,7 @@ impl Labels {
     const PLACES: [(i32, i32); 8] = [(-6, -4), (6, -4), (-6, 4), (6, 4), (-12, -14), (12, -14), (-12, 14), (12, 14)];
 
     /// Writes a label beside the point if there is room for it.
-    fn write(&mut self, area: &Area, text: &str, point: (i32, i32)) -> Drawn {
+    fn write(&mut self, area: &Area, text: &str, point: (i32, i32)) -> PlotResult {
         let Some(place) = self.room(text, point) else { return Ok(()) };
         self.taken.push(place);
         write(area, text, (place.left, place.top), Labels::SIZE, HPos::Left)
@@ -177,7 +177,7 @@ impl Labels {
     }
 }
 
-fn write(area: &Area, text: &str, place: (i32, i32), size: i32, to: HPos) -> Drawn {
+fn write(area: &Area, text: &str, place: (i32, i32), size: i32, to: HPos) -> PlotResult {
     let style = ("sans-serif", size).into_font().color(&INK).pos(Pos::new(to, VPos::Top));
     area.draw(&Text::new(text.to_string(), place, style))?;
     Ok(())

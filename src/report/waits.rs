@@ -9,7 +9,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::plot::{Area, Drawn, GRID, INK, PALETTE, stroke, wait_place};
+use super::plot::{Area, GRID, INK, PALETTE, PlotResult, stroke, wait_place};
 use super::timeline::about;
 use dryrack_metrics::quantile;
 use dryrack_units::SimDuration;
@@ -95,7 +95,7 @@ impl WaitsPlot {
         PANEL_HEIGHT + TABLE_LINE * curves
     }
 
-    fn draw(&self, area: &Area, width: i32, height: i32) -> Drawn {
+    fn draw(&self, area: &Area, width: i32, height: i32) -> PlotResult {
         area.fill(&WHITE)?;
         write(area, &self.title, (width / 2, 12), 22, INK, HPos::Center)?;
         self.legend(area, width)?;
@@ -125,7 +125,7 @@ impl WaitsPlot {
     }
 
     /// The legend. The names are in a row at equal distances, which needs no measuring of a font.
-    fn legend(&self, area: &Area, width: i32) -> Drawn {
+    fn legend(&self, area: &Area, width: i32) -> PlotResult {
         let Some(panel) = self.panels.iter().max_by_key(|panel| panel.curves.len()) else { return Ok(()) };
         let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as i32;
         let step = 50 + longest * 9;
@@ -165,7 +165,7 @@ impl Frame {
         self.top + libm::round(fall.min(1.0) * height) as i32
     }
 
-    fn axes(&self, area: &Area, panel: &Panel, labelled: bool) -> Drawn {
+    fn axes(&self, area: &Area, panel: &Panel, labelled: bool) -> PlotResult {
         for (part, label) in PARTS {
             let y = self.y(part);
             area.draw(&PathElement::new(vec![(self.left, y), (self.right, y)], GRID))?;
@@ -208,7 +208,7 @@ impl Frame {
     }
 
     /// Draws the part of jobs that waited longer, computed once for each pixel column.
-    fn curve(&self, area: &Area, curve: &Curve, ink: RGBColor) -> Drawn {
+    fn curve(&self, area: &Area, curve: &Curve, ink: RGBColor) -> PlotResult {
         let all = curve.waits.len() + curve.never;
         if all == 0 {
             return Ok(());
@@ -242,7 +242,7 @@ impl Frame {
     }
 
     /// A small table below the panel: the median and the 95% quantile of each curve.
-    fn medians(&self, area: &Area, panel: &Panel) -> Drawn {
+    fn medians(&self, area: &Area, panel: &Panel) -> PlotResult {
         let top = self.bottom + 56;
         let columns = [self.left + 150, self.left + 230];
         for (text, x) in ["median", "95%"].into_iter().zip(columns) {
@@ -294,7 +294,7 @@ fn grouped(count: usize) -> String {
     text
 }
 
-fn write(area: &Area, text: &str, at: (i32, i32), size: i32, ink: RGBColor, side: HPos) -> Drawn {
+fn write(area: &Area, text: &str, at: (i32, i32), size: i32, ink: RGBColor, side: HPos) -> PlotResult {
     let style = ("sans-serif", size).into_font().color(&ink).pos(Pos::new(side, VPos::Top));
     area.draw(&Text::new(text.to_string(), at, style))?;
     Ok(())

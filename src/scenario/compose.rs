@@ -198,7 +198,7 @@ impl Assembled {
             params.fill(fleets, report);
         }
         if !params.is_empty() {
-            params.tell_unused(own, report);
+            params.report_unused(own, report);
         }
         self.is_changed |= !params.is_empty() || matrix;
         self.set_own_axes(report);

@@ -9,7 +9,7 @@ use super::world::World;
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
-use dryrack_yaml::{Fields, Node, Report, Tree, tell_unit, text, value};
+use dryrack_yaml::{Fields, Node, Report, Tree, report_unit, text, value};
 
 const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
 
@@ -162,7 +162,7 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
             Gpus::None
         }
         Err(error) => {
-            tell_unit(&error, typed, tree.span, report);
+            report_unit(&error, typed, tree.span, report);
             Gpus::None
         }
     }

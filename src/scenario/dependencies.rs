@@ -41,14 +41,14 @@ pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> Vec<NamedDepende
 }
 
 /// The dependencies of an entry's jobs, each with its place in the file.
-type Found = Vec<(Dependency, Span)>;
+type FoundDependencies = Vec<(Dependency, Span)>;
 
 /// Finds the jobs that the entries depend on, and adds the dependencies to the arrivals.
 pub(super) fn resolve(entries: &[JobTemplate], arrivals: &mut [Arrival], world: &World, report: &mut Report) {
     if entries.iter().all(|entry| entry.after.is_empty()) || report.has_errors() {
         return;
     }
-    let found: Vec<Found> = entries.iter().map(|entry| find(entry, world, report)).collect();
+    let found: Vec<FoundDependencies> = entries.iter().map(|entry| find(entry, world, report)).collect();
     if report.has_errors() || refuse_circle(entries, &found, world, report) {
         return;
     }
@@ -70,7 +70,7 @@ pub(super) fn resolve(entries: &[JobTemplate], arrivals: &mut [Arrival], world: 
     }
 }
 
-fn find(entry: &JobTemplate, world: &World, report: &mut Report) -> Found {
+fn find(entry: &JobTemplate, world: &World, report: &mut Report) -> FoundDependencies {
     let mut found = BTreeMap::new();
     for named in &entry.after {
         if world.may_come(&named.name) {
@@ -104,7 +104,7 @@ fn refuse_later(arrivals: &[Arrival], job: JobId, on: JobId, span: Span, report:
 
 /// Reports an error if jobs depend on each other in a circle. Searching for a circle of entries is enough, because all
 /// jobs of an entry depend on the same jobs.
-fn refuse_circle(entries: &[JobTemplate], found: &[Found], world: &World, report: &mut Report) -> bool {
+fn refuse_circle(entries: &[JobTemplate], found: &[FoundDependencies], world: &World, report: &mut Report) -> bool {
     let mut entry_of = BTreeMap::new();
     for (number, entry) in entries.iter().enumerate() {
         entry_of.extend(ids(entry, world).map(|job| (job, number)));
@@ -124,7 +124,7 @@ fn refuse_circle(entries: &[JobTemplate], found: &[Found], world: &World, report
             };
             if let Some(first) = path.iter().position(|(entry, _)| *entry == next) {
                 let circle: Vec<usize> = path[first..].iter().map(|(entry, _)| *entry).collect();
-                tell_circle(&circle, entries, edges[circle[0]][circle.get(1).unwrap_or(&next)], report);
+                report_circle(&circle, entries, edges[circle[0]][circle.get(1).unwrap_or(&next)], report);
                 return true;
             }
             if !is_safe.contains(&next) {
@@ -135,7 +135,7 @@ fn refuse_circle(entries: &[JobTemplate], found: &[Found], world: &World, report
     false
 }
 
-fn tell_circle(circle: &[usize], entries: &[JobTemplate], span: Span, report: &mut Report) {
+fn report_circle(circle: &[usize], entries: &[JobTemplate], span: Span, report: &mut Report) {
     let name = |entry: &usize| format!("`{}`", entries[*entry].name());
     let others: Vec<String> = circle[1..].iter().map(name).collect();
     let message = match others.is_empty() {

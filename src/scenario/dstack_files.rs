@@ -166,7 +166,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     if report.has_errors() && fleets.is_empty() {
         for job in &jobs {
             let Node::Map(entries) = &job.node else { continue };
-            entries.iter().filter(|entry| entry.key == "resources").for_each(|entry| report.hush(entry.key_span));
+            entries.iter().filter(|entry| entry.key == "resources").for_each(|entry| report.suppress(entry.key_span));
         }
     }
     append(entries, "jobs", named.key_span, Node::List(jobs));
@@ -301,7 +301,7 @@ fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
         let own = taken(file, theirs, ours);
         let is_own = own.is_some();
         let said = own.or_else(|| profile.and_then(|profile| taken(profile, theirs, ours)));
-        let said = said.and_then(|entry| in_our_words(entry, report));
+        let said = said.and_then(|entry| from_dstack_field(entry, report));
         entries.extend(said.map(|entry| if is_own { entry } else { of_profile(entry) }));
     }
     for key in OF_RUN.into_iter().chain(["count"]) {
@@ -374,14 +374,14 @@ fn of_profile(mut entry: Entry) -> Entry {
 }
 
 /// Converts a field from dstack's form to that of a scenario's job; `None` if dstack's value switches the feature off.
-fn in_our_words(mut entry: Entry, report: &mut Report) -> Option<Entry> {
+fn from_dstack_field(mut entry: Entry, report: &mut Report) -> Option<Entry> {
     if matches!(entry.key.as_str(), "time_limit" | "stop_duration" | "idle_duration") {
         in_seconds(&mut entry.value);
     }
     match entry.key.as_str() {
         "time_limit" | "utilization_policy" | "retry" if is_word(&entry.value, &OFF) => return None,
-        "startup_order" => in_our_word(&mut entry.value, "a startup order", &STARTUP_ORDERS, report),
-        "stop_criteria" => in_our_word(&mut entry.value, "a stop criterion", &STOP_CRITERIA, report),
+        "startup_order" => from_dstack_word(&mut entry.value, "a startup order", &STARTUP_ORDERS, report),
+        "stop_criteria" => from_dstack_word(&mut entry.value, "a stop criterion", &STOP_CRITERIA, report),
         "retry" => entry.value = retry(&entry.value, report)?,
         "utilization_policy" => {
             if let Node::Map(fields) = &mut entry.value.node {
@@ -427,9 +427,9 @@ fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
         }
         if let Some(mut on) = taken("on_events", "on") {
             if let Node::List(items) = &mut on.value.node {
-                items
-                    .iter_mut()
-                    .for_each(|event| in_our_word(event, "an event that a run is tried again after", &EVENTS, report));
+                items.iter_mut().for_each(|event| {
+                    from_dstack_word(event, "an event that a run is tried again after", &EVENTS, report)
+                });
             }
             entries.push(on);
         }
@@ -455,12 +455,12 @@ const STOP_CRITERIA: [&str; 2] = ["all-done", "master-done"];
 const EVENTS: [&str; 3] = ["no-capacity", "interruption", "error"];
 
 /// Converts a word such as `master-first` to `master_first`. Reports any other word, with a list of the accepted words.
-fn in_our_word(tree: &mut Tree, what: &str, words: &[&str], report: &mut Report) {
+fn from_dstack_word(tree: &mut Tree, what: &str, words: &[&str], report: &mut Report) {
     let span = tree.span;
     let Node::Scalar { text, .. } = &mut tree.node else { return };
     if !words.contains(&text.as_str()) {
         report.unknown(span, format!("`{text}` is not {what}"), text, words.iter().copied());
-        report.hush(span);
+        report.suppress(span);
     }
     *text = text.replace('-', "_");
 }

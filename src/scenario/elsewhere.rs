@@ -14,9 +14,9 @@ pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static
 }
 
 /// The scenario's key, the words of other systems in lower case without hyphens, and the text to show.
-type Words = (&'static str, &'static [&'static str], &'static str);
+type Synonyms = (&'static str, &'static [&'static str], &'static str);
 
-const JOB: [Words; 14] = [
+const JOB: [Synonyms; 14] = [
     (
         "after",
         &["dependency", "dependencies", "dependson", "depends", "needs", "afterok", "afterany", "afternotok"],
@@ -65,7 +65,7 @@ const JOB: [Words; 14] = [
     ),
 ];
 
-const NODE: [Words; 5] = [
+const NODE: [Synonyms; 5] = [
     (
         "labels",
         &["partition", "partitions", "features", "feature", "taints"],

@@ -90,7 +90,7 @@ fn is_sampled_for_ever(arrival: &Arrival, profile: &Profile) -> bool {
 }
 
 /// A job that is attempted again and again.
-struct Again {
+struct RepeatedJob {
     how: &'static str,
     /// Whether each attempt ends by itself and is restarted, rather than failing.
     restarts: bool,
@@ -100,7 +100,7 @@ struct Again {
     most: Option<u64>,
 }
 
-fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
+fn again(arrival: &Arrival, profile: &Profile) -> Option<RepeatedJob> {
     let (spec, behavior) = (&arrival.spec, &arrival.behavior);
     let policy = profile.retry_of(spec);
     let (first, max) = (policy.backoff.first.min(policy.backoff.max), policy.backoff.max);
@@ -114,15 +114,15 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     let hangs = is_certain(analyses.hang) || behavior.analysis.is_none_or(|length| length > analysing);
     if spec.analyse && (behavior.analysis_fails || hangs || is_certain(analyses.fail)) {
         let cycle = behavior.analysis.filter(|_| !hangs).unwrap_or(analysing).saturating_add(grown);
-        return unlimited.then_some(Again { how: "fails its analysis", restarts: false, cycle, most: None });
+        return unlimited.then_some(RepeatedJob { how: "fails its analysis", restarts: false, cycle, most: None });
     }
     if is_certain(random_faults.starts.fail) || behavior.prepare > preparing {
         let cycle = behavior.prepare.min(preparing).saturating_add(grown);
-        return unlimited.then_some(Again { how: "fails to start", restarts: false, cycle, most: None });
+        return unlimited.then_some(RepeatedJob { how: "fails to start", restarts: false, cycle, most: None });
     }
     if is_certain(random_faults.acks.lost) {
         let cycle = profile.deadlines.scheduled.saturating_add(grown);
-        return unlimited.then_some(Again {
+        return unlimited.then_some(RepeatedJob {
             how: "is never heard of, and tried again",
             restarts: false,
             cycle,
@@ -132,7 +132,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     if policy.limit.is_some_and(|limit| behavior.failing_starts > limit) {
         return None;
     }
-    let starts = Again {
+    let starts = RepeatedJob {
         how: "fails to start",
         restarts: false,
         cycle: behavior.prepare.saturating_add(grown),
@@ -143,7 +143,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
     // A service must keep its number of replicas, so it replaces a replica that has ended.
     if spec.scaling.is_some() {
         let cycle = behavior.prepare.saturating_add(length);
-        return Some(Again { how: "is begun again", restarts: true, cycle, most: None });
+        return Some(RepeatedJob { how: "is begun again", restarts: true, cycle, most: None });
     }
     // A job that reaches its time limit has expired, and is not retried.
     if spec.time_limit.is_some_and(|limit| length > limit) {
@@ -161,7 +161,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<Again> {
         true => {
             let pause = if is_forgiven { first } else { grown };
             let cycle = behavior.prepare.saturating_add(length).saturating_add(pause);
-            Some(Again { how: "is started again", restarts: true, cycle, most: None })
+            Some(RepeatedJob { how: "is started again", restarts: true, cycle, most: None })
         }
         false => starts,
     }

@@ -1,6 +1,6 @@
 //! The time window of an expectation. An expectation may state it in only one way.
 
-use super::expectations::{Setting, reason, state_of, subjects};
+use super::expectations::{ReadContext, reason, state_of, subjects};
 use dryrack_expect::{Landmark, State, Subject, Window};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
@@ -12,7 +12,7 @@ const LANDMARK_FIELDS: [&str; 6] = ["job", "node", "gpu", "is", "on", "because"]
 /// Reads the window. In `before: b`, the instant is when job `b` enters the same `state`.
 pub(super) fn read(
     fields: &Fields<'_>,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     state: Option<State>,
     meant_by_for: ForKey,
     report: &mut Report,
@@ -77,7 +77,7 @@ fn warn_of_late_times(fields: &Fields<'_>, until: Option<SimTime>, report: &mut 
 fn instant(
     key: &'static str,
     tree: &Tree,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     state: Option<State>,
     report: &mut Report,
 ) -> Option<Instant> {
@@ -109,7 +109,7 @@ fn instant(
     Some(Instant::Landmark(Landmark { subject: Subject::Job(job), state: state?, on: None, because: None }))
 }
 
-fn landmark(tree: &Tree, setting: &Setting<'_>, report: &mut Report) -> Option<Landmark> {
+fn landmark(tree: &Tree, setting: &ReadContext<'_>, report: &mut Report) -> Option<Landmark> {
     let fields = Fields::read(tree, "another's state", &LANDMARK_FIELDS, report)?;
     fields.exclusive(&["job", "node", "gpu"], "it is about one of them", report);
     let found = subjects(&fields, setting.world, report);

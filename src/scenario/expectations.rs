@@ -13,8 +13,8 @@ use super::plan_file;
 use super::world::World;
 use dryrack_event::{Outcome, OwnReason, Phase, Reason};
 use dryrack_expect::{
-    Comparison, EventName, Expectation, Judgement, Mode, Reproduction, Restriction, SourcePlace, State, Subject, Under,
-    Unplaced, What, Whose,
+    Comparison, CountedJobs, EventName, Expectation, ExpectationKind, Judgement, Mode, ReproducedUnder, Reproduction,
+    Restriction, SourcePlace, State, Subject, Unplaced,
 };
 use dryrack_fleet::InstanceState;
 use dryrack_ids::JobId;
@@ -95,10 +95,10 @@ pub fn expectation_words() -> Vec<&'static str> {
 }
 
 /// The names of expectations in the file, each with the names of the expectations that were made from it.
-type Given = BTreeMap<String, Vec<Arc<str>>>;
+type NamesInUse = BTreeMap<String, Vec<Arc<str>>>;
 
 /// The context in which expectations are read.
-pub(super) struct Setting<'w> {
+pub(super) struct ReadContext<'w> {
     pub world: &'w World,
     /// Arrivals in order of their ids.
     pub arrivals: &'w [Arrival],
@@ -114,10 +114,10 @@ pub(super) struct Setting<'w> {
 /// Reads `expect:` and `reproduces:`.
 pub(super) fn read(
     file: &Fields<'_>,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> (Vec<Expectation>, Vec<Reproduction>) {
-    let mut given = Given::new();
+    let mut given = NamesInUse::new();
     let mut expectations = Vec::new();
     for (index, tree) in file.list("expect", report).iter().enumerate() {
         entry(tree, &format!("expectation-{}", index + 1), setting, &mut given, &mut expectations, report);
@@ -132,7 +132,12 @@ pub(super) fn read(
         if setting.unplaced == Unplaced::Fail {
             let name: Arc<str> = Arc::from("every job can run if all nodes are ready and empty");
             let place = place(file.place(), report);
-            expectations.push(Expectation { name: Arc::clone(&name), entry: name, place, what: What::EachCanRun });
+            expectations.push(Expectation {
+                name: Arc::clone(&name),
+                entry: name,
+                place,
+                what: ExpectationKind::EachCanRun,
+            });
         }
     }
     let reproductions = file.list("reproduces", report).iter();
@@ -141,16 +146,21 @@ pub(super) fn read(
 }
 
 /// Reads the constraints of a plan.
-pub(super) fn constraints(plan: &Varying, setting: &Setting<'_>, report: &mut Report) -> Vec<Expectation> {
+pub(super) fn constraints(plan: &Varying, setting: &ReadContext<'_>, report: &mut Report) -> Vec<Expectation> {
     let mut constraints = Vec::new();
     let Some(Tree { node: Node::List(items), .. }) = plan_file::constraints(plan, report) else { return constraints };
     for (index, tree) in items.iter().enumerate() {
-        entry(tree, &format!("constraint-{}", index + 1), setting, &mut Given::new(), &mut constraints, report);
+        entry(tree, &format!("constraint-{}", index + 1), setting, &mut NamesInUse::new(), &mut constraints, report);
     }
     constraints
 }
 
-fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut Report) -> Option<Reproduction> {
+fn reproduction(
+    tree: &Tree,
+    setting: &ReadContext<'_>,
+    given: &NamesInUse,
+    report: &mut Report,
+) -> Option<Reproduction> {
     let fields = Fields::read(tree, "a reproduction", &["profile", "outside", "fails", "and"], report)?;
     let under = under(&fields, setting, report);
     let mut fails: Vec<Arc<str>> = Vec::new();
@@ -169,7 +179,7 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
     }
     let mut and = Vec::new();
     for (index, tree) in fields.list("and", report).iter().enumerate() {
-        entry(tree, &format!("witness-{}", index + 1), setting, &mut Given::new(), &mut and, report);
+        entry(tree, &format!("witness-{}", index + 1), setting, &mut NamesInUse::new(), &mut and, report);
     }
     if fields.lacks_all(&["fails", "and"]) {
         let help = "add `fails: [name]`, and as a witness `and: [{job: chat, is: running, at: 5m}]`";
@@ -186,12 +196,12 @@ fn reproduction(tree: &Tree, setting: &Setting<'_>, given: &Given, report: &mut 
 }
 
 /// Reads `profile:` or `outside:` of a reproduction.
-fn under(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Option<Under> {
+fn under(fields: &Fields<'_>, setting: &ReadContext<'_>, report: &mut Report) -> Option<ReproducedUnder> {
     let Some(tree) = fields.get("outside") else {
         let tree = fields.require("profile", "gpustack-0.5-dev", report)?;
         let typed = text(tree, "the name of a profile", report)?;
         dryrack_profile::profile(typed, tree.span, setting.folder, report);
-        return Some(Under::Profile(Arc::from(typed)));
+        return Some(ReproducedUnder::Profile(Arc::from(typed)));
     };
     if fields.get("profile").is_some() {
         let help = "write two entries, one for each";
@@ -202,7 +212,7 @@ fn under(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Opt
         let help = "name a released program such as gpustack==2.3.0, or a command line";
         report.error_with_help(tree.span, error.to_string(), help);
     }
-    Some(Under::Outside(Arc::from(typed)))
+    Some(ReproducedUnder::Outside(Arc::from(typed)))
 }
 
 fn place(span: Span, report: &Report) -> SourcePlace {
@@ -213,8 +223,8 @@ fn place(span: Span, report: &Report) -> SourcePlace {
 fn entry(
     tree: &Tree,
     default_name: &str,
-    setting: &Setting<'_>,
-    given: &mut Given,
+    setting: &ReadContext<'_>,
+    given: &mut NamesInUse,
     expectations: &mut Vec<Expectation>,
     report: &mut Report,
 ) {
@@ -224,7 +234,7 @@ fn entry(
     }
     if let Node::Scalar { .. } = &tree.node {
         // A metric without a name gets its text as its name.
-        let what = metric_text::read(tree, setting, None, report).map(|check| (What::Metric(check), None));
+        let what = metric_text::read(tree, setting, None, report).map(|check| (ExpectationKind::Metric(check), None));
         let name = tree.scalar().unwrap_or(default_name);
         return give(name, None, tree.span, what.into_iter().collect(), setting, given, expectations, report);
     }
@@ -241,7 +251,7 @@ fn entry(
         Form::Metric => metric(&fields, setting, report),
     };
     let what = match expectation_window::jobs_named(&fields).into_iter().find(|typed| setting.world.may_come(typed)) {
-        Some(pattern) => vec![(What::Absent { pattern: Arc::from(pattern) }, None)],
+        Some(pattern) => vec![(ExpectationKind::Absent { pattern: Arc::from(pattern) }, None)],
         None => {
             assert!(!what.is_empty() || report.has_errors(), "what says nothing must not pass");
             what
@@ -276,8 +286,8 @@ fn give(
     name_span: Option<Span>,
     span: Span,
     what: Lowered,
-    setting: &Setting<'_>,
-    given: &mut Given,
+    setting: &ReadContext<'_>,
+    given: &mut NamesInUse,
     expectations: &mut Vec<Expectation>,
     report: &mut Report,
 ) {
@@ -325,9 +335,9 @@ pub(super) fn subjects(fields: &Fields<'_>, world: &World, report: &mut Report) 
     subjects
 }
 
-type Lowered = Vec<(What, Option<Subject>)>;
+type Lowered = Vec<(ExpectationKind, Option<Subject>)>;
 
-fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let world = setting.world;
     fields.exclusive(&MODES, "an expectation says one thing", report);
     if fields.lacks_all(&SUBJECTS) {
@@ -382,7 +392,7 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repo
     }
     let lower = |subject: &Subject| {
         let of = of.clone();
-        let what = What::State { subject: *subject, state, mode, on, blocks, because, replicas, of, window };
+        let what = ExpectationKind::State { subject: *subject, state, mode, on, blocks, because, replicas, of, window };
         (what, Some(*subject))
     };
     subjects.iter().map(lower).collect()
@@ -453,7 +463,7 @@ pub(super) fn reason(tree: &Tree, report: &mut Report) -> Option<Reason> {
     found
 }
 
-fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let words: Vec<(&'static str, EventName)> = EventName::ALL.iter().map(|(event, name)| (*name, *event)).collect();
     let event = fields.word("count", "an event", &words, report);
     let is = fields.require("is", "\">= 2\"", report).and_then(|tree| comparison(tree, report));
@@ -469,13 +479,13 @@ fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, repor
     };
     let what = |subject| {
         let preempted_by = None;
-        What::Count { event: Some(event), subject, because, whose, preempted_by, is, window }
+        ExpectationKind::Count { event: Some(event), subject, because, whose, preempted_by, is, window }
     };
     of_each(fields, subjects, what)
 }
 
 /// Reads `{job: small, preempted_by: urgent, is: 1}`. Without a number, at least one preemption is expected.
-fn preemption(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+fn preemption(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let by: Option<Arc<[JobId]>> =
         match (fields.text("preempted_by", "the name of a job", report), fields.get("preempted_by")) {
             (Some(typed), Some(tree)) => Some(setting.world.jobs(typed, tree.span, report).into()),
@@ -487,7 +497,7 @@ fn preemption(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, 
     let event = Some(EventName::Preempted);
     let what = |subject| {
         let preempted_by = Some(Arc::clone(&by));
-        What::Count { event, subject, because: None, whose: Whose::Any, preempted_by, is, window }
+        ExpectationKind::Count { event, subject, because: None, whose: CountedJobs::Any, preempted_by, is, window }
     };
     of_each(fields, subjects, what)
 }
@@ -524,8 +534,8 @@ fn refuse_never_counted(
     }
 }
 
-/// Returns one `What` for each subject, or one `What` without a subject if the entry names none.
-fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subject>) -> What) -> Lowered {
+/// Returns one `ExpectationKind` for each subject, or one `ExpectationKind` without a subject if the entry names none.
+fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subject>) -> ExpectationKind) -> Lowered {
     match SUBJECTS.iter().any(|key| fields.has(key)) {
         false => vec![(what(None), None)],
         true => subjects.iter().map(|subject| (what(Some(*subject)), Some(*subject))).collect(),
@@ -533,22 +543,22 @@ fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subje
 }
 
 /// Reads `for: cancelled`, which names jobs. A length of time is read elsewhere.
-fn whose(fields: &Fields<'_>, report: &mut Report) -> (Whose, ForKey) {
+fn whose(fields: &Fields<'_>, report: &mut Report) -> (CountedJobs, ForKey) {
     let typed = fields.get("for").and_then(Tree::scalar);
     match typed {
-        Some("cancelled") => (Whose::Cancelled, ForKey::Jobs),
+        Some("cancelled") => (CountedJobs::Cancelled, ForKey::Jobs),
         Some(typed) if typed.starts_with(|letter: char| letter.is_alphabetic()) => {
             let span = fields.get("for").map_or(fields.place(), |tree| tree.span);
             let message = format!("events cannot be counted for `{typed}` jobs");
             report.unknown(span, message, typed, ["cancelled"].into_iter());
-            (Whose::Any, ForKey::Jobs)
+            (CountedJobs::Any, ForKey::Jobs)
         }
-        _ => (Whose::Any, ForKey::Length),
+        _ => (CountedJobs::Any, ForKey::Length),
     }
 }
 
 /// Reads `{reason: node_lost, never: given}`, which counts all events that give this reason.
-fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>, report: &mut Report) -> Lowered {
+fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let because = fields.get("reason").and_then(|tree| reason(tree, report));
     let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
     fields.exclusive(&["is", "never"], "an expectation says one thing", report);
@@ -574,14 +584,14 @@ fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &Setting<'_>
     };
     let (Some(because), Some(is)) = (because, is) else { return Vec::new() };
     let what = |subject| {
-        let (whose, preempted_by) = (Whose::Any, None);
-        What::Count { event: None, subject, because: Some(because), whose, preempted_by, is, window }
+        let (whose, preempted_by) = (CountedJobs::Any, None);
+        ExpectationKind::Count { event: None, subject, because: Some(because), whose, preempted_by, is, window }
     };
     of_each(fields, subjects, what)
 }
 
 /// Reads `{evaluate: chat, is: incompatible, because: os_mismatch, at: 5m}`.
-fn evaluation(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lowered {
+fn evaluation(fields: &Fields<'_>, setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let jobs = match (fields.text("evaluate", "the name of a job", report), fields.get("evaluate")) {
         (Some(typed), Some(tree)) => setting.world.jobs(typed, tree.span, report),
         _ => Vec::new(),
@@ -600,12 +610,12 @@ fn evaluation(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -
         report.warning(fields.key_span("at"), format!("the run stops at {until}, before this"), help);
     }
     let Some(is) = is else { return Vec::new() };
-    let lower = |job: &JobId| (What::Evaluation { job: *job, at, is, because }, Some(Subject::Job(*job)));
+    let lower = |job: &JobId| (ExpectationKind::Evaluation { job: *job, at, is, because }, Some(Subject::Job(*job)));
     jobs.iter().map(lower).collect()
 }
 
 /// Reads `{metric: p95(queue_wait) <= 10m, of: chat-*}`.
-fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lowered {
+fn metric(fields: &Fields<'_>, setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let typed = fields.text("of", "the name of a job", report);
     let jobs = typed.zip(fields.get("of")).map(|(typed, tree)| {
         let jobs = setting.world.jobs(typed, tree.span, report);
@@ -616,7 +626,7 @@ fn metric(fields: &Fields<'_>, setting: &Setting<'_>, report: &mut Report) -> Lo
     if let Some(typed) = typed {
         check.text = Arc::from(format!("{}, of {typed}", check.text));
     }
-    vec![(What::Metric(check), None)]
+    vec![(ExpectationKind::Metric(check), None)]
 }
 
 /// The evaluations without placement that expectations need: jobs and times, for the rehearsal.
@@ -626,8 +636,12 @@ pub(super) fn evaluations<'e>(
 ) -> Vec<(SimTime, JobId)> {
     let witnesses = reproductions.iter().flat_map(|reproduction| &reproduction.and);
     let asked = expectations.chain(witnesses).filter_map(|expectation| match &expectation.what {
-        What::Evaluation { job, at, .. } => Some((*at, *job)),
-        What::State { .. } | What::Count { .. } | What::Metric(_) | What::EachCanRun | What::Absent { .. } => None,
+        ExpectationKind::Evaluation { job, at, .. } => Some((*at, *job)),
+        ExpectationKind::State { .. }
+        | ExpectationKind::Count { .. }
+        | ExpectationKind::Metric(_)
+        | ExpectationKind::EachCanRun
+        | ExpectationKind::Absent { .. } => None,
     });
     let mut evaluations: Vec<_> = asked.collect();
     evaluations.sort_unstable();

@@ -10,7 +10,7 @@ use super::faults::NODE_TURNS;
 use super::lengths::{lengths, positive};
 use super::nodes::GPU_STATES;
 use super::world::World;
-use dryrack_engine::{Becomes, FailureModel, Fault, NodeTurn, Outage, Subject, Target, as_faults};
+use dryrack_engine::{FailedState, FailureModel, Fault, NodeTurn, Outage, Subject, Target, as_faults};
 use dryrack_fleet::GpuState;
 use dryrack_ids::{JobId, NodeId};
 use dryrack_rng::Lengths;
@@ -33,7 +33,7 @@ const KINDS: [(&str, &[&str]); 7] = [
 const MAX_FAILURES: usize = 1_000_000;
 
 /// The context in which the failures of a file are read.
-pub(super) struct Setting<'w> {
+pub(super) struct ReadContext<'w> {
     pub world: &'w World,
     pub seed: u64,
     pub until: Option<SimTime>,
@@ -42,7 +42,7 @@ pub(super) struct Setting<'w> {
 /// Reads `failures:`. Faults of jobs are written directly into the arrivals.
 pub(super) fn read(
     file: &Fields<'_>,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     arrivals: &mut [Arrival],
     report: &mut Report,
 ) -> Vec<(SimTime, Fault)> {
@@ -95,7 +95,7 @@ fn draw(
     fields: &Fields<'_>,
     kind: &'static str,
     typed: &[(&str, Span)],
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     names: &mut Vec<String>,
     outages: &mut Vec<Outage>,
     report: &mut Report,
@@ -104,16 +104,16 @@ fn draw(
         typed.iter().flat_map(|(typed, span)| subjects(kind, typed, *span, setting.world, report)).collect();
     let is_gpu = kind == "gpus";
     let becomes = match is_gpu {
-        true => {
-            Becomes::Gpu(fields.word("becomes", "a state of a GPU", &GPU_STATES, report).unwrap_or(GpuState::Failed))
-        }
+        true => FailedState::Gpu(
+            fields.word("becomes", "a state of a GPU", &GPU_STATES, report).unwrap_or(GpuState::Failed),
+        ),
         false => {
             let usual = if kind == "flapping" { NodeTurn::Silent } else { NodeTurn::Crashed };
             let turn = fields.word("becomes", "something a node can become", &NODE_TURNS, report);
-            Becomes::Node(turn.unwrap_or(usual))
+            FailedState::Node(turn.unwrap_or(usual))
         }
     };
-    if matches!(becomes, Becomes::Node(NodeTurn::Ready) | Becomes::Gpu(GpuState::Ready)) {
+    if matches!(becomes, FailedState::Node(NodeTurn::Ready) | FailedState::Gpu(GpuState::Ready)) {
         let span = fields.key_span("becomes");
         report.error_with_help(span, "becoming ready is no failure", "say what it becomes while it is down");
     }
@@ -211,7 +211,7 @@ fn random_faults(
     fields: &Fields<'_>,
     kind: &str,
     typed: &[(&str, Span)],
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     arrivals: &mut [Arrival],
     is_active: bool,
     report: &mut Report,

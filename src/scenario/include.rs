@@ -20,7 +20,7 @@ const LISTS: [&str; 5] = ["nodes", "jobs", "changes", "faults", "failures"];
 const MAX_FILES: usize = 64;
 
 /// The state of reading included files.
-struct Ways {
+struct IncludeState {
     open: Vec<(PathBuf, String)>,
     read: BTreeSet<PathBuf>,
     /// Whether a file could not be read.
@@ -39,7 +39,7 @@ pub(super) enum Included {
 /// Inserts the files in `include:` into the tree of a scenario, and removes `include:`. `path` is the file that the
 /// tree was read from, if any.
 pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, report: &mut Report) -> Included {
-    let mut ways = Ways { open: Vec::new(), read: BTreeSet::new(), lacks: false };
+    let mut ways = IncludeState { open: Vec::new(), read: BTreeSet::new(), lacks: false };
     if let Some(path) = path {
         ways.read.insert(identity(path));
         ways.open.push((identity(path), path.display().to_string()));
@@ -56,7 +56,7 @@ fn identity(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-fn bring(tree: &mut Tree, folder: &Path, ways: &mut Ways, report: &mut Report) -> bool {
+fn bring(tree: &mut Tree, folder: &Path, ways: &mut IncludeState, report: &mut Report) -> bool {
     let Node::Map(entries) = &mut tree.node else { return false };
     let Some(at) = entries.iter().position(|entry| entry.key == "include") else { return false };
     let named = entries.remove(at).value;
@@ -78,7 +78,7 @@ fn bring(tree: &mut Tree, folder: &Path, ways: &mut Ways, report: &mut Report) -
 }
 
 /// The entries of one file, including the entries of the files that it includes.
-fn file(typed: &str, span: Span, folder: &Path, ways: &mut Ways, report: &mut Report) -> Option<Vec<Entry>> {
+fn file(typed: &str, span: Span, folder: &Path, ways: &mut IncludeState, report: &mut Report) -> Option<Vec<Entry>> {
     let path = folder.join(typed);
     let own = identity(&path);
     if let Some(at) = ways.open.iter().position(|(open, _)| *open == own) {

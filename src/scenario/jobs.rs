@@ -14,7 +14,7 @@ use super::requirements;
 use super::services;
 use super::terms;
 use super::usage::{Places, Sampled, sampling, usage};
-use super::world::{Chance, World};
+use super::world::{RandomEntry, World};
 use dryrack_control::Profile;
 use dryrack_ids::JobId;
 use dryrack_rng::{self as rng, Lengths, Stream};
@@ -82,7 +82,7 @@ const MAX_STREAMED: usize = 1_000_000_000;
 const MAX_REPLICAS: u32 = 100_000;
 
 /// The context in which jobs are read.
-pub(super) struct Setting<'s> {
+pub(super) struct ReadContext<'s> {
     pub profile: &'s Profile,
     pub seed: u64,
     pub until: Option<SimTime>,
@@ -93,7 +93,7 @@ pub(super) struct Setting<'s> {
     pub streamed: bool,
 }
 
-impl Setting<'_> {
+impl ReadContext<'_> {
     fn most(&self) -> usize {
         if self.streamed { MAX_STREAMED } else { MAX_JOBS }
     }
@@ -185,7 +185,7 @@ impl JobTemplate {
 pub(super) fn read(
     file: &Fields<'_>,
     world: &mut World,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Vec<JobTemplate> {
     let (mut entries, mut count) = (Vec::new(), 0);
@@ -256,7 +256,7 @@ pub(super) fn arrange(
 fn entry(
     tree: &Tree,
     world: &mut World,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     most: usize,
     report: &mut Report,
 ) -> Option<JobTemplate> {
@@ -302,7 +302,7 @@ fn entry(
         world.groups.insert(typed.to_string());
     }
     if fields.has("arrivals") {
-        let chance = Chance { queue: spec.queue.clone(), user: spec.user.clone() };
+        let chance = RandomEntry { queue: spec.queue.clone(), user: spec.user.clone() };
         world.chances.insert(typed.to_string(), chance);
     }
     let copies = JobTemplate {
@@ -358,7 +358,7 @@ fn warn_of_policies(
 }
 
 /// Reads the arrival of one job, or of `count` copies at intervals of `every`.
-fn stated(fields: &Fields<'_>, setting: &Setting<'_>, most: usize, report: &mut Report) -> Times {
+fn stated(fields: &Fields<'_>, setting: &ReadContext<'_>, most: usize, report: &mut Report) -> Times {
     let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
     if fields.has("every") && !fields.has("count") {
@@ -400,7 +400,7 @@ fn generated(
     fields: &Fields<'_>,
     tree: &Tree,
     name: &str,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     most: usize,
     report: &mut Report,
 ) -> Times {

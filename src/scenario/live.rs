@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::world::World;
 use dryrack_ids::NodeId;
-use dryrack_live::{Share, Shares};
+use dryrack_live::{Shares, StandInGpu};
 use dryrack_units::{MilliCpu, Permille, SimDuration};
 use dryrack_workload::{DEFAULT_GRACE, Launch};
 use dryrack_yaml::{Entry, Fields, Node, Report, Tree, text, value};
@@ -69,7 +69,8 @@ pub(super) fn shares(file: &Fields<'_>, world: &World, report: &mut Report) -> S
             report.unknown(entry.key_span, format!("no node is named `{}`", entry.key), &entry.key, names);
             continue;
         };
-        let found: Option<Vec<Share>> = list_of(&entry.value, report).iter().map(|tree| share(tree, report)).collect();
+        let found: Option<Vec<StandInGpu>> =
+            list_of(&entry.value, report).iter().map(|tree| share(tree, report)).collect();
         let gpus = world.nodes[index].spec.shape.gpus.len();
         match found {
             Some(found) if found.len() == gpus => shares.set(NodeId::new(index), found),
@@ -109,7 +110,7 @@ fn list_of<'t>(tree: &'t Tree, report: &mut Report) -> &'t [Tree] {
     }
 }
 
-fn share(tree: &Tree, report: &mut Report) -> Option<Share> {
+fn share(tree: &Tree, report: &mut Report) -> Option<StandInGpu> {
     let fields = Fields::read(tree, "a CPU share", &["cores", "cpu"], report)?;
     let cores = fields.require("cores", "[0]", report)?;
     let mut numbers: Vec<u16> = match &cores.node {
@@ -129,7 +130,7 @@ fn share(tree: &Tree, report: &mut Report) -> Option<Share> {
         report.error_with_help(fields.key_span("cpu"), message, format!("write more than 0 and at most {whole}"));
         return None;
     }
-    Some(Share { cores: numbers, cpu })
+    Some(StandInGpu { cores: numbers, cpu })
 }
 
 /// For each set of cores, the ratio of the promised CPU to the number of cores. Returns the largest ratio.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compose::{Composed, Outline, assemble};
-use super::expectations::{self, Setting};
+use super::expectations::{self, ReadContext};
 use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
 use super::usage::{Places, Sampled, sampling};
@@ -20,7 +20,7 @@ use dryrack_expect::{Expectation, Reproduction, ShareAt, Unplaced};
 use dryrack_ids::JobId;
 use dryrack_live::Shares;
 use dryrack_outside::{Command, Setup};
-use dryrack_profile::{Against, Changes, profile_with};
+use dryrack_profile::{Changes, ComparedBase, profile_with};
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::Roots;
 use dryrack_units::SimTime;
@@ -38,7 +38,7 @@ pub struct Options {
     pub until: Option<String>,
     /// An option of the profile to reset, such as `scheduler.filters.ready.unless`, and the base from which its value
     /// comes.
-    pub as_in_base: Option<(String, Against)>,
+    pub as_in_base: Option<(String, ComparedBase)>,
     /// The complete profile in a log. It replaces the profile that the scenario text names.
     pub recorded: Option<Arc<Profile>>,
     /// A model to evaluate without running it, in the form of a job: `{model: qwen3-32b, replicas: 2}`.
@@ -147,7 +147,7 @@ const PROFILE_OF_MODELS: &str = "gpustack";
 /// An empty report. In unit tests it also records which keys are known for each kind of map.
 fn new_report() -> Report {
     #[cfg(test)]
-    return Report::heard_by(super::tests::note);
+    return Report::with_listener(super::tests::note);
     #[cfg(not(test))]
     Report::default()
 }
@@ -274,14 +274,14 @@ fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
 fn stand_in(head: &Head, place: &Place<'_>, report: &mut Report) -> Option<Arc<Profile>> {
     let name = head.stand_in.unwrap_or(DEFAULT_PROFILE);
     let profile = dryrack_profile::profile(name, place.source.start(), place.folder, report)?;
-    report.hush_about(format!("the profile `{name}`"));
+    report.suppress_about(format!("the profile `{name}`"));
     Some(Arc::new(profile))
 }
 
 /// Suppresses the warning that a host cannot be split if an expectation of the file mentions it.
 fn hush_about_hosts(file: &Fields<'_>, report: &mut Report) {
     if file.get("expect").is_some_and(|expect| mentions(expect, Reason::CannotSplit.name())) {
-        report.hush_about(splits::NEVER_USED);
+        report.suppress_about(splits::NEVER_USED);
     }
 }
 
@@ -348,7 +348,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
-    let setting = jobs::Setting { profile: &profile, seed, until, sampled: &sampled, places: &places, streamed };
+    let setting = jobs::ReadContext { profile: &profile, seed, until, sampled: &sampled, places: &places, streamed };
     let entries = jobs::read(&file, &mut world, &setting, report);
     deployment::check_cached(&world, report);
     without_nodes(&file, &world, report);
@@ -366,12 +366,12 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let outside = decider(&file, folder, options, report);
     let profile = decided(with_target(profile, target, &arrivals), outside.as_ref());
     let scalings = changes::read(&file, &mut world, &arrivals, report);
-    let faults = all_faults(&file, &failures::Setting { world: &world, seed, until }, &mut arrivals, report);
+    let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
     estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
     // This must follow the failures, which determine which jobs never start.
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let (is_varied, unplaced) = (options.plan.is_some(), unplaced(&file, report));
-    let setting = Setting { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
+    let setting = ReadContext { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
     let rehearsal = Rehearsal {
@@ -417,7 +417,7 @@ fn traced(
 ) -> Option<trace_source::Traced> {
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
     let (roots, streamed) = (&options.roots, options.streamed);
-    let setting = trace_source::Setting { roots, folder, seed, needs_target, streamed };
+    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, streamed };
     trace_source::read(file, &setting, world, report)
 }
 
@@ -452,7 +452,7 @@ fn streamed_jobs(
 /// The faults that the file states and the randomly drawn faults, in order of time.
 fn all_faults(
     file: &Fields<'_>,
-    setting: &failures::Setting<'_>,
+    setting: &failures::ReadContext<'_>,
     arrivals: &mut [Arrival],
     report: &mut Report,
 ) -> Vec<(SimTime, Fault)> {

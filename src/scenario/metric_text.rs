@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::expectations::Setting;
+use super::expectations::ReadContext;
 use dryrack_expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
 use dryrack_metrics::{Definition, Function, Series, Unit, definitions};
 use dryrack_units::{Money, Permille, SimDuration, UnitError};
@@ -36,7 +36,7 @@ struct Part<'t> {
 struct Whole<'t> {
     span: Span,
     length: usize,
-    setting: &'t Setting<'t>,
+    setting: &'t ReadContext<'t>,
 }
 
 impl<'t> Part<'t> {
@@ -62,7 +62,7 @@ impl Whole<'_> {
 /// Reads the expression in `tree`; `jobs` are the jobs that `of:` names.
 pub(super) fn read(
     tree: &Tree,
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     jobs: Option<(Span, Restriction)>,
     report: &mut Report,
 ) -> Option<MetricCheck> {

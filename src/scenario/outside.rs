@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use dryrack_outside::{Command, Setup, Thinking};
+use dryrack_outside::{Command, Setup, ThinkTime};
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
@@ -16,8 +16,8 @@ const FIELDS: [&str; 7] = ["command", "deadline", "start", "restarts", "thinking
 pub(super) const WHEN_UNSAFE: [(&str, bool); 2] = [("refused", false), ("allowed", true)];
 
 /// The words for the thinking time that is charged to the simulated clock. A fixed time is allowed too.
-pub(super) const THINKING: [(&str, Thinking); 3] =
-    [("none", Thinking::Free), ("measured", Thinking::Measured), ("stated", Thinking::Stated)];
+pub(super) const THINKING: [(&str, ThinkTime); 3] =
+    [("none", ThinkTime::Free), ("measured", ThinkTime::Measured), ("stated", ThinkTime::Stated)];
 
 /// Reads `outside: {command: [python3, first_fit.py]}`. A command on the command line replaces the command of the file,
 /// and also works if the file has no `outside:`.
@@ -100,11 +100,11 @@ fn command(tree: &Tree, report: &mut Report) -> Option<Command> {
     }
 }
 
-fn thinking(tree: &Tree, report: &mut Report) -> Option<Thinking> {
+fn thinking(tree: &Tree, report: &mut Report) -> Option<ThinkTime> {
     match THINKING.iter().find(|(word, _)| tree.scalar() == Some(word)) {
         Some((_, thinking)) => Some(*thinking),
         None if tree.scalar().is_some_and(|text| text.starts_with(|letter: char| letter.is_ascii_digit())) => {
-            value::<SimDuration>(tree, report).map(Thinking::Fixed)
+            value::<SimDuration>(tree, report).map(ThinkTime::Fixed)
         }
         None => {
             let found = text(tree, "what is charged for thinking", report)?;

@@ -152,7 +152,7 @@ impl Params {
                     Some(filled) => *tree = filled,
                     // The text with its unfilled parameter is not the real value, so further messages about it would
                     // mislead.
-                    None => report.hush(tree.span),
+                    None => report.suppress(tree.span),
                 }
             }
             Node::Scalar { .. } => {}
@@ -217,7 +217,7 @@ impl Params {
 
     /// Reports unused parameters. An unused axis is an error, because it changes nothing. An unused parameter of the
     /// file itself is a warning.
-    pub fn tell_unused(&self, own: SourceId, report: &mut Report) {
+    pub fn report_unused(&self, own: SourceId, report: &mut Report) {
         for (name, param) in self.0.iter().filter(|(_, param)| !param.is_used) {
             if param.is_axis && !OWN_AXES.contains(&name.as_str()) {
                 let message = format!("nothing differs along the axis `{name}`");

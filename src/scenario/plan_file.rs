@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::load::{Loaded, Options, Varying, load};
 use super::params::is_name;
 use super::seeds;
-use dryrack_expect::Share;
+use dryrack_expect::SeedShare;
 use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Diagnostics, Entry, Fields, Node, Report, Span, Tree, parse, read_text, text};
@@ -43,7 +43,7 @@ pub struct PlanFile {
     pub minimize: Option<Objective>,
     pub minimize_place: Option<Span>,
     /// The share of the seeds in which each constraint must hold.
-    pub asked: Vec<Share>,
+    pub asked: Vec<SeedShare>,
     pub method: Method,
     /// The largest number of runs, over all seeds and alternatives.
     pub runs: Option<u64>,
@@ -291,9 +291,9 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
 }
 
 /// The share of the seeds that the constraint states; by default all seeds.
-fn asked(tree: &Tree, report: &mut Report) -> Share {
+fn asked(tree: &Tree, report: &mut Report) -> SeedShare {
     let mut alone = Tree { span: tree.span, node: Node::List(vec![tree.clone()]) };
-    seeds::take_shares(&mut alone, true, report).first().map_or(Share::ALL, |known| known.share)
+    seeds::take_shares(&mut alone, true, report).first().map_or(SeedShare::ALL, |known| known.share)
 }
 
 fn budget(tree: &Tree, report: &mut Report) -> (Option<u64>, Option<SimDuration>) {

@@ -206,7 +206,7 @@ fn range<T: Bound>(tree: &Tree, example: &'static str, report: &mut Report) -> O
             };
             let (low, high) = (end("min")?, end("max")?);
             let bounds = Bounds { min: low.and_then(|low| low.min), max: high.and_then(|high| high.max) };
-            told(check_range(bounds, "{min, max}"), tree.span, example, report)
+            value_or_report(check_range(bounds, "{min, max}"), tree.span, example, report)
         }
         Node::Scalar { .. } | Node::List(_) => {
             let message = format!("expected a range such as {example}, found {}", tree.kind());
@@ -217,10 +217,10 @@ fn range<T: Bound>(tree: &Tree, example: &'static str, report: &mut Report) -> O
 }
 
 fn read_range<T: Bound>(text: &str, span: Span, example: &str, report: &mut Report) -> Option<Bounds<T>> {
-    told(parse_range(text), span, example, report)
+    value_or_report(parse_range(text), span, example, report)
 }
 
-fn told<T: Bound>(
+fn value_or_report<T: Bound>(
     found: Result<Bounds<T>, RangeError>,
     span: Span,
     example: &str,

@@ -1,6 +1,6 @@
 //! `seeds: 1..100`, and the share of the seeds for which an expectation must hold: `{…, in: ">= 95%"}`.
 
-use dryrack_expect::{Share, ShareAt, SourcePlace};
+use dryrack_expect::{SeedShare, ShareAt, SourcePlace};
 use dryrack_units::Permille;
 use dryrack_yaml::{Entry, Node, Report, Tree, text, value};
 
@@ -66,7 +66,7 @@ pub(super) fn take_shares(expect: &mut Tree, has_seeds: bool, report: &mut Repor
     shares
 }
 
-fn share(entry: &Entry, report: &mut Report) -> Option<Share> {
+fn share(entry: &Entry, report: &mut Report) -> Option<SeedShare> {
     let typed = text(&entry.value, "a part of the seeds such as \">= 95%\"", report)?;
     let at_least = typed.strip_prefix(">=");
     let Some(number) = at_least.or(typed.strip_prefix("<=")).map(str::trim) else {
@@ -81,7 +81,7 @@ fn share(entry: &Entry, report: &mut Report) -> Option<Share> {
     };
     match number.parse::<Permille>() {
         Ok(part) if part <= Permille::new(1000) => {
-            Some(if at_least.is_some() { Share::AtLeast(part) } else { Share::AtMost(part) })
+            Some(if at_least.is_some() { SeedShare::AtLeast(part) } else { SeedShare::AtMost(part) })
         }
         Ok(part) => {
             report.error_with_help(entry.value.span, format!("{part} is more than all seeds"), "write 100% or less");

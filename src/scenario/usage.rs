@@ -7,7 +7,7 @@ use super::usage_recorded::{Recorded, recorded};
 use dryrack_trace::Roots;
 use dryrack_units::{Bytes, Permille, SimDuration};
 use dryrack_workload::{GpuUsage, Phases, Sampling, Shape, Usage, UsagePhase};
-use dryrack_yaml::{Fields, Node, Report, Tree, list, tell_unit, text, value};
+use dryrack_yaml::{Fields, Node, Report, Tree, list, report_unit, text, value};
 
 const SHAPES: [&str; 6] = ["constant", "steps", "phases", "periodic", "csv", "trace"];
 const USAGE: [&str; 11] =
@@ -268,7 +268,7 @@ fn clock_steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, i64
         match length.parse::<SimDuration>().map(|length| i64::try_from(length.as_nanos())) {
             Ok(Ok(nanos)) => steps.push((at?, sign * nanos)),
             Ok(Err(_)) => report.error_with_help(by.span, format!("`{typed}` is too large"), "write 100000d or less"),
-            Err(error) => tell_unit(&error, typed, by.span, report),
+            Err(error) => report_unit(&error, typed, by.span, report),
         }
     }
     Some(steps)

@@ -1,6 +1,6 @@
 //! Usage from recordings: a CSV file with a column for each GPU, or pods of a public trace.
 
-use super::trace_source::told;
+use super::trace_source::value_or_report;
 use super::usage::Places;
 use dryrack_trace::{Index, load_usage, read_usage_csv};
 use dryrack_workload::Series;
@@ -28,7 +28,7 @@ fn pods(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Optio
         report.unknown(asked.of.span, format!("no trace is named `{typed}`"), typed, names);
         return None;
     };
-    let pods = told(load_usage(&index, places.roots, typed), asked.of.span, report)?;
+    let pods = value_or_report(load_usage(&index, places.roots, typed), asked.of.span, report)?;
     if asked.gpus.is_empty() {
         return Some(pods.into_iter().map(|(_, series)| series).collect());
     }

@@ -41,11 +41,11 @@ pub(super) struct World {
     /// Names of entries with a `count`. The names of their copies begin with the name of the entry.
     pub groups: BTreeSet<String>,
     /// Entries whose jobs arrive at random. The number of their jobs depends on the seed.
-    pub chances: BTreeMap<String, Chance>,
+    pub chances: BTreeMap<String, RandomEntry>,
 }
 
 /// Properties that all jobs of one random entry share.
-pub(super) struct Chance {
+pub(super) struct RandomEntry {
     pub queue: Option<Arc<str>>,
     pub user: Option<Arc<str>>,
 }

@@ -15,11 +15,16 @@ use dryrack_ids::NodeId;
 use dryrack_workload::TaskGroup;
 
 /// A node, the index of its class, and the number of tasks that it takes.
-pub type Share = (NodeId, usize, u32);
+pub type NodeShare = (NodeId, usize, u32);
 
 /// The nodes for the tasks; `None` if the tasks do not fit by this rule. `classes` are all classes of the fleet. `fit`
 /// holds the indexes of the classes that passed every filter.
-pub fn consolidate(demand: TaskGroup<'_>, order: GpuOrder, classes: &[NodeClass], fit: &[usize]) -> Option<Vec<Share>> {
+pub fn consolidate(
+    demand: TaskGroup<'_>,
+    order: GpuOrder,
+    classes: &[NodeClass],
+    fit: &[usize],
+) -> Option<Vec<NodeShare>> {
     let size = fit.iter().map(|index| whole_node(demand, order, &classes[*index])).max()?;
     let room = |index: usize| fit::capacity(demand, order, &classes[index], size);
     if demand.tasks <= size {

@@ -61,8 +61,8 @@ pub use options::{
 };
 pub use order::OrderKey;
 pub use own::{
-    Asking, NodeView, OwnFilter, OwnKey, OwnScorer, StageError, Variable, WaitingView, check_filter, check_order,
-    check_scorer, register_filter, register_order, register_scorer, words_of_order, words_of_placement,
+    NodeView, OwnFilter, OwnKey, OwnScorer, RequestView, StageError, Variable, WaitingView, check_filter, check_order,
+    check_scorer, order_variables, placement_variables, register_filter, register_order, register_scorer,
 };
 pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
@@ -70,5 +70,5 @@ pub use refusals::Refusals;
 pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
 pub use scorer::ScorerName;
 pub use select::{Selectable, on_gpu, on_node, refused_picks, select, select_for};
-pub use sight::{Seats, Sight};
+pub use sight::{SchedulerView, Seats};
 pub use target::{Target, TargetShape, TaskShape};

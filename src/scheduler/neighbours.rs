@@ -7,7 +7,7 @@
 //! run are taken in order. Then the next best run is chosen, until all tasks have a place. If some nodes of a run can
 //! hold all remaining tasks, the one with the fewest free cores takes them, so nodes in use fill up first.
 
-use super::consolidate::Share;
+use super::consolidate::NodeShare;
 use super::fit;
 use super::node_class::NodeClass;
 use super::options::GpuOrder;
@@ -26,7 +26,12 @@ pub struct Node {
 
 /// The nodes for the tasks; `None` if the tasks do not fit. `classes` are all classes of the fleet. `fit` holds the
 /// indexes of the classes that passed every filter.
-pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, classes: &[NodeClass], fit: &[usize]) -> Option<Vec<Share>> {
+pub fn neighbours(
+    demand: TaskGroup<'_>,
+    order: GpuOrder,
+    classes: &[NodeClass],
+    fit: &[usize],
+) -> Option<Vec<NodeShare>> {
     let most = if demand.gang == Gang::Spread { 1 } else { demand.tasks };
     let mut nodes: Vec<Node> = Vec::new();
     for index in fit {
@@ -40,9 +45,9 @@ pub fn neighbours(demand: TaskGroup<'_>, order: GpuOrder, classes: &[NodeClass],
 }
 
 /// The nodes for this many tasks. All given nodes must have room and be in order of ids.
-pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<Share>> {
+pub fn choose(tasks: u32, nodes: &[Node]) -> Option<Vec<NodeShare>> {
     let mut runs: Vec<&[Node]> = nodes.chunk_by(|a, b| a.id.index() + 1 == b.id.index()).collect();
-    let mut shares: Vec<Share> = Vec::new();
+    let mut shares: Vec<NodeShare> = Vec::new();
     let mut left = tasks;
     while left > 0 {
         let run = runs.remove(best(&runs, left)?);

@@ -13,11 +13,11 @@ use dryrack_workload::Demand;
 /// The cached refusals, by the number of the demand.
 #[derive(Default)]
 pub struct Refusals {
-    demands: Vec<Option<Box<Kept>>>,
+    demands: Vec<Option<Box<LastRefusal>>>,
 }
 
 /// The last refusal of one demand.
-struct Kept {
+struct LastRefusal {
     /// The number of declared nodes at that time. As long as this number is the same, so are all shapes.
     nodes: usize,
     /// How many class changes, over all classes, the refusal already includes.
@@ -61,7 +61,7 @@ impl Refusals {
             fleet.shapes().iter().map(may_do).collect()
         });
         let (nodes, read) = (fleet.len(), fleet.all_class_changes());
-        let kept = Kept { nodes, read, may_do, refusal: *refusal, reasons: reasons.clone() };
+        let kept = LastRefusal { nodes, read, may_do, refusal: *refusal, reasons: reasons.clone() };
         self.demands[place] = Some(Box::new(kept));
     }
 }

@@ -15,7 +15,7 @@ use dryrack_workload::Demand;
 
 /// Everything that a decision reads besides the profile's options.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct SchedulerView {
     pub fleet: Fleet,
     pub demand: Arc<Demand>,
     pub context: PlacementContext,
@@ -33,7 +33,7 @@ pub enum Seats {
     One { master: Option<NodeId> },
 }
 
-impl Sight {
+impl SchedulerView {
     /// The request for instances, if the demand has requirements.
     pub fn ask(&self) -> Option<Ask<'_>> {
         self.demand.requirements()?;

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
-use super::consolidate::{Share, consolidate};
+use super::consolidate::{NodeShare, consolidate};
 use super::decide::{Candidate, Decision};
 use super::deployment::PlacementContext;
 use super::examine::NodeFinding;
@@ -187,8 +187,8 @@ impl TaskPlacer<'_> {
     }
 
     /// Makes a candidate from a list of nodes with the number of tasks on each.
-    fn shared(&self, classes: &[NodeClass], shares: Vec<Share>) -> Candidate {
-        let claim = |(node, index, tasks): Share| self.claim_on(node, &classes[index], tasks);
+    fn shared(&self, classes: &[NodeClass], shares: Vec<NodeShare>) -> Candidate {
+        let claim = |(node, index, tasks): NodeShare| self.claim_on(node, &classes[index], tasks);
         Candidate { placement: Placement::new(shares.into_iter().map(claim).collect()), score: Score::ZERO }
     }
 

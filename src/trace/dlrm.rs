@@ -14,7 +14,7 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{RunBasis, TraceTask};
-use super::rows::{Said, TableRows};
+use super::rows::{RowResult, TableRows};
 use super::tally::Oddity;
 use super::text::{Lines, Span};
 
@@ -44,7 +44,7 @@ pub(super) fn instance_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRo
     TableRows::new(file, input, COLUMNS, instance)
 }
 
-fn instance<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<Said, TraceError> {
+fn instance<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<RowResult, TraceError> {
     let [name, _, _, cpu, _, gpus, .., created, scheduled, deleted] = fields;
     let memory = &fields[9];
     let name = lines.text(name, "the name of an instance")?.to_string();

@@ -19,7 +19,7 @@ const CURL: &str = "curl";
 
 /// The result of [`get`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Got {
+pub struct GetResult {
     pub trace: String,
     pub files: Vec<GotFile>,
 }
@@ -29,11 +29,11 @@ pub struct GotFile {
     pub file: String,
     /// The path of the file.
     pub path: PathBuf,
-    pub how: How,
+    pub how: Acquisition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum Acquisition {
     /// The file was already there and is correct.
     AlreadyThere,
     Downloaded {
@@ -48,11 +48,17 @@ pub enum How {
 /// downloads them. Verifies all checksums.
 ///
 /// If some files cannot be fetched, the error names them, and the files that were fetched stay.
-pub fn get(index: &Index, roots: &Roots, name: &str, from: Option<&Path>) -> Result<Got, TraceError> {
+pub fn get(index: &Index, roots: &Roots, name: &str, from: Option<&Path>) -> Result<GetResult, TraceError> {
     get_with(index, roots, name, from, CURL)
 }
 
-fn get_with(index: &Index, roots: &Roots, name: &str, from: Option<&Path>, curl: &str) -> Result<Got, TraceError> {
+fn get_with(
+    index: &Index,
+    roots: &Roots,
+    name: &str,
+    from: Option<&Path>,
+    curl: &str,
+) -> Result<GetResult, TraceError> {
     let entry = index.trace(name)?;
     let mut files = Vec::new();
     let mut failures = Vec::new();
@@ -63,7 +69,7 @@ fn get_with(index: &Index, roots: &Roots, name: &str, from: Option<&Path>, curl:
         }
     }
     match failures.is_empty() {
-        true => Ok(Got { trace: entry.name.clone(), files }),
+        true => Ok(GetResult { trace: entry.name.clone(), files }),
         false => Err(TraceError::from_attempts(failures)),
     }
 }
@@ -80,7 +86,7 @@ fn bring(
         let Some(path) = file.found_in(&folder) else { continue };
         match check_path(path, file)? {
             FileState::Right { path } => {
-                return Ok(GotFile { file: file.name.clone(), path, how: How::AlreadyThere });
+                return Ok(GotFile { file: file.name.clone(), path, how: Acquisition::AlreadyThere });
             }
             // Replace a wrong file in the cache. Do not replace a wrong file elsewhere, because it does not belong to
             // dryrack. It would still be found first, so report it as an error.
@@ -102,7 +108,7 @@ fn bring(
 fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Result<GotFile, TraceError> {
     let from = file.found_in(folder).or_else(|| file.found_in(&folder.join(&entry.folder)));
     let from = from.ok_or_else(|| TraceError::NotInFolder { file: file.name.clone(), folder: folder.to_path_buf() })?;
-    let beside = Beside::new(cache, &file.name)?;
+    let beside = PartialFile::new(cache, &file.name)?;
     let mut input = File::open(&from).map_err(|source| TraceError::Unopened { file: from.clone(), source })?;
     let written = beside.create().and_then(|mut output| io::copy(&mut input, &mut output));
     written.map_err(|source| TraceError::Unwritten { file: beside.path.clone(), source })?;
@@ -112,7 +118,7 @@ fn copy(entry: &TraceEntry, file: &TraceFile, folder: &Path, cache: &Path) -> Re
         return Err(TraceError::WrongSum { trace, file: from, found, expected });
     }
     let path = beside.settle(cache, file)?;
-    Ok(GotFile { file: file.name.clone(), path, how: How::Copied { from } })
+    Ok(GotFile { file: file.name.clone(), path, how: Acquisition::Copied { from } })
 }
 
 /// Downloads the file from the first address that works.
@@ -121,7 +127,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
     for address in &file.addresses {
         match download_one(file, address, cache, curl) {
             Ok(path) => {
-                let how = How::Downloaded { address: address.clone() };
+                let how = Acquisition::Downloaded { address: address.clone() };
                 return Ok(GotFile { file: file.name.clone(), path, how });
             }
             // Without curl, the other addresses cannot work either.
@@ -139,7 +145,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
 }
 
 fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Result<PathBuf, TraceError> {
-    let beside = Beside::new(cache, &file.name)?;
+    let beside = PartialFile::new(cache, &file.name)?;
     let mut command = Command::new(curl);
     command.args(["-fL", "-sS", "--retry", "2", "--proto", "=http,https"]);
     // Give up a connection that makes no progress.
@@ -186,19 +192,19 @@ fn is_loopback(address: &str) -> bool {
 }
 
 /// A temporary file beside its final place. It is deleted on drop unless it was settled.
-struct Beside {
+struct PartialFile {
     path: PathBuf,
 }
 
-impl Beside {
-    fn new(folder: &Path, name: &str) -> Result<Beside, TraceError> {
+impl PartialFile {
+    fn new(folder: &Path, name: &str) -> Result<PartialFile, TraceError> {
         // The process id keeps two concurrent processes from writing the same file.
         let path = folder.join(format!(".{name}.{}.part", process::id()));
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(TraceError::Unwritten { file: path, source })
             }
-            Ok(()) | Err(_) => Ok(Beside { path }),
+            Ok(()) | Err(_) => Ok(PartialFile { path }),
         }
     }
 
@@ -227,7 +233,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // If the file was settled or never written, there is nothing to remove. Other errors cannot be reported from
         // here.
@@ -235,7 +241,7 @@ impl Drop for Beside {
     }
 }
 
-impl fmt::Display for Got {
+impl fmt::Display for GetResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, got) in self.files.iter().enumerate() {
             if number > 0 {
@@ -251,9 +257,9 @@ impl fmt::Display for GotFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, path) = (&self.file, self.path.display());
         match &self.how {
-            How::AlreadyThere => write!(f, "{file} is already there and right ({path})"),
-            How::Downloaded { address } => write!(f, "{file} downloaded from {address} ({path})"),
-            How::Copied { from } => write!(f, "{file} copied from {} ({path})", from.display()),
+            Acquisition::AlreadyThere => write!(f, "{file} is already there and right ({path})"),
+            Acquisition::Downloaded { address } => write!(f, "{file} downloaded from {address} ({path})"),
+            Acquisition::Copied { from } => write!(f, "{file} copied from {} ({path})", from.display()),
         }
     }
 }
@@ -327,11 +333,11 @@ mod tests {
         let address = format!("{}/tiny.csv", serve(&[("/tiny.csv", CONTENT.to_vec())]));
         let index = index(folder.path(), std::slice::from_ref(&address));
         let got = get(&index, &roots(folder.path()), "tiny", None).unwrap_or_else(|fault| panic!("{fault}"));
-        assert_eq!(got.files[0].how, How::Downloaded { address });
+        assert_eq!(got.files[0].how, Acquisition::Downloaded { address });
         assert_eq!(fs::read(&got.files[0].path).unwrap(), CONTENT);
         assert_eq!(kept(folder.path()), ["tiny.csv"]);
         let again = get(&index, &roots(folder.path()), "tiny", None).unwrap();
-        assert_eq!(again.files[0].how, How::AlreadyThere);
+        assert_eq!(again.files[0].how, Acquisition::AlreadyThere);
         assert!(again.to_string().starts_with("tiny: tiny.csv is already there and right ("), "{again}");
     }
 
@@ -354,7 +360,7 @@ mod tests {
         let server = serve(&[("/tiny.csv", CONTENT.to_vec())]);
         let addresses = [format!("{server}/moved.csv"), format!("{server}/tiny.csv")];
         let got = get(&index(folder.path(), &addresses), &roots(folder.path()), "tiny", None).unwrap();
-        assert_eq!(got.files[0].how, How::Downloaded { address: addresses[1].clone() });
+        assert_eq!(got.files[0].how, Acquisition::Downloaded { address: addresses[1].clone() });
     }
 
     #[test]
@@ -442,7 +448,7 @@ mod tests {
         assert!(told.starts_with(&format!("{} is not the indexed tiny: ", from.display())), "{told}");
         assert_eq!(kept(folder.path()), [""; 0]);
         fs::write(&from, gzip(CONTENT)).unwrap();
-        assert_eq!(get(&source).unwrap().files[0].how, How::Copied { from });
+        assert_eq!(get(&source).unwrap().files[0].how, Acquisition::Copied { from });
         assert_eq!(kept(folder.path()), ["tiny.csv.gz"]);
     }
 

@@ -29,7 +29,7 @@ pub struct Fitted {
     pub parameters: Kind,
     /// How much a list drawn from the model differs from the list that the model was fitted to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub apart: Option<Apart>,
+    pub apart: Option<Distances>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub enum Model {
 /// and Smirnov), from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Apart {
+pub struct Distances {
     pub widths: f64,
     pub lengths: f64,
     pub gaps: f64,
@@ -157,7 +157,7 @@ impl Fitted {
                 apart.widths, apart.lengths, apart.gaps, apart.hours, apart.by_chance, apart.work
             )
         }));
-        let furthest = |apart: Apart| apart.widths.max(apart.lengths).max(apart.gaps);
+        let furthest = |apart: Distances| apart.widths.max(apart.lengths).max(apart.gaps);
         if self.apart.is_some_and(|apart| furthest(apart) > UNLIKE * apart.by_chance) {
             let instead = "`dryrack trace resample` draws of its own tasks and gaps";
             lines.push(format!("unlike      no list of the model is like this one; {instead}"));

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::daily::{HALF_HOUR, HALF_HOURS};
-use super::fitted::{Apart, Fitted, Model, Unit};
+use super::fitted::{Distances, Fitted, Model, Unit};
 use super::gamma::Gamma;
 use super::lublin::{FIRST_HALF_HOUR, Kind, parts_of_a_day};
 use super::row::{RunBasis, TraceTask};
@@ -34,7 +34,7 @@ const LEAST_LOGARITHM: f64 = 0.05;
 
 /// Why no model can be fitted to a list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unfit {
+pub enum FitError {
     #[error("says of {found} tasks how wide they are and how long they ran; expected {LEAST_TASKS} at least")]
     TooFew { found: usize },
 }
@@ -43,14 +43,14 @@ pub enum Unfit {
 ///
 /// `size` is the size of the machine, if the list's header states it. Otherwise, the width of the widest job is used.
 /// To measure the fit, a list is drawn from the model with `seed` and compared.
-pub fn fit(tasks: &[TraceTask], size: Option<u32>, seed: u64) -> Result<Fitted, Unfit> {
+pub fn fit(tasks: &[TraceTask], size: Option<u32>, seed: u64) -> Result<Fitted, FitError> {
     let unit = match tasks.iter().any(|task| task.processors.is_some_and(|count| count > 0)) {
         true => Unit::Processors,
         false => Unit::Gpus,
     };
     let mut jobs: Vec<&TraceTask> = tasks.iter().filter(|task| width(unit, task) > 0 && is_run(task)).collect();
     if jobs.len() < LEAST_TASKS {
-        return Err(Unfit::TooFew { found: jobs.len() });
+        return Err(FitError::TooFew { found: jobs.len() });
     }
     jobs.sort_by_key(|task| (task.submit, task.line));
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
@@ -357,14 +357,14 @@ fn off(gamma: Gamma, sorted: &[f64]) -> f64 {
 /// Extracts one quantity from the tasks of a list.
 type Side<'f> = &'f dyn Fn(&[&TraceTask]) -> Vec<u64>;
 
-fn apart(unit: Unit, recorded: &[&TraceTask], drawn: &[&TraceTask]) -> Apart {
+fn apart(unit: Unit, recorded: &[&TraceTask], drawn: &[&TraceTask]) -> Distances {
     let second = |task: &TraceTask| task.submit.as_nanos() / 1_000_000_000;
     let between = |of: Side<'_>| distance(of(recorded), of(drawn));
     let work = |tasks: &[&TraceTask]| -> f64 {
         tasks.iter().map(|task| f64::from(width(unit, task)) * task.run.as_secs_f64()).sum()
     };
     let (n, m) = (recorded.len() as f64, drawn.len() as f64);
-    Apart {
+    Distances {
         widths: between(&|tasks| tasks.iter().map(|task| u64::from(width(unit, task))).collect()),
         lengths: between(&|tasks| tasks.iter().map(|task| seconds(task)).collect()),
         gaps: between(&|tasks| tasks.windows(2).map(|pair| second(pair[1]) - second(pair[0])).collect()),
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn what_cannot_be_fitted_or_drawn_is_refused() {
         let few: Vec<TraceTask> = lublin(Kinds::One, 64, 99, 7).collect();
-        assert_eq!(fit(&few, None, 1), Err(Unfit::TooFew { found: 99 }));
+        assert_eq!(fit(&few, None, 1), Err(FitError::TooFew { found: 99 }));
         let tasks: Vec<TraceTask> = lublin(Kinds::One, 64, 100, 7).collect();
         let honest = serde_json::to_value(fit(&tasks, None, 1).unwrap()).unwrap();
         for (field, value, told) in [

@@ -14,7 +14,7 @@ use super::{dlrm, gavel, genai, helios, openb, own, pollux, slurm, tiresias};
 
 /// The resources that a task of a format requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum TaskResources {
     /// Processors, on any nodes.
     Processors,
     /// Parts of one node, as a pod requests.
@@ -48,9 +48,9 @@ macro_rules! formats {
                 }
             }
 
-            pub fn asks(self) -> Asks {
+            pub fn asks(self) -> TaskResources {
                 match self {
-                    $(Format::$format => Asks::$asks,)*
+                    $(Format::$format => TaskResources::$asks,)*
                 }
             }
 

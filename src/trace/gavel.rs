@@ -21,7 +21,7 @@ use dryrack_units::{SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::TraceTask;
-use super::rows::{Rows, Said, Seen};
+use super::rows::{RowResult, Rows, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};
 
@@ -78,7 +78,7 @@ impl<R: BufRead> JobRows<R> {
         Ok(JobRows { lines: Lines::new(file, input), seen: Seen::default(), per_second: throughputs(file)? })
     }
 
-    fn read(&self) -> Result<Said, TraceError> {
+    fn read(&self) -> Result<RowResult, TraceError> {
         let lines = &self.lines;
         let fields = split(lines.bytes());
         let [kind, steps, gpus, at] = match fields.len() {

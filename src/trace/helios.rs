@@ -17,7 +17,7 @@ use super::date;
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, Outcome, TaskTrace, TraceNode, TraceTask};
-use super::rows::{Said, TableRows, collect};
+use super::rows::{RowResult, TableRows, collect};
 use super::table::{Table, gather};
 use super::text::{Lines, Span, open_lines};
 
@@ -90,7 +90,7 @@ fn cluster<R: BufRead>(lines: &Lines<R>, [vc, count]: &[Span; 2]) -> Result<Vec<
     Ok((0..number).map(node).collect())
 }
 
-fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<Said, TraceError> {
+fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<RowResult, TraceError> {
     let [_, vc, _, gpus, state, submit, duration] = fields;
     let outcome = match state.of(lines.bytes()) {
         b"Pass" => Outcome::Completed,
@@ -102,7 +102,7 @@ fn log_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<Said, Tra
     Ok(Ok(TraceTask { outcome: Some(outcome), ..task }))
 }
 
-fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<Said, TraceError> {
+fn philly_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; 5]) -> Result<RowResult, TraceError> {
     let [submit, duration, gpus, product, vc] = fields;
     let task = task(lines, [submit, duration, gpus, vc])?;
     let expected = "the duration times the number of GPUs";

@@ -44,7 +44,7 @@ pub struct TraceEntry {
 pub struct TraceFile {
     /// The name of the uncompressed file. The file is stored under this name, or with `.gz` added.
     pub name: String,
-    pub holds: Holds,
+    pub holds: TraceContent,
     /// The name by which a scenario refers to this list. If a scenario gives no name, the first list of the same kind
     /// is used.
     pub list: String,
@@ -58,7 +58,7 @@ pub struct TraceFile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Holds {
+pub enum TraceContent {
     Tasks,
     Nodes,
     /// The GPU utilization over time.
@@ -110,33 +110,33 @@ impl Index {
 impl TraceEntry {
     /// The file of the task list named `list`, or of the first task list if `list` is `None`.
     pub fn tasks(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
-        self.list(Holds::Tasks, "list of tasks", list)
+        self.list(TraceContent::Tasks, "list of tasks", list)
     }
 
     /// The file of the node list named `list`, or of the first node list if `list` is `None`.
     pub fn nodes(&self, list: Option<&str>) -> Result<&TraceFile, TraceError> {
-        if self.of_kind(Holds::Nodes).next().is_none() {
+        if self.of_kind(TraceContent::Nodes).next().is_none() {
             return Err(TraceError::NoNodes { trace: self.name.clone() });
         }
-        self.list(Holds::Nodes, "list of nodes", list)
+        self.list(TraceContent::Nodes, "list of nodes", list)
     }
 
     /// The file with the GPU utilization.
     pub fn utilization(&self) -> Result<&TraceFile, TraceError> {
-        self.of_kind(Holds::Utilization).next().ok_or_else(|| TraceError::NoUsage { trace: self.name.clone() })
+        self.of_kind(TraceContent::Utilization).next().ok_or_else(|| TraceError::NoUsage { trace: self.name.clone() })
     }
 
     /// The file with the GPU memory, if there is one.
     pub fn memory(&self) -> Option<&TraceFile> {
-        self.of_kind(Holds::Memory).next()
+        self.of_kind(TraceContent::Memory).next()
     }
 
-    fn of_kind(&self, holds: Holds) -> impl Iterator<Item = &TraceFile> + Clone {
+    fn of_kind(&self, holds: TraceContent) -> impl Iterator<Item = &TraceFile> + Clone {
         self.files.iter().filter(move |file| file.holds == holds)
     }
 
-    fn list(&self, holds: Holds, what: &'static str, list: Option<&str>) -> Result<&TraceFile, TraceError> {
-        if holds == Holds::Tasks && self.of_kind(holds).next().is_none() {
+    fn list(&self, holds: TraceContent, what: &'static str, list: Option<&str>) -> Result<&TraceFile, TraceError> {
+        if holds == TraceContent::Tasks && self.of_kind(holds).next().is_none() {
             return Err(TraceError::NoTasks { trace: self.name.clone() });
         }
         let found = match list {
@@ -159,7 +159,7 @@ impl TraceEntry {
         if let Some(name) = names.into_iter().find(|name| !is_plain_name(name)) {
             return Some(format!("`{name}` is not a plain name of letters, digits, `.`, `_` and `-`"));
         }
-        if self.of_kind(Holds::Tasks).chain(self.of_kind(Holds::Utilization)).next().is_none() {
+        if self.of_kind(TraceContent::Tasks).chain(self.of_kind(TraceContent::Utilization)).next().is_none() {
             return Some("no file holds its tasks, nor the use of GPUs".to_string());
         }
         let mut seen = BTreeSet::new();
@@ -218,7 +218,7 @@ mod tests {
         let openb = index.trace("openb").unwrap();
         assert_eq!(openb.tasks(None).unwrap().list, "default");
         assert_eq!(openb.nodes(None).unwrap().list, "gpu_node");
-        let lists: Vec<&str> = openb.of_kind(Holds::Tasks).map(|file| file.list.as_str()).collect();
+        let lists: Vec<&str> = openb.of_kind(TraceContent::Tasks).map(|file| file.list.as_str()).collect();
         let expected = ["default", "cpu037", "cpu050", "cpu072", "cpu100", "cpu200", "cpu235", "cpu250", "cpu300"];
         assert_eq!(lists, expected);
     }

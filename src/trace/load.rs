@@ -10,7 +10,7 @@ use super::index::Index;
 use super::locate::{Located, Roots, locate};
 use super::row::{NodeTrace, TaskTrace};
 use super::rows::collect;
-use super::sum::Summing;
+use super::sum::ChecksumReader;
 use super::text;
 use dryrack_workload::Series;
 
@@ -69,9 +69,9 @@ pub fn load_usage(index: &Index, roots: &Roots, name: &str) -> Result<Vec<(Strin
 fn checked<T>(
     trace: &str,
     located: &Located,
-    read: impl FnOnce(&mut BufReader<Summing>) -> Result<T, TraceError>,
+    read: impl FnOnce(&mut BufReader<ChecksumReader>) -> Result<T, TraceError>,
 ) -> Result<T, TraceError> {
-    let mut input = BufReader::with_capacity(BUFFER_BYTES, Summing::open(&located.path)?);
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, ChecksumReader::open(&located.path)?);
     let rows = read(&mut input);
     // Read the rest of the file, because the checksum needs the whole file, and a reader that found a fault may have
     // stopped early.

@@ -15,7 +15,7 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{Outcome, RunBasis, TraceTask};
-use super::rows::{Rows, Said, Seen, TableRows};
+use super::rows::{RowResult, Rows, Seen, TableRows};
 use super::table::Table;
 use super::tally::Tally;
 use super::text::{Lines, Span};
@@ -175,7 +175,7 @@ pub(super) fn csv_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R,
     Ok(TableRows::of(Table::with_at_least(NEEDED, file, input, COLUMNS)?, csv_row))
 }
 
-fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<Said, TraceError> {
+fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<RowResult, TraceError> {
     let [
         job,
         submit,

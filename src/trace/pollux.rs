@@ -11,7 +11,7 @@ use dryrack_units::{SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{RunBasis, TraceTask};
-use super::rows::{Said, TableRows};
+use super::rows::{RowResult, TableRows};
 use super::text::{Lines, Span};
 
 const COLUMNS: [&str; 5] = ["name", "time", "application", "num_replicas", "batch_size"];
@@ -20,7 +20,7 @@ pub(super) fn job_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R,
     TableRows::new(file, input, COLUMNS, job)
 }
 
-fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<Said, TraceError> {
+fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<RowResult, TraceError> {
     let [name, time, application, replicas, batch] = fields;
     let name = lines.text(name, "the name of a job")?.to_string();
     let expected = "a time in seconds";

@@ -78,12 +78,12 @@ impl Seen {
 }
 
 /// The content of a row: a task, or the reason why the row is left out.
-pub(super) type Said = Result<TraceTask, Oddity>;
+pub(super) type RowResult = Result<TraceTask, Oddity>;
 
 /// Iterates over the tasks of a table, one in each row.
 pub(super) struct TableRows<R, const N: usize> {
     table: Table<R, N>,
-    read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
+    read: fn(&Lines<R>, &[Span; N]) -> Result<RowResult, TraceError>,
     seen: Seen,
 }
 
@@ -93,14 +93,14 @@ impl<R: BufRead, const N: usize> TableRows<R, N> {
         file: &Path,
         input: R,
         columns: [&'static str; N],
-        read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
+        read: fn(&Lines<R>, &[Span; N]) -> Result<RowResult, TraceError>,
     ) -> Result<TableRows<R, N>, TraceError> {
         Ok(TableRows::of(Table::new(file, input, columns)?, read))
     }
 
     pub(super) fn of(
         table: Table<R, N>,
-        read: fn(&Lines<R>, &[Span; N]) -> Result<Said, TraceError>,
+        read: fn(&Lines<R>, &[Span; N]) -> Result<RowResult, TraceError>,
     ) -> TableRows<R, N> {
         TableRows { table, read, seen: Seen::default() }
     }

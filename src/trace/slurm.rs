@@ -16,7 +16,7 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration};
 use super::date;
 use super::error::TraceError;
 use super::row::{Outcome, TraceTask};
-use super::rows::{Rows, Said, Seen};
+use super::rows::{RowResult, Rows, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, quoted};
 
@@ -42,7 +42,7 @@ struct Job<'l> {
 }
 
 /// Why a job cannot be read: what was expected, and the text that was found instead.
-struct Wrong(&'static str, String);
+struct BadJob(&'static str, String);
 
 fn is_unknown(text: &str) -> bool {
     matches!(text, "" | "Unknown" | "None" | "(null)" | "N/A" | "NONE")
@@ -53,11 +53,11 @@ fn known(text: &str) -> Option<&str> {
 }
 
 impl Job<'_> {
-    fn task(&self, line: u64) -> Result<Said, Wrong> {
+    fn task(&self, line: u64) -> Result<RowResult, BadJob> {
         if self.id.contains('.') {
             return Ok(Err(Oddity::PartOfJobBefore));
         }
-        let wrong = |expected: &'static str, text: &str| Wrong(expected, quoted(text.as_bytes()));
+        let wrong = |expected: &'static str, text: &str| BadJob(expected, quoted(text.as_bytes()));
         let time = |text: &str| match known(text) {
             None => Ok(None),
             Some(text) => date::parse(text).map(Some).ok_or_else(|| wrong("a date such as 2026-11-21T17:10:25", text)),
@@ -214,7 +214,7 @@ impl<R: BufRead> SacctRows<R> {
         }
     }
 
-    fn read(&mut self) -> Result<Said, TraceError> {
+    fn read(&mut self) -> Result<RowResult, TraceError> {
         let SacctRows { lines, columns, users, .. } = self;
         let text = std::str::from_utf8(lines.bytes());
         let text = text.map_err(|_| lines.malformed(0, "a line of UTF-8", "other bytes"))?;
@@ -260,12 +260,12 @@ impl<R: BufRead> SacctRows<R> {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
         }
-        told(job.task(lines.number()), lines)
+        into_trace_error(job.task(lines.number()), lines)
     }
 }
 
-fn told<R: BufRead>(read: Result<Said, Wrong>, lines: &Lines<R>) -> Result<Said, TraceError> {
-    read.map_err(|Wrong(expected, found)| lines.malformed(0, expected, &found))
+fn into_trace_error<R: BufRead>(read: Result<RowResult, BadJob>, lines: &Lines<R>) -> Result<RowResult, TraceError> {
+    read.map_err(|BadJob(expected, found)| lines.malformed(0, expected, &found))
 }
 
 /// Iterates over the jobs of a jobcomp/filetxt file. Each line has one job as `Key=value` pairs, separated by spaces.
@@ -310,7 +310,7 @@ impl<R: BufRead> JobcompRows<R> {
         JobcompRows { lines: Lines::new(file, input), seen: Seen::default() }
     }
 
-    fn read(&self) -> Result<Said, TraceError> {
+    fn read(&self) -> Result<RowResult, TraceError> {
         let text = std::str::from_utf8(self.lines.bytes());
         let text = text.map_err(|_| self.lines.malformed(0, "a line of UTF-8", "other bytes"))?;
         let starts = |key: &&str| text == *key || text.starts_with(&format!("{key}="));
@@ -346,14 +346,14 @@ impl<R: BufRead> JobcompRows<R> {
             partition: get("Partition"),
             user: known(user).and_then(|user| user.parse().ok()),
         };
-        told(job.task(self.lines.number()), &self.lines)
+        into_trace_error(job.task(self.lines.number()), &self.lines)
     }
 }
 
 /// The part that both readers share. Each of them reads one line at a time.
 trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
-    fn read_line(&mut self) -> Result<Said, TraceError>;
+    fn read_line(&mut self) -> Result<RowResult, TraceError>;
     fn seen(&mut self) -> &mut Seen;
 }
 
@@ -396,7 +396,7 @@ impl<R: BufRead> LineRows for SacctRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&mut self) -> Result<Said, TraceError> {
+    fn read_line(&mut self) -> Result<RowResult, TraceError> {
         self.read()
     }
 
@@ -410,7 +410,7 @@ impl<R: BufRead> LineRows for JobcompRows<R> {
         &mut self.lines
     }
 
-    fn read_line(&mut self) -> Result<Said, TraceError> {
+    fn read_line(&mut self) -> Result<RowResult, TraceError> {
         self.read()
     }
 

@@ -10,14 +10,14 @@ use super::error::TraceError;
 use super::text;
 
 /// Reads the uncompressed bytes of a file and computes their checksum on the way.
-pub(super) struct Summing {
+pub(super) struct ChecksumReader {
     input: Box<dyn Read>,
     state: Sha256,
 }
 
-impl Summing {
-    pub(super) fn open(path: &Path) -> Result<Summing, TraceError> {
-        Ok(Summing { input: text::open(path)?, state: Sha256::new() })
+impl ChecksumReader {
+    pub(super) fn open(path: &Path) -> Result<ChecksumReader, TraceError> {
+        Ok(ChecksumReader { input: text::open(path)?, state: Sha256::new() })
     }
 
     /// The SHA-256 of the bytes read so far, in lowercase hexadecimal.
@@ -29,7 +29,7 @@ impl Summing {
     }
 }
 
-impl Read for Summing {
+impl Read for ChecksumReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.input.read(buffer)?;
         self.state.update(&buffer[..count]);
@@ -39,7 +39,7 @@ impl Read for Summing {
 
 /// The checksum of a file's uncompressed content. If the file cannot be decompressed, the result says why.
 pub(super) fn of_file(path: &Path) -> Result<String, TraceError> {
-    let mut input = Summing::open(path)?;
+    let mut input = ChecksumReader::open(path)?;
     match io::copy(&mut input, &mut io::sink()) {
         Ok(_) => Ok(input.hex()),
         Err(fault) => Ok(format!("none ({fault})")),

@@ -99,15 +99,15 @@ const GPU_SECOND: u128 = 1_000_000_000_000;
 
 /// The number of tasks, the number of tasks without a known run time, and the requested work of all others.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct PoolDemand {
     tasks: u64,
     lengths_unknown: u64,
     work: u128,
 }
 
-impl Asked {
-    fn and(self, other: Asked) -> Asked {
-        Asked {
+impl PoolDemand {
+    fn and(self, other: PoolDemand) -> PoolDemand {
+        PoolDemand {
             tasks: self.tasks + other.tasks,
             lengths_unknown: self.lengths_unknown + other.lengths_unknown,
             work: self.work + other.work,
@@ -118,7 +118,7 @@ impl Asked {
 /// The requests of the tasks seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct Demands {
-    asked: BTreeMap<Pool, Asked>,
+    asked: BTreeMap<Pool, PoolDemand>,
     known: BTreeMap<Need, Option<Impossible>>,
     impossible: BTreeMap<Impossible, Cases>,
     window: Option<(SimTime, SimTime)>,
@@ -140,7 +140,7 @@ impl Demands {
         if asked > 0 {
             let sum = self.asked.entry(pool).or_default();
             let lengths_unknown = u64::from(task.run_basis == RunBasis::NotRecorded);
-            *sum = sum.and(Asked { tasks: 1, lengths_unknown, work: asked * run });
+            *sum = sum.and(PoolDemand { tasks: 1, lengths_unknown, work: asked * run });
         }
         if let Some(why) = self.why_not(task, supply) {
             let cases = self.impossible.entry(why).or_default();
@@ -181,7 +181,7 @@ impl Demands {
     /// Returns the offered load of each pool, processors first, and the tasks that could never run, by reason.
     pub fn finish(self, supply: &Supply) -> (Vec<Load>, BTreeMap<Impossible, Cases>) {
         let window = self.window.map_or(0, |(from, to)| u128::from(to.since(from).as_nanos()));
-        let load = |(pool, Asked { tasks, lengths_unknown, work }): (Pool, Asked)| {
+        let load = |(pool, PoolDemand { tasks, lengths_unknown, work }): (Pool, PoolDemand)| {
             let capacity = capacity(&pool, supply);
             let could = u128::from(capacity) * window;
             Load {
@@ -196,7 +196,7 @@ impl Demands {
         };
         let all = self.asked.iter().filter(|(pool, _)| matches!(pool, Pool::Gpus { .. })).map(|(_, asked)| *asked);
         let pools = all.clone().count();
-        let whole = all.fold(Asked::default(), Asked::and);
+        let whole = all.fold(PoolDemand::default(), PoolDemand::and);
         let mut loads: Vec<Load> = self.asked.into_iter().map(load).collect();
         if pools > 1 {
             let all = load((Pool::Gpus { cluster: None, models: Vec::new() }, whole));

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Whether a row with an oddity is kept or left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum RowFate {
     Kept,
     LeftOut,
 }
@@ -56,7 +56,7 @@ pub enum Oddity {
 }
 
 impl Oddity {
-    pub fn fate(self) -> Fate {
+    pub fn fate(self) -> RowFate {
         match self {
             Oddity::NegativeRun
             | Oddity::NoSubmitTime
@@ -64,7 +64,7 @@ impl Oddity {
             | Oddity::NeverStarted
             | Oddity::NoThroughput
             | Oddity::NoProcessors
-            | Oddity::PartOfJobBefore => Fate::LeftOut,
+            | Oddity::PartOfJobBefore => RowFate::LeftOut,
             Oddity::ZeroRun
             | Oddity::LongerThanRequested
             | Oddity::OutOfOrder
@@ -75,7 +75,7 @@ impl Oddity {
             | Oddity::ExtraFields
             | Oddity::NeverScheduled
             | Oddity::ShareCapped
-            | Oddity::ShareWithoutGpu => Fate::Kept,
+            | Oddity::ShareWithoutGpu => RowFate::Kept,
         }
     }
 
@@ -134,7 +134,7 @@ impl Tally {
     }
 
     pub fn left_out(&self) -> u64 {
-        self.odd.iter().filter(|(oddity, _)| oddity.fate() == Fate::LeftOut).map(|(_, count)| count).sum()
+        self.odd.iter().filter(|(oddity, _)| oddity.fate() == RowFate::LeftOut).map(|(_, count)| count).sum()
     }
 
     pub fn kept(&self) -> u64 {
@@ -159,10 +159,10 @@ impl Tally {
             let counts: Vec<String> = self.of(fate).map(|(odd, count)| format!("{count} {odd}")).collect();
             (!counts.is_empty()).then(|| format!("{title}: {}", counts.join(", ")))
         };
-        [(Fate::LeftOut, "left out"), (Fate::Kept, "kept, but odd")].into_iter().filter_map(line).collect()
+        [(RowFate::LeftOut, "left out"), (RowFate::Kept, "kept, but odd")].into_iter().filter_map(line).collect()
     }
 
-    fn of(&self, fate: Fate) -> impl Iterator<Item = (Oddity, u64)> + '_ {
+    fn of(&self, fate: RowFate) -> impl Iterator<Item = (Oddity, u64)> + '_ {
         self.iter().filter(move |(odd, _)| odd.fate() == fate)
     }
 }
@@ -184,8 +184,8 @@ impl Serialize for Tally {
         let mut map = serializer.serialize_map(Some(4))?;
         map.serialize_entry("rows", &self.rows)?;
         map.serialize_entry("kept", &self.kept())?;
-        map.serialize_entry("left_out", &by_name(Fate::LeftOut))?;
-        map.serialize_entry("odd", &by_name(Fate::Kept))?;
+        map.serialize_entry("left_out", &by_name(RowFate::LeftOut))?;
+        map.serialize_entry("odd", &by_name(RowFate::Kept))?;
         map.end()
     }
 }

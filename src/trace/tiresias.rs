@@ -12,7 +12,7 @@ use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
 use super::decimal::NotDecimal;
 use super::error::TraceError;
 use super::row::{NodeTrace, TaskTrace, TraceNode, TraceTask};
-use super::rows::{Said, TableRows, collect};
+use super::rows::{RowResult, TableRows, collect};
 use super::table::Table;
 use super::text::{Lines, Span, open_lines};
 
@@ -36,7 +36,7 @@ pub(super) fn job_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRows<R,
     TableRows::new(file, input, JOB_COLUMNS, job)
 }
 
-fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<Said, TraceError> {
+fn job<R: BufRead>(lines: &Lines<R>, fields: &[Span; 7]) -> Result<RowResult, TraceError> {
     let [id, gpus, submit, _, _, duration, _] = fields;
     let id: u64 = lines.whole(id, "the number of a job")?;
     let gpus: u32 = lines.whole(gpus, "a number of GPUs")?;

@@ -14,7 +14,7 @@ use super::swf::SwfHeader;
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum OutputFormat {
     Csv,
     Jsonl,
     Swf(Processors),
@@ -42,41 +42,41 @@ pub enum WriteError {
 }
 
 /// The values that the output format cannot hold, each with the number of tasks that have it.
-pub type Lost = BTreeMap<&'static str, u64>;
+pub type DroppedValues = BTreeMap<&'static str, u64>;
 
 pub struct TaskWriter<W> {
     out: W,
-    form: Written,
+    form: OutputFormat,
     rows: u64,
-    lost: Lost,
+    lost: DroppedValues,
 }
 
 impl<W: Write> TaskWriter<W> {
     /// Writes the beginning of the file, before the first task.
-    pub fn new(mut out: W, form: Written, header: Option<&SwfHeader>) -> io::Result<TaskWriter<W>> {
+    pub fn new(mut out: W, form: OutputFormat, header: Option<&SwfHeader>) -> io::Result<TaskWriter<W>> {
         match form {
-            Written::Csv => writeln!(out, "{}", COLUMNS.join(","))?,
-            Written::Jsonl => {}
-            Written::Swf(processors) => swf_header(&mut out, processors, header)?,
+            OutputFormat::Csv => writeln!(out, "{}", COLUMNS.join(","))?,
+            OutputFormat::Jsonl => {}
+            OutputFormat::Swf(processors) => swf_header(&mut out, processors, header)?,
         }
-        Ok(TaskWriter { out, form, rows: 0, lost: Lost::new() })
+        Ok(TaskWriter { out, form, rows: 0, lost: DroppedValues::new() })
     }
 
     pub fn write(&mut self, task: &TraceTask) -> Result<(), WriteError> {
         self.rows += 1;
         match self.form {
-            Written::Csv => writeln!(self.out, "{}", csv(task)?)?,
-            Written::Jsonl => {
+            OutputFormat::Csv => writeln!(self.out, "{}", csv(task)?)?,
+            OutputFormat::Jsonl => {
                 let line = serde_json::to_string(&Line::of(task)).expect("a task has a JSON form");
                 writeln!(self.out, "{line}")?;
             }
-            Written::Swf(processors) => self.swf(task, processors)?,
+            OutputFormat::Swf(processors) => self.swf(task, processors)?,
         }
         Ok(())
     }
 
     /// Returns the output, the number of tasks written, and the values that were lost.
-    pub fn finish(self) -> (W, u64, Lost) {
+    pub fn finish(self) -> (W, u64, DroppedValues) {
         (self.out, self.rows, self.lost)
     }
 
@@ -207,7 +207,7 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         Some(line.job),
         nanos(Some(line.submit_ns)),
         nanos(Some(line.duration_ns)),
-        said(line.duration_is),
+        text_or_none(line.duration_is),
         nanos(line.wait_ns),
         nanos(line.estimate_ns),
         plain(line.nodes),
@@ -219,7 +219,7 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         Some(line.gpu_models.join(&BETWEEN_MODELS.to_string())),
         nanos(line.cpu_used_ns),
         plain(line.ram_used_bytes.map(|ram| ram.get())),
-        said(line.outcome),
+        text_or_none(line.outcome),
         plain(line.user),
         plain(line.group),
         plain(line.executable),
@@ -236,6 +236,6 @@ fn plain(value: Option<impl ToString>) -> Option<String> {
     value.map(|value| value.to_string())
 }
 
-fn said(value: Option<impl Serialize>) -> Option<String> {
+fn text_or_none(value: Option<impl Serialize>) -> Option<String> {
     value.map(|value| word(&value))
 }

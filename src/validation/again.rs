@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::timelines::{failed_starts, timelines};
 use dryrack_engine::Rehearsal;
-use dryrack_event::{AttemptTimeline, Input, Outcome, Record, Said};
+use dryrack_event::{AttemptTimeline, Input, Outcome, Record, RecordBody};
 use dryrack_ids::{JobId, Names, RunId};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, GpuUsage, JobBehavior, Series, Shape, Usage};
 
 /// The rehearsal of a recorded run, and the parts of the recording that a rehearsal cannot express.
-pub struct Again {
+pub struct RecordedRehearsal {
     pub rehearsal: Rehearsal,
     pub not_taken: Vec<String>,
 }
@@ -21,7 +21,7 @@ pub struct Again {
 type Readings = Vec<(SimDuration, Vec<Option<Permille>>)>;
 
 /// Builds the rehearsal from the scenario in the log's header and from the log's records.
-pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
+pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> RecordedRehearsal {
     let real = timelines(records, names);
     let mut not_taken = Vec::new();
     let failed = failed_starts(records);
@@ -30,10 +30,10 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
     let mut cancellations = Vec::new();
     for record in records {
         match &record.said {
-            Said::Input(Input::Submit { job, .. }) => {
+            RecordBody::Input(Input::Submit { job, .. }) => {
                 submitted.insert(*job, record.at);
             }
-            Said::Input(Input::Cancel { job }) => cancellations.push((record.at, *job)),
+            RecordBody::Input(Input::Cancel { job }) => cancellations.push((record.at, *job)),
             _ => {}
         }
     }
@@ -51,7 +51,7 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Again {
             Some(Arrival { at, behavior, ..arrival.clone() })
         })
         .collect();
-    Again { rehearsal: Rehearsal { arrivals, cancellations, ..scenario }, not_taken }
+    RecordedRehearsal { rehearsal: Rehearsal { arrivals, cancellations, ..scenario }, not_taken }
 }
 
 /// The behavior of a job with the recorded run time and ending.
@@ -88,7 +88,7 @@ fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTre
         real.iter().find(of).and_then(|behavior| behavior.started)
     };
     for record in records {
-        let Said::Input(Input::UsageSample { run, at, utilization, .. }) = &record.said else { continue };
+        let RecordBody::Input(Input::UsageSample { run, at, utilization, .. }) = &record.said else { continue };
         if let (RunId { replica: 0, attempt: 1, .. }, Some(since)) =
             (run, started(run).and_then(|started| at.checked_since(started)))
         {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::compare::Agreement;
-use super::outside::Found;
+use super::outside::Calibration;
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
-use dryrack_event::{AttemptTimeline, Event, Input, Phase, Record, Said};
+use dryrack_event::{AttemptTimeline, Event, Input, Phase, Record, RecordBody};
 use dryrack_ids::{Names, RunId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior};
@@ -28,7 +28,7 @@ pub struct Delays {
     /// How many recorded values each of the fields above is based on, in their order.
     pub counts: [usize; 4],
     /// The results about an external scheduler, if one decided. They set `passes` and `completing` of the profile.
-    pub outside: Option<Found>,
+    pub outside: Option<Calibration>,
 }
 
 /// One recording, with the rehearsal that predicted it.
@@ -49,7 +49,7 @@ pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, Run
             let Some(arrival) = arrival else { continue };
             starts.extend(between(run.placed, run.started).map(|it| it.saturating_sub(arrival.behavior.prepare)));
             match run.stopping {
-                None => lengths.extend(more_than_foretold(&run, &arrival.behavior)),
+                None => lengths.extend(longer_than_predicted(&run, &arrival.behavior)),
                 Some(_) => {
                     stops.extend(between(run.stopping, run.ended).map(|it| it.saturating_sub(arrival.behavior.stop)))
                 }
@@ -72,7 +72,7 @@ fn between(from: Option<SimTime>, to: Option<SimTime>) -> Option<SimDuration> {
     to?.checked_since(from?)
 }
 
-fn more_than_foretold(run: &AttemptTimeline, behavior: &JobBehavior) -> Option<SimDuration> {
+fn longer_than_predicted(run: &AttemptTimeline, behavior: &JobBehavior) -> Option<SimDuration> {
     Some(between(run.started, run.ended)?.saturating_sub(behavior.run?))
 }
 
@@ -85,10 +85,10 @@ fn lateness(
     let mut late = Vec::new();
     for record in recording.records {
         match &record.said {
-            Said::Event(Event::Moved { run, to: Phase::Running, .. }) => {
+            RecordBody::Event(Event::Moved { run, to: Phase::Running, .. }) => {
                 started.insert(*run, record.at);
             }
-            Said::Input(Input::UsageSample { run, at, .. }) => {
+            RecordBody::Input(Input::UsageSample { run, at, .. }) => {
                 let since = between(started.get(run).copied(), Some(*at));
                 let Some((since, interval)) = since.zip(interval(recording.rehearsal, *run)) else { continue };
                 late.push(SimDuration::from_nanos(since.as_nanos() % interval.as_nanos()));

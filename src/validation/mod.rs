@@ -22,10 +22,10 @@ mod source;
 mod spread;
 mod timelines;
 
-pub use again::{Again, again};
+pub use again::{RecordedRehearsal, again};
 pub use calibrate::{Delays, Recording, calibrate, exactness};
 pub use compare::{Agreement, Decision, TimeError, compare};
-pub use outside::{Found, Outside, Told, calibrate_outside};
+pub use outside::{Calibrated, Calibration, Outside, calibrate_outside};
 pub use readings::{Readings, readings};
 pub use source::not_of_source;
 pub use spread::Spread;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::again::{Again, again};
+use super::again::{RecordedRehearsal, again};
 use super::calibrate::{Recording, median};
 use super::compare::compare;
 use super::timelines::timelines;
@@ -95,10 +95,10 @@ enum Clock {
 
 /// A value that the recordings determine, or the reason why they do not determine it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told<T> {
-    Told(T),
+pub enum Calibrated<T> {
+    Exact(T),
     /// Several values explain the starts about equally well.
-    Untold(Vec<SimDuration>),
+    Ambiguous(Vec<SimDuration>),
     /// The value is short compared with the polling interval. Ends are seen late by up to that interval. So a start can
     /// seem to come early, and then a period that is too short explains it better than the true one.
     Coarse {
@@ -107,22 +107,22 @@ pub enum Told<T> {
     },
 }
 
-impl<T: Copy> Told<T> {
-    pub fn told(&self) -> Option<T> {
+impl<T: Copy> Calibrated<T> {
+    pub fn value(&self) -> Option<T> {
         match self {
-            Told::Told(it) => Some(*it),
-            Told::Untold(_) | Told::Coarse { .. } => None,
+            Calibrated::Exact(it) => Some(*it),
+            Calibrated::Ambiguous(_) | Calibrated::Coarse { .. } => None,
         }
     }
 }
 
 /// The results about an external scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    pub place: Told<PassOptions>,
+pub struct Calibration {
+    pub place: Calibrated<PassOptions>,
     /// The backfill pass, if the profile has a separate backfill pass.
-    pub backfill: Option<Told<PassOptions>>,
-    pub completing: Told<SimDuration>,
+    pub backfill: Option<Calibrated<PassOptions>>,
+    pub completing: Calibrated<SimDuration>,
     /// The determined values. Values that are not determined are those of the profile.
     pub outside: Outside,
     /// By how much the real starts are still later than rehearsed, if these values are used. `None` if a clock is not
@@ -141,7 +141,10 @@ pub struct Found {
 /// hundred cases.
 ///
 /// `rehearse` runs one rehearsal. Returns `None` if no run started.
-pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehearsal) -> Vec<Record>) -> Option<Found> {
+pub fn calibrate_outside(
+    recordings: &[Recording<'_>],
+    rehearse: impl Fn(&Rehearsal) -> Vec<Record>,
+) -> Option<Calibration> {
     let own = Outside::of(&recordings.first()?.rehearsal.profile);
     let recorded = recordings.iter().map(Recorded::of).collect();
     let every = recordings.iter().map(|recording| recording.every).max()?;
@@ -151,7 +154,7 @@ pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehear
         let before = best.outside;
         for clock in [Clock::Backfill, Clock::Place] {
             let others = fitting.of_each_period(best.outside, clock);
-            best = std::iter::once(best).chain(others).min_by_key(Tried::score)?;
+            best = std::iter::once(best).chain(others).min_by_key(ClockTrial::score)?;
         }
         if best.outside == before {
             break;
@@ -164,12 +167,12 @@ pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehear
         let others = others.map(|other| (period(other.outside, clock), other));
         Some(judged(pass, period(best.outside, clock), &best, others))
     };
-    let heard = |told: Told<PassOptions>, clock| coarse(told, period(best.outside, clock), every);
+    let heard = |told: Calibrated<PassOptions>, clock| coarse(told, period(best.outside, clock), every);
     let place = heard(clock_told(Clock::Place)?, Clock::Place);
     let backfill = clock_told(Clock::Backfill).map(|told| heard(told, Clock::Backfill));
-    let backfilling = backfill.as_ref().map_or(own.backfill, |told| told.told().or(own.backfill));
-    let known = Outside { place: place.told().unwrap_or(own.place), backfill: backfilling, ..own };
-    let tried: Vec<Tried> = (std::iter::once(known))
+    let backfilling = backfill.as_ref().map_or(own.backfill, |told| told.value().or(own.backfill));
+    let known = Outside { place: place.value().unwrap_or(own.place), backfill: backfilling, ..own };
+    let tried: Vec<ClockTrial> = (std::iter::once(known))
         .chain(COMPLETING.into_iter().map(|completing| Outside { completing, ..known }))
         .map(|choice| fitting.tried(choice))
         .collect();
@@ -178,16 +181,16 @@ pub fn calibrate_outside(recordings: &[Recording<'_>], rehearse: impl Fn(&Rehear
     let others = tried.iter().filter(|other| other.outside.completing != value);
     let completing = judged(value, value, best, others.map(|other| (other.outside.completing, other)));
     let completing = if value == own.completing { completing } else { coarse(completing, value, every) };
-    let outside = Outside { completing: completing.told().unwrap_or(own.completing), ..known };
-    let are_told = place.told().is_some() && backfill.as_ref().is_none_or(|told| told.told().is_some());
+    let outside = Outside { completing: completing.value().unwrap_or(own.completing), ..known };
+    let are_told = place.value().is_some() && backfill.as_ref().is_none_or(|told| told.value().is_some());
     let later = |error: &i64| SimDuration::from_nanos(u64::try_from(*error).unwrap_or(0));
     let later = are_told.then(|| median(fitting.tried(outside).errors.values().map(later).collect()));
-    Some(Found { place, backfill, completing, outside, later })
+    Some(Calibration { place, backfill, completing, outside, later })
 }
 
-fn coarse<T>(told: Told<T>, found: SimDuration, every: SimDuration) -> Told<T> {
+fn coarse<T>(told: Calibrated<T>, found: SimDuration, every: SimDuration) -> Calibrated<T> {
     match told {
-        _ if found < every.saturating_mul(LOOKS) => Told::Coarse { found, every },
+        _ if found < every.saturating_mul(LOOKS) => Calibrated::Coarse { found, every },
         told => told,
     }
 }
@@ -205,13 +208,13 @@ fn period(outside: Outside, clock: Clock) -> SimDuration {
 fn judged<'t, T>(
     it: T,
     value: SimDuration,
-    best: &Tried,
-    others: impl Iterator<Item = (SimDuration, &'t Tried)>,
-) -> Told<T> {
+    best: &ClockTrial,
+    others: impl Iterator<Item = (SimDuration, &'t ClockTrial)>,
+) -> Calibrated<T> {
     let left = others.filter(|(_, other)| !best.rules_out(other)).map(|(value, _)| value);
     let mut left: Vec<SimDuration> = left.chain([value]).collect();
     left.sort_unstable();
-    if left.len() == 1 { Told::Told(it) } else { Told::Untold(left) }
+    if left.len() == 1 { Calibrated::Exact(it) } else { Calibrated::Ambiguous(left) }
 }
 
 /// How much later than rehearsed each attempt started, in nanoseconds. The key is the number of the recording and the
@@ -220,12 +223,12 @@ type Errors = BTreeMap<(usize, String), i64>;
 
 /// One choice of clocks, with the errors of a rehearsal that uses it.
 #[derive(Clone)]
-struct Tried {
+struct ClockTrial {
     outside: Outside,
     errors: Errors,
 }
 
-impl Tried {
+impl ClockTrial {
     /// The score of the choice: the median of the absolute errors and their sum. Smaller is better. Of two middle
     /// values, the lower one is the median. Without errors, the worst possible score.
     fn score(&self) -> (u64, u64) {
@@ -243,7 +246,7 @@ impl Tried {
     }
 
     /// Whether the other choice is worse for significantly more starts than it is better.
-    fn rules_out(&self, other: &Tried) -> bool {
+    fn rules_out(&self, other: &ClockTrial) -> bool {
         let sizes = self.errors.iter().filter_map(|(run, error)| Some((error.abs(), other.errors.get(run)?.abs())));
         let (mut further, mut nearer) = (0, 0);
         for (own, of_other) in sizes {
@@ -272,7 +275,8 @@ struct Recorded<'r> {
 
 impl<'r> Recorded<'r> {
     fn of(recording: &Recording<'r>) -> Recorded<'r> {
-        let Again { rehearsal, .. } = again(recording.rehearsal.clone(), recording.records, recording.names);
+        let RecordedRehearsal { rehearsal, .. } =
+            again(recording.rehearsal.clone(), recording.records, recording.names);
         Recorded { rehearsal, real: timelines(recording.records, recording.names), names: recording.names }
     }
 }
@@ -281,11 +285,11 @@ struct Fitting<'r, R> {
     recorded: Vec<Recorded<'r>>,
     rehearse: R,
     /// All choices tried so far. Later rounds and the final comparison try some of them again.
-    known: RefCell<Vec<Tried>>,
+    known: RefCell<Vec<ClockTrial>>,
 }
 
 impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
-    fn tried(&self, outside: Outside) -> Tried {
+    fn tried(&self, outside: Outside) -> ClockTrial {
         if let Some(known) = self.known.borrow().iter().find(|known| known.outside == outside) {
             return known.clone();
         }
@@ -295,14 +299,14 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
             let found = compare(&foretold, &recorded.real, |_| None).starts;
             errors.extend(found.into_iter().map(|error| ((index, error.run), error.by)));
         }
-        let tried = Tried { outside, errors };
+        let tried = ClockTrial { outside, errors };
         self.known.borrow_mut().push(tried.clone());
         tried
     }
 
     /// The best choice with the same clock for both passes, either periodic or on every change. `None` if no run
     /// started.
-    fn of_both(&self, own: Outside) -> Option<Tried> {
+    fn of_both(&self, own: Outside) -> Option<ClockTrial> {
         let both = |trigger, offset| Outside {
             place: clock(own.place, trigger, offset),
             backfill: own.backfill.map(|pass| clock(pass, trigger, offset)),
@@ -311,11 +315,11 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         let event = self.tried(both(Trigger::Event, SimDuration::ZERO));
         let of_period = |period| self.of_period(period, |offset| both(Trigger::Every(period), offset));
         let tried = std::iter::once(event).chain(PERIODS.into_iter().map(of_period));
-        tried.filter(|tried| !tried.errors.is_empty()).min_by_key(Tried::score)
+        tried.filter(|tried| !tried.errors.is_empty()).min_by_key(ClockTrial::score)
     }
 
     /// The best choice for each period of one clock. For the place pass, also a pass on every change.
-    fn of_each_period(&self, known: Outside, of: Clock) -> Vec<Tried> {
+    fn of_each_period(&self, known: Outside, of: Clock) -> Vec<ClockTrial> {
         let Some(own) = known.clock(of) else { return Vec::new() };
         let event =
             (of == Clock::Place).then(|| self.tried(known.with(of, clock(own, Trigger::Event, SimDuration::ZERO))));
@@ -325,7 +329,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
     }
 
     /// The best choice for this period. Tries a few phases, then shifts the best of them by its remaining error.
-    fn of_period(&self, period: SimDuration, choice: impl Fn(SimDuration) -> Outside) -> Tried {
+    fn of_period(&self, period: SimDuration, choice: impl Fn(SimDuration) -> Outside) -> ClockTrial {
         let offset = |phase| SimDuration::from_nanos(period.as_nanos() / PHASES * phase);
         let coarse = (0..PHASES).map(|phase| (offset(phase), self.tried(choice(offset(phase)))));
         let (offset, coarse) = coarse.min_by_key(|(_, tried)| tried.score()).expect("there are some phases");
@@ -333,7 +337,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         let moved = u64::try_from(moved.rem_euclid(i128::from(period.as_nanos()))).expect("less than the period");
         // Recorded times have milliseconds at best.
         let fine = self.tried(choice(SimDuration::from_millis(moved / 1_000_000)));
-        std::cmp::min_by_key(coarse, fine, Tried::score)
+        std::cmp::min_by_key(coarse, fine, ClockTrial::score)
     }
 }
 

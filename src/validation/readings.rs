@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dryrack_event::{Event, Input, Phase, Record, Said};
+use dryrack_event::{Event, Input, Phase, Record, RecordBody};
 use dryrack_ids::RunId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
@@ -58,10 +58,10 @@ fn samples(records: &[Record], interval: &impl Fn(RunId) -> Option<SimDuration>)
     let mut samples = Samples::new();
     for record in records {
         match &record.said {
-            Said::Event(Event::Moved { run, to: Phase::Running, .. }) => {
+            RecordBody::Event(Event::Moved { run, to: Phase::Running, .. }) => {
                 started.insert(*run, record.at);
             }
-            Said::Input(Input::UsageSample { run, at, utilization, .. }) => {
+            RecordBody::Input(Input::UsageSample { run, at, utilization, .. }) => {
                 let since = started.get(run).and_then(|started| at.checked_since(*started));
                 let Some((since, interval)) = since.zip(interval(*run)) else { continue };
                 let number = (since.as_nanos() + interval.as_nanos() / 2) / interval.as_nanos();

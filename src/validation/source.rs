@@ -6,7 +6,7 @@
 
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Input, Prediction, Record, Said};
+use dryrack_event::{Input, Prediction, Record, RecordBody};
 use dryrack_ids::{JobId, Names};
 
 /// Returns the contradictions, each as a sentence. `foretold` is the prediction in the header. `rehearsed` are the
@@ -38,8 +38,8 @@ pub fn not_of_source(
 /// decisions may begin with a reconfiguration.
 fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String> {
     let first = records.iter().filter_map(|record| match &record.said {
-        Said::Input(input) => Some(input),
-        Said::Event(_) => None,
+        RecordBody::Input(input) => Some(input),
+        RecordBody::Event(_) => None,
     });
     let declared = scenario.declarations();
     let found = first.filter(|input| !matches!(input, Input::Reconfigure { .. })).take(declared.len());
@@ -47,7 +47,7 @@ fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String
 }
 
 fn submitted_otherwise(scenario: &Rehearsal, record: &Record, names: &Names) -> Option<String> {
-    let Said::Input(Input::Submit { job, spec }) = &record.said else { return None };
+    let RecordBody::Input(Input::Submit { job, spec }) = &record.said else { return None };
     let name = |job: JobId| names.job(job);
     match scenario.arrivals.get(job.index()) {
         Some(arrival) if arrival.spec != *spec => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dryrack_event::{AttemptTimeline, Event, Input, Lifecycle, Outcome, Phase, Reason, Record, Said, Sink};
+use dryrack_event::{AttemptTimeline, Event, Input, Lifecycle, Outcome, Phase, Reason, Record, RecordBody, Sink};
 use dryrack_fleet::Placement;
 use dryrack_ids::{GpuId, Names, RunId};
 use dryrack_units::SimTime;
@@ -111,8 +111,8 @@ pub fn timelines(records: &[Record], names: &Names) -> Vec<AttemptTimeline> {
     let mut timelines = Timelines::new(names.clone());
     for record in records {
         match &record.said {
-            Said::Input(input) => timelines.input(record.step, record.at, input),
-            Said::Event(event) => timelines.event(record.step, record.at, event),
+            RecordBody::Input(input) => timelines.input(record.step, record.at, input),
+            RecordBody::Event(event) => timelines.event(record.step, record.at, event),
         }
     }
     timelines.finish()
@@ -122,7 +122,7 @@ pub fn timelines(records: &[Record], names: &Names) -> Vec<AttemptTimeline> {
 pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<dryrack_ids::JobId, u32> {
     let mut failed = BTreeMap::new();
     for record in records {
-        if let Said::Input(Input::Run { run, fact: Lifecycle::StartFailed }) = &record.said {
+        if let RecordBody::Input(Input::Run { run, fact: Lifecycle::StartFailed }) = &record.said {
             let most: &mut u32 = failed.entry(run.job).or_default();
             *most = (*most).max(run.attempt);
         }

@@ -281,11 +281,11 @@ impl Span {
 
 impl Report {
     /// An empty report with a `listener`, which tests of the schema use.
-    pub fn heard_by(listener: Listener) -> Report {
+    pub fn with_listener(listener: Listener) -> Report {
         Report { listener: Some(listener), ..Report::default() }
     }
 
-    pub(super) fn hear(&self, what: &'static str, known: &[&str]) {
+    pub(super) fn notify_listener(&self, what: &'static str, known: &[&str]) {
         if let Some(listener) = self.listener {
             listener(what, known);
         }
@@ -359,13 +359,13 @@ impl Report {
     }
 
     /// Suppresses further faults at exactly this place, which would only follow from the first one.
-    pub fn hush(&mut self, span: Span) {
+    pub fn suppress(&mut self, span: Span) {
         self.hushed.push(span);
     }
 
     /// Suppresses further messages that contain these words. Such a message would be about something that the user did
     /// not write or already expects.
-    pub fn hush_about(&mut self, words: impl Into<String>) {
+    pub fn suppress_about(&mut self, words: impl Into<String>) {
         self.hushed_words.push(words.into());
     }
 

@@ -44,7 +44,7 @@ impl<'t> Fields<'t> {
             report.error_with_help(tree.span, message, format!("write `{{{first}: …}}`"));
             return None;
         };
-        report.hear(what, known);
+        report.notify_listener(what, known);
         let mut meant = Vec::new();
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}` of {what}", entry.key);
@@ -215,7 +215,7 @@ pub fn text<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&
 }
 
 /// Reports the error in a quantity, with a suggestion of what to write instead.
-pub fn tell_unit(error: &UnitError, typed: &str, span: Span, report: &mut Report) {
+pub fn report_unit(error: &UnitError, typed: &str, span: Span, report: &mut Report) {
     let (message, help) = error.parted();
     let help = match typed.to_ascii_lowercase().as_str() {
         "yes" | "on" if help.as_deref() == Some("write true or false") => Some("write `true`".to_string()),
@@ -319,7 +319,7 @@ pub fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
                 (Some(near), false) => {
                     report.error_with_help(tree.span, error.parted().0, format!("did you mean `{near}`?"));
                 }
-                (None, false) => tell_unit(&error, typed, tree.span, report),
+                (None, false) => report_unit(&error, typed, tree.span, report),
             }
             None
         }

@@ -25,7 +25,7 @@ mod tree_serde;
 pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Report, Severity, SourceId, Span, cut_quotes};
 pub use emit::{emit, scalar};
 pub use fields::matches as matches_pattern;
-pub use fields::{Fields, Value, is_pattern, list, name, tell_unit, text, value, word};
+pub use fields::{Fields, Value, is_pattern, list, name, report_unit, text, value, word};
 pub use parse::parse;
 pub use source::{nearest_path, read_text};
 pub use tree::{Entry, Node, Tree};

@@ -309,7 +309,7 @@ fn sequence(options: &DeploymentOptions, seed: u64) -> bool {
         world.deployment = draw_deployment(&mut draws);
         world.picks = if draws.chance(300) { draw_picks(&mut draws, &world.nodes) } else { Picks::Free };
         let Some(found) = world.asked(options).filter(|found| !found.overcommit) else { continue };
-        let part = |share: &dryrack_scheduler::deployment::Share| Part {
+        let part = |share: &dryrack_scheduler::deployment::CandidatePart| Part {
             node: Some(share.node),
             indexes: share.indexes.clone(),
             claims: share.claims.clone(),

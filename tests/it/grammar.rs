@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dryrack_engine::{Audit, Progress, Records, RunOptions, replay, run};
-use dryrack_event::{Event, Record, Said, Sink, decode_line, encode_line};
+use dryrack_event::{Event, Record, RecordBody, Sink, decode_line, encode_line};
 use dryrack_expect::{EventName, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
 use dryrack_metrics::{METRICS, RunAccount, RunMetrics, Series};
@@ -80,7 +80,7 @@ pub fn a_log_with_judgements_is_audited_and_replayed() {
     let (mut records, mut audit) = (Records::default(), Audit::new(&rehearsal.profile));
     run(&rehearsal, RunOptions::default(), &mut [&mut records as &mut dyn Sink, &mut audit]);
     assert_eq!(audit.finish().submitted, 6);
-    let said = records.0.iter().filter(|record| matches!(record.said, Said::Event(Event::Evaluated { .. })));
+    let said = records.0.iter().filter(|record| matches!(record.said, RecordBody::Event(Event::Evaluated { .. })));
     assert_eq!(said.count(), 6);
     let lines =
         |names: &mut Names| -> Vec<String> { records.0.iter().map(|record| encode_line(record, names)).collect() };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
 use dryrack_trace::{
-    Demands, Format, Impossible, Kinds, Recorded, Supply, TaskStream, TaskWriter, TraceError, TraceTask, Written,
+    Demands, Format, Impossible, Kinds, OutputFormat, Recorded, Supply, TaskStream, TaskWriter, TraceError, TraceTask,
     lublin, open_file, read_nodes,
 };
 
@@ -57,7 +57,7 @@ fn lists_are_the_same_after_they_were_converted(data: &Path) -> Result<(), Strin
         if found != (format, rows, kept, kept) {
             return Err(format!("{file}: {found:?}, expected {format:?}, {rows} rows, {kept} kept"));
         }
-        for (name, form) in [("list.csv", Written::Csv), ("list.jsonl", Written::Jsonl)] {
+        for (name, form) in [("list.csv", OutputFormat::Csv), ("list.jsonl", OutputFormat::Jsonl)] {
             let mut writer = TaskWriter::new(Vec::new(), form, None).map_err(|fault| fault.to_string())?;
             read.iter().try_for_each(|task| writer.write(task)).map_err(|fault| format!("{file}: {fault}"))?;
             let (bytes, _, lost) = writer.finish();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use dryrack_control::{Control, step};
 use dryrack_engine::{Records, RunOptions, run};
-use dryrack_event::{Event, Input, Reason, Record, Safety, Said};
+use dryrack_event::{Event, Input, Reason, Record, RecordBody, Safety};
 use dryrack_fleet::{GpuClaim, Placement};
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::Score;
@@ -397,11 +397,11 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     let (mut outside, mut number) = (Records::default(), 0);
     for records in here.0.chunk_by(|one, other| one.step == other.step) {
         let inputs = records.iter().filter_map(|record| match &record.said {
-            Said::Input(input) => Some(input.clone()),
-            Said::Event(_) => None,
+            RecordBody::Input(input) => Some(input.clone()),
+            RecordBody::Event(_) => None,
         });
         let decisions = records.iter().filter_map(|record| match &record.said {
-            Said::Event(Event::Placed { run, placement, .. }) => {
+            RecordBody::Event(Event::Placed { run, placement, .. }) => {
                 Some(Input::Decided { run: *run, placement: Some(placement.clone()) })
             }
             _ => None,
@@ -417,12 +417,12 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     // Only the decider knows why a job waits and how good a placement is.
     let told = |records: &[Record]| -> Vec<(u64, Event)> {
         let of = |record: &Record| match &record.said {
-            Said::Event(Event::Held { .. }) | Said::Input(_) => None,
-            Said::Event(Event::Placed { run, placement, .. }) => {
+            RecordBody::Event(Event::Held { .. }) | RecordBody::Input(_) => None,
+            RecordBody::Event(Event::Placed { run, placement, .. }) => {
                 let event = Event::Placed { run: *run, placement: placement.clone(), score: Score::ZERO };
                 Some((record.at.as_nanos(), event))
             }
-            Said::Event(event) => Some((record.at.as_nanos(), event.clone())),
+            RecordBody::Event(event) => Some((record.at.as_nanos(), event.clone())),
         };
         records.iter().filter_map(of).collect()
     };
@@ -437,14 +437,14 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     run(&rehearsal, RunOptions::default(), &mut [&mut here]);
     let first = |records: &[Record]| {
         records.iter().find_map(|record| match &record.said {
-            Said::Event(Event::Placed { run, placement, .. }) => Some((*run, placement.clone())),
+            RecordBody::Event(Event::Placed { run, placement, .. }) => Some((*run, placement.clone())),
             _ => None,
         })
     };
     let (one, place) = first(&here.0).expect("somebody is placed");
     let inputs: Vec<Input> = (here.0.iter().filter(|record| record.at.as_nanos() <= 1_000_000_000))
         .filter_map(|record| match &record.said {
-            Said::Input(input @ (Input::NodeDeclared { .. } | Input::Submit { .. })) => Some(input.clone()),
+            RecordBody::Input(input @ (Input::NodeDeclared { .. } | Input::Submit { .. })) => Some(input.clone()),
             _ => None,
         })
         .collect();
@@ -465,12 +465,12 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     step(&mut control, (2, now), &three, &mut [&mut told], &mut |_, _| {});
     control.assert_integrity();
     let broken = told.0.iter().find_map(|record| match &record.said {
-        Said::Event(Event::SafetyBroken { run, what, .. }) => Some((*run, *what)),
+        RecordBody::Event(Event::SafetyBroken { run, what, .. }) => Some((*run, *what)),
         _ => None,
     });
     assert_eq!(broken, Some((other, Safety::Overcommit)));
     let refused = told.0.iter().find_map(|record| match &record.said {
-        Said::Event(Event::CommitRefused { run, because, .. }) => Some((*run, *because)),
+        RecordBody::Event(Event::CommitRefused { run, because, .. }) => Some((*run, *because)),
         _ => None,
     });
     assert_eq!(refused, Some((one, Reason::NotWaiting)));

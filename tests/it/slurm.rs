@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dryrack_control::Trigger;
 use dryrack_engine::{Records, Rehearsal, RunOptions, run};
-use dryrack_event::{Input, Record, Said};
+use dryrack_event::{Input, Record, RecordBody};
 use dryrack_metrics::RunAccount;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::{SimDuration, SimTime};
@@ -347,7 +347,7 @@ fn did(rehearsal: &Rehearsal) -> Vec<Record> {
 
 /// Shifts records to the times at which a client that polls at this interval, in milliseconds, would notice them.
 fn heard(mut records: Vec<Record>, every: u64, phase: u64) -> Vec<Record> {
-    let told = records.iter_mut().filter(|record| !matches!(record.said, Said::Input(Input::Submit { .. })));
+    let told = records.iter_mut().filter(|record| !matches!(record.said, RecordBody::Input(Input::Submit { .. })));
     for record in told {
         let [at, every, phase] = [record.at.as_nanos(), every * 1_000_000, phase * 1_000_000];
         record.at = SimTime::from_nanos((at + every - phase).div_ceil(every) * every + phase - every);
@@ -397,7 +397,7 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
         writeln!(log, "{case}: {count} jobs, {base} {place:?} {backfill:?}, heard every {every}: {found:?}")
             .expect("text");
         let clocks = [(place, Some(found.place)), (backfill, found.backfill)];
-        for ((period, _), pass) in clocks.into_iter().filter_map(|(drawn, found)| Some((drawn, found?.told()?))) {
+        for ((period, _), pass) in clocks.into_iter().filter_map(|(drawn, found)| Some((drawn, found?.value()?))) {
             told += 1;
             if pass.trigger != Trigger::Every(SimDuration::from_millis(period)) {
                 wrong.push(case);
@@ -449,7 +449,7 @@ pub fn slow_clocks_are_found_again_from_what_they_started() {
     let recording =
         agreement::Recording { rehearsal: &unknown, records: &records, names: &names, every: SimDuration::ZERO };
     let found = agreement::calibrate_outside(&[recording], did).expect("they started");
-    let [place, backfill] = [Some(found.place), found.backfill].map(|told| told.and_then(|told| told.told()));
+    let [place, backfill] = [Some(found.place), found.backfill].map(|told| told.and_then(|told| told.value()));
     let (place, backfill) = (place.expect("told"), backfill.expect("it has a clock of its own, and it is told"));
     assert_eq!((place.trigger, backfill.trigger), (Trigger::Every(SECONDS_2), Trigger::Every(SECONDS_2)));
     assert_eq!((place.offset, backfill.offset), (SimDuration::from_secs(1), SimDuration::from_millis(1250)));

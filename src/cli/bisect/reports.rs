@@ -5,10 +5,10 @@ use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde_json::json;
 
-use super::{BisectArgs, LIMITS, Outcome, Subject, Tried, change_json, changes, try_release};
+use super::{BisectArgs, LIMITS, Outcome, ReleaseOutcome, Subject, change_json, changes, try_release};
 use crate::causes::profile_beside;
-use crate::exit::{Done, Exit, Failure};
-use crate::output::{Format, say, say_json};
+use crate::exit::{Exit, ExitResult, Failure};
+use crate::output::{Format, print, print_json};
 use crate::progress::with_bar;
 use crate::run::Overrides;
 use crate::test::{Status, judged_once};
@@ -21,10 +21,15 @@ struct Row<'s> {
     subject: &'s Subject,
     own: Outcome,
     historic: Vec<(&'s str, Outcome)>,
-    tried: Vec<Tried>,
+    tried: Vec<ReleaseOutcome>,
 }
 
-pub fn table_of(args: &BisectArgs, subjects: &[Subject], (range, store): (&[Release], &Store), format: Format) -> Done {
+pub fn table_of(
+    args: &BisectArgs,
+    subjects: &[Subject],
+    (range, store): (&[Release], &Store),
+    format: Format,
+) -> ExitResult {
     let installed: Vec<Release> = range.iter().filter(|release| store.is_installed(release)).cloned().collect();
     if installed.is_empty() {
         let (first, last) = (&range[0], &range[range.len() - 1]);
@@ -38,20 +43,20 @@ pub fn table_of(args: &BisectArgs, subjects: &[Subject], (range, store): (&[Rele
         rows.collect::<Result<Vec<Row<'_>>, Failure>>()
     })?;
     match format {
-        Format::Json => say_json(&json!(rows.iter().map(Row::json).collect::<Vec<_>>()))?,
+        Format::Json => print_json(&json!(rows.iter().map(Row::json).collect::<Vec<_>>()))?,
         Format::Human => {
             let header = ["report", "scenario", "own profile", "historic profiles", "releases"];
-            say(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()))?;
-            say("\n")?;
+            print(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()))?;
+            print("\n")?;
             let changed = rows.iter().filter(|row| !changes(&row.tried).is_empty()).count();
             let unjudged = rows.iter().filter(|row| row.is_unjudged()).count();
             let all = counted(rows.len(), "scenario");
-            say(&format!("{all}: the verdict changes in {changed}; no release can decide in {unjudged}\n"))?;
-            say(LIMITS)?;
+            print(&format!("{all}: the verdict changes in {changed}; no release can decide in {unjudged}\n"))?;
+            print(LIMITS)?;
             let missing = range.len() - installed.len();
             if missing > 0 {
                 let releases = counted(missing, "release");
-                say(&format!("{releases} of the range not installed; `dryrack outside list --all` lists them\n"))?;
+                print(&format!("{releases} of the range not installed; `dryrack outside list --all` lists them\n"))?;
             }
         }
     }
@@ -117,7 +122,7 @@ impl<'s> Row<'s> {
             let why = self.tried.first().map_or("there are none", |tried| tried.happened.as_str());
             return format!("cannot decide: {why}");
         }
-        let version = |tried: &Tried| tried.release.split("==").last().unwrap_or_default().to_string();
+        let version = |tried: &ReleaseOutcome| tried.release.split("==").last().unwrap_or_default().to_string();
         let stretches = self.tried.chunk_by(|one, other| one.outcome == other.outcome);
         let told = stretches.map(|stretch| {
             let (first, last) = (version(&stretch[0]), version(&stretch[stretch.len() - 1]));

@@ -85,14 +85,14 @@ struct Stored {
 
 /// The arguments: the paths, whether all runs of the files are included and unaltered, and whether to update the
 /// baseline.
-pub struct Asked<'a> {
+pub struct BaselineRequest<'a> {
     pub paths: &'a [PathBuf],
     pub is_whole: bool,
     pub updates: bool,
 }
 
 /// Compares every run with the baseline in `dir`. Updates the baseline if the user asks for it.
-pub fn compare(dir: &Path, tested: &[Tested], asked: &Asked<'_>) -> Result<Compared, Failure> {
+pub fn compare(dir: &Path, tested: &[Tested], asked: &BaselineRequest<'_>) -> Result<Compared, Failure> {
     let updates = asked.updates;
     if !updates && !dir.is_dir() {
         let why = "is no folder; store a baseline first with --update-baseline";

@@ -13,13 +13,13 @@ use super::why::why;
 use crate::causes::{Causes, profile_beside};
 use crate::decider::{OutsideChoice, failure_text, start, with_decider};
 use crate::fault::{fault_text, runaway_text};
-use crate::guard::{Broken, guarded_run};
+use crate::guard::{WorkFailure, guarded_run};
 use crate::run::Overrides;
 use dryrack_compare::Decisions;
 use dryrack_engine::{Progress, Records, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_expect::{
-    Expectation, Reproduction, Share, ShareAt, SourcePlace, Under, Verdict, is_cured, judge_reproduction,
+    Expectation, ReproducedUnder, Reproduction, SeedShare, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction,
 };
 use dryrack_outside::{Command, CommandError, Session};
 use dryrack_rehearse::names;
@@ -62,7 +62,7 @@ pub struct Case {
     pub seeds: usize,
     pub seed: u64,
     /// The verdict on every expectation, in the order of the file.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<CaseVerdict>,
     /// What broke, or why the scenario was not run.
     pub text: String,
     /// Whether the scheduler in another process failed. If so, the verdicts say nothing about its decisions.
@@ -82,7 +82,7 @@ pub struct Case {
 }
 
 /// The verdict on an expectation, and its place in the file.
-pub struct Judged {
+pub struct CaseVerdict {
     pub place: SourcePlace,
     /// The name of the entry in the file. One entry may be about several subjects.
     pub entry: Arc<str>,
@@ -98,7 +98,7 @@ pub struct Shared {
     pub held: usize,
     pub of: usize,
     /// The share of seeds that the file asks for; `None` if it must hold in every seed.
-    pub asked: Option<Share>,
+    pub asked: Option<SeedShare>,
     pub repeat: Option<String>,
 }
 
@@ -174,7 +174,7 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
                 .push_str("; but its witness holds under the scenario's own profile too, and so is none");
             case.status = Status::Failed;
         }
-        if let (Status::Passed, Under::Profile(profile)) = (case.status, &reproduction.under) {
+        if let (Status::Passed, ReproducedUnder::Profile(profile)) = (case.status, &reproduction.under) {
             case.causes = Some(find_causes(&plan.file, (profile, &under), context, &reproduction));
         }
         cases.push(case);
@@ -206,10 +206,10 @@ fn take_witnesses(case: &mut Case, reproductions: &[Reproduction]) -> Vec<bool> 
 }
 
 /// The overrides with which a report is reproduced.
-fn decided_by(under: &Under, file: &Path, overrides: &Overrides) -> Result<Overrides, CommandError> {
+fn decided_by(under: &ReproducedUnder, file: &Path, overrides: &Overrides) -> Result<Overrides, CommandError> {
     match under {
-        Under::Profile(profile) => Ok(overrides.clone().and_profile(&profile_beside(file, profile))),
-        Under::Outside(program) => {
+        ReproducedUnder::Profile(profile) => Ok(overrides.clone().and_profile(&profile_beside(file, profile))),
+        ReproducedUnder::Outside(program) => {
             let folder = file.parent().unwrap_or(Path::new(""));
             let choice = OutsideChoice::reproducing(Command::read(program)?, folder);
             Ok(overrides.clone().and_outside(choice))
@@ -243,7 +243,7 @@ fn judge_case(case: &mut Case, reproduction: &Reproduction) {
     let verdict = judge_reproduction(reproduction, verdicts, witnesses);
     case.status = if verdict.passed { Status::Passed } else { Status::Failed };
     let (place, entry) = (reproduction.place.clone(), Arc::clone(&verdict.name));
-    case.judged.push(Judged { place, entry, verdict, why: Vec::new(), share: None });
+    case.judged.push(CaseVerdict { place, entry, verdict, why: Vec::new(), share: None });
 }
 
 /// Runs the scenario once with each seed. `prepare` may change the first of these runs.
@@ -282,8 +282,8 @@ fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
         return other;
     }
     let of = others.len() + 1;
-    let judged: Vec<Judged> = {
-        let all: Vec<(&Case, Vec<&[Judged]>)> =
+    let judged: Vec<CaseVerdict> = {
+        let all: Vec<(&Case, Vec<&[CaseVerdict]>)> =
             std::iter::once(&first).chain(&others).map(|case| (case, entries(case))).collect();
         (0..all[0].1.len()).map(|entry| of_all_seeds(&all, entry, &first.shares)).collect()
     };
@@ -297,17 +297,17 @@ fn merged(seeds: &[u64], mut first: Case, mut others: Vec<Case>) -> Case {
 }
 
 /// The verdicts grouped by entry of the file. With random arrivals the number of subjects of an entry is random.
-fn entries(case: &Case) -> Vec<&[Judged]> {
+fn entries(case: &Case) -> Vec<&[CaseVerdict]> {
     case.judged.chunk_by(|one, other| one.place == other.place).collect()
 }
 
 /// The verdict on one entry of the file over all seeds. With one seed, the entry holds if it holds for each of its
 /// subjects.
-fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt]) -> Judged {
+fn of_all_seeds(all: &[(&Case, Vec<&[CaseVerdict]>)], entry: usize, shares: &[ShareAt]) -> CaseVerdict {
     let first = &all[0].1[entry][0];
     let asked = shares.iter().find(|share| share.place == first.place).map(|share| share.share);
-    let share = asked.unwrap_or(Share::ALL);
-    let passed = |parts: &[Judged]| parts.iter().all(|part| part.verdict.passed);
+    let share = asked.unwrap_or(SeedShare::ALL);
+    let passed = |parts: &[CaseVerdict]| parts.iter().all(|part| part.verdict.passed);
     let seeds = || all.iter().map(|(case, entries)| (*case, entries[entry]));
     let (held, of) = (seeds().filter(|(_, parts)| passed(parts)).count(), all.len());
     let against = seeds().find(|(_, parts)| share.is_against(passed(parts)));
@@ -326,7 +326,7 @@ fn of_all_seeds(all: &[(&Case, Vec<&[Judged]>)], entry: usize, shares: &[ShareAt
     let why = against.map_or(Vec::new(), |_| shown.why.clone());
     let verdict =
         Verdict { name, passed: share.holds(held, of), expected, happened, turned_on: shown.verdict.turned_on };
-    Judged { place: first.place.clone(), entry, verdict, why, share: Some(Shared { held, of, asked, repeat }) }
+    CaseVerdict { place: first.place.clone(), entry, verdict, why, share: Some(Shared { held, of, asked, repeat }) }
 }
 
 /// Runs the scenario once and judges it, without its reproductions.
@@ -370,11 +370,11 @@ fn test_case(
     };
     match guarded_run(|| judge(&rehearsal, (expectations, explained), &progress, context, (&mut case, &mut session))) {
         Ok(()) => {}
-        Err(Broken::Runaway(runaway)) => {
+        Err(WorkFailure::Runaway(runaway)) => {
             case.status = Status::Invalid;
             case.text = format!("{}  repeat with: {repeat}\n", runaway_text(&runaway));
         }
-        Err(Broken::Invariant(message)) => {
+        Err(WorkFailure::Invariant(message)) => {
             case.status = Status::OurFault;
             case.text = fault_text(&message, rehearsal.seed, &progress, &repeat);
         }
@@ -416,7 +416,7 @@ fn judge(
     case.judged = judged
         .map(|(index, (expectation, verdict))| {
             let why = whys.remove(&index).unwrap_or_default();
-            Judged { place: expectation.place, entry: expectation.entry, verdict, why, share: None }
+            CaseVerdict { place: expectation.place, entry: expectation.entry, verdict, why, share: None }
         })
         .collect();
 }
@@ -474,7 +474,7 @@ impl Case {
         }
     }
 
-    pub fn failures(&self) -> impl Iterator<Item = &Judged> {
+    pub fn failures(&self) -> impl Iterator<Item = &CaseVerdict> {
         self.judged.iter().filter(|judged| !judged.verdict.passed)
     }
 }

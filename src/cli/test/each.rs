@@ -11,8 +11,8 @@ use super::plan::{Plan, name};
 use crate::exit::{Exit, Failure};
 use crate::explain::{as_json, brief, human, tasks_of};
 use crate::fault::{fault_text, runaway_text};
-use crate::guard::{Broken, guarded_run};
-use crate::output::{TestFormat, say, say_json};
+use crate::guard::{WorkFailure, guarded_run};
+use crate::output::{TestFormat, print, print_json};
 use crate::run::Overrides;
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
@@ -30,7 +30,7 @@ const MOST_RECORDS: u64 = 2_000_000;
 const REPLAYED: usize = 10_000;
 
 /// The result of one scenario under one profile.
-enum Came {
+enum ProfileOutcome {
     /// The profile does not accept the scenario, or the file uses something that only its own profile has.
     Refused,
     /// A trace or other data for the scenario is missing.
@@ -43,27 +43,28 @@ enum Came {
 }
 
 /// The results of all scenarios under one profile.
-struct Line {
+struct ProfileResult {
     profile: &'static str,
-    came: Vec<Came>,
+    came: Vec<ProfileOutcome>,
 }
 
-impl Line {
-    fn count(&self, is_one: fn(&Came) -> bool) -> usize {
+impl ProfileResult {
+    fn count(&self, is_one: fn(&ProfileOutcome) -> bool) -> usize {
         self.came.iter().filter(|came| is_one(came)).count()
     }
 
     fn cells(&self) -> [(&'static str, usize); 7] {
-        let explained = |came: &Came| if let Came::Ended { explanations } = came { *explanations } else { 0 };
-        let refused = self.count(|came| matches!(came, Came::Refused));
-        let not_run = self.count(|came| matches!(came, Came::NotRun));
+        let explained =
+            |came: &ProfileOutcome| if let ProfileOutcome::Ended { explanations } = came { *explanations } else { 0 };
+        let refused = self.count(|came| matches!(came, ProfileOutcome::Refused));
+        let not_run = self.count(|came| matches!(came, ProfileOutcome::NotRun));
         [
             ("accepted", self.came.len() - refused - not_run),
             ("refused", refused),
             ("not_run", not_run),
-            ("ended", self.count(|came| matches!(came, Came::Ended { .. }))),
-            ("endless", self.count(|came| matches!(came, Came::Endless(_)))),
-            ("our_fault", self.count(|came| matches!(came, Came::OurFault(_)))),
+            ("ended", self.count(|came| matches!(came, ProfileOutcome::Ended { .. }))),
+            ("endless", self.count(|came| matches!(came, ProfileOutcome::Endless(_)))),
+            ("our_fault", self.count(|came| matches!(came, ProfileOutcome::OurFault(_)))),
             ("explained", self.came.iter().map(explained).sum::<u64>() as usize),
         ]
     }
@@ -79,35 +80,35 @@ pub fn each_profile(plans: &[Plan], overrides: &Overrides, pool: &rayon::ThreadP
             bar.inc(1);
             came
         };
-        Line { profile, came: all.par_iter().map(came).collect() }
+        ProfileResult { profile, came: all.par_iter().map(came).collect() }
     };
     let profiles: Vec<&'static str> = profile_names().collect();
     bar.set_length((profiles.len() * all.len()) as u64);
     EachProfile(pool.install(|| profiles.into_par_iter().map(under).collect()))
 }
 
-pub struct EachProfile(Vec<Line>);
+pub struct EachProfile(Vec<ProfileResult>);
 
 impl EachProfile {
-    pub fn tell(&self, format: TestFormat) -> Result<Exit, Failure> {
+    pub fn print(&self, format: TestFormat) -> Result<Exit, Failure> {
         match format {
             TestFormat::Json => {
-                let line = |line: &Line| {
+                let line = |line: &ProfileResult| {
                     let mut value = json!({"profile": line.profile});
                     line.cells().iter().for_each(|(name, count)| value[*name] = (*count).into());
                     value
                 };
-                say_json(&json!({
+                print_json(&json!({
                     "profiles": self.0.iter().map(line).collect::<Vec<_>>(),
                     "broken": self.broken().collect::<Vec<_>>(),
                 }))?;
             }
-            TestFormat::Human | TestFormat::Junit | TestFormat::Github | TestFormat::Tap => say(&self.text())?,
+            TestFormat::Human | TestFormat::Junit | TestFormat::Github | TestFormat::Tap => print(&self.text())?,
         }
-        let any = |is_one: fn(&Came) -> bool| self.0.iter().any(|line| line.count(is_one) > 0);
-        if any(|came| matches!(came, Came::OurFault(_))) {
+        let any = |is_one: fn(&ProfileOutcome) -> bool| self.0.iter().any(|line| line.count(is_one) > 0);
+        if any(|came| matches!(came, ProfileOutcome::OurFault(_))) {
             Ok(Exit::OurFault)
-        } else if any(|came| matches!(came, Came::Endless(_))) {
+        } else if any(|came| matches!(came, ProfileOutcome::Endless(_))) {
             Ok(Exit::Failed)
         } else {
             Ok(Exit::Fine)
@@ -129,28 +130,28 @@ impl EachProfile {
 
     fn broken(&self) -> impl Iterator<Item = &String> {
         self.0.iter().flat_map(|line| &line.came).filter_map(|came| match came {
-            Came::Endless(message) | Came::OurFault(message) => Some(message),
-            Came::Refused | Came::NotRun | Came::Ended { .. } => None,
+            ProfileOutcome::Endless(message) | ProfileOutcome::OurFault(message) => Some(message),
+            ProfileOutcome::Refused | ProfileOutcome::NotRun | ProfileOutcome::Ended { .. } => None,
         })
     }
 }
 
-fn test_under(profile: &str, plan: &Plan, cell: &Cell, overrides: &Overrides) -> Came {
+fn test_under(profile: &str, plan: &Plan, cell: &Cell, overrides: &Overrides) -> ProfileOutcome {
     let under = overrides.with_set(&cell.set).and_profile(profile);
     let mut loaded = match load(&plan.file, &under.lower(&plan.file)) {
         Ok(loaded) => loaded,
-        Err(diagnostics) if diagnostics.lacks_only_a_trace() => return Came::NotRun,
-        Err(_) => return Came::Refused,
+        Err(diagnostics) if diagnostics.lacks_only_a_trace() => return ProfileOutcome::NotRun,
+        Err(_) => return ProfileOutcome::Refused,
     };
     shorten(&mut loaded);
     let (rehearsal, progress) = (loaded.rehearsal, Progress::default());
-    let told = |text: String| format!("{} under {profile}\n{text}", name(&plan.file, &cell.name));
+    let described = |text: String| format!("{} under {profile}\n{text}", name(&plan.file, &cell.name));
     match guarded_run(|| run_and_explain(&rehearsal, &progress)) {
-        Ok(Ok(explanations)) => Came::Ended { explanations },
-        Err(Broken::Runaway(runaway)) => Came::Endless(told(runaway_text(&runaway))),
-        Ok(Err(message)) | Err(Broken::Invariant(message)) => {
+        Ok(Ok(explanations)) => ProfileOutcome::Ended { explanations },
+        Err(WorkFailure::Runaway(runaway)) => ProfileOutcome::Endless(described(runaway_text(&runaway))),
+        Ok(Err(message)) | Err(WorkFailure::Invariant(message)) => {
             let command = under.repeat(&plan.file, rehearsal.seed);
-            Came::OurFault(told(fault_text(&message, rehearsal.seed, &progress, &command)))
+            ProfileOutcome::OurFault(described(fault_text(&message, rehearsal.seed, &progress, &command)))
         }
     }
 }

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::Outcome;
 use super::baseline::{Change, Compared};
-use super::case::{Case, Judged, Status, Tested};
+use super::case::{Case, CaseVerdict, Status, Tested};
 use super::plan::name;
 use crate::causes::Causes;
 use dryrack_units::counted;
@@ -160,8 +160,8 @@ fn case_details(file: &Path, case: &Case) -> String {
     text
 }
 
-fn failure(judged: &Judged) -> String {
-    let Judged { place, verdict, why, share, .. } = judged;
+fn failure(judged: &CaseVerdict) -> String {
+    let CaseVerdict { place, verdict, why, share, .. } = judged;
     let mut text = format!("  {}:{}  {}\n", place.file, place.line, verdict.name);
     text.push_str(&format!("    expected  {}\n    happened  {}\n", verdict.expected, verdict.happened));
     why.iter().for_each(|line| text.push_str(&format!("    {line}\n")));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Outcome;
-use super::case::{Case, Judged};
+use super::case::{Case, CaseVerdict};
 
 pub fn value(outcome: &Outcome<'_>) -> Value {
     let files: Vec<_> = (outcome.tested.iter())
@@ -38,8 +38,8 @@ fn case(case: &Case) -> Value {
     })
 }
 
-fn failure(judged: &Judged) -> Value {
-    let Judged { place, verdict, why, share, .. } = judged;
+fn failure(judged: &CaseVerdict) -> Value {
+    let CaseVerdict { place, verdict, why, share, .. } = judged;
     json!({
         "name": verdict.name, "place": format!("{}:{}", place.file, place.line),
         "file": place.file, "line": place.line, "column": place.column,
@@ -48,7 +48,7 @@ fn failure(judged: &Judged) -> Value {
     })
 }
 
-fn share(judged: &Judged) -> Option<Value> {
+fn share(judged: &CaseVerdict) -> Option<Value> {
     let share = judged.share.as_ref()?;
     Some(json!({"name": judged.verdict.name, "held": share.held, "of": share.of, "first_otherwise": share.repeat}))
 }

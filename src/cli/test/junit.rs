@@ -10,7 +10,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::Outcome;
 use super::baseline::{Change, Compared};
-use super::case::{Case, Judged, Status, Tested};
+use super::case::{Case, CaseVerdict, Status, Tested};
 
 pub fn text(outcome: &Outcome<'_>) -> String {
     let mut report = Report::new("dryrack");
@@ -85,8 +85,8 @@ fn whole(case: &Case) -> TestCaseStatus {
     }
 }
 
-fn one(case: &Case, judged: &Judged) -> TestCaseStatus {
-    let Judged { place, verdict, why, share, .. } = judged;
+fn one(case: &Case, judged: &CaseVerdict) -> TestCaseStatus {
+    let CaseVerdict { place, verdict, why, share, .. } = judged;
     if verdict.passed {
         return TestCaseStatus::success();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::explain::brief;
 use dryrack_engine::{Records, Rehearsal, RunOptions, explain, run};
-use dryrack_expect::{TurnedOn, Verdict};
+use dryrack_expect::{DecidedBy, Verdict};
 use dryrack_rehearse::names;
 
 /// The number of failures that are explained in one run. Further failures get no explanation.
@@ -26,7 +26,7 @@ pub fn why(rehearsal: &Rehearsal, verdicts: &[Verdict], kept: Option<Records>) -
         records
     });
     let names = names(rehearsal);
-    let lines = |TurnedOn { job, replica, at }: TurnedOn| {
+    let lines = |DecidedBy { job, replica, at }: DecidedBy| {
         let profile = Arc::clone(&rehearsal.profile);
         let explained = explain(profile, rehearsal.seed, &records.0, (job, replica), at).ok()?;
         let demand = &rehearsal.arrivals.get(job.index())?.spec.demand;

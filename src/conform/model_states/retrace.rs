@@ -77,7 +77,7 @@ impl<'s> Outside<'s> {
         };
         for (number, worker) in sequence.workers.iter().enumerate() {
             let node = NodeId::new(number);
-            outside.tell(SimTime::ZERO, Input::NodeDeclared { node, state: NodeState::Ready, spec: worker.spec() });
+            outside.apply(SimTime::ZERO, Input::NodeDeclared { node, state: NodeState::Ready, spec: worker.spec() });
         }
         outside
     }
@@ -103,7 +103,7 @@ impl<'s> Outside<'s> {
         }
         loop {
             while let Some(input) = self.answers.pop_front() {
-                self.tell(at, input);
+                self.apply(at, input);
             }
             self.control.settle(at);
             self.obey(at);
@@ -115,7 +115,7 @@ impl<'s> Outside<'s> {
         }
     }
 
-    fn tell(&mut self, at: SimTime, input: Input) {
+    fn apply(&mut self, at: SimTime, input: Input) {
         self.control.handle(at, &input);
         self.obey(at);
     }
@@ -215,18 +215,18 @@ impl<'s> Outside<'s> {
     /// The first difference between the control plane and the record.
     fn difference(&self, at: SimTime) -> Option<Difference> {
         let recorded = self.recorded?;
-        let tell = |kind, text: String| Some(Difference { kind, text: format!("{at}: {text}") });
+        let differs = |kind, text: String| Some(Difference { kind, text: format!("{at}: {text}") });
         if let Some(id) = self.missing {
-            return tell("rows", format!("row {id} is reported on, and there is none"));
+            return differs("rows", format!("row {id} is reported on, and there is none"));
         }
-        let found: Vec<RowRecord> = self.control.rows().iter().map(|row| self.said(row)).collect();
+        let found: Vec<RowRecord> = self.control.rows().iter().map(|row| self.row_record(row)).collect();
         let wanted: Vec<RowRecord> = recorded.rows.iter().map(canonical).collect();
         if found != wanted {
-            return tell("rows", format!("{}; recorded: {}", told(&found), told(&wanted)));
+            return differs("rows", format!("{}; recorded: {}", describe(&found), describe(&wanted)));
         }
         if self.control.row_queue() != recorded.queue {
             let queue = self.control.row_queue();
-            return tell("queue", format!("{queue:?}; recorded: {:?}", recorded.queue));
+            return differs("queue", format!("{queue:?}; recorded: {:?}", recorded.queue));
         }
         let state = |(number, worker): (usize, &super::record::Worker)| {
             let state = match self.control.fleet().node(NodeId::new(number)).status.state {
@@ -238,12 +238,12 @@ impl<'s> Outside<'s> {
         };
         let nodes: BTreeMap<Arc<str>, String> = self.sequence.workers.iter().enumerate().filter_map(state).collect();
         if nodes != recorded.workers {
-            return tell("workers", format!("{nodes:?}; recorded: {:?}", recorded.workers));
+            return differs("workers", format!("{nodes:?}; recorded: {:?}", recorded.workers));
         }
         None
     }
 
-    fn said(&self, row: &RowView) -> RowRecord {
+    fn row_record(&self, row: &RowView) -> RowRecord {
         let state = match row.failed {
             true => "error",
             false => STATES.iter().find(|(_, phase)| *phase == row.phase).map_or("ended", |(name, _)| name),
@@ -269,7 +269,7 @@ fn canonical(row: &RowRecord) -> RowRecord {
     row
 }
 
-fn told(rows: &[RowRecord]) -> String {
+fn describe(rows: &[RowRecord]) -> String {
     let told = |row: &RowRecord| {
         let place = row.worker.as_ref().map_or("nowhere".to_string(), |worker| format!("{worker}{:?}", row.gpus));
         format!("{} {} {} {place}", row.id, row.model, row.state)

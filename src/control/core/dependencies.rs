@@ -34,7 +34,7 @@ struct Waiting {
 
 /// The result of judging a job that waits for other jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub(crate) enum DependencyState {
     /// All dependencies are met, so the job no longer waits.
     Free,
     /// A dependency can never be met, so the job can never run.
@@ -131,10 +131,10 @@ impl Core {
 
     /// The result of judging a waiting job. `None` if the job does not wait, or if it has only open or met
     /// dependencies.
-    pub(crate) fn judged(&self, job: JobId) -> Option<Judged> {
+    pub(crate) fn judged(&self, job: JobId) -> Option<DependencyState> {
         match self.dependencies.waiting.get(&job)? {
-            Waiting { never: true, .. } => Some(Judged::Never),
-            Waiting { open: 0, .. } => Some(Judged::Free),
+            Waiting { never: true, .. } => Some(DependencyState::Never),
+            Waiting { open: 0, .. } => Some(DependencyState::Free),
             Waiting { .. } => None,
         }
     }

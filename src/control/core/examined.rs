@@ -9,7 +9,7 @@ use crate::core::store::{Replica, ReplicaIndex};
 use dryrack_event::Phase;
 use dryrack_fleet::Fleet;
 use dryrack_ids::{JobId, RunId};
-use dryrack_scheduler::{Examination, Seats, Sight};
+use dryrack_scheduler::{Examination, SchedulerView, Seats};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
@@ -19,13 +19,13 @@ pub struct Watched {
     pub at: SimTime,
     /// The run that the decision is about. If the decision is about several nodes of a run, the run of the first node.
     pub run: RunId,
-    pub sight: Sight,
+    pub sight: SchedulerView,
     pub examination: Examination,
 }
 
 /// The runs that are analysed before a replica that waits for its analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnalysedBefore {
+pub struct AnalysesAhead {
     /// Runs that are being analysed now.
     pub now: Vec<RunId>,
     /// Runs of the entries ahead of the replica in the queue, in order. `wanted` holds the runs that have not ended,
@@ -98,11 +98,11 @@ impl Core {
         part: Option<(Arc<Demand>, Seats)>,
         fleet: &Fleet,
         keep: usize,
-    ) -> Sight {
+    ) -> SchedulerView {
         let replica = &self.replicas[index as usize];
         let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
         let (demand, seats) = part.unwrap_or_else(whole);
-        Sight { fleet: fleet.clone(), demand, context: self.context(replica.run()), seats, keep }
+        SchedulerView { fleet: fleet.clone(), demand, context: self.context(replica.run()), seats, keep }
     }
 
     fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Watched {

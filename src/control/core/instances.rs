@@ -10,7 +10,7 @@ use dryrack_event::{Command, Event, Reason};
 use dryrack_fleet::{Fleet, FleetPlacement, FleetSpec, InstanceState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_lifecycle::is_instance_edge;
-use dryrack_policy::{Consolidation, MadeFor, idle_rule, longest_idle, may_give_back};
+use dryrack_policy::{Consolidation, InstancePurpose, idle_rule, longest_idle, may_give_back};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_units::{Money, SimDuration, SimTime};
 use dryrack_workload::IdleLimit;
@@ -57,7 +57,7 @@ struct CloudRecord {
 struct InstanceRecord {
     fleet: FleetId,
     state: InstanceState,
-    made_for: MadeFor,
+    made_for: InstancePurpose,
     /// The idle limit stated by the run for which the instance was made.
     of_run: Option<IdleLimit>,
     /// When the instance entered its state.
@@ -84,7 +84,7 @@ impl Core {
         let record = InstanceRecord {
             fleet,
             state,
-            made_for: MadeFor::Fleet,
+            made_for: InstancePurpose::Fleet,
             of_run: None,
             since: self.now,
             asked: self.now,
@@ -135,7 +135,7 @@ impl Core {
             InstanceState::Idle => {
                 let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
                 if let Some(longest) = longest_idle(idle_rule(cloud.idle_duration, of_run), made_for) {
-                    let waits_for_pass = made_for == MadeFor::Run && self.scales_up;
+                    let waits_for_pass = made_for == InstancePurpose::Run && self.scales_up;
                     let longest = if waits_for_pass { longest.max(LEAST_IDLE) } else { longest };
                     self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
                 }
@@ -151,12 +151,12 @@ impl Core {
     pub(crate) fn make_for(&mut self, placement: &Placement, of_run: Option<IdleLimit>) {
         for claim in placement.claims() {
             if self.fleet.is_unmade(claim.node) {
-                self.make(claim.node, (MadeFor::Run, of_run), Reason::InstanceWanted);
+                self.make(claim.node, (InstancePurpose::Run, of_run), Reason::InstanceWanted);
             }
         }
     }
 
-    fn make(&mut self, node: NodeId, (made_for, of_run): (MadeFor, Option<IdleLimit>), because: Reason) {
+    fn make(&mut self, node: NodeId, (made_for, of_run): (InstancePurpose, Option<IdleLimit>), because: Reason) {
         let record = self.instances.records.get_mut(&node).expect("only a cloud makes instances");
         (record.made_for, record.of_run, record.asked) = (made_for, of_run, self.now);
         self.set_reported(node, NodeState::Joining, because);
@@ -183,7 +183,7 @@ impl Core {
     /// Whether a report of this state must be ignored. One reason is that the instance was given up. Another is that
     /// the report can only be about the predecessor of an instance that is still on its way. For such an instance, only
     /// reports that it is joining, ready or gone count.
-    pub(crate) fn is_moot(&self, node: NodeId, state: NodeState) -> bool {
+    pub(crate) fn ignores_report(&self, node: NodeId, state: NodeState) -> bool {
         let Some(record) = self.instances.records.get(&node) else { return false };
         match state {
             NodeState::Gone => false,
@@ -254,7 +254,7 @@ impl Core {
         match record.state {
             InstanceState::Busy => self.change_instance(node, InstanceState::Idle, Reason::NotNeeded),
             // The run for which the instance was made has ended before the instance is up.
-            InstanceState::Pending | InstanceState::Provisioning if record.made_for == MadeFor::Run => {
+            InstanceState::Pending | InstanceState::Provisioning if record.made_for == InstancePurpose::Run => {
                 self.give_back_instance(node, Reason::NotNeeded);
             }
             InstanceState::Pending
@@ -303,7 +303,7 @@ impl Core {
     }
 
     /// Sets the timer after which a silent instance is given back.
-    pub(super) fn expect_sign_of(&mut self, node: NodeId) {
+    pub(super) fn await_report_of(&mut self, node: NodeId) {
         if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };
             self.timers.set(self.now.saturating_add(LONGEST_SILENCE), Timer::SilentForLong { node, since });
@@ -375,7 +375,7 @@ impl Core {
 
     /// The offers of a fleet. Each entry has the offer's number, its price, and the places of up to `count` instances
     /// that the cloud would make next.
-    pub(super) fn unmade_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
+    pub(super) fn absent_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
         let mut offers: BTreeMap<u32, (Money, Vec<NodeId>)> = BTreeMap::new();
         let near = self.cluster_of(fleet);
         for (node, _) in self.instances.records.iter().filter(|(_, record)| record.fleet == fleet) {
@@ -410,7 +410,7 @@ impl Core {
     fn make_missing(&mut self, fleet: FleetId, wanted: u32) {
         while self.makes_instances() && self.staying(fleet) < wanted && self.fleet.instances_left(fleet) > 0 {
             let Some(node) = self.cheapest(fleet) else { return };
-            self.make(node, (MadeFor::Fleet, None), Reason::FleetMinimum);
+            self.make(node, (InstancePurpose::Fleet, None), Reason::FleetMinimum);
             self.give_back_kept(fleet);
         }
     }
@@ -418,7 +418,7 @@ impl Core {
     /// The cheapest instance that the fleet's cloud would make. In a cluster, it must be in the region of the other
     /// instances.
     fn cheapest(&self, fleet: FleetId) -> Option<NodeId> {
-        let offers = self.unmade_by_offer(fleet, 1);
+        let offers = self.absent_by_offer(fleet, 1);
         offers.into_iter().map(|(_, price, places)| (price, places[0])).min().map(|(_, node)| node)
     }
 

@@ -23,7 +23,7 @@ pub(crate) mod store;
 pub(crate) mod timer;
 mod usage;
 
-pub use examined::{AnalysedBefore, Watch, Watched};
+pub use examined::{AnalysesAhead, Watch, Watched};
 pub use instances::LONGEST_PROVISIONING;
 pub(crate) use usage::check_sample;
 
@@ -142,7 +142,7 @@ impl Core {
     }
 
     /// Advances the clock to this time.
-    pub fn go_on_to(&mut self, now: SimTime) {
+    pub fn advance_to(&mut self, now: SimTime) {
         if now > self.now {
             self.keep_timers();
             self.now = now;

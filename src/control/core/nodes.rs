@@ -79,11 +79,11 @@ impl Core {
     pub(crate) fn silence_expired(&mut self, node: NodeId) {
         self.nodes[node.index()].presumed_lost = true;
         self.update_node(node, Reason::HeartbeatLost);
-        self.expect_sign_of(node);
+        self.await_report_of(node);
     }
 
     /// Whether no heartbeat of the node is overdue.
-    pub(crate) fn is_heard(&self, node: NodeId) -> bool {
+    pub(crate) fn has_heartbeats(&self, node: NodeId) -> bool {
         self.nodes[node.index()].silent_since.is_none()
     }
 

@@ -228,7 +228,7 @@ impl Core {
         let mut offers = Vec::new();
         let mut is_whole = true;
         for (fleet, cloud) in self.clouds() {
-            let found = self.unmade_by_offer(fleet, count);
+            let found = self.absent_by_offer(fleet, count);
             is_whole &= found.len() == cloud.capacity.len();
             for (offer, price, places) in found {
                 let is_backed_off = self.is_backed_off(fleet, offer);

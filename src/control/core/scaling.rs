@@ -15,7 +15,7 @@ impl Core {
 
     /// Whether a lost replica needs no replacement, because scaling down would have removed a replica of the job
     /// anyway.
-    pub(crate) fn is_one_too_many(&self, index: ReplicaIndex) -> bool {
+    pub(crate) fn is_surplus(&self, index: ReplicaIndex) -> bool {
         let job = self.replicas[index as usize].job;
         let unmet = self.jobs[job.index()].unmet;
         unmet.is_some_and(|wanted| self.counts(index) && self.counted(job).len() as u32 > wanted)
@@ -45,11 +45,11 @@ impl Core {
             Phase::Ended | Phase::Stopping => 0,
             Phase::Pending | Phase::Analysing => 1,
             Phase::Scheduled | Phase::Preparing => 2,
-            Phase::Running => 3 + u8::from(self.is_on_sound_ground(index)),
+            Phase::Running => 3 + u8::from(self.is_on_ready_nodes(index)),
         }
     }
 
-    fn is_on_sound_ground(&self, index: ReplicaIndex) -> bool {
+    fn is_on_ready_nodes(&self, index: ReplicaIndex) -> bool {
         let placement = self.replicas[index as usize].placement.as_ref().expect("what runs has a placement");
         placement.claims().iter().all(|claim| {
             let status = &self.fleet.node(claim.node).status;

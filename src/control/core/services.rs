@@ -6,7 +6,7 @@ use super::Core;
 use super::store::JobRecord;
 use super::timer::Timer;
 use dryrack_ids::JobId;
-use dryrack_policy::{Scaled, autoscale};
+use dryrack_policy::{ScalingDecision, autoscale};
 use dryrack_units::SimTime;
 
 /// The services whose requests were counted at least once.
@@ -43,12 +43,12 @@ impl Core {
         service.check_at = None;
         let since = service.changed.map(|changed| now.since(changed));
         match autoscale(&scaling, service.desired, Some(service.requests), since) {
-            Scaled::To(desired) if desired != service.desired => {
+            ScalingDecision::To(desired) if desired != service.desired => {
                 (service.desired, service.changed) = (desired, Some(now));
                 Some(desired)
             }
-            Scaled::To(_) => None,
-            Scaled::NotBefore(delay) => {
+            ScalingDecision::To(_) => None,
+            ScalingDecision::NotBefore(delay) => {
                 let at = service.changed.expect("a delay is since a change").saturating_add(delay);
                 service.check_at = Some(at);
                 self.timers.set(at, Timer::Rescale { job, at });

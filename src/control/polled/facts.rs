@@ -102,7 +102,7 @@ impl Polled {
     }
 
     /// Records a fact about a node. It takes effect when a loop polls the node's record.
-    pub(super) fn hear(&mut self, core: &mut Core, index: ReplicaIndex, fact: Lifecycle) {
+    pub(super) fn record_fact(&mut self, core: &mut Core, index: ReplicaIndex, fact: Lifecycle) {
         match fact {
             Lifecycle::Prepared => self.member(index).prepared = true,
             Lifecycle::Started => {
@@ -146,7 +146,7 @@ impl Polled {
             true => self.flag(index),
             false => self.index_member(index),
         }
-        self.stir(job);
+        self.note_member_changed(job);
     }
 
     /// Records that the node's host was lost.
@@ -231,7 +231,7 @@ impl Polled {
                 self.flag(index);
             }
         }
-        self.stir(job);
+        self.note_member_changed(job);
         (counted.len()..wanted as usize).for_each(|_| self.add_group(core, job, None));
     }
 

@@ -73,7 +73,7 @@ impl Flow for Polled {
 
     fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
         match core.replicas[index as usize].is_at(run) {
-            true => self.at(core).hear(core, index, fact),
+            true => self.at(core).record_fact(core, index, fact),
             false => core.late_fact(run, fact),
         }
     }
@@ -102,7 +102,7 @@ impl Flow for Polled {
         self.members[index as usize].over
     }
 
-    fn stayed_too_long(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
+    fn phase_timed_out(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         self.at(core).too_long(index, phase);
     }
 
@@ -258,13 +258,13 @@ impl Polled {
         if replica.phase != phase && !matches!(phase, Phase::Scheduled | Phase::Ended) {
             self.enter(core, index, phase, because);
         }
-        self.stir(job);
+        self.note_member_changed(job);
         self.index_member(index);
     }
 
     /// Notes for the run that one of its nodes has changed, and also for the nodes that wait for other nodes of the
     /// run. Without loops, this takes effect at once.
-    fn stir(&mut self, job: JobId) {
+    fn note_member_changed(&mut self, job: JobId) {
         let ideal = self.is_ideal();
         let run = self.run(job);
         run.changed = true;

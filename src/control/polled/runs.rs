@@ -13,7 +13,7 @@ use dryrack_workload::{RetryEvent, StopCriteria};
 
 /// What the state of one node means for its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum NodeMeaning {
     Done,
     Submitted,
     Provisioning,
@@ -67,24 +67,24 @@ impl Polled {
         }
         let groups: Vec<(bool, Vec<ReplicaIndex>)> =
             self.run(job).groups.iter().map(|group| (group.dismissed, group.members.clone())).collect();
-        let mut readings: Vec<Reading> = Vec::new();
+        let mut readings: Vec<NodeMeaning> = Vec::new();
         let mut retried: Vec<u32> = Vec::new();
         for (number, (dismissed, members)) in groups.into_iter().enumerate() {
             if dismissed {
                 continue;
             }
-            let mut found: Vec<Reading> = members.iter().map(|index| self.reading(core, *index)).collect();
+            let mut found: Vec<NodeMeaning> = members.iter().map(|index| self.reading(core, *index)).collect();
             let is_done =
-                found[0] == Reading::Done && core.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
+                found[0] == NodeMeaning::Done && core.jobs[job.index()].spec.terms.stop == StopCriteria::MasterDone;
             if is_done {
-                readings.push(Reading::Done);
+                readings.push(NodeMeaning::Done);
                 continue;
             }
-            if found.contains(&Reading::Retry) {
+            if found.contains(&NodeMeaning::Retry) {
                 retried.push(number as u32);
                 // The other nodes of this replica were stopped only because it is retried. Their ends are not failures
                 // of the run.
-                found.retain(|reading| !matches!(reading, Reading::Failed { because: Reason::RunOver, .. }));
+                found.retain(|reading| !matches!(reading, NodeMeaning::Failed { because: Reason::RunOver, .. }));
             }
             readings.extend(found);
         }
@@ -103,32 +103,36 @@ impl Polled {
     }
 
     /// Moves a run to the state that follows from the readings of its nodes.
-    fn conclude_run(&mut self, core: &mut Core, job: JobId, readings: &[Reading], retried: &[u32]) {
+    fn conclude_run(&mut self, core: &mut Core, job: JobId, readings: &[NodeMeaning], retried: &[u32]) {
         let failures = readings.iter().filter_map(|reading| match reading {
-            Reading::Failed { outcome, because, is_late } => Some((*is_late, (*outcome, *because))),
-            Reading::Done | Reading::Submitted | Reading::Provisioning | Reading::Running | Reading::Retry => None,
+            NodeMeaning::Failed { outcome, because, is_late } => Some((*is_late, (*outcome, *because))),
+            NodeMeaning::Done
+            | NodeMeaning::Submitted
+            | NodeMeaning::Provisioning
+            | NodeMeaning::Running
+            | NodeMeaning::Retry => None,
         });
         if let Some((is_late, ending)) = failures.min_by_key(|(is_late, _)| *is_late) {
             let ending = if is_late { (Outcome::Expired, Reason::RetryTimeOver) } else { ending };
-            return self.wind_up(job, ending);
+            return self.end_at_submission(job, ending);
         }
         let is = |reading| readings.contains(&reading);
         let state = self.run(job).state;
         // If other replicas of the run continue, a replica is retried on its own.
         let others_go_on = retried.len() < self.live_groups(job)
-            && (is(Reading::Running) || is(Reading::Provisioning) || is(Reading::Submitted));
+            && (is(NodeMeaning::Running) || is(NodeMeaning::Provisioning) || is(NodeMeaning::Submitted));
         let scales = core.jobs[job.index()].spec.scaling.is_some();
         let has_none = scales && readings.is_empty() && retried.is_empty();
         let to = if (!retried.is_empty() && !others_go_on) || has_none {
             WholeState::Pending
-        } else if is(Reading::Running) {
+        } else if is(NodeMeaning::Running) {
             WholeState::Running
-        } else if is(Reading::Provisioning) {
+        } else if is(NodeMeaning::Provisioning) {
             WholeState::Provisioning
-        } else if is(Reading::Submitted) || !retried.is_empty() {
+        } else if is(NodeMeaning::Submitted) || !retried.is_empty() {
             WholeState::Submitted
         } else {
-            return self.wind_up(job, (Outcome::Completed, Reason::Completed));
+            return self.end_at_submission(job, (Outcome::Completed, Reason::Completed));
         };
         if state != to {
             self.advance_run(job, to);
@@ -165,7 +169,7 @@ impl Polled {
         self.run(job).groups.iter().filter(|group| !group.dismissed).count()
     }
 
-    fn wind_up(&mut self, job: JobId, ending: (Outcome, Reason)) {
+    fn end_at_submission(&mut self, job: JobId, ending: (Outcome, Reason)) {
         self.run(job).ending = Some(ending);
         self.advance_run(job, WholeState::Terminating);
     }
@@ -173,7 +177,7 @@ impl Polled {
     /// Ends a run at its submission. No loop polls its nodes, so none of them looks for a place.
     pub(super) fn refuse_run(&mut self, core: &mut Core, job: JobId, because: Reason) {
         let ending = (Outcome::Refused, because);
-        self.wind_up(job, ending);
+        self.end_at_submission(job, ending);
         self.stop_members(core, job, |_| true, ending);
         self.members_of(job).into_iter().for_each(|index| self.give_back(core, index));
         self.poll_terminating_run(core, job);
@@ -198,18 +202,18 @@ impl Polled {
         found
     }
 
-    fn reading(&mut self, core: &mut Core, index: ReplicaIndex) -> Reading {
+    fn reading(&mut self, core: &mut Core, index: ReplicaIndex) -> NodeMeaning {
         let member = self.member(index);
         match member.state {
-            MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Reading::Submitted,
-            MemberState::Provisioning | MemberState::Pulling => Reading::Provisioning,
-            MemberState::Running => Reading::Running,
+            MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => NodeMeaning::Submitted,
+            MemberState::Provisioning | MemberState::Pulling => NodeMeaning::Provisioning,
+            MemberState::Running => NodeMeaning::Running,
             MemberState::Terminating | MemberState::Draining | MemberState::Ended => {
                 let (outcome, because) = member.ending.expect("what terminates does so for a reason");
                 match self.is_retry_over(core, index, because) {
-                    _ if outcome == Outcome::Completed => Reading::Done,
-                    Some(false) => Reading::Retry,
-                    over => Reading::Failed { outcome, because, is_late: over == Some(true) },
+                    _ if outcome == Outcome::Completed => NodeMeaning::Done,
+                    Some(false) => NodeMeaning::Retry,
+                    over => NodeMeaning::Failed { outcome, because, is_late: over == Some(true) },
                 }
             }
         }

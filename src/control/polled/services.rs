@@ -7,13 +7,13 @@ use crate::core::Core;
 use dryrack_event::{Event, Phase, Reason};
 use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
-use dryrack_policy::{Scaled, autoscale};
+use dryrack_policy::{ScalingDecision, autoscale};
 use dryrack_units::SimTime;
 use dryrack_workload::Scaling;
 
 /// How useful a replica is. A replica that has begun to terminate counts as inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
+enum Usefulness {
     Inactive,
     Submitted,
     Starting,
@@ -42,11 +42,11 @@ impl Polled {
         let since = last.map(|last| core.now.since(last));
         let run = self.run(job);
         match autoscale(&scaling, run.desired, run.requests, since) {
-            Scaled::To(desired) => run.desired = desired,
-            Scaled::NotBefore(delay) => run.scale_at = last.map(|last| last.saturating_add(delay)),
+            ScalingDecision::To(desired) => run.desired = desired,
+            ScalingDecision::NotBefore(delay) => run.scale_at = last.map(|last| last.saturating_add(delay)),
         }
         let desired = run.desired as usize;
-        let mut active = self.groups_that(job, |worth| worth > Worth::Inactive);
+        let mut active = self.groups_that(job, |worth| worth > Usefulness::Inactive);
         active.sort_by_key(|group| (Reverse(self.worth(job, *group)), self.number_of(job, *group)));
         if active.len() < desired {
             self.bring_up(core, job, desired - active.len());
@@ -69,7 +69,7 @@ impl Polled {
             return;
         }
         let run = self.run(job);
-        let Scaled::To(desired) = autoscale(&scaling, run.desired, run.requests, None) else {
+        let ScalingDecision::To(desired) = autoscale(&scaling, run.desired, run.requests, None) else {
             panic!("without a last change there is no delay");
         };
         run.unasked = desired == 0;
@@ -84,7 +84,7 @@ impl Polled {
     /// Adds this many replicas. First come replicas that have ended or are about to end, in order of their numbers. New
     /// replicas follow.
     fn bring_up(&mut self, core: &mut Core, job: JobId, more: usize) {
-        let mut inactive = self.groups_that(job, |worth| worth == Worth::Inactive);
+        let mut inactive = self.groups_that(job, |worth| worth == Usefulness::Inactive);
         inactive.retain(|group| self.states_of(job, *group).all(|state| !state.is_live()));
         inactive.sort_by_key(|group| self.number_of(job, *group));
         inactive.truncate(more);
@@ -98,7 +98,7 @@ impl Polled {
             }
         }
         (0..new).for_each(|_| self.add_group(core, job, None));
-        self.stir(job);
+        self.note_member_changed(job);
     }
 
     /// Submits a replica again that has ended and is wanted again.
@@ -124,7 +124,7 @@ impl Polled {
         self.resubmit(core, job, group);
     }
 
-    fn groups_that(&self, job: JobId, is_meant: impl Fn(Worth) -> bool) -> Vec<u32> {
+    fn groups_that(&self, job: JobId, is_meant: impl Fn(Usefulness) -> bool) -> Vec<u32> {
         let groups = (0..).zip(&self.runs[job.index()].groups);
         let groups = groups.filter(|(_, group)| !group.followed).map(|(number, _)| number);
         groups.filter(|group| is_meant(self.worth(job, *group))).collect()
@@ -140,14 +140,14 @@ impl Polled {
     }
 
     /// The usefulness of a replica is that of its node with the least progress.
-    fn worth(&self, job: JobId, group: u32) -> Worth {
+    fn worth(&self, job: JobId, group: u32) -> Usefulness {
         let worth_of = |state| match state {
-            MemberState::Terminating | MemberState::Draining | MemberState::Ended => Worth::Inactive,
-            MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Worth::Submitted,
-            MemberState::Provisioning | MemberState::Pulling => Worth::Starting,
-            MemberState::Running => Worth::Serving,
+            MemberState::Terminating | MemberState::Draining | MemberState::Ended => Usefulness::Inactive,
+            MemberState::Waiting | MemberState::Submitted | MemberState::Assigned => Usefulness::Submitted,
+            MemberState::Provisioning | MemberState::Pulling => Usefulness::Starting,
+            MemberState::Running => Usefulness::Serving,
         };
-        self.states_of(job, group).map(worth_of).min().unwrap_or(Worth::Inactive)
+        self.states_of(job, group).map(worth_of).min().unwrap_or(Usefulness::Inactive)
     }
 
     /// When the number of replicas of a service last changed. The replicas only show this in part: an active replica by
@@ -159,8 +159,10 @@ impl Polled {
         let changed = |group: u32| {
             let members = run.groups[group as usize].members.iter().map(|index| &self.members[*index as usize]);
             match self.worth(job, group) {
-                Worth::Inactive => members.map(|member| member.processed).max(),
-                Worth::Submitted | Worth::Starting | Worth::Serving => members.map(|member| member.submitted).min(),
+                Usefulness::Inactive => members.map(|member| member.processed).max(),
+                Usefulness::Submitted | Usefulness::Starting | Usefulness::Serving => {
+                    members.map(|member| member.submitted).min()
+                }
             }
         };
         self.groups_that(job, |_| true).into_iter().filter_map(changed).max()

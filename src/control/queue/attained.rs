@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// The replicas that entered a queue at this instant while they ran.
-    pub(super) fn those_who_join(&self, core: &Core) -> &[ReplicaIndex] {
+    pub(super) fn joined_while_running(&self, core: &Core) -> &[ReplicaIndex] {
         if self.turns.joined.0 == core.now { &self.turns.joined.1 } else { &[] }
     }
 
@@ -134,7 +134,7 @@ impl Queue {
 
     /// Sort key of a running replica: since when it has run in its queue. At equal times, a replica that started from
     /// this queue comes before one that entered the queue while it ran.
-    pub(super) fn runs_there_since(&self, core: &Core, index: ReplicaIndex) -> (SimTime, bool, i64) {
+    pub(super) fn running_key(&self, core: &Core, index: ReplicaIndex) -> (SimTime, bool, i64) {
         let since = core.replicas[index as usize].since;
         match self.turns.of.get(&index) {
             Some(turn) if turn.joined >= since => (turn.joined, true, i64::from(index)),

@@ -39,7 +39,7 @@ use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::SimTime;
-use placing::Deciding;
+use placing::OpenDecision;
 
 pub(crate) struct Queue {
     queue: WaitQueue,
@@ -47,7 +47,7 @@ pub(crate) struct Queue {
     lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
     turns: Turns,
     /// The head of the queue with its reservation, if the kind of backfilling keeps a reservation once it is made.
-    picked: Option<backfill::Picked>,
+    picked: Option<backfill::HeadReservation>,
     /// State that backfilling keeps between passes.
     backfilling: Option<Box<backfill::Backfilling>>,
     /// Replicas for which other runs are being preempted, each with its place. An entry stays until those runs have
@@ -57,7 +57,7 @@ pub(crate) struct Queue {
     /// Replicas that wait for the quota of their project, and replicas in the queue that count against a quota.
     projects: quota::Projects,
     /// Future reservations of each node, if backfilling uses time slots.
-    ahead: slots::Ahead,
+    ahead: slots::FutureEnds,
     /// Replicas that were queued since the last pass, in the order in which they were queued. For each of them, one
     /// event says why it waits.
     fresh: VecDeque<(u64, ReplicaIndex)>,
@@ -66,7 +66,7 @@ pub(crate) struct Queue {
     /// Replicas that wait to be analysed, first come first served.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
     analysing: BTreeSet<RunId>,
-    deciding: Option<Deciding>,
+    deciding: Option<OpenDecision>,
     analyse_pass: PassState,
     place_pass: PassState,
     backfill_pass: PassState,
@@ -90,7 +90,7 @@ impl Queue {
             nominations: preempting::Nominations::new(),
             preempting: preempting::Preempting::default(),
             projects: quota::Projects::default(),
-            ahead: slots::Ahead::default(),
+            ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),
             queued: 0,
             analysis_queue: VecDeque::new(),
@@ -121,7 +121,7 @@ impl Flow for Queue {
     }
 
     fn settle(&mut self, core: &mut Core) {
-        self.go_on_with_clocks(core);
+        self.advance_clocks(core);
         self.run_analyse_pass(core);
         loop {
             self.admit_by_quota(core);
@@ -129,12 +129,12 @@ impl Flow for Queue {
             self.run_backfill_pass(core);
             // A replica may have left the queue because of its quota. The replica behind it is then the head, and this
             // pass has not judged that replica.
-            let has_new_head = self.projects.take_left() | self.may_find_cheaper(core);
+            let has_new_head = self.projects.take_has_left() | self.may_find_cheaper(core);
             if !has_new_head || core.profile.passes.place.trigger != Trigger::Event || self.deciding.is_some() {
                 break;
             }
         }
-        self.tell_clocks();
+        self.inform_clocks();
     }
 
     fn next_due(&mut self, core: &mut Core) -> Option<Due> {
@@ -285,7 +285,7 @@ impl Flow for Queue {
         let mut waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
         waiting.extend(self.take_set_aside());
         let profile = Arc::clone(&core.profile);
-        self.ahead = slots::Ahead::default();
+        self.ahead = slots::FutureEnds::default();
         self.preempting.begin_anew();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);
         self.analyse_pass.follow(profile.passes.analyse);
@@ -317,7 +317,7 @@ impl Flow for Queue {
         if waits { self.left_beside_nominations(core, index) } else { None }
     }
 
-    fn analysed_before(&self, core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    fn analyses_ahead(&self, core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         let is_it = |(other, version): &(ReplicaIndex, u64)| {
             let replica = &core.replicas[index as usize];
             *other == index && replica.wait == Wait::Analysis && replica.version == *version
@@ -349,7 +349,7 @@ impl Flow for Queue {
         (self.queue.changes(), at)
     }
 
-    fn lets_records_go(&self) -> bool {
+    fn may_drop_records(&self) -> bool {
         true
     }
 

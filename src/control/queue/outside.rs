@@ -160,7 +160,7 @@ impl Queue {
     }
 
     /// Logs once for each newly queued replica that it waits for the decision of an outside scheduler.
-    pub(super) fn tell_who_decides(&mut self, core: &mut Core) {
+    pub(super) fn log_outside_decider(&mut self, core: &mut Core) {
         let reasons = Histogram::of(Reason::DecidedOutside, core.fleet.len() as u32);
         while let Some((_, index)) = self.fresh.pop_front() {
             core.replicas[index as usize].fresh = None;

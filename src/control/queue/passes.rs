@@ -2,7 +2,7 @@
 //! Each pass handles a batch of limited size.
 
 use crate::attempts::Attempts;
-use crate::clocks::Which;
+use crate::clocks::PassKind;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::profile::{PassOptions, Trigger};
@@ -54,25 +54,25 @@ impl Queue {
     }
 
     fn place_tick(&self, core: &Core, period: SimDuration) -> SimTime {
-        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(Which::Place));
+        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(PassKind::Place));
         of_clock.unwrap_or_else(|| self.place_pass.next_tick(period, core.now))
     }
 
     fn backfill_tick(&self, core: &Core, period: SimDuration) -> SimTime {
-        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(Which::Backfill));
+        let of_clock = self.clocks.as_ref().and_then(|clocks| clocks.next(PassKind::Backfill));
         of_clock.unwrap_or_else(|| self.backfill_pass.next_tick(period, core.now))
     }
 
     /// Advances the clocks to this instant. The passes in between changed nothing, but they took their time.
-    pub(super) fn go_on_with_clocks(&mut self, core: &mut Core) {
+    pub(super) fn advance_clocks(&mut self, core: &mut Core) {
         let (now, waiting) = (core.now, self.queue.len());
         if let Some(clocks) = &mut self.clocks {
-            clocks.go_on(now);
+            clocks.advance(now);
             clocks.are_waiting(waiting);
         }
     }
 
-    pub(super) fn tell_clocks(&mut self) {
+    pub(super) fn inform_clocks(&mut self) {
         let waiting = self.queue.len();
         self.clocks.iter_mut().for_each(|clocks| clocks.are_waiting(waiting));
     }
@@ -165,7 +165,7 @@ impl Queue {
             return;
         }
         if core.is_decided_outside() {
-            return self.tell_who_decides(core);
+            return self.log_outside_decider(core);
         }
         let due = self.place_pass_due(core);
         if self.deciding.is_some() || !is_due(core, due, options) {
@@ -174,7 +174,7 @@ impl Queue {
         // A resumed pass began at an earlier tick, so it does not count as the tick of this instant.
         if self.place_pass.interrupted_after.is_none() {
             self.place_pass.last = Some(core.now);
-            self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Place, core.now));
+            self.clocks.iter_mut().for_each(|clocks| clocks.tick(PassKind::Place, core.now));
         }
         self.place_pass.cut_short = false;
         match options.trigger {
@@ -182,7 +182,7 @@ impl Queue {
             Trigger::Event | Trigger::Outside | Trigger::Every(_) => self.place_in_order(core, options),
         }
         if self.deciding.is_none() && !self.place_pass.cut_short {
-            self.tell_why_they_wait(core);
+            self.emit_waiting_reasons(core);
         }
     }
 
@@ -236,7 +236,7 @@ impl Queue {
             return;
         }
         self.backfill_pass.ran(core.now);
-        self.clocks.iter_mut().for_each(|clocks| clocks.tick(Which::Backfill, core.now));
+        self.clocks.iter_mut().for_each(|clocks| clocks.tick(PassKind::Backfill, core.now));
         // Read the state before the pass. If the pass starts a replica, the next pass must run, because it can find
         // other replicas to start.
         self.backfilled = Some(self.seen_by_backfill(core));
@@ -270,7 +270,7 @@ impl Queue {
     }
 
     /// For each replica that queued up since the last pass and still waits, emits one event that says why it waits.
-    fn tell_why_they_wait(&mut self, core: &mut Core) {
+    fn emit_waiting_reasons(&mut self, core: &mut Core) {
         while let Some((_, index)) = self.fresh.pop_front() {
             core.replicas[index as usize].fresh = None;
             let replica = &core.replicas[index as usize];

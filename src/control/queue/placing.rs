@@ -11,7 +11,7 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{Decision, Discipline, NeverFits, Unfit};
 
 /// A decision in progress.
-pub struct Deciding {
+pub struct OpenDecision {
     replica: ReplicaIndex,
     version: u64,
     decision: Decision,
@@ -43,7 +43,7 @@ impl Queue {
         };
         self.leave_queue(core, index, Wait::Decision);
         let version = core.replicas[index as usize].version;
-        self.deciding = Some(Deciding { replica: index, version, decision, growth: core.growth(), read });
+        self.deciding = Some(OpenDecision { replica: index, version, decision, growth: core.growth(), read });
         let at = core.now.saturating_add(options.decision_time);
         core.timers.set(at, Timer::CommitDue { replica: index, version });
     }
@@ -114,7 +114,7 @@ impl Queue {
                     .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
                 record.held = Some(held.clone());
                 if !same {
-                    self.tell_group(core, demand, &held);
+                    self.emit_reasons_of_demand(core, demand, &held);
                 }
                 core.hold(index, held);
             }
@@ -124,7 +124,7 @@ impl Queue {
     /// Emits the reasons for waiting for all replicas of one demand, because these replicas share the reasons. This
     /// happens only if the queue skips refused replicas. Under another discipline, some of them may wait only for the
     /// head of the queue.
-    fn tell_group(&mut self, core: &mut Core, demand: u32, held: &Held) {
+    fn emit_reasons_of_demand(&mut self, core: &mut Core, demand: u32, held: &Held) {
         if core.profile.scheduler.discipline != Discipline::Skipping {
             return;
         }

@@ -32,13 +32,13 @@ use dryrack_scheduler::QueueKey;
 #[derive(Default)]
 pub(super) struct Projects {
     groups: BTreeMap<(Arc<str>, u32), Group>,
-    /// Whether a replica has left the queue because of its quota since the last call of `take_left`.
+    /// Whether a replica has left the queue because of its quota since the last call of `take_has_left`.
     has_left: bool,
 }
 
 impl Projects {
     /// Whether a replica has left the queue because of its quota since the last call.
-    pub fn take_left(&mut self) -> bool {
+    pub fn take_has_left(&mut self) -> bool {
         std::mem::take(&mut self.has_left)
     }
 }

@@ -240,7 +240,7 @@ impl Flow for Scanned {
         }
     }
 
-    fn analysed_before(&self, _core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    fn analyses_ahead(&self, _core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
         self.entries_before(index)
     }
 
@@ -262,7 +262,7 @@ impl Flow for Scanned {
         self.changes += 1;
     }
 
-    fn never_rests(&self) -> bool {
+    fn retries_forever(&self) -> bool {
         true
     }
 

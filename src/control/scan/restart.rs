@@ -30,7 +30,7 @@ impl Scanned {
     pub(super) fn restart_in_place(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some(carried) = self.carried(index).cloned() else { return self.queue_up(core, index) };
         let every = self.options.restarts_in_place.expect("only then is a claim carried for a restart");
-        let heard = |node| core.fleet.node(node).status.state == NodeState::Ready && core.is_heard(node);
+        let heard = |node| core.fleet.node(node).status.state == NodeState::Ready && core.has_heartbeats(node);
         if !carried.placement.claims().iter().all(|claim| heard(claim.node)) {
             let version = core.replicas[index as usize].version;
             let at = next_tick(core.now.saturating_add(SimDuration::from_nanos(1)), every);

@@ -15,7 +15,7 @@ use dryrack_workload::Strategy;
 
 /// How close a row is to running well (GPUStack 0.6.0 and 2.3.0, `StatusScorer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Wellness {
+enum Health {
     /// The row has no node, its node is not ready, or the row is in error.
     Unwell,
     OnTheWay,
@@ -30,7 +30,7 @@ impl Scanned {
         let scores = self.places_scored(core, replicas);
         let key = |index: &ReplicaIndex| (self.row_of.get(index).copied(), *index);
         let mut keyed: Vec<_> =
-            replicas.iter().map(|index| (self.wellness(core, *index), scores[index], key(index))).collect();
+            replicas.iter().map(|index| (self.health(core, *index), scores[index], key(index))).collect();
         keyed.sort();
         *replicas = keyed.into_iter().map(|(.., (_, index))| index).collect();
     }
@@ -56,16 +56,16 @@ impl Scanned {
         self.place_of(core, index).and_then(|placement| main_node(&placement))
     }
 
-    fn wellness(&self, core: &Core, index: ReplicaIndex) -> Wellness {
+    fn health(&self, core: &Core, index: ReplicaIndex) -> Health {
         let replica = &core.replicas[index as usize];
-        let Some(node) = self.node_of(core, index) else { return Wellness::Unwell };
+        let Some(node) = self.node_of(core, index) else { return Health::Unwell };
         let state = core.fleet.node(node).status.state;
         let in_error = replica.phase == Phase::Pending && replica.wait == Wait::BackOff;
         match (state, replica.phase) {
-            (NodeState::NotReady, _) => Wellness::Unwell,
-            _ if in_error => Wellness::Unwell,
-            (NodeState::Ready, Phase::Running) => Wellness::Runs,
-            (_, _) => Wellness::OnTheWay,
+            (NodeState::NotReady, _) => Health::Unwell,
+            _ if in_error => Health::Unwell,
+            (NodeState::Ready, Phase::Running) => Health::Runs,
+            (_, _) => Health::OnTheWay,
         }
     }
 

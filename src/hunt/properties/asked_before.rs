@@ -3,12 +3,12 @@
 use super::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
-use crate::told::Told;
+use crate::told::Observed;
 
 pub struct AskedBefore;
 
 /// Whether the answer may be a warning alone: a person may insist on GPUs that were picked by hand.
-fn may_be_wanted(told: &Told, job: usize) -> bool {
+fn may_be_wanted(told: &Observed, job: usize) -> bool {
     let spec = &told.jobs[job].spec;
     spec.demand.pick.is_some() && spec.replicas == 1
 }
@@ -33,7 +33,7 @@ impl Property for AskedBefore {
             return Vec::new();
         }
         let asked = case.world.with_entry("expect", &format!("[{}]", questions.join(", ")));
-        let Some(other) = case.ask(&asked) else { return Vec::new() };
+        let Some(other) = case.observe(&asked) else { return Vec::new() };
         let mut breaches = Vec::new();
         for job in jobs {
             let (name, at) = (told.name(job), told.jobs[job].at);

@@ -4,7 +4,7 @@ use super::Property;
 use super::safety::may_insist;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
-use crate::told::{Placed, Told};
+use crate::told::{Observed, Placed};
 use dryrack_units::Bytes;
 use dryrack_workload::Pick;
 
@@ -39,7 +39,7 @@ impl Property for ByHand {
 
 impl ByHand {
     /// What was chosen automatically is picked by hand.
-    fn picked(&self, case: &mut Case<'_>, told: &Told, job: usize, placed: &Placed) -> Option<Breach> {
+    fn picked(&self, case: &mut Case<'_>, told: &Observed, job: usize, placed: &Placed) -> Option<Breach> {
         let name = told.name(job);
         let gpus: Vec<String> = placed
             .parts
@@ -54,7 +54,7 @@ impl ByHand {
             true => world.with_job_field(name, "distributed", Some("true")),
             false => world,
         };
-        let other = case.ask(&world)?;
+        let other = case.observe(&world)?;
         let same = other.find(name).filter(|same| other.is_never_placed(*same))?;
         let is_alike = other.before(other.jobs[same].at) == told.before(told.jobs[job].at);
         let text = other.jobs[same].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
@@ -70,7 +70,7 @@ impl ByHand {
 
     /// What was picked by hand is left to the program. GPUs of which something is kept or held may be overcommitted by
     /// hand, so they prove nothing; nor does a pick on which a person may insist.
-    fn unpicked(&self, case: &mut Case<'_>, told: &Told, job: usize, placed: &Placed) -> Option<Breach> {
+    fn unpicked(&self, case: &mut Case<'_>, told: &Observed, job: usize, placed: &Placed) -> Option<Breach> {
         let name = told.name(job);
         if may_insist(told, job) {
             return None;
@@ -90,7 +90,7 @@ impl ByHand {
             true => world.with_job_field(name, "distributed", Some("true")),
             false => world,
         };
-        let other = case.ask(&world)?;
+        let other = case.observe(&world)?;
         let same = other.find(name).filter(|same| other.is_never_placed(*same))?;
         let is_alike = other.before(other.jobs[same].at) == told.before(told.jobs[job].at);
         is_alike.then(|| Breach {

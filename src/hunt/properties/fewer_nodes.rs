@@ -3,7 +3,7 @@
 use super::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
-use crate::told::{Placed, Told};
+use crate::told::{Observed, Placed};
 use crate::world::World;
 
 pub struct FewerNodes;
@@ -34,7 +34,7 @@ impl Property for FewerNodes {
             let without = fewer.with_jobs(keeps);
             let all = (has_prices && (0..told.jobs.len()).any(goes)).then_some(fewer);
             for fewer in [Some(without), all].into_iter().flatten() {
-                let Some(other) = case.ask(&fewer) else { continue };
+                let Some(other) = case.observe(&fewer) else { continue };
                 // Only the first job about which the two worlds differ proves anything.
                 let jobs = (0..told.jobs.len()).filter(|job| other.find(told.name(*job)).is_some());
                 breaches.extend(jobs.filter_map(|job| self.compare((&told, job), (&other, &fewer), &extra)).next());
@@ -45,7 +45,12 @@ impl Property for FewerNodes {
 }
 
 impl FewerNodes {
-    fn compare(&self, (told, job): (&Told, usize), (other, fewer): (&Told, &World), extra: &str) -> Option<Breach> {
+    fn compare(
+        &self,
+        (told, job): (&Observed, usize),
+        (other, fewer): (&Observed, &World),
+        extra: &str,
+    ) -> Option<Breach> {
         let name = told.name(job);
         let same = other.find(name)?;
         // Whatever was decided before must have been decided alike.
@@ -85,7 +90,7 @@ impl FewerNodes {
                 })
             }
             (Some(with), Some(without)) => {
-                let price = |told: &Told, placed: &Placed| -> u64 {
+                let price = |told: &Observed, placed: &Placed| -> u64 {
                     placed.parts.iter().map(|part| told.nodes[part.node].price.get()).sum()
                 };
                 let takes_more = with.gpus() > without.gpus() && told.jobs[job].spec.demand.pick.is_none();

@@ -21,7 +21,7 @@ impl Property for FitsElsewhere {
         let names: Vec<String> = (0..case.told.jobs.len()).map(|job| case.told.name(job).to_string()).collect();
         for name in &names {
             let alone = case.world.with_jobs(|other| other == name).without_faults();
-            let Some(told) = case.ask(&alone) else { continue };
+            let Some(told) = case.observe(&alone) else { continue };
             let Some(job) = told.find(name).filter(|job| told.is_never_placed(*job) && !told.jobs[*job].is_cancelled)
             else {
                 continue;

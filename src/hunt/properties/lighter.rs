@@ -24,7 +24,7 @@ impl Property for Lighter {
             let (name, weights) = (told.name(job), model.model.weights.get());
             for less in [weights.saturating_sub(1), weights / 10 * 7] {
                 let lighter = case.world.with_model_field(name, "weights", &format!("{less}B"));
-                let Some(other) = case.ask(&lighter) else { continue };
+                let Some(other) = case.observe(&lighter) else { continue };
                 let Some(same) = other.find(name).filter(|same| !other.is_placed(*same)) else { continue };
                 if other.before(other.jobs[same].at) != told.before(told.jobs[job].at) {
                     continue;

@@ -23,7 +23,7 @@ impl Property for Order {
             let is_picked = alone.of_job(name, "gpus").is_some();
             let gpus = alone.with_gpus_reversed().filter(|_| !is_picked).map(|world| (world, "the GPUs of a node"));
             for (other, what) in [Some((alone.with_nodes_reversed(), "the nodes")), gpus].into_iter().flatten() {
-                let (Some(one), Some(two)) = (case.ask(&alone), case.ask(&other)) else { continue };
+                let (Some(one), Some(two)) = (case.observe(&alone), case.observe(&other)) else { continue };
                 let (Some(first), Some(second)) = (one.find(name), two.find(name)) else { continue };
                 let is_safe = one.is_safe(first) && two.is_safe(second);
                 if one.is_placed(first) == two.is_placed(second) || !is_safe || one.jobs[first].is_cancelled {
@@ -49,6 +49,6 @@ impl Property for Order {
 }
 
 /// That all replicas of a job have a place.
-pub fn placed_whole(told: &crate::told::Told, job: usize) -> String {
+pub fn placed_whole(told: &crate::told::Observed, job: usize) -> String {
     format!("job: {}, is: placed", told.name(job))
 }

@@ -3,7 +3,7 @@
 use super::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
-use crate::told::{Broken, Told};
+use crate::told::{Broken, Observed};
 use dryrack_event::Safety as Rule;
 use dryrack_units::Bytes;
 
@@ -49,7 +49,7 @@ impl Property for Safety {
 }
 
 impl Safety {
-    fn breach(&self, told: &Told, broken: &Broken) -> Breach {
+    fn breach(&self, told: &Observed, broken: &Broken) -> Breach {
         let job = told.name(broken.job);
         let placed = told.of(broken.job).filter(|placed| placed.at <= broken.at).last();
         let text = placed.map_or(String::new(), |placed| format!(" on {}", placed.text()));
@@ -83,13 +83,13 @@ impl Safety {
 }
 
 /// Whether a person may have wanted it.
-fn may_overcommit(told: &Told, broken: &Broken) -> bool {
+fn may_overcommit(told: &Observed, broken: &Broken) -> bool {
     broken.what == Rule::Overcommit && may_insist(told, broken.job)
 }
 
 /// Whether a person may insist on these GPUs: some programs let GPUs that were picked by hand for a language model be
 /// overcommitted, and mark the placement, which the protocol does not carry.
-pub(super) fn may_insist(told: &Told, job: usize) -> bool {
+pub(super) fn may_insist(told: &Observed, job: usize) -> bool {
     let spec = &told.jobs[job].spec;
     let is_marked = spec.demand.pick.is_some() && spec.demand.model().is_some() && spec.replicas == 1;
     is_marked && stage(told, job).contains("language")

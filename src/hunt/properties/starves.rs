@@ -3,7 +3,7 @@
 use super::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
-use crate::told::Told;
+use crate::told::Observed;
 use dryrack_units::{SimDuration, SimTime};
 
 pub struct Starves;
@@ -29,7 +29,7 @@ impl Property for Starves {
             }
             let is_idle = |node: &str| idle.iter().any(|idle| &*told.nodes[*idle].name == node);
             let alone = case.world.with_jobs(|other| other == name).with_nodes(is_idle).without_faults();
-            let Some(other) = case.ask(&alone) else { continue };
+            let Some(other) = case.observe(&alone) else { continue };
             let Some(same) = other.find(name).filter(|same| other.is_placed(*same) && other.is_safe(*same)) else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl Property for Starves {
 
 /// The nodes that are ready, and on which nothing is, for as long as the job has to wait to be sure of it: a program that
 /// retries may double its pauses, so half of the time.
-fn idle(told: &Told, job: usize) -> Vec<usize> {
+fn idle(told: &Observed, job: usize) -> Vec<usize> {
     let at = told.jobs[job].at;
     let to = told.jobs[job].ended.values().min().copied().unwrap_or(told.until);
     let waited = to.checked_since(at).unwrap_or(SimDuration::ZERO);
@@ -69,7 +69,7 @@ fn idle(told: &Told, job: usize) -> Vec<usize> {
             overlaps && placed.parts.iter().any(|part| part.node == node)
         })
     };
-    let is_idle = |(index, node): (usize, &crate::told::NodeTold)| {
+    let is_idle = |(index, node): (usize, &crate::told::ObservedNode)| {
         let is_free = node.is_ready && node.is_steady && !node.has_foreign_use && !holds(index, from, to);
         is_free.then_some(index)
     };

@@ -1,7 +1,7 @@
 //! Imports a GPUStack server's data as a scenario: its workers, its models, and the places of their instances.
 //!
 //! There are two sources: the SQLite file of releases before 2.0 ([`store`]), which is opened read-only, and saved
-//! answers of any release's REST interface ([`pages`]). Both give a [`Kept`], whose rows use the field names of the
+//! answers of any release's REST interface ([`pages`]). Both give a [`StoredRows`], whose rows use the field names of the
 //! interface (schemas/workers.py and schemas/models.py of gpustack 0.4.1 to 2.3.0). [`write`] makes a scenario from it.
 //! Fields that a release lacks are not needed. The data show the current state and no history: a deleted instance
 //! leaves no row.
@@ -21,19 +21,19 @@ use dryrack_live::probe::shown;
 
 /// A map of fields by name, and the place in the source.
 #[derive(Debug)]
-struct KeptRow {
+struct StoredRow {
     place: String,
     value: Value,
 }
 
 /// The rows of each kind, in the order of their ids.
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredRows {
     /// The name of the table or file with the workers, for messages.
     workers_in: &'static str,
-    workers: Vec<KeptRow>,
-    models: Vec<KeptRow>,
-    instances: Vec<KeptRow>,
+    workers: Vec<StoredRow>,
+    models: Vec<StoredRow>,
+    instances: Vec<StoredRow>,
     /// Downloaded weight files, recorded since 0.6.
     files: Vec<Value>,
     /// Mean utilization of all GPUs in percent, each with its time in milliseconds since 1970.

@@ -16,7 +16,7 @@ use std::{fs, io};
 use serde_json::Value;
 
 use super::super::imported::{ImportError, Imported, Names};
-use super::{Kept, KeptRow, write};
+use super::{StoredRow, StoredRows, write};
 use dryrack_live::probe::shown;
 
 /// Kinds of files. No kind is a prefix of another: `model-instances` does not begin with `models`.
@@ -41,7 +41,7 @@ pub fn import_gpustack_pages(folder: &Path, names: Names) -> Result<Imported, Im
         paths.sort();
         rows(&paths, kind)
     };
-    let kept = Kept {
+    let kept = StoredRows {
         workers_in: "workers.json",
         workers: take("workers")?,
         models: take("models")?,
@@ -57,7 +57,7 @@ fn unreadable(path: &Path, error: &io::Error) -> ImportError {
 }
 
 /// The rows in all pages of one kind, in the order of their ids. Each row appears once.
-fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<KeptRow>, ImportError> {
+fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<StoredRow>, ImportError> {
     if paths.is_empty() {
         // The list of downloaded files is optional.
         let expected = format!("a file `{kind}.json`, the answer of /v2/{kind}");
@@ -72,7 +72,7 @@ fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<KeptRow>, ImportError> {
     }
     // Pages overlap if rows were added or deleted between the requests.
     let mut seen = BTreeSet::new();
-    rows.retain(|row: &KeptRow| row.value["id"].as_i64().is_none_or(|id| seen.insert(id)));
+    rows.retain(|row: &StoredRow| row.value["id"].as_i64().is_none_or(|id| seen.insert(id)));
     rows.sort_by_key(|row| row.value["id"].as_i64());
     if total > rows.len() as u64 {
         let expected = format!(
@@ -98,7 +98,7 @@ fn page(path: &Path) -> Result<Value, ImportError> {
 }
 
 /// The rows of a page. They are under the key `items`.
-fn items(mut page: Value, path: &Path) -> Result<Vec<KeptRow>, ImportError> {
+fn items(mut page: Value, path: &Path) -> Result<Vec<StoredRow>, ImportError> {
     let place = path.display().to_string();
     let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) else {
         // A server that refuses the request answers with a message.
@@ -108,7 +108,7 @@ fn items(mut page: Value, path: &Path) -> Result<Vec<KeptRow>, ImportError> {
     };
     let row = |(index, value): (usize, Value)| {
         let place = format!("{place}, item {}", index + 1);
-        if value.is_object() { Ok(KeptRow { place, value }) } else { Err(ImportError::malformed(place, "a map")) }
+        if value.is_object() { Ok(StoredRow { place, value }) } else { Err(ImportError::malformed(place, "a map")) }
     };
     found.into_iter().enumerate().map(row).collect()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::imported::{ImportError, Imported, Names};
 use super::super::sqlite::Database;
-use super::{Kept, KeptRow, write};
+use super::{StoredRow, StoredRows, write};
 
 /// Columns that hold JSON as text.
 const JSON: [&str; 9] = [
@@ -24,7 +24,7 @@ const JSON: [&str; 9] = [
 pub fn import_gpustack_store(path: &Path, names: Names) -> Result<Imported, ImportError> {
     let database = Database::open(path, "GPUStack")?;
     database.require(&["workers", "models", "model_instances"])?;
-    let mut kept = Kept {
+    let mut kept = StoredRows {
         workers_in: "table `workers`",
         workers: rows(&database, "workers")?,
         models: rows(&database, "models")?,
@@ -42,13 +42,13 @@ pub fn import_gpustack_store(path: &Path, names: Names) -> Result<Imported, Impo
 }
 
 /// All rows of a table that are not marked as deleted.
-fn rows(database: &Database, table: &'static str) -> Result<Vec<KeptRow>, ImportError> {
+fn rows(database: &Database, table: &'static str) -> Result<Vec<StoredRow>, ImportError> {
     let mut found = Vec::new();
     database.each(table, |row| {
         let place = row.place();
         let value = row.whole(&JSON)?;
         if value["deleted_at"].is_null() {
-            found.push(KeptRow { place, value });
+            found.push(StoredRow { place, value });
         }
         Ok(())
     })?;

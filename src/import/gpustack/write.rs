@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::found::{FoundOptions, amount, comment, entry};
 use super::super::imported::{ImportError, Imported, NameBook, Names, Origin, counted, time};
 use super::ask::{Ask, ask, parts};
-use super::{Kept, KeptRow, flag, millis, text, word};
+use super::{StoredRow, StoredRows, flag, millis, text, word};
 use dryrack_live::clock::{Stamp, Wall};
 use dryrack_live::probe::{NodeSnapshot, gpustack_worker, shown};
 use dryrack_units::{Bytes, SimDuration};
@@ -59,7 +59,7 @@ const OF_MODELS: [(&str, &str); 19] = [
 
 const HEAD: &str = "scenario: The models of a GPUStack server, as it keeps them\nprofile: gpustack\n";
 
-pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> {
+pub(super) fn write(kept: &StoredRows, names: Names) -> Result<Imported, ImportError> {
     if kept.workers.is_empty() {
         return Err(ImportError::malformed(kept.workers_in, "a worker, for there are no nodes without one"));
     }
@@ -94,7 +94,7 @@ pub(super) fn write(kept: &Kept, names: Names) -> Result<Imported, ImportError> 
 }
 
 /// The latest time in the data.
-fn end(kept: &Kept) -> Result<i64, ImportError> {
+fn end(kept: &StoredRows) -> Result<i64, ImportError> {
     let mut last = kept.loads.iter().map(|(at, _)| *at).max().unwrap_or(0);
     for row in kept.workers.iter().chain(&kept.models).chain(&kept.instances) {
         for key in ["updated_at", "created_at", "heartbeat_time"] {
@@ -105,7 +105,7 @@ fn end(kept: &Kept) -> Result<i64, ImportError> {
 }
 
 /// The mean utilization of all GPUs as a recording. No job uses it, because it belongs to no single job.
-fn loads(kept: &Kept, first: i64) -> Option<(String, String)> {
+fn loads(kept: &StoredRows, first: i64) -> Option<(String, String)> {
     let mut rows: Vec<_> = kept.loads.iter().filter(|(at, _)| *at >= first).collect();
     rows.sort_by_key(|(at, _)| *at);
     rows.dedup_by_key(|(at, _)| *at);
@@ -152,13 +152,13 @@ struct Writer {
 }
 
 impl Writer {
-    fn nodes(&mut self, out: &mut String, kept: &Kept) -> Result<(), ImportError> {
+    fn nodes(&mut self, out: &mut String, kept: &StoredRows) -> Result<(), ImportError> {
         // Leave out current use, because the server's own instances are already in the jobs.
         let options = FoundOptions { idle_up_to: Bytes::ZERO, gpu: None, without_use: true };
         let at = Stamp { since_start: SimDuration::ZERO, wall: Wall(0) };
         out.push_str("nodes:\n");
         for (index, row) in kept.workers.iter().enumerate() {
-            let KeptRow { place, value } = row;
+            let StoredRow { place, value } = row;
             let unread = |source| ImportError::Unread { place: place.clone(), source };
             let found = gpustack_worker(value, index, "the worker", at).map_err(unread)?;
             self.origins.push(Origin { from: out.len(), place: place.clone(), columns: &OF_WORKERS });
@@ -185,10 +185,10 @@ impl Writer {
         *self.left_out.entry((noun, why)).or_default() += 1;
     }
 
-    fn jobs(&mut self, kept: &Kept) -> Result<Vec<Job>, ImportError> {
+    fn jobs(&mut self, kept: &StoredRows) -> Result<Vec<Job>, ImportError> {
         let mut jobs = Vec::new();
         for model in &kept.models {
-            let own: Vec<&KeptRow> =
+            let own: Vec<&StoredRow> =
                 kept.instances.iter().filter(|instance| instance.value["model_id"] == model.value["id"]).collect();
             jobs.extend(self.job(model, &own, &kept.files)?);
         }
@@ -196,8 +196,8 @@ impl Writer {
         Ok(jobs)
     }
 
-    fn job(&mut self, row: &KeptRow, own: &[&KeptRow], files: &[Value]) -> Result<Option<Job>, ImportError> {
-        let KeptRow { place, value: model } = row;
+    fn job(&mut self, row: &StoredRow, own: &[&StoredRow], files: &[Value]) -> Result<Option<Job>, ImportError> {
+        let StoredRow { place, value: model } = row;
         let instances: Vec<&Value> = own.iter().map(|instance| &instance.value).collect();
         let called = text(model, "name").ok_or_else(|| ImportError::malformed(place, "a model with a name"))?;
         let replicas = match &model["replicas"] {

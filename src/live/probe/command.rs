@@ -129,17 +129,17 @@ impl Command {
     }
 }
 
-struct Heard {
+struct Notifications {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 /// Reads both pipes until the program has ended, including everything written before its end.
-fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Heard, Missing> {
+fn listen(child: &mut Child, limits: Limits, what: &str) -> Result<Notifications, Missing> {
     let pid = Pid::from_child(child);
     let mut stdout = child.stdout.take();
     let mut stderr = child.stderr.take();
-    let mut heard = Heard { stdout: Vec::new(), stderr: Vec::new() };
+    let mut heard = Notifications { stdout: Vec::new(), stderr: Vec::new() };
     let began = limits.deadline.left();
     let mut has_ended = false;
     loop {
@@ -242,7 +242,7 @@ fn end(mut child: Child, what: &str, mark: &str) -> Option<ExitStatus> {
     None
 }
 
-fn judged(heard: Heard, status: ExitStatus, what: &str) -> Result<Vec<u8>, Missing> {
+fn judged(heard: Notifications, status: ExitStatus, what: &str) -> Result<Vec<u8>, Missing> {
     let what = what.to_string();
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(heard.stdout),

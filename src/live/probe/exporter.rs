@@ -64,7 +64,7 @@ const RESERVED: &str = "DCGM_FI_DEV_FB_RESERVED";
 
 /// All figures about one GPU, or about one part of it.
 #[derive(Default)]
-struct Said<'t> {
+struct GpuFigures<'t> {
     labels: BTreeMap<&'t str, String>,
     values: BTreeMap<&'t str, f64>,
 }
@@ -73,7 +73,7 @@ struct Said<'t> {
 type Key = (String, u32, String);
 
 pub fn read(text: &str, what: &str, at: Stamp) -> Result<Snapshot, Missing> {
-    let mut said: BTreeMap<Key, Said<'_>> = BTreeMap::new();
+    let mut said: BTreeMap<Key, GpuFigures<'_>> = BTreeMap::new();
     let mut others: u64 = 0;
     for (index, line) in text.lines().enumerate() {
         let Some(sample) = sample(line, what, index + 1)? else { continue };
@@ -99,7 +99,7 @@ pub fn read(text: &str, what: &str, at: Stamp) -> Result<Snapshot, Missing> {
     Ok(Snapshot { nodes: nodes(said, what, at), notes: Vec::new() })
 }
 
-fn nodes(said: BTreeMap<Key, Said<'_>>, what: &str, at: Stamp) -> Vec<NodeSnapshot> {
+fn nodes(said: BTreeMap<Key, GpuFigures<'_>>, what: &str, at: Stamp) -> Vec<NodeSnapshot> {
     let mut nodes: Vec<NodeSnapshot> = Vec::new();
     for ((host, index, part), said) in said {
         if nodes.last().is_none_or(|node| node.name != host) {

@@ -314,7 +314,7 @@ fn whatever_the_tools_of_a_cluster_do_ends_in_a_named_reason() {
 /// How the test server treats a client whose request it has read.
 type Served = fn(&mut TcpStream);
 
-fn say(stream: &mut TcpStream, status: &str, body: &[u8]) {
+fn report(stream: &mut TcpStream, status: &str, body: &[u8]) {
     let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
     let _unheard = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
@@ -340,7 +340,7 @@ const PAGE: &str = "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-ee71aa82-daa8-8d70
                     modelName=\"NVIDIA RTX A4000\",Hostname=\"xxxxx\"} 38\n";
 
 const PAGES: [(&str, Served, u64, Wanted); 16] = [
-    ("the page is there", |to| say(to, "200 OK", PAGE.as_bytes()), PATIENT, Fine),
+    ("the page is there", |to| report(to, "200 OK", PAGE.as_bytes()), PATIENT, Fine),
     ("the server hangs", |_| pause(Duration::from_secs(30)), SHORT, Whole("timed_out")),
     (
         "the page drips",
@@ -373,9 +373,9 @@ const PAGES: [(&str, Served, u64, Wanted); 16] = [
         PATIENT,
         Whole("unreachable"),
     ),
-    ("401", |to| say(to, "401 Unauthorized", b"no"), PATIENT, Whole("refused")),
-    ("404", |to| say(to, "404 Not Found", b"no"), PATIENT, Whole("refused")),
-    ("503", |to| say(to, "503 Service Unavailable", b""), PATIENT, Whole("refused")),
+    ("401", |to| report(to, "401 Unauthorized", b"no"), PATIENT, Whole("refused")),
+    ("404", |to| report(to, "404 Not Found", b"no"), PATIENT, Whole("refused")),
+    ("503", |to| report(to, "503 Service Unavailable", b""), PATIENT, Whole("refused")),
     (
         "it sends us round in circles",
         |to| {
@@ -386,14 +386,14 @@ const PAGES: [(&str, Served, u64, Wanted); 16] = [
         PATIENT,
         Whole("unreachable"),
     ),
-    ("an empty page", |to| say(to, "200 OK", b""), PATIENT, Whole("malformed")),
-    ("a page of HTML", |to| say(to, "200 OK", b"<html><body>login</body></html>"), PATIENT, Whole("malformed")),
-    ("a page of bytes", |to| say(to, "200 OK", &[0xff; 64]), PATIENT, Whole("not_text")),
-    ("ten megabytes", |to| say(to, "200 OK", &[b'#'; 10_000_000]), PATIENT, Whole("too_much")),
-    ("NaN", |to| say(to, "200 OK", PAGE.replace(" 38", " NaN").as_bytes()), PATIENT, Gpu("not_a_number")),
+    ("an empty page", |to| report(to, "200 OK", b""), PATIENT, Whole("malformed")),
+    ("a page of HTML", |to| report(to, "200 OK", b"<html><body>login</body></html>"), PATIENT, Whole("malformed")),
+    ("a page of bytes", |to| report(to, "200 OK", &[0xff; 64]), PATIENT, Whole("not_text")),
+    ("ten megabytes", |to| report(to, "200 OK", &[b'#'; 10_000_000]), PATIENT, Whole("too_much")),
+    ("NaN", |to| report(to, "200 OK", PAGE.replace(" 38", " NaN").as_bytes()), PATIENT, Gpu("not_a_number")),
     (
         "a number for what is not supported",
-        |to| say(to, "200 OK", PAGE.replace(" 38", " 9223372036854775794").as_bytes()),
+        |to| report(to, "200 OK", PAGE.replace(" 38", " 9223372036854775794").as_bytes()),
         PATIENT,
         Gpu("not_supported"),
     ),
@@ -407,7 +407,7 @@ fn whatever_a_page_does_ends_in_a_named_reason_before_its_deadline() {
         judge(sentence, &mut Exporter::new(&serve(*served), None), *millis, wanted, None);
     }
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-    let rubbish = serve(|to| say(to, "200 OK", b"{\"items\": [{\"name\": \"a\", "));
+    let rubbish = serve(|to| report(to, "200 OK", b"{\"items\": [{\"name\": \"a\", "));
     let [first, second, third] = ADDRESSES;
     judge(first, &mut Exporter::new(&format!("http://{nobody}"), None), PATIENT, &Whole("unreachable"), None);
     judge(second, &mut Exporter::new("file:///etc/passwd", None), PATIENT, &Whole("unreachable"), None);

@@ -14,9 +14,9 @@ use rustix::process::Signal;
 use super::{GpuSnapshot, Guarded, Missing, NodeSnapshot, Probe, Smi, SmiKind, Snapshot};
 use crate::clock::{Clock, Deadline, Wall, pause, sim_duration};
 use crate::procfs::ProcessKey;
-use crate::recorder::{Pace, RecordError, record, why_path};
+use crate::recorder::{RecordError, RecordingOptions, record, why_path};
 use crate::stop::Stop;
-use crate::watch::{Together, Watch};
+use crate::watch::{GpuGrouping, Watch};
 use dryrack_units::{Permille, SimDuration};
 use dryrack_workload::{AtMinimum, Gaps, IdleGpus, PolicyMode, UtilizationPolicy, UtilizationRule};
 
@@ -95,7 +95,7 @@ fn probe_at(by: i64) -> (Guarded, Arc<Clock>) {
 
 fn written(out: &std::path::Path, by: i64) -> Result<(), RecordError> {
     let (mut probe, clock) = probe_at(by);
-    let pace = Pace { length: millis(300), every: millis(50), within: SimDuration::from_secs(20) };
+    let pace = RecordingOptions { length: millis(300), every: millis(50), within: SimDuration::from_secs(20) };
     record(&mut probe, &clock, pace, out, &Stop::default(), &mut |_, _| {}).map(|_| ())
 }
 
@@ -175,13 +175,13 @@ fn watched_while(by: i64) -> String {
     let mut probe = Set { polls: 0, wall, by };
     let mut stamp = clock.now();
     let first = probe.poll(&clock, Deadline::within(Duration::from_secs(5))).expect("it answers");
-    let mut watch = Watch::begin(policy, Together::Gpu, &first, stamp);
+    let mut watch = Watch::begin(policy, GpuGrouping::Gpu, &first, stamp);
     let began = stamp;
     for second in 0..10 {
         let snapshot = probe.poll(&clock, Deadline::within(Duration::from_secs(5)));
         stamp.since_start = began.since_start.saturating_add(SimDuration::from_secs(second));
         stamp.wall = clock.now().wall;
-        if let Some(fired) = watch.hear(&snapshot, stamp, stamp).first() {
+        if let Some(fired) = watch.take_snapshot(&snapshot, stamp, stamp).first() {
             return format!("fired after {}", fired.at.since_start.saturating_sub(began.since_start));
         }
     }

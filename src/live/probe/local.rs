@@ -38,21 +38,21 @@ impl GpuSource {
 
 pub struct ThisMachine {
     base: Box<dyn Probe>,
-    vendors: Vec<Ways>,
+    vendors: Vec<GpuSources>,
     /// Whether the user named one way. If so, its absence is worth a note.
     is_named: bool,
 }
 
 /// The ways to ask about the GPUs of one vendor, the best first.
-struct Ways {
+struct GpuSources {
     ways: Vec<Box<dyn Probe>>,
     /// The GPUs of the last successful poll. They still exist when no way answers.
     known: Vec<GpuSnapshot>,
 }
 
-impl Ways {
-    fn new(ways: Vec<Box<dyn Probe>>) -> Ways {
-        Ways { ways, known: Vec::new() }
+impl GpuSources {
+    fn new(ways: Vec<Box<dyn Probe>>) -> GpuSources {
+        GpuSources { ways, known: Vec::new() }
     }
 
     /// Uses the first way that answers, and drops the ways before it for good. If no way answers now but one did
@@ -102,7 +102,7 @@ impl ThisMachine {
             GpuSource::None => Vec::new(),
         };
         let base = Box::new(Machine::new(roots.clone()));
-        let vendors = vendors.into_iter().map(Ways::new).collect();
+        let vendors = vendors.into_iter().map(GpuSources::new).collect();
         ThisMachine { base, vendors, is_named: gpus != GpuSource::Any }
     }
 }

@@ -55,7 +55,7 @@ impl Smi {
     }
 
     /// The output of the program, and the number of requested columns.
-    fn said(&self, deadline: Deadline) -> Result<(String, usize), Missing> {
+    fn run_query(&self, deadline: Deadline) -> Result<(String, usize), Missing> {
         let limits = Limits::until(deadline);
         let ask = |args: &[&str]| Command::new(&self.program).args(args.iter().copied()).output(limits);
         match self.kind {
@@ -78,7 +78,7 @@ impl Probe for Smi {
     }
 
     fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
-        let (said, columns) = self.said(deadline)?;
+        let (said, columns) = self.run_query(deadline)?;
         let at = clock.now();
         let mut node = NodeSnapshot::named("", at, &self.source());
         let what = self.source();

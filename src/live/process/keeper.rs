@@ -47,14 +47,14 @@ static KEPT_BY: OnceLock<Pid> = OnceLock::new();
 
 /// How the kept process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ProcessEnd {
     Ended { code: i32 },
     Killed { signal: i32, left: usize },
 }
 
 /// Starts this program again with the same arguments, waits for it, and returns how it ended. Returns `None` in the
 /// second process, which is then to do the work.
-pub fn keep() -> io::Result<Option<Kept>> {
+pub fn keep() -> io::Result<Option<ProcessEnd>> {
     let me = getpid();
     if let Some(keeper) = named_keeper() {
         KEPT_BY.get_or_init(|| keeper);
@@ -85,8 +85,8 @@ pub fn keep() -> io::Result<Option<Kept>> {
     };
     let left = end_all();
     Ok(Some(match status.code() {
-        Some(code) => Kept::Ended { code },
-        None => Kept::Killed { signal: status.signal().unwrap_or(0), left },
+        Some(code) => ProcessEnd::Ended { code },
+        None => ProcessEnd::Killed { signal: status.signal().unwrap_or(0), left },
     }))
 }
 

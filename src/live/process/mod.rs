@@ -6,7 +6,7 @@ mod family;
 mod keeper;
 mod task;
 
-pub use keeper::{Kept, end_all, keep, lost_keeper};
+pub use keeper::{ProcessEnd, end_all, keep, lost_keeper};
 pub use task::TaskEnd;
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::clock::std_duration;
 use super::super::probe::Missing;
-use super::super::work::Work;
+use super::super::work::PendingRun;
 use super::ask::Ask;
 use super::request;
 use dryrack_nearest::nearest;
@@ -29,7 +29,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Checks that the cluster has the nodes of the file. The error lists everything that is wrong, one sentence each.
-    pub fn find(work: &Work, every: SimDuration, patience: SimDuration) -> Result<Cluster, Vec<String>> {
+    pub fn find(work: &PendingRun, every: SimDuration, patience: SimDuration) -> Result<Cluster, Vec<String>> {
         let faults = request::faults(work);
         if !faults.is_empty() {
             return Err(faults);

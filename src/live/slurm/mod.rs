@@ -26,8 +26,8 @@ use smallvec::SmallVec;
 use super::agenda::Agenda;
 use super::clock::{Deadline, Wall, pause, std_duration};
 use super::probe::Missing;
-use super::run::RealWorld;
-use super::work::Work;
+use super::run::RunBackend;
+use super::work::PendingRun;
 use ask::{Ask, SlurmJob, Standing};
 use dryrack_event::{Command, Input, Lifecycle};
 use dryrack_fleet::{GpuClaim, NodeClaim, NodeState, Placement};
@@ -79,7 +79,7 @@ struct Submitted {
 }
 
 pub struct OnSlurm<'a> {
-    work: &'a Work,
+    work: &'a PendingRun,
     ask: Ask,
     cluster: Cluster,
     agenda: Agenda<'a>,
@@ -102,7 +102,7 @@ pub struct OnSlurm<'a> {
 }
 
 impl<'a> OnSlurm<'a> {
-    pub fn new(work: &'a Work, cluster: Cluster) -> OnSlurm<'a> {
+    pub fn new(work: &'a PendingRun, cluster: Cluster) -> OnSlurm<'a> {
         let Wall(began) = super::clock::Clock::start().wall_at_start();
         OnSlurm {
             work,
@@ -258,7 +258,7 @@ impl<'a> OnSlurm<'a> {
             // The job is in Slurm's queue again, so its place was taken from it. The control plane decides what
             // follows.
             (Stage::Preparing | Stage::Running, Standing::Pending) => {
-                self.say(run, Lifecycle::Preempted);
+                self.report(run, Lifecycle::Preempted);
                 let known = self.runs.get_mut(&run).expect("just read");
                 known.stage = Stage::Withdrawn;
                 self.ask.cancel(&[job.id]);
@@ -267,7 +267,7 @@ impl<'a> OnSlurm<'a> {
             (Stage::Preparing | Stage::Running, _) => self.advance(run, job.standing),
             (Stage::Stopping | Stage::Withdrawn, standing) if standing.is_over() => {
                 if stage == Stage::Stopping {
-                    self.say(run, Lifecycle::Stopped);
+                    self.report(run, Lifecycle::Stopped);
                 }
                 self.runs.remove(&run);
             }
@@ -284,7 +284,7 @@ impl<'a> OnSlurm<'a> {
         let known = self.runs.get_mut(&run).expect("it is observed");
         if known.stage == Stage::Preparing {
             known.stage = Stage::Running;
-            self.say(run, Lifecycle::Started);
+            self.report(run, Lifecycle::Started);
         }
         let fact = match standing {
             Standing::Pending | Standing::Configuring | Standing::Running => return,
@@ -301,11 +301,11 @@ impl<'a> OnSlurm<'a> {
                 return;
             }
         };
-        self.say(run, fact);
+        self.report(run, fact);
         self.runs.remove(&run);
     }
 
-    fn say(&mut self, run: RunId, fact: Lifecycle) {
+    fn report(&mut self, run: RunId, fact: Lifecycle) {
         self.facts.push(Input::Run { run, fact });
     }
 
@@ -372,7 +372,7 @@ impl<'a> OnSlurm<'a> {
         known.stage = Stage::Stopping;
         if known.standing.is_over() {
             self.runs.remove(&run);
-            return self.say(run, Lifecycle::Stopped);
+            return self.report(run, Lifecycle::Stopped);
         }
         let launch = self.work.arrivals[run.job.index()].behavior.launch.as_ref().expect("checked at the door");
         let grace = match is_closed {
@@ -400,7 +400,7 @@ impl<'a> OnSlurm<'a> {
         }
     }
 
-    fn hear(&mut self, now: SimTime, polled: Result<(), Missing>) {
+    fn take_snapshot(&mut self, now: SimTime, polled: Result<(), Missing>) {
         self.trouble = match (polled, self.trouble.take()) {
             (Ok(()), _) => None,
             (Err(why), before) => Some((before.map_or(now, |(since, _)| since), why)),
@@ -435,14 +435,14 @@ impl<'a> OnSlurm<'a> {
     }
 }
 
-impl RealWorld for OnSlurm<'_> {
+impl RunBackend for OnSlurm<'_> {
     fn happen(&mut self, now: SimTime, _: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
         self.agenda.come(now, inputs);
         // Report known facts and decisions first, before asking Slurm again.
         let is_due = self.look_at <= now && self.facts.is_empty() && self.decisions.is_empty();
         if is_due && !self.runs.is_empty() {
             let polled = self.poll(now);
-            self.hear(now, polled);
+            self.take_snapshot(now, polled);
             self.look_at = now.saturating_add(self.cluster.every);
         }
         self.kill_the_late(now);
@@ -474,7 +474,7 @@ impl RealWorld for OnSlurm<'_> {
                 let standing = known.standing;
                 known.stage = Stage::Preparing;
                 match standing {
-                    Standing::Pending | Standing::Configuring => self.say(run, Lifecycle::Preparing),
+                    Standing::Pending | Standing::Configuring => self.report(run, Lifecycle::Preparing),
                     _ => self.advance(run, standing),
                 }
             }

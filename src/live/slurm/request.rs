@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::work::Work;
+use super::super::work::PendingRun;
 use dryrack_fleet::NodeShape;
 use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::OrderKey;
@@ -28,7 +28,7 @@ const NICE_PER_STEP: u64 = 2_000_000;
 const MOST_NICE: u64 = 2_147_483_645;
 
 /// Why Slurm cannot run the jobs: one sentence for each reason, with its place in the file.
-pub fn faults(work: &Work) -> Vec<String> {
+pub fn faults(work: &PendingRun) -> Vec<String> {
     let mut faults = Vec::new();
     if !work.profile.flow.is_queue() {
         let name = &work.profile.name;
@@ -48,7 +48,7 @@ pub fn faults(work: &Work) -> Vec<String> {
     faults
 }
 
-fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
+fn faults_of(work: &PendingRun, arrival: &Arrival) -> Vec<String> {
     let (spec, demand) = (&arrival.spec, &arrival.spec.demand);
     let minutes = |limit: SimDuration| limit.as_nanos().is_multiple_of(MINUTE) && !limit.is_zero();
     let is_gang = |gang: Gang| demand.tasks > 1 && demand.gang == gang;
@@ -97,7 +97,7 @@ fn faults_of(work: &Work, arrival: &Arrival) -> Vec<String> {
 }
 
 /// The nodes of the file on which a task may run, whatever is in use there.
-fn allowed(work: &Work, demand: &Demand) -> BTreeSet<NodeId> {
+fn allowed(work: &PendingRun, demand: &Demand) -> BTreeSet<NodeId> {
     let does = |node: NodeId| {
         let is_picked = demand.pick.as_ref().is_none_or(|pick| pick.allows_node(node));
         is_picked && demand.task().is_none_or(|task| meets(&work.nodes[node.index()].shape, task))
@@ -120,7 +120,12 @@ fn meets(shape: &NodeShape, task: &TaskDemand) -> bool {
 }
 
 /// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that are not in the file.
-pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Vec<String>, Vec<(String, String)>) {
+pub fn request(
+    work: &PendingRun,
+    run: RunId,
+    comment: &str,
+    others: &[String],
+) -> (Vec<String>, Vec<(String, String)>) {
     let arrival = &work.arrivals[run.job.index()];
     let (spec, launch) = (&arrival.spec, arrival.behavior.launch.as_ref().expect("checked at the door"));
     let mut arguments = vec![
@@ -153,7 +158,7 @@ pub fn request(work: &Work, run: RunId, comment: &str, others: &[String]) -> (Ve
     (arguments, known.map(|(key, value)| (key.to_string(), value)).into_iter().chain(own).collect())
 }
 
-fn output(work: &Work, run: RunId) -> String {
+fn output(work: &PendingRun, run: RunId) -> String {
     let name = work.arrivals[run.job.index()].spec.name.replace('/', "_");
     let file = |folder: &std::path::PathBuf| folder.join(format!("{name}-{}-{}.txt", run.replica, run.attempt));
     // Escape percent signs, which begin a pattern in Slurm.
@@ -204,7 +209,7 @@ fn cpus_of(demand: &Demand) -> u64 {
 
 /// The `--nice` value of the job, relative to the highest priority in the file. Only an administrator of Slurm may
 /// raise a job's priority, so all other jobs are lowered.
-fn nice(work: &Work, spec: &JobSpec) -> Option<u64> {
+fn nice(work: &PendingRun, spec: &JobSpec) -> Option<u64> {
     if !work.profile.scheduler.order.contains(&OrderKey::Priority) {
         return None;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use super::super::process::{Place, TaskId};
-use super::super::work::Work;
+use super::super::work::PendingRun;
 use dryrack_catalog::Vendor;
 use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{GpuId, RunId};
@@ -20,14 +20,14 @@ pub struct TaskPlace {
 
 /// The tasks of a run, in the order of its claims. On each node the claimed GPUs are assigned in order, the same number
 /// to each task. If they cannot be divided evenly, each task gets all of them.
-pub fn tasks_of(work: &Work, run: RunId, placement: &Placement) -> Vec<TaskPlace> {
+pub fn tasks_of(work: &PendingRun, run: RunId, placement: &Placement) -> Vec<TaskPlace> {
     let total = placement.tasks();
     let claims = placement.claims().iter();
     let ranked = claims.flat_map(|claim| (0..claim.tasks).map(move |local| (claim, local as usize)));
     ranked.enumerate().map(|(rank, (claim, local))| task(work, run, claim, local, (rank, total))).collect()
 }
 
-fn task(work: &Work, run: RunId, claim: &NodeClaim, local: usize, (rank, total): (usize, u32)) -> TaskPlace {
+fn task(work: &PendingRun, run: RunId, claim: &NodeClaim, local: usize, (rank, total): (usize, u32)) -> TaskPlace {
     let tasks = claim.tasks as usize;
     let each = claim.gpus.len() / tasks;
     let own =

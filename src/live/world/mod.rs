@@ -21,8 +21,8 @@ use super::agenda::Agenda;
 use super::clock::Deadline;
 use super::probe::Guarded;
 use super::process::{Runner, TaskEnd, TaskId};
-use super::run::RealWorld;
-use super::work::Work;
+use super::run::RunBackend;
+use super::work::PendingRun;
 use devices::{Devices, tasks_of};
 use dryrack_event::{Command, Input, Lifecycle};
 use dryrack_fleet::Placement;
@@ -52,7 +52,7 @@ struct LiveRun {
 }
 
 pub struct World<'a> {
-    work: &'a Work,
+    work: &'a PendingRun,
     runner: Runner,
     devices: Devices,
     /// Reads the GPUs that are not CPU shares.
@@ -65,7 +65,7 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(work: &'a Work, gpus: Option<Guarded>) -> io::Result<World<'a>> {
+    pub fn new(work: &'a PendingRun, gpus: Option<Guarded>) -> io::Result<World<'a>> {
         Ok(World {
             work,
             runner: Runner::new()?,
@@ -79,7 +79,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl RealWorld for World<'_> {
+impl RunBackend for World<'_> {
     /// Whether nothing runs and no further input is scheduled.
     fn is_over(&self) -> bool {
         self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()

@@ -52,7 +52,7 @@ mod ring;
 mod rule;
 
 pub use own::{RuleFunction, Window, policy_rule_named, register_policy_rule};
-pub use recording::{GpuTime, Judged, judge_recording};
+pub use recording::{GpuTime, JudgedJob, judge_recording};
 pub use ring::{MOST_SAMPLES, Sample, ring_samples};
 
 use covered::Covered;

@@ -15,7 +15,7 @@ pub struct GpuTime {
 
 /// The effect that a policy would have had on one recorded job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgedJob {
     /// GPU time of the whole recording.
     pub all: GpuTime,
     /// When the policy first fires, and the readings that cover the window at that time.
@@ -30,7 +30,7 @@ pub struct Judged {
     pub odd: [u64; SampleFault::ALL.len()],
 }
 
-impl Judged {
+impl JudgedJob {
     /// Whether the policy would have ended a job that continued to work.
     pub fn is_false_end(&self) -> bool {
         self.busy_again_after.is_some()
@@ -40,8 +40,8 @@ impl Judged {
 /// Gives the rows of a recording to a monitor, in the order of the recording. A row arrives at its own time. If an
 /// earlier row has a later time, it arrives at that time. The run starts with the first row. A reading counts until the
 /// next row, and the last reading counts for one interval.
-pub fn judge_recording(policy: UtilizationPolicy, rows: &[UsageRow]) -> Judged {
-    let mut judged = Judged::default();
+pub fn judge_recording(policy: UtilizationPolicy, rows: &[UsageRow]) -> JudgedJob {
+    let mut judged = JudgedJob::default();
     let Some(first) = rows.first() else { return judged };
     let since_start = |row: &UsageRow| SimTime::ZERO.saturating_add(row.at);
     let mut monitor = UtilizationMonitor::bind(policy, first.utilization.len() as u16, since_start(first));
@@ -74,7 +74,7 @@ fn fire(monitor: &mut UtilizationMonitor, at: SimTime) -> Option<(SimTime, Cover
 }
 
 /// Adds up the time of the GPUs, in total and after the policy fired.
-fn account(judged: &mut Judged, policy: &UtilizationPolicy, rows: &[UsageRow], end: SimTime) {
+fn account(judged: &mut JudgedJob, policy: &UtilizationPolicy, rows: &[UsageRow], end: SimTime) {
     let mut in_order: Vec<&UsageRow> = rows.iter().collect();
     in_order.sort_by_key(|row| row.at);
     in_order.dedup_by_key(|row| row.at);

@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::html::escape;
-use crate::plot::{Area, Drawn, GRID, INK, PALETTE, stroke};
+use crate::plot::{Area, GRID, INK, PALETTE, PlotResult, stroke};
 
 /// For the n-th line, the pixels of a dash and of the gap after it. The first line is solid.
 const DASHES: [(i32, i32); 6] = [(1, 0), (9, 4), (3, 3), (14, 3), (6, 6), (2, 6)];
@@ -115,7 +115,7 @@ impl Chart {
         )
     }
 
-    fn draw(&self, area: &Area) -> Drawn {
+    fn draw(&self, area: &Area) -> PlotResult {
         let (left, top, right, bottom) = FRAME;
         for (place, label) in &self.y.ticks {
             let y = at(*place).1;
@@ -152,7 +152,7 @@ fn at(place: f64) -> (i32, i32) {
     (FRAME.0, FRAME.3 - libm::round(place.clamp(0.0, 1.0) * f64::from(FRAME.3 - FRAME.1)) as i32)
 }
 
-fn draw_line(area: &Area, line: &Line) -> Drawn {
+fn draw_line(area: &Area, line: &Line) -> PlotResult {
     let ink = PALETTE[line.look % PALETTE.len()];
     let dash = DASHES[line.look % DASHES.len()];
     let points: Vec<(i32, i32)> = line.points.iter().map(|(x, y)| (at_x(*x), at(*y).1)).collect();
@@ -187,7 +187,7 @@ fn draw_line(area: &Area, line: &Line) -> Drawn {
     }
 }
 
-fn write(area: &Area, text: &str, place: (i32, i32), across: HPos, up: VPos) -> Drawn {
+fn write(area: &Area, text: &str, place: (i32, i32), across: HPos, up: VPos) -> PlotResult {
     let style = ("sans-serif", TEXT).into_font().color(&INK).pos(Pos::new(across, up));
     area.draw(&Text::new(text.to_string(), place, style))?;
     Ok(())

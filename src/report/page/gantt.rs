@@ -81,7 +81,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
         })
         .collect();
     let seconds = end.since(SimTime::ZERO).as_secs_f64();
-    let told = told(&all, &lanes, accounts);
+    let told = hidden_note(&all, &lanes, accounts);
     format!(
         "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>What ran where</figcaption>\n\
          <div class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button>\
@@ -109,7 +109,7 @@ fn shown(all: &[Lane]) -> Vec<&Lane> {
     all.iter().enumerate().take_while(is_shown).map(|(_, lane)| lane).collect()
 }
 
-fn told(all: &[Lane], lanes: &[&Lane], accounts: &RunAccount) -> String {
+fn hidden_note(all: &[Lane], lanes: &[&Lane], accounts: &RunAccount) -> String {
     let what = if accounts.nodes.iter().any(|node| node.gpu_count() > 0) { "GPUs" } else { "nodes" };
     let bars: usize = lanes.iter().map(|lane| lane.bars.len()).sum();
     let part = match lanes.len() == all.len() {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use super::order::Order;
-use super::{Asked, Estimates};
+use super::{Estimates, TraceSettings};
 use crate::jobs::Draft;
 use dryrack_catalog as catalog;
 use dryrack_scheduler::{Target, TaskShape};
-use dryrack_trace::{Asks, Format, SwfHeader, TaskTrace, TraceTask};
+use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
 use dryrack_yaml::Report;
@@ -75,7 +75,7 @@ pub(super) fn drafts(
     tasks: &TaskTrace,
     format: Format,
     (ordered, usage): (Option<Order>, Vec<(String, Series)>),
-    asked: &Asked<'_>,
+    asked: &TraceSettings<'_>,
     report: &mut Report,
 ) -> Vec<Draft> {
     let names = QueueNames(tasks.header.as_ref());
@@ -209,20 +209,20 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
 /// Whether a task asks only for whole GPUs, which may be anywhere in its virtual cluster.
 fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     match format.asks() {
-        Asks::WholeGpus => true,
-        Asks::AsStated => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
-        Asks::Processors | Asks::Pod | Asks::Nodes => false,
+        TaskResources::WholeGpus => true,
+        TaskResources::AsStated => task.nodes.is_none() && task.processors.is_none() && !task.is_of_one_node(),
+        TaskResources::Processors | TaskResources::Pod | TaskResources::Nodes => false,
     }
 }
 
 fn demand_of(task: &TraceTask, format: Format) -> Demand {
     match format.asks() {
         _ if is_of_whole_gpus(task, format) => whole_gpus(task),
-        Asks::Processors => processors(task),
-        Asks::Nodes => apart(task),
-        Asks::AsStated if task.nodes.is_some() => apart(task),
-        Asks::AsStated if task.processors.is_some() => processors(task),
-        Asks::AsStated | Asks::Pod | Asks::WholeGpus => pod(task),
+        TaskResources::Processors => processors(task),
+        TaskResources::Nodes => apart(task),
+        TaskResources::AsStated if task.nodes.is_some() => apart(task),
+        TaskResources::AsStated if task.processors.is_some() => processors(task),
+        TaskResources::AsStated | TaskResources::Pod | TaskResources::WholeGpus => pod(task),
     }
 }
 

@@ -49,7 +49,7 @@ use super::world::World;
 use dryrack_rng::Stream;
 use dryrack_scheduler::Target;
 use dryrack_trace::{
-    self as trace, Format, Holds, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceEntry, TraceTask,
+    self as trace, Format, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
 };
 use dryrack_units::{Permille, SimDuration, SimTime, counted};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
@@ -127,7 +127,7 @@ const FIELDS: [&str; 18] = [
 ];
 
 /// The settings of `trace:`.
-struct Asked<'t> {
+struct TraceSettings<'t> {
     span: Span,
     name: Option<(&'t str, Span)>,
     format: Option<Format>,
@@ -155,7 +155,7 @@ struct Asked<'t> {
     durations_span: Span,
 }
 
-impl Asked<'_> {
+impl TraceSettings<'_> {
     /// The name of the trace in messages.
     fn called(&self) -> &str {
         self.name.or(self.file).map_or("the trace", |(name, _)| name)
@@ -170,7 +170,7 @@ impl Asked<'_> {
 }
 
 /// The context in which a trace is read.
-pub(super) struct Setting<'s> {
+pub(super) struct ReadContext<'s> {
     pub roots: &'s Roots,
     /// The folder of the scenario file.
     pub folder: &'s Path,
@@ -192,7 +192,12 @@ pub(super) struct Traced {
 }
 
 /// Reads `trace:`. Adds its nodes to the world after those of the file. Returns its jobs.
-pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, report: &mut Report) -> Option<Traced> {
+pub(super) fn read(
+    file: &Fields<'_>,
+    setting: &ReadContext<'_>,
+    world: &mut World,
+    report: &mut Report,
+) -> Option<Traced> {
     let index = Index::built_in();
     let asked = asked(file.get("trace")?, report)?;
     let entry = match asked.name {
@@ -215,11 +220,11 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
     let mut tasks = match asked.file {
         Some((typed, span)) => {
             let path = setting.find(typed, span, report)?;
-            told(trace::read_tasks(format, &path), span, report)?
+            value_or_report(trace::read_tasks(format, &path), span, report)?
         }
         None => {
             let name = asked.name.expect("without a file it has a name").0;
-            told(trace::load_tasks(&index, setting.roots, name, asked.list), asked.span, report)?
+            value_or_report(trace::load_tasks(&index, setting.roots, name, asked.list), asked.span, report)?
         }
     };
     // With `order` or `tune`, tasks never end, so they need no duration.
@@ -229,7 +234,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
     }
     let usage = match asked.name {
         Some((name, span)) if format.is_archive() => {
-            told(trace::load_usage(&index, setting.roots, name), span, report)?
+            value_or_report(trace::load_usage(&index, setting.roots, name), span, report)?
         }
         _ => Vec::new(),
     };
@@ -245,7 +250,7 @@ pub(super) fn read(file: &Fields<'_>, setting: &Setting<'_>, world: &mut World, 
     Some(Traced { used, drafts, target, list: None })
 }
 
-impl Setting<'_> {
+impl ReadContext<'_> {
     /// The file with this name in the scenario's folder or in the data folder, either plain or with `.gz` appended.
     fn find(&self, typed: &str, span: Span, report: &mut Report) -> Option<PathBuf> {
         let folders = [Some(self.folder), self.roots.data.as_deref()];
@@ -272,8 +277,8 @@ fn read_nodes(
     index: &Index,
     entry: Option<&TraceEntry>,
     format: Format,
-    asked: &Asked<'_>,
-    setting: &Setting<'_>,
+    asked: &TraceSettings<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Option<NodeTrace> {
     let says_so = asked.node_file.is_some() || (entry.is_some() && format == Format::Openb);
@@ -290,24 +295,24 @@ fn read_nodes(
     let read = match (asked.node_file, entry) {
         (Some((typed, span)), _) => {
             let path = setting.find(typed, span, report)?;
-            told(trace::read_nodes(format, &path), span, report)?
+            value_or_report(trace::read_nodes(format, &path), span, report)?
         }
         (None, entry) => {
             let entry = entry.expect("what says something of its nodes has a name or a file of them");
             // Read the list of all nodes and keep those with GPUs. A separate list of nodes with GPUs may not exist.
-            let lists = entry.files.iter().filter(|file| file.holds == Holds::Nodes);
+            let lists = entry.files.iter().filter(|file| file.holds == TraceContent::Nodes);
             let all = lists.map(|file| file.list.as_str()).find(|list| list.starts_with("all"));
             let nodes = trace::load_nodes(index, setting.roots, &entry.name, asked.node_list.or(all));
-            told(nodes, asked.span, report)?
+            value_or_report(nodes, asked.span, report)?
         }
     };
     let nodes = read.nodes.into_iter().filter(|node| choice == Choice::All || node.gpus > 0).collect();
     Some(NodeTrace { nodes })
 }
 
-fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<Asked<'t>> {
+fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     let span = tree.span;
-    let mut asked = Asked {
+    let mut asked = TraceSettings {
         span,
         name: None,
         format: None,
@@ -392,7 +397,7 @@ fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDu
 }
 
 /// Sets the duration of tasks without one. If an application of the trace has no duration, this is an error.
-fn with_durations(tasks: &mut TaskTrace, asked: &Asked<'_>, report: &mut Report) -> Option<()> {
+fn with_durations(tasks: &mut TaskTrace, asked: &TraceSettings<'_>, report: &mut Report) -> Option<()> {
     let unsaid = |task: &&mut TraceTask| task.run_basis == RunBasis::NotRecorded;
     if tasks.tasks.iter_mut().filter(unsaid).any(|task| task.application.is_none()) {
         let message = format!("trace {} does not say how long its tasks run", asked.called());
@@ -441,7 +446,7 @@ fn find<'i>(
     index: &'i Index,
     name: &str,
     span: Span,
-    asked: &Asked<'_>,
+    asked: &TraceSettings<'_>,
     report: &mut Report,
 ) -> Option<&'i TraceEntry> {
     let Some(entry) = index.traces.iter().find(|entry| entry.name == name) else {
@@ -449,7 +454,7 @@ fn find<'i>(
         report.unknown(span, format!("no trace is named `{name}`"), name, names);
         return None;
     };
-    for (list, holds) in [(asked.list, Holds::Tasks), (asked.node_list, Holds::Nodes)] {
+    for (list, holds) in [(asked.list, TraceContent::Tasks), (asked.node_list, TraceContent::Nodes)] {
         let Some(list) = list else { continue };
         let lists = entry.files.iter().filter(|file| file.holds == holds).map(|file| file.list.as_str());
         if !lists.clone().any(|known| known == list) {
@@ -461,7 +466,7 @@ fn find<'i>(
 }
 
 /// Returns the result of reading, or reports the error and returns `None`.
-pub(super) fn told<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
+pub(super) fn value_or_report<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(trace::TraceError::NotHere { trace, file, .. }) => {

@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Asked, Setting};
+use super::{ReadContext, TraceSettings};
 use dryrack_ids::NameTable;
 use dryrack_rng::Stream;
 use dryrack_trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
@@ -32,8 +32,8 @@ const COPY: &str = "-tuned-";
 pub(super) fn tasks(
     tasks: &TaskTrace,
     gpus: u64,
-    asked: &Asked<'_>,
-    setting: &Setting<'_>,
+    asked: &TraceSettings<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Option<Option<Order>> {
     match (asked.order, asked.tune) {
@@ -49,8 +49,8 @@ pub(super) fn tasks(
 /// The nodes in the order that the scenario asks for, or else in the order of the trace.
 pub(super) fn nodes(
     nodes: NodeTrace,
-    asked: &Asked<'_>,
-    setting: &Setting<'_>,
+    asked: &TraceSettings<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Option<Vec<TraceNode>> {
     let mut nodes = nodes.nodes;
@@ -134,7 +134,7 @@ fn trace_unreadable(path: &Path, source: std::io::Error) -> dryrack_trace::Trace
 fn read_order(
     tasks: &TaskTrace,
     (typed, span): (&str, Span),
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Option<Order> {
     let path = setting.find(typed, span, report)?;
@@ -170,7 +170,7 @@ fn read_order(
 fn read_ranks(
     nodes: &[TraceNode],
     (typed, span): (&str, Span),
-    setting: &Setting<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Option<Vec<u32>> {
     let path = setting.find(typed, span, report)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::jobs::{QueueNames, Shared, arrival};
-use super::{Asked, Estimates, Setting, told};
+use super::{Estimates, ReadContext, TraceSettings, value_or_report};
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, JobBehavior};
@@ -56,8 +56,8 @@ impl Choice {
 /// Reads a list to its end. It must be in order of submission, and each task must have a unique name.
 pub(super) fn checked(
     format: Format,
-    asked: &Asked<'_>,
-    setting: &Setting<'_>,
+    asked: &TraceSettings<'_>,
+    setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> Option<(TaskList, Tally)> {
     let Some((typed, span)) = asked.file.filter(|_| is_plain(asked, report)) else {
@@ -76,7 +76,7 @@ pub(super) fn checked(
         skip: asked.skip.into(),
         limit: asked.limit.map_or(u64::MAX, u64::from),
     };
-    let mut stream = told(trace::TaskStream::open(&path, Some(format)), span, report)?;
+    let mut stream = value_or_report(trace::TaskStream::open(&path, Some(format)), span, report)?;
     let mut list = TaskList {
         path: path.clone(),
         format,
@@ -111,7 +111,7 @@ pub(super) fn checked(
         queues.extend(queue);
         Ok(())
     });
-    told(read, span, report)?;
+    value_or_report(read, span, report)?;
     for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
         let known = queues.iter().map(|queue| &**queue);
         report.unknown(*span, format!("trace {} has no queue `{typed}`", asked.called()), typed, known);
@@ -128,7 +128,7 @@ pub(super) fn checked(
 }
 
 /// Whether the scenario leaves tasks unchanged and in their own order. If not, this is reported as an error.
-fn is_plain(asked: &Asked<'_>, report: &mut Report) -> bool {
+fn is_plain(asked: &TraceSettings<'_>, report: &mut Report) -> bool {
     let is_plain = asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty();
     if !is_plain {
         let help = "leave `order`, `tune` and `durations` out, or `--stream`";

@@ -6,7 +6,7 @@ use dryrack_fleet::GpuKind;
 
 /// The part of a candidate on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct CandidatePart {
     /// The node's index in the order of nodes.
     pub node: usize,
     /// GPU indexes on the node, in the order in which the GPUs were chosen. If the scheduler keeps picked GPUs that do
@@ -18,7 +18,7 @@ pub struct Share {
     pub ram: u64,
 }
 
-impl Share {
+impl CandidatePart {
     /// The claimed GPU memory, in bytes.
     pub fn claimed(&self) -> u64 {
         self.claims.iter().map(|(_, bytes)| bytes).sum()
@@ -32,8 +32,8 @@ impl Share {
 /// A candidate: GPUs of one node or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
-    pub main: Share,
-    pub subordinates: Vec<Share>,
+    pub main: CandidatePart,
+    pub subordinates: Vec<CandidatePart>,
     /// The kind of the GPUs, if kinds are distinguished.
     pub kind: Option<GpuKind>,
     /// Whether the candidate takes more than is free, or less than is needed.
@@ -43,7 +43,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    pub fn shares(&self) -> impl Iterator<Item = &Share> {
+    pub fn shares(&self) -> impl Iterator<Item = &CandidatePart> {
         std::iter::once(&self.main).chain(&self.subordinates)
     }
 
@@ -53,31 +53,31 @@ impl Candidate {
 
     /// The claimed GPU memory on all nodes, in bytes.
     pub fn claimed(&self) -> u64 {
-        self.shares().map(Share::claimed).sum()
+        self.shares().map(CandidatePart::claimed).sum()
     }
 }
 
 /// The candidates that a generator found, in its order. Many candidates with a single GPU are common, so they have a
 /// compact form.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum Generated {
     /// Candidates with a single GPU. Each is a node and the index of its GPU in the columns.
     Singles(Vec<(u32, u32)>),
     Written(Vec<Candidate>),
 }
 
-impl Found {
+impl Generated {
     pub fn is_empty(&self) -> bool {
         match self {
-            Found::Singles(singles) => singles.is_empty(),
-            Found::Written(written) => written.is_empty(),
+            Generated::Singles(singles) => singles.is_empty(),
+            Generated::Written(written) => written.is_empty(),
         }
     }
 
     pub fn len(&self) -> usize {
         match self {
-            Found::Singles(singles) => singles.len(),
-            Found::Written(written) => written.len(),
+            Generated::Singles(singles) => singles.len(),
+            Generated::Written(written) => written.len(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Share};
+use super::candidate::{Candidate, CandidatePart};
 use super::request::{PickedGpu, Picks, Request};
 use crate::decide::Candidate as Placeable;
 use crate::draw::Draw;
@@ -44,7 +44,7 @@ pub(super) fn candidate_of(placement: &Placement) -> Candidate {
     let main = placement.claims().iter().find(|claim| claim.tasks > 0).expect("a replica has its task on a node");
     let claims = main.gpus.iter().map(|gpu| (u32::from(gpu.index), gpu.memory.get()));
     let indexes = main.gpus.iter().map(|gpu| u32::from(gpu.index)).collect();
-    let main = Share { node: main.node.index(), indexes, claims: claims.collect(), ram: main.ram.get() };
+    let main = CandidatePart { node: main.node.index(), indexes, claims: claims.collect(), ram: main.ram.get() };
     Candidate { main, ..Candidate::default() }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn placeable(found: &Candidate, score: f64) -> Placeable {
     Placeable { placement: Placement::new(claims.collect()), score: Score::new(score) }
 }
 
-fn node_claim(share: &Share, tasks: u32) -> NodeClaim {
+fn node_claim(share: &CandidatePart, tasks: u32) -> NodeClaim {
     let mut gpus: SmallVec<[GpuClaim; 2]> = (share.claims.iter())
         .map(|(index, bytes)| GpuClaim { index: *index as u16, share: GpuShare::ZERO, memory: Bytes::new(*bytes) })
         .collect();

@@ -7,18 +7,18 @@
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Found};
+use super::candidate::{Candidate, Generated};
 use super::request::Picks;
 use super::score;
-use super::search::{Group, Pass, Raised, Search};
+use super::search::{Group, Pass, Search, UpstreamException};
 use dryrack_fleet::GpuKind;
 
 /// A usable GPU: the bytes that it can hold (its reservation, or else its free memory), and its index in the columns.
 type Usable = (u64, usize);
 
-pub fn find_gpus(search: &Search) -> Found {
+pub fn find_gpus(search: &Search) -> Generated {
     if search.plan.count == Some(1) {
-        return Found::Written(Vec::new());
+        return Generated::Written(Vec::new());
     }
     let mut fewest = usize::MAX;
     let mut found: Vec<(u32, Option<GpuKind>, SmallVec<[Usable; 8]>)> = Vec::new();
@@ -49,7 +49,7 @@ pub fn find_gpus(search: &Search) -> Found {
         let main = search.share(node, gpus.iter().map(|(_, at)| *at), claim);
         Candidate { main, kind, ..Candidate::default() }
     };
-    Found::Written(found.into_iter().map(write).collect())
+    Generated::Written(found.into_iter().map(write).collect())
 }
 
 /// The smallest number of GPUs, from two up to `most`, that can hold the need.
@@ -126,9 +126,9 @@ pub(super) struct Whole {
     pub holds: u64,
 }
 
-pub fn find_nodes(search: &Search) -> Result<Found, Raised> {
+pub fn find_nodes(search: &Search) -> Result<Generated, UpstreamException> {
     if !search.request.deployment.distributable {
-        return Ok(Found::Written(Vec::new()));
+        return Ok(Generated::Written(Vec::new()));
     }
     let mut found: Vec<Candidate> = Vec::new();
     for group in search.groups(Pass::Later) {
@@ -143,7 +143,7 @@ pub fn find_nodes(search: &Search) -> Result<Found, Raised> {
     }
     let fewest = found.iter().map(Candidate::gpus).min();
     found.retain(|candidate| Some(candidate.gpus()) == fewest);
-    Ok(Found::Written(found))
+    Ok(Generated::Written(found))
 }
 
 pub(super) fn wholes(search: &Search, group: &Group) -> Vec<Whole> {
@@ -180,7 +180,7 @@ pub(super) fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
 /// The smallest number of nodes on which every GPU can hold an equal part. Among the suitable nodes, those with the
 /// best scores of their own are taken. So the order of declaration matters only on a tie, where the first node is
 /// taken.
-fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, Raised> {
+fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, UpstreamException> {
     let plan = search.plan;
     let Some(each) = equal.first().map(|whole| whole.gpus.len()).filter(|each| plan.divides(*each as i64)) else {
         return Ok(None);
@@ -199,8 +199,8 @@ fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, 
 }
 
 /// The best `count` of these nodes, best first.
-fn best<'w>(search: &Search, able: Vec<&'w Whole>, count: usize) -> Result<Vec<&'w Whole>, Raised> {
-    let alone = Found::Written(able.iter().map(|whole| candidate(search, &[whole])).collect());
+fn best<'w>(search: &Search, able: Vec<&'w Whole>, count: usize) -> Result<Vec<&'w Whole>, UpstreamException> {
+    let alone = Generated::Written(able.iter().map(|whole| candidate(search, &[whole])).collect());
     let mut scores = score::scores(search, &alone)?;
     score::subtract_doubts(search, &alone, &mut scores);
     let mut order: Vec<usize> = (0..able.len()).collect();

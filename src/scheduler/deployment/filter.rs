@@ -5,7 +5,7 @@ use super::options::{DeploymentFilter, DeploymentOptions};
 use super::request::{Picks, Request};
 use super::search::runners;
 use crate::filter::{labels, picked, ready};
-use crate::own::{Asking, NodeView};
+use crate::own::{NodeView, RequestView};
 use dryrack_event::Reason;
 use dryrack_fleet::Serving;
 use dryrack_ids::NodeId;
@@ -68,7 +68,7 @@ pub fn judge(
         DeploymentFilter::Own(own) => {
             let of = request.fleet.node(NodeId::new(node as usize));
             let view = NodeView::new(&of.shape, &of.status);
-            own.judge(&view, &Asking::of_model(request.deployment), request.is_ideal).reason()
+            own.judge(&view, &RequestView::of_model(request.deployment), request.is_ideal).reason()
         }
     }
 }

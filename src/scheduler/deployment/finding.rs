@@ -31,7 +31,7 @@ pub struct Need {
 
 /// The findings for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeFound {
+pub struct NodeFindings {
     /// Every filter that refuses the node.
     pub refusals: Vec<(FilterName, Reason)>,
     /// Why the node does not fit, or does not fit alone; `None` if it fits.
@@ -46,7 +46,7 @@ pub fn findings(
     deployment: &Deployment,
     context: PlacementContext,
     fleet: &Fleet,
-) -> (Result<Need, Reason>, Vec<NodeFound>) {
+) -> (Result<Need, Reason>, Vec<NodeFindings>) {
     let deployment = with_selector(options, demand.pick.is_some(), Cow::Borrowed(deployment));
     let request = Request::of(&deployment, demand.pick.as_ref(), context, fleet);
     let serving = fleet.serving();
@@ -68,7 +68,7 @@ pub fn findings(
         let mut judge = |stage: &DeploymentFilter| {
             Some((stage_name(*stage), filter::judge(*stage, options, &request, &serving, node, &mut verdicts)?))
         };
-        NodeFound {
+        NodeFindings {
             refusals: options.filters.iter().filter_map(&mut judge).collect(),
             reason: reason.or(planned.as_ref().err().copied()),
             gpus: search.as_ref().map_or_else(Vec::new, |search| gpus(search, node)),

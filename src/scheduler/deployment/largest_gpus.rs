@@ -2,14 +2,14 @@
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Found};
+use super::candidate::{Candidate, Generated};
 use super::options::CountRule;
-use super::search::{Pass, Raised, Search};
+use super::search::{Pass, Search, UpstreamException};
 use dryrack_fleet::GpuKind;
 
-pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Found, Raised> {
+pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Generated, UpstreamException> {
     if search.plan.count == Some(1) {
-        return Ok(Found::Written(Vec::new()));
+        return Ok(Generated::Written(Vec::new()));
     }
     let groups = search.groups(*pass);
     *pass = Pass::Later;
@@ -34,7 +34,7 @@ pub fn find(search: &Search, rule: CountRule, pass: &mut Pass) -> Result<Found, 
         let main = search.share(node, gpus.into_iter(), claim);
         Candidate { main, kind, known: known(search, node, kind), ..Candidate::default() }
     };
-    Ok(Found::Written(found.into_iter().map(write).collect()))
+    Ok(Generated::Written(found.into_iter().map(write).collect()))
 }
 
 /// The claim on one of several GPUs: the reservation, or else all its free memory.

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Found};
+use super::candidate::{Candidate, Generated};
 use super::options::{LayerStage, ShortOfRam};
 use super::request::{Picks, whole_offload};
 use super::search::{Pass, Search};
@@ -14,7 +14,7 @@ use dryrack_workload::GgufEstimate;
 
 /// One way to place the model on one node.
 #[derive(Clone, Debug)]
-struct Laid {
+struct NodeLayout {
     node: u32,
     kind: Option<GpuKind>,
     /// The number of layers on GPUs.
@@ -26,7 +26,7 @@ struct Laid {
 }
 
 /// The candidates of the first stage that finds at least one.
-pub fn find(search: &Search, estimate: &GgufEstimate) -> Found {
+pub fn find(search: &Search, estimate: &GgufEstimate) -> Generated {
     let asked = search.plan.gpu_layers.map(|layers| layers.min(estimate.layers));
     let is_asked_for = |stage: &LayerStage| match (stage, asked) {
         (_, None) => true,
@@ -42,13 +42,13 @@ pub fn find(search: &Search, estimate: &GgufEstimate) -> Found {
             LayerStage::InRam => in_ram(search, estimate),
         };
         if !laid.is_empty() {
-            return Found::Written(laid.into_iter().map(|laid| candidate(search, laid)).collect());
+            return Generated::Written(laid.into_iter().map(|laid| candidate(search, laid)).collect());
         }
     }
-    Found::Written(Vec::new())
+    Generated::Written(Vec::new())
 }
 
-fn candidate(search: &Search, laid: Laid) -> Candidate {
+fn candidate(search: &Search, laid: NodeLayout) -> Candidate {
     let claim = |at: usize| laid.gpus.iter().find(|(known, _)| *known == at).map_or(0, |(_, bytes)| *bytes);
     let mut main = search.share(laid.node, laid.gpus.iter().map(|(at, _)| *at), claim);
     main.ram = laid.ram;
@@ -89,7 +89,7 @@ fn hosts(search: &Search) -> Vec<(u32, Option<GpuKind>, SmallVec<[usize; 8]>)> {
     each.map(|(node, kind)| (node, kind, usable(search, node, kind))).collect()
 }
 
-fn whole_on_gpu(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
+fn whole_on_gpu(search: &Search, estimate: &GgufEstimate) -> Vec<NodeLayout> {
     if search.plan.count.is_some_and(|count| count != 1) {
         return Vec::new();
     }
@@ -105,7 +105,7 @@ fn whole_on_gpu(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
         match (is_in_ram(search, node, ram, takes), search.options.layers.short_of_ram) {
             (true, _) => {
                 let gpus = [(at, takes)].into_iter().collect();
-                found.push(Laid { node, kind, layers: estimate.layers, gpus, ram });
+                found.push(NodeLayout { node, kind, layers: estimate.layers, gpus, ram });
             }
             (false, ShortOfRam::PassedOver) => {}
             (false, ShortOfRam::EndsTheStage) => break,
@@ -115,12 +115,12 @@ fn whole_on_gpu(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
 }
 
 /// The candidates that need the fewest GPUs.
-fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
+fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<NodeLayout> {
     let each = hosts(search).into_iter().filter_map(|(node, kind, gpus)| {
         let mut several = counts(search, gpus.len()).filter(|count| *count > 1);
         several.find_map(|count| laid_on(search, estimate, (node, kind), &gpus[..count], estimate.layers))
     });
-    let mut found: Vec<Laid> = each.collect();
+    let mut found: Vec<NodeLayout> = each.collect();
     let fewest = found.iter().map(|laid| laid.gpus.len()).min();
     found.retain(|laid| Some(laid.gpus.len()) == fewest);
     found
@@ -128,8 +128,8 @@ fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
 
 /// The candidates with the most layers on GPUs, or with the requested number of layers. Among them, those with the
 /// fewest GPUs.
-fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) -> Vec<Laid> {
-    let mut found: Vec<Laid> = Vec::new();
+fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) -> Vec<NodeLayout> {
+    let mut found: Vec<NodeLayout> = Vec::new();
     for (node, kind, gpus) in hosts(search) {
         // Skip results that are worse than the best so far.
         let least = asked.unwrap_or_else(|| found.first().map_or(1, |best| best.layers));
@@ -138,7 +138,7 @@ fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) ->
             let on_first = |layers| laid_on(search, estimate, (node, kind), &gpus[..count], layers);
             (least..=most).rev().find_map(on_first)
         };
-        let rank = |laid: &Laid| (laid.layers, std::cmp::Reverse(laid.gpus.len()));
+        let rank = |laid: &NodeLayout| (laid.layers, std::cmp::Reverse(laid.gpus.len()));
         let Some(best) = counts(search, gpus.len()).filter_map(of_count).max_by_key(rank) else { continue };
         match found.first().map(|known| rank(&best).cmp(&rank(known))) {
             Some(std::cmp::Ordering::Less) => continue,
@@ -150,13 +150,13 @@ fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) ->
     found
 }
 
-fn in_ram(search: &Search, estimate: &GgufEstimate) -> Vec<Laid> {
+fn in_ram(search: &Search, estimate: &GgufEstimate) -> Vec<NodeLayout> {
     if matches!(search.request.picks, Picks::Gpus(_)) {
         return Vec::new();
     }
     let ram = ram_with(estimate, 0);
     let fits = search.nodes.iter().filter(|node| is_in_ram(search, **node, ram, 0));
-    fits.map(|node| Laid { node: *node, kind: None, layers: 0, gpus: SmallVec::new(), ram }).collect()
+    fits.map(|node| NodeLayout { node: *node, kind: None, layers: 0, gpus: SmallVec::new(), ram }).collect()
 }
 
 /// The numbers of GPUs to try: only the requested number, or all numbers in ascending order.
@@ -172,11 +172,11 @@ fn laid_on(
     (node, kind): (u32, Option<GpuKind>),
     gpus: &[usize],
     layers: u32,
-) -> Option<Laid> {
+) -> Option<NodeLayout> {
     let free = |at: usize| u128::from(search.free(at, kind));
     let total: u128 = gpus.iter().map(|at| free(*at)).sum();
     let (mut before, mut sum) = (0u64, 0u128);
-    let mut laid = Laid { node, kind, layers, gpus: SmallVec::new(), ram: ram_with(estimate, layers) };
+    let mut laid = NodeLayout { node, kind, layers, gpus: SmallVec::new(), ram: ram_with(estimate, layers) };
     let mut claimed = 0u64;
     for at in gpus {
         sum += free(*at);

@@ -27,10 +27,10 @@ mod selectable;
 mod single_gpu;
 mod why;
 
-pub use candidate::{Candidate, Share};
+pub use candidate::{Candidate, CandidatePart};
 pub use demand::PlacementContext;
 pub use evaluate::{Evaluation, evaluate};
-pub use finding::{Need, NodeFound, findings};
+pub use finding::{Need, NodeFindings, findings};
 pub use options::{
     Absent, ArgumentReading, BinpackOptions, CountRule, Counted, DefaultSelector, DeploymentFilter, DeploymentOptions,
     Divided, DivisibleOptions, Divisor, EvaluationCheck, EvaluationOptions, Fault, FreeMemory, Generator,
@@ -43,13 +43,13 @@ pub use request::{PickedGpu, Picks, Plan, Request, plan};
 
 use std::cmp::Ordering;
 
-use candidate::Found;
+use candidate::Generated;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::Serving;
 use dryrack_workload::Backend;
 use hardware::HardwareVerdicts;
 use request::Halt;
-use search::{Pass, Raised, Search};
+use search::{Pass, Search, UpstreamException};
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,16 +123,16 @@ fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, 
     Ok(Vec::new())
 }
 
-fn scored(search: &Search, found: Found, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
+fn scored(search: &Search, found: Generated, keep: usize) -> Result<Vec<(Candidate, f64)>, Reason> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let mut scores = score::scores(search, &found).map_err(|Raised(reason)| reason)?;
+    let mut scores = score::scores(search, &found).map_err(|UpstreamException(reason)| reason)?;
     score::subtract_doubts(search, &found, &mut scores);
     Ok(ranked(search, found, &scores, keep))
 }
 
-fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<Found, Reason> {
+fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<Generated, Reason> {
     let found = match *generator {
         Generator::PickedAll { need, several_nodes, short } => {
             picked_all::find(search, picked_all::Rules { need, several_nodes, short })
@@ -146,11 +146,11 @@ fn generate(search: &Search, generator: &Generator, pass: &mut Pass) -> Result<F
         Generator::EvenGpus {} => Ok(even::find_gpus(search)),
         Generator::EvenNodes {} => even::find_nodes(search),
     };
-    found.map_err(|Raised(reason)| reason)
+    found.map_err(|UpstreamException(reason)| reason)
 }
 
 /// The best candidates in order. On a tie, the candidate that was found first comes first.
-fn ranked(search: &Search, found: Found, scores: &[f64], keep: usize) -> Vec<(Candidate, f64)> {
+fn ranked(search: &Search, found: Generated, scores: &[f64], keep: usize) -> Vec<(Candidate, f64)> {
     let better =
         |one: &usize, other: &usize| -> Ordering { scores[*other].total_cmp(&scores[*one]).then(one.cmp(other)) };
     let mut order: Vec<usize> = match keep {
@@ -163,11 +163,11 @@ fn ranked(search: &Search, found: Found, scores: &[f64], keep: usize) -> Vec<(Ca
     };
     order.truncate(keep);
     let mut written = match found {
-        Found::Singles(singles) => {
+        Generated::Singles(singles) => {
             let single = |at: usize| written_single(search, singles[at]);
             return order.into_iter().map(|at| (single(at), scores[at])).collect();
         }
-        Found::Written(written) => written,
+        Generated::Written(written) => written,
     };
     order.into_iter().map(|at| (std::mem::take(&mut written[at]), scores[at])).collect()
 }

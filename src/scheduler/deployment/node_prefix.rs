@@ -1,9 +1,9 @@
 //! All GPUs of several nodes with equal numbers of GPUs. Nodes are added until their GPUs are enough.
 
-use super::candidate::{Candidate, Found};
+use super::candidate::{Candidate, Generated};
 use super::largest_gpus::known;
 use super::options::{Divisor, NodeCount, Unreserved};
-use super::search::{Group, Pass, Raised, Search};
+use super::search::{Group, Pass, Search, UpstreamException};
 
 /// The rules of one profile.
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +13,9 @@ pub struct Rules {
     pub without_reservation: Unreserved,
 }
 
-pub fn find(search: &Search, rules: Rules, pass: &mut Pass) -> Result<Found, Raised> {
+pub fn find(search: &Search, rules: Rules, pass: &mut Pass) -> Result<Generated, UpstreamException> {
     if !search.request.deployment.distributable {
-        return Ok(Found::Written(Vec::new()));
+        return Ok(Generated::Written(Vec::new()));
     }
     let groups = search.groups(*pass);
     *pass = Pass::Later;
@@ -25,10 +25,10 @@ pub fn find(search: &Search, rules: Rules, pass: &mut Pass) -> Result<Found, Rai
             found.extend(find_in(search, rules, group)?);
         }
     }
-    Ok(Found::Written(found))
+    Ok(Generated::Written(found))
 }
 
-fn find_in(search: &Search, rules: Rules, group: &Group) -> Result<Option<Candidate>, Raised> {
+fn find_in(search: &Search, rules: Rules, group: &Group) -> Result<Option<Candidate>, UpstreamException> {
     let mut order: Vec<(usize, u32)> =
         group.nodes.iter().map(|node| (search.listed_count(*node, group.kind), *node)).collect();
     order.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
@@ -51,7 +51,7 @@ fn prefix(
     group: &Group,
     each: usize,
     nodes: &[(usize, u32)],
-) -> Result<Option<Candidate>, Raised> {
+) -> Result<Option<Candidate>, UpstreamException> {
     let plan = search.plan;
     let totals = &search.columns().total;
     let counted = |total: u64| match (plan.reserves(), rules.without_reservation) {

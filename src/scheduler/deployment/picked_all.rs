@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Found, Share};
+use super::candidate::{Candidate, CandidatePart, Generated};
 use super::options::{FreeMemory, Left, Short, SingleNeed};
 use super::request::whole_bytes;
-use super::search::{Raised, Search};
+use super::search::{Search, UpstreamException};
 use super::single_gpu;
 use dryrack_event::Reason;
 
@@ -17,12 +17,12 @@ pub struct Rules {
     pub short: Short,
 }
 
-pub fn find(search: &Search, rules: Rules) -> Result<Found, Raised> {
+pub fn find(search: &Search, rules: Rules) -> Result<Generated, UpstreamException> {
     let found = match search.request.picked_nodes().len() {
         1 => on_one_node(search, rules)?,
         _ => on_several_nodes(search, rules)?,
     };
-    Ok(Found::Written(found.into_iter().collect()))
+    Ok(Generated::Written(found.into_iter().collect()))
 }
 
 /// The indexes that were picked on a node. The picks are sorted as text, so 10 comes before 2.
@@ -36,7 +36,7 @@ fn indexes(search: &Search, node: u32) -> SmallVec<[u32; 8]> {
     picks.into_iter().map(|(_, index)| index).collect()
 }
 
-fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, Raised> {
+fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, UpstreamException> {
     let plan = search.plan;
     let Some(node) = search.nodes.first().copied() else { return Ok(None) };
     let host = search.host(node);
@@ -61,7 +61,7 @@ fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, Raise
     let main = share_of(search, node, picked, claim);
     let is_short = (main.claimed() as f64) < plan.need;
     if is_short && !plan.reserves() && rules.short == Short::KeyError {
-        return Err(Raised(Reason::UpstreamKeyError));
+        return Err(UpstreamException(Reason::UpstreamKeyError));
     }
     let too_full = |at: usize| plan.reserves() && search.ratio(at, None) < plan.utilization;
     let overcommit = is_short || existing(search, &main).any(too_full);
@@ -69,26 +69,26 @@ fn on_one_node(search: &Search, rules: Rules) -> Result<Option<Candidate>, Raise
 }
 
 /// A share of all GPUs that were picked on a node. Only GPUs that exist have claims, in the order of the node's GPUs.
-fn share_of(search: &Search, node: u32, picked: SmallVec<[u32; 8]>, claim: impl Fn(usize) -> u64) -> Share {
+fn share_of(search: &Search, node: u32, picked: SmallVec<[u32; 8]>, claim: impl Fn(usize) -> u64) -> CandidatePart {
     let columns = search.columns();
     let there = search.host(node).gpus.clone().filter(|at| picked.contains(&columns.index[*at]));
     let claims = there.map(|at| (columns.index[at], claim(at))).collect();
-    Share { node: node as usize, indexes: picked, claims, ram: 0 }
+    CandidatePart { node: node as usize, indexes: picked, claims, ram: 0 }
 }
 
 /// The existing GPUs of a share, by index in the columns.
-fn existing<'s>(search: &'s Search, share: &'s Share) -> impl Iterator<Item = usize> + use<'s> {
+fn existing<'s>(search: &'s Search, share: &'s CandidatePart) -> impl Iterator<Item = usize> + use<'s> {
     share.claims.iter().filter_map(|(index, _)| search.find(share.node as u32, *index, None))
 }
 
-fn on_several_nodes(search: &Search, rules: Rules) -> Result<Option<Candidate>, Raised> {
+fn on_several_nodes(search: &Search, rules: Rules) -> Result<Option<Candidate>, UpstreamException> {
     let plan = search.plan;
     let mut nodes: SmallVec<[u32; 8]> = search.nodes.iter().copied().collect();
     if nodes.is_empty() {
         return Ok(None);
     }
     nodes.sort_by_key(|node| std::cmp::Reverse(search.host(*node).gpus.len()));
-    let mut shares: Vec<Share> = Vec::new();
+    let mut shares: Vec<CandidatePart> = Vec::new();
     for node in &nodes {
         search.check_unified(*node, None)?;
         let leads = |instance: &dryrack_fleet::ServedInstance| {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, Found, Share};
+use super::candidate::{Candidate, CandidatePart, Generated};
 use super::request::whole_bytes;
 use super::search::Search;
 use dryrack_event::Reason;
@@ -18,7 +18,7 @@ struct PickedNode {
 }
 
 /// Finds candidates, or returns the reason of a refusal.
-pub fn find(search: &Search) -> Result<Found, Reason> {
+pub fn find(search: &Search) -> Result<Generated, Reason> {
     let plan = search.plan;
     let kinds = kinds(search);
     let count = plan.count.unwrap_or(0);
@@ -52,11 +52,11 @@ pub fn find(search: &Search) -> Result<Found, Reason> {
     }
     if candidates.iter().any(|candidate| !candidate.overcommit) {
         candidates.retain(|candidate| !candidate.overcommit);
-        return Ok(Found::Written(candidates));
+        return Ok(Generated::Written(candidates));
     }
     match best {
         Some(_) if search.request.replicas > 1 => Err(Reason::OvercommitOfReplicas),
-        best => Ok(Found::Written(best.map(|(_, at)| candidates.swap_remove(at)).into_iter().collect())),
+        best => Ok(Generated::Written(best.map(|(_, at)| candidates.swap_remove(at)).into_iter().collect())),
     }
 }
 
@@ -116,7 +116,7 @@ fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize]
 
 /// A share with these indexes. Only GPUs that exist have claims. If the model reserves nothing, each claim is the whole
 /// need divided by the number of indexes on this node.
-fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u32; 8]>) -> Share {
+fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u32; 8]>) -> CandidatePart {
     let plan = search.plan;
     let columns = search.columns();
     let part = whole_bytes(plan.need / indexes.len().max(1) as f64);
@@ -124,7 +124,7 @@ fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u
     let there = all.filter(|at| columns.kind[*at] == kind && indexes.contains(&columns.index[*at]));
     let claim = |at: usize| if plan.reserves() { plan.reservation(columns.total[at]) } else { part };
     let claims = there.map(|at| (columns.index[at], claim(at))).collect();
-    Share { node: node.node as usize, indexes, claims, ram: 0 }
+    CandidatePart { node: node.node as usize, indexes, claims, ram: 0 }
 }
 
 fn on_several_nodes(search: &Search, kind: GpuKind, nodes: &[PickedNode]) -> Option<Candidate> {

@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 
 use smallvec::SmallVec;
 
-use super::candidate::Found;
+use super::candidate::Generated;
 use super::demand::{PlacementContext, candidate_of, placeable};
 use super::evaluate::{Evaluation, evaluate, first_refusal, with_selector};
-use super::finding::{NodeFound, findings};
+use super::finding::{NodeFindings, findings};
 use super::options::DeploymentOptions;
 use super::request::Request;
 use super::search::Search;
@@ -87,7 +87,7 @@ impl Placer for ModelPlacer<'_> {
             Decision::Place(candidates) => candidates.as_slice(),
             Decision::Refuse { .. } => &[],
         };
-        let find = |(node, found): (NodeId, NodeFound)| {
+        let find = |(node, found): (NodeId, NodeFindings)| {
             let best = candidates.iter().find(|candidate| candidate.placement.touches(node));
             let verdict = match (best, found.reason) {
                 (Some(_), _) | (None, None) => Verdict::Fit,
@@ -182,7 +182,7 @@ impl Placer for ModelPlacer<'_> {
         let hardware = hardware(options, request, &serving);
         let search = Search { options, request, serving: &serving, plan: &plan, nodes: &nodes, hardware: &hardware };
         let written = placements.iter().map(|placement| candidate_of(placement)).collect();
-        let scores = score::scores(&search, &Found::Written(written));
+        let scores = score::scores(&search, &Generated::Written(written));
         scores.map_or_else(|_| none(), |scores| scores.into_iter().map(Score::new).collect())
     }
 }
@@ -216,7 +216,7 @@ impl<'a> ModelPlacer<'a> {
         ask(&Request::of(&deployment, pick, self.context, self.fleet))
     }
 
-    fn found(&self) -> Vec<NodeFound> {
+    fn found(&self) -> Vec<NodeFindings> {
         findings(self.options, self.demand, self.deployment, self.context, self.fleet).1
     }
 

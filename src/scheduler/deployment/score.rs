@@ -1,9 +1,9 @@
 //! Scores of candidates by the placement strategies of models. Floating-point numbers are computed in the written
 //! order, so scores are the same on every machine.
 
-use super::candidate::{Candidate, Found, Share};
+use super::candidate::{Candidate, CandidatePart, Generated};
 use super::options::{Absent, Counted, SpreadRule};
-use super::search::{Raised, Search};
+use super::search::{Search, UpstreamException};
 use super::single_gpu;
 use crate::scorer::reliability;
 use dryrack_event::Reason;
@@ -19,7 +19,7 @@ const OTHERS_WEIGHT: f64 = 0.2;
 const MAIN_WEIGHT: f64 = 5.0;
 
 /// The score of each candidate, in the order of the candidates.
-pub fn scores(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
+pub fn scores(search: &Search, found: &Generated) -> Result<Vec<f64>, UpstreamException> {
     match search.request.deployment.strategy {
         Strategy::Binpack => binpack(search, found),
         Strategy::Spread => Ok(spread(search, found)),
@@ -27,7 +27,7 @@ pub fn scores(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
 }
 
 /// Reduces the score of each candidate with unreliable nodes or GPUs, see [`super::ReadinessOptions`].
-pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
+pub fn subtract_doubts(search: &Search, found: &Generated, scores: &mut [f64]) {
     let weight = search.options.readiness.weight;
     if weight == 0 || !search.serving.is_any_doubtful() {
         return;
@@ -36,13 +36,13 @@ pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
     let sound = &search.columns().sound;
     let of_node = |node: u32| reliability(search.host(node).reliance);
     match found {
-        Found::Singles(singles) => {
+        Generated::Singles(singles) => {
             for ((node, at), score) in singles.iter().zip(scores) {
                 *score -= loss(if sound[*at as usize] { of_node(*node) } else { 0.0 });
             }
         }
-        Found::Written(written) => {
-            let of_share = |share: &Share| {
+        Generated::Written(written) => {
+            let of_share = |share: &CandidatePart| {
                 let node = share.node as u32;
                 let gpus = share.claims.iter().filter_map(|(index, _)| search.find(node, *index, None));
                 let (all, ready) = gpus.fold((0u32, 0u32), |(all, ready), at| (all + 1, ready + u32::from(sound[at])));
@@ -58,14 +58,14 @@ pub fn subtract_doubts(search: &Search, found: &Found, scores: &mut [f64]) {
 
 // Binpack
 
-fn binpack(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
+fn binpack(search: &Search, found: &Generated) -> Result<Vec<f64>, UpstreamException> {
     // Kinds are not distinguished here, so all instances on a GPU count.
     let left = search.columns().left(match search.options.accounting {
         Accounting::PartsByKind => Accounting::AllParts,
         other => other,
     });
     match found {
-        Found::Singles(singles) => {
+        Generated::Singles(singles) => {
             let score = |(_, at): &(u32, u32)| {
                 let at = *at as usize;
                 let claim = single_gpu::claim(search, search.columns().total[at]);
@@ -73,11 +73,11 @@ fn binpack(search: &Search, found: &Found) -> Result<Vec<f64>, Raised> {
             };
             singles.iter().map(score).collect()
         }
-        Found::Written(written) => written.iter().map(|candidate| packed(search, left, candidate)).collect(),
+        Generated::Written(written) => written.iter().map(|candidate| packed(search, left, candidate)).collect(),
     }
 }
 
-fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, Raised> {
+fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, UpstreamException> {
     let main = fullest(search, left, &candidate.main, candidate.known.as_deref())?;
     let count = candidate.subordinates.len();
     if count == 0 || search.options.binpack.subordinates == Counted::Ignored {
@@ -91,13 +91,18 @@ fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, Ra
 }
 
 /// The score of the GPU that becomes fullest, plus a third of the score for RAM. Without GPUs, the score for RAM alone.
-fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>) -> Result<f64, Raised> {
+fn fullest(
+    search: &Search,
+    left: &Left,
+    share: &CandidatePart,
+    known: Option<&[usize]>,
+) -> Result<f64, UpstreamException> {
     let ram_free = search.host(share.node as u32).ram_free;
     let ram = if share.ram == 0 || ram_free == 0 { 0.0 } else { share.ram as f64 / ram_free as f64 * MOST };
     match (share.indexes.is_empty(), share.ram) {
         (false, _) => {}
         // A part of a vLLM model states no RAM claim, which makes the upstream program fail.
-        (true, 0) => return Err(Raised(Reason::UpstreamTypeError)),
+        (true, 0) => return Err(UpstreamException(Reason::UpstreamTypeError)),
         (true, _) => return Ok(ram),
     }
     let mut most = 0.0f64;
@@ -111,12 +116,12 @@ fn fullest(search: &Search, left: &Left, share: &Share, known: Option<&[usize]>)
 }
 
 /// Two thirds of the fraction of the GPU's free memory that is claimed. RAM contributes the last third.
-fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f64, Raised> {
+fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f64, UpstreamException> {
     match (claim, free, search.options.binpack.absent) {
         (Some(claim), Some(free), _) if free > 0 => Ok(claim as f64 / free as f64 * MOST * 2.0 / 3.0),
         (_, _, Absent::Zero) => Ok(0.0),
-        (Some(_), Some(_), Absent::Raises) => Err(Raised(Reason::UpstreamZeroDivisionError)),
-        (_, _, Absent::Raises) => Err(Raised(Reason::UpstreamKeyError)),
+        (Some(_), Some(_), Absent::Raises) => Err(UpstreamException(Reason::UpstreamZeroDivisionError)),
+        (_, _, Absent::Raises) => Err(UpstreamException(Reason::UpstreamKeyError)),
     }
 }
 
@@ -200,7 +205,7 @@ impl<'s> Counts<'s> {
     }
 }
 
-fn spread(search: &Search, found: &Found) -> Vec<f64> {
+fn spread(search: &Search, found: &Generated) -> Vec<f64> {
     let counts = Counts::new(search);
     match search.options.spread.rule {
         SpreadRule::Stepped if search.request.model.is_none() => vec![MOST; found.len()],
@@ -211,17 +216,17 @@ fn spread(search: &Search, found: &Found) -> Vec<f64> {
 
 /// A base score plus a bonus. The bonus is so small that the base, which depends on the kinds of instances on the node,
 /// always decides first.
-fn stepped(counts: &Counts, found: &Found) -> Vec<f64> {
+fn stepped(counts: &Counts, found: &Generated) -> Vec<f64> {
     let on_node = |node: u32| (counts.on_node(node), counts.search.host(node).gpus.len());
     match found {
-        Found::Singles(singles) => {
+        Generated::Singles(singles) => {
             let score = |(node, at): &(u32, u32)| {
                 let (whole, gpus) = on_node(*node);
                 step(whole, gpus, std::iter::once(counts.on_gpu(*at as usize)))
             };
             singles.iter().map(score).collect()
         }
-        Found::Written(written) => {
+        Generated::Written(written) => {
             let score = |candidate: &Candidate| {
                 let node = candidate.main.node as u32;
                 let (whole, gpus) = on_node(node);
@@ -285,11 +290,11 @@ fn few(value: u32, (least, most): (u32, u32)) -> f64 {
     if most <= least { 1.0 } else { 1.0 - f64::from(value - least) / f64::from(most - least) }
 }
 
-fn relative(counts: &Counts, found: &Found) -> Vec<f64> {
+fn relative(counts: &Counts, found: &Generated) -> Vec<f64> {
     let free = |count: Count| 1.0 / (f64::from(1 + count.own) + f64::from(count.others) * OTHERS_WEIGHT);
     let total = |node: f64, gpus: f64| node * 0.85 + gpus * MOST * 0.15;
     match found {
-        Found::Singles(singles) => {
+        Generated::Singles(singles) => {
             let extent = Extent::of(singles.chunk_by(|one, other| one.0 == other.0).map(|of| counts.on_node(of[0].0)));
             let mut scores = Vec::with_capacity(singles.len());
             for of_node in singles.chunk_by(|one, other| one.0 == other.0) {
@@ -298,7 +303,7 @@ fn relative(counts: &Counts, found: &Found) -> Vec<f64> {
             }
             scores
         }
-        Found::Written(written) => {
+        Generated::Written(written) => {
             let extent = Extent::of(written.iter().map(|candidate| counts.on_node(candidate.main.node as u32)));
             let score = |candidate: &Candidate| {
                 let node = candidate.main.node as u32;

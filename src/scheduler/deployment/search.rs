@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::candidate::Share;
+use super::candidate::CandidatePart;
 use super::hardware::HardwareVerdicts;
 use super::options::{DeploymentFilter, DeploymentOptions, Pool};
 use super::request::{Plan, Request};
@@ -31,7 +31,7 @@ pub struct Group {
 
 /// An exception of an upstream program, which ends the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raised(pub Reason);
+pub struct UpstreamException(pub Reason);
 
 /// Whether this is the first search of the decision that distinguishes kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl<'a> Search<'a> {
 
     /// Checks that a node with unified memory has a GPU 0. The released programs take the minimum of RAM and GPU 0
     /// there.
-    pub fn check_unified(&self, node: u32, kind: Option<GpuKind>) -> Result<(), Raised> {
+    pub fn check_unified(&self, node: u32, kind: Option<GpuKind>) -> Result<(), UpstreamException> {
         let host = self.host(node);
         if !host.unified || self.options.accounting == Accounting::Ledger {
             return Ok(());
@@ -136,13 +136,13 @@ impl<'a> Search<'a> {
         let columns = self.columns();
         let mut seen = host.gpus.clone().filter(|at| self.is_seen(*at, kind)).peekable();
         let is_wrong = seen.peek().is_some() && seen.all(|at| columns.index[at] != 0);
-        if is_wrong { Err(Raised(Reason::UpstreamKeyError)) } else { Ok(()) }
+        if is_wrong { Err(UpstreamException(Reason::UpstreamKeyError)) } else { Ok(()) }
     }
 
     /// A share of these GPUs with the claim on each. GPUs are given by index in the columns.
-    pub fn share(&self, node: u32, gpus: impl Iterator<Item = usize>, claim: impl Fn(usize) -> u64) -> Share {
+    pub fn share(&self, node: u32, gpus: impl Iterator<Item = usize>, claim: impl Fn(usize) -> u64) -> CandidatePart {
         let columns = self.columns();
-        let mut share = Share { node: node as usize, ..Share::default() };
+        let mut share = CandidatePart { node: node as usize, ..CandidatePart::default() };
         for at in gpus {
             share.indexes.push(columns.index[at]);
             share.claims.push((columns.index[at], claim(at)));

@@ -85,16 +85,16 @@ pub fn pickable(
 
 /// A GPU and the number of bytes that it can hold.
 #[derive(Clone, Copy)]
-struct Held {
+struct GpuCapacity {
     node: u32,
     at: usize,
     holds: u64,
 }
 
-fn held<'s>(search: &'s Search, group: &'s Group) -> impl Iterator<Item = Held> + 's {
+fn held<'s>(search: &'s Search, group: &'s Group) -> impl Iterator<Item = GpuCapacity> + 's {
     group.nodes.iter().flat_map(move |node| {
         let gpus = search.listed(*node, group.kind);
-        gpus.filter_map(move |at| Some(Held { node: *node, at, holds: even::holds(search, at)? }))
+        gpus.filter_map(move |at| Some(GpuCapacity { node: *node, at, holds: even::holds(search, at)? }))
     })
 }
 
@@ -116,7 +116,7 @@ fn is_allowed(search: &Search, count: usize) -> bool {
 }
 
 fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
-    let all: Vec<Held> = held(search, group).collect();
+    let all: Vec<GpuCapacity> = held(search, group).collect();
     let backend = search.request.deployment.backend.name();
     let is_free = |node: u32| !search.serving.is_part_of_distributed(node as usize, backend);
     // The part that each of `count` GPUs must hold. `None` if a pick of this many GPUs is not allowed.

@@ -1,14 +1,14 @@
 //! A single GPU. Every GPU of every node that could hold the model alone is a candidate.
 
-use super::candidate::Found;
+use super::candidate::Generated;
 use super::options::{Left, SingleNeed};
 use super::request::{Picks, whole_bytes};
-use super::search::{Pass, Raised, Search};
+use super::search::{Pass, Search, UpstreamException};
 
-pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> Result<Found, Raised> {
+pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> Result<Generated, UpstreamException> {
     let plan = search.plan;
     if plan.count.is_some_and(|count| count > 1) {
-        return Ok(Found::Written(Vec::new()));
+        return Ok(Generated::Written(Vec::new()));
     }
     let groups = search.groups(*pass);
     *pass = Pass::Later;
@@ -36,7 +36,7 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
             }
         }
     }
-    Ok(Found::Singles(found))
+    Ok(Generated::Singles(found))
 }
 
 /// Results that depend only on the size of a GPU. They are computed once for each size, because a fleet has few sizes.

@@ -11,7 +11,7 @@ pub use compatible::{model_refusal, model_refusal_without_gpu};
 
 use super::node_class::NodeClass;
 use super::options::{Exemption, FilterStage, GpuOrder, StageName};
-use super::own::{Asking, NodeView, OwnFilter, filter_named};
+use super::own::{NodeView, OwnFilter, RequestView, filter_named};
 use dryrack_event::Reason;
 use dryrack_workload::{Pick, TaskGroup};
 
@@ -50,7 +50,7 @@ pub enum Reads {
 }
 
 /// The inputs of one filter.
-struct Asked<'a> {
+struct FilterInput<'a> {
     demand: TaskGroup<'a>,
     order: GpuOrder,
     class: &'a NodeClass<'a>,
@@ -85,11 +85,11 @@ macro_rules! filters {
                 }
             }
 
-            fn judge(self, asked: &Asked<'_>) -> Verdict {
-                let judge: fn(&Asked<'_>) -> Verdict = match self {
+            fn judge(self, asked: &FilterInput<'_>) -> Verdict {
+                let judge: fn(&FilterInput<'_>) -> Verdict = match self {
                     $(FilterName::$filter => $judge,)*
                     FilterName::Own(own) => {
-                        return own.judge(&NodeView::new(asked.class.shape, asked.class.status), &Asking::of_tasks(asked.demand, asked.class), asked.class.is_ideal);
+                        return own.judge(&NodeView::new(asked.class.shape, asked.class.status), &RequestView::of_tasks(asked.demand, asked.class), asked.class.is_ideal);
                     }
                 };
                 judge(asked)
@@ -140,7 +140,7 @@ pub fn judge_one(stage: &FilterStage, order: GpuOrder, demand: TaskGroup<'_>, cl
     if stage.unless.is_some_and(|exemption| is_exempt(exemption, demand)) {
         return Verdict::Fit;
     }
-    stage.stage.judge(&Asked { demand, order, class })
+    stage.stage.judge(&FilterInput { demand, order, class })
 }
 
 fn is_exempt(exemption: Exemption, demand: TaskGroup<'_>) -> bool {

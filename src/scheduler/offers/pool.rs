@@ -8,7 +8,7 @@ use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, Split
 use super::{Ask, Availability, Offer};
 use crate::filter::{Verdict, ready};
 use crate::node_class::NodeClass;
-use crate::own::{Asking, NodeView};
+use crate::own::{NodeView, RequestView};
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetPlacement, NodeShape, NodeState, Slice, offer_of};
 use dryrack_ids::{FleetId, NodeId};
@@ -78,7 +78,7 @@ fn class_offer<'r, 'f>(
         return never(Reason::NotPicked);
     }
     let (view, asking) =
-        (NodeView::new(class.shape, class.status), Asking::of_requirements(ask.nodes, ask.requirements));
+        (NodeView::new(class.shape, class.status), RequestView::of_requirements(ask.nodes, ask.requirements));
     let refused = options
         .filters
         .iter()
@@ -208,7 +208,7 @@ pub fn in_order<'r, 'f>(
     }
     found.sort_unstable_by(compare);
     if offers.iter().any(|offer| offer.availability == Availability::New) {
-        let mut made = Made::default();
+        let mut made = NewInstanceCounts::default();
         if let Some((_, taken)) = but {
             made.may_have(fleet, taken);
         }
@@ -226,7 +226,7 @@ pub fn listed(fleet: &Fleet, offers: &[&ClassOffer<'_, '_>], order: &[OfferKey])
         found.extend(offer.class.nodes().map(|node| (node, index)));
     }
     found.sort_unstable_by(|a, b| compare(offers, order, *a, *b));
-    let mut made: BTreeMap<(FleetId, Option<u32>), Made> = BTreeMap::new();
+    let mut made: BTreeMap<(FleetId, Option<u32>), NewInstanceCounts> = BTreeMap::new();
     found.retain(|(_, index)| {
         let offer = offers[*index];
         made.entry((offer.fleet, offer_of(offer.class.shape))).or_default().may_have(fleet, offer)
@@ -248,9 +248,9 @@ fn compare(
 
 /// How many instances would be created, for each fleet and offer.
 #[derive(Default)]
-struct Made(Vec<(FleetId, u32, u32)>);
+struct NewInstanceCounts(Vec<(FleetId, u32, u32)>);
 
-impl Made {
+impl NewInstanceCounts {
     /// Counts one more instance of this offer, if the fleet and the offer allow another one. Returns whether they do.
     fn may_have(&mut self, fleet: &Fleet, offer: &ClassOffer<'_, '_>) -> bool {
         if offer.availability != Availability::New {

@@ -44,21 +44,21 @@ pub fn check_order(text: &str) -> Result<Expression, ExpressionError> {
 }
 
 /// The variables that expressions of filters and scorers can read.
-pub fn words_of_placement() -> &'static [Variable] {
+pub fn placement_variables() -> &'static [Variable] {
     OF_PLACEMENT
 }
 
 /// The variables that expressions of sort keys can read.
-pub fn words_of_order() -> &'static [Variable] {
+pub fn order_variables() -> &'static [Variable] {
     OF_ORDER
 }
 
 /// The stages that were read so far, by their text in the profile.
-struct Kept<T: 'static>(Mutex<BTreeMap<Vec<String>, &'static T>>);
+struct StageCache<T: 'static>(Mutex<BTreeMap<Vec<String>, &'static T>>);
 
-impl<T> Kept<T> {
-    const fn new() -> Kept<T> {
-        Kept(Mutex::new(BTreeMap::new()))
+impl<T> StageCache<T> {
+    const fn new() -> StageCache<T> {
+        StageCache(Mutex::new(BTreeMap::new()))
     }
 
     fn get(&self, written: &[&str], make: impl FnOnce() -> Result<T, String>) -> Result<&'static T, String> {
@@ -79,7 +79,7 @@ impl OwnFilter {
     /// # Errors
     /// If the expression or the name of the reason is not valid.
     pub fn of_expression(name: &str, unless: &str, because: &str) -> Result<OwnFilter, String> {
-        static KEPT: Kept<FilterRule> = Kept::new();
+        static KEPT: StageCache<FilterRule> = StageCache::new();
         let make = || {
             let expression = check_filter(unless).map_err(|fault| fault.to_string())?;
             let reads = if expression.reads().all(is_of_shape) { Reads::Shape } else { Reads::State };
@@ -96,7 +96,7 @@ impl OwnScorer {
     /// # Errors
     /// If the expression is not valid.
     pub fn of_expression(name: &str, is: &str) -> Result<OwnScorer, String> {
-        static KEPT: Kept<ScorerRule> = Kept::new();
+        static KEPT: StageCache<ScorerRule> = StageCache::new();
         let make = || {
             let expression = check_scorer(is).map_err(|fault| fault.to_string())?;
             Ok(ScorerRule { name: name.to_string(), rule: Rule::Expression(expression) })
@@ -111,7 +111,7 @@ impl OwnKey {
     /// # Errors
     /// If the expression is not valid.
     pub fn of_expression(name: &str, is: &str) -> Result<OwnKey, String> {
-        static KEPT: Kept<KeyRule> = Kept::new();
+        static KEPT: StageCache<KeyRule> = StageCache::new();
         let make = || {
             let expression = check_order(is).map_err(|fault| fault.to_string())?;
             let reads_time = expression.reads().any(|path| matches!(path, "now" | "job.waited"));

@@ -5,7 +5,7 @@ use std::fmt;
 use dryrack_event::OwnReason;
 
 use super::names::{FILTERS, KEYS, Named, SCORERS};
-use super::view::{Asking, NodeView, WaitingView};
+use super::view::{NodeView, RequestView, WaitingView};
 use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
 use crate::filter::{FilterName, Reads};
 use crate::order::OrderKey;
@@ -39,7 +39,7 @@ impl std::error::Error for StageError {}
 ///
 /// # Errors
 /// If the name is taken, or is not a plain word.
-pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &Asking<'_>) -> f64) -> Result<(), StageError> {
+pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &RequestView<'_>) -> f64) -> Result<(), StageError> {
     let is_taken = ScorerName::ALL.iter().any(|known| known.name() == name);
     let rule = || OwnScorer(Box::leak(Box::new(ScorerRule { name: name.to_string(), rule: Rule::Function(score) })));
     register(&SCORERS, name, is_taken, rule)
@@ -50,7 +50,7 @@ pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &Asking<'_>) -> f64)
 ///
 /// # Errors
 /// If the name is taken, or is not a plain word.
-pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &Asking<'_>) -> bool) -> Result<(), StageError> {
+pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) -> bool) -> Result<(), StageError> {
     let is_taken = FilterName::ALL.iter().any(|known| known.name() == name);
     let because = OwnReason::new(name).map_err(StageError::Name)?;
     let unless = Rule::Function(refuses);

@@ -14,10 +14,10 @@ use dryrack_event::{OwnReason, Reason};
 use dryrack_expression::Expression;
 
 pub use dryrack_expression::Variable;
-pub use expressions::{check_filter, check_order, check_scorer, words_of_order, words_of_placement};
+pub use expressions::{check_filter, check_order, check_scorer, order_variables, placement_variables};
 pub use functions::{StageError, register_filter, register_order, register_scorer};
 pub use names::{filter_named, order_named, scorer_named};
-pub use view::{Asking, NodeView, WaitingView};
+pub use view::{NodeView, RequestView, WaitingView};
 
 use super::filter::{Reads, Verdict};
 
@@ -48,11 +48,11 @@ pub struct OwnScorer(&'static ScorerRule);
 
 struct ScorerRule {
     name: String,
-    rule: Rule<fn(&NodeView<'_>, &Asking<'_>) -> f64>,
+    rule: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> f64>,
 }
 
 impl OwnScorer {
-    pub(super) fn score(self, node: &NodeView<'_>, job: &Asking<'_>) -> f64 {
+    pub(super) fn score(self, node: &NodeView<'_>, job: &RequestView<'_>) -> f64 {
         let score = match &self.0.rule {
             Rule::Expression(expression) => expression.number(|path, label| view::value(node, job, path, label)),
             Rule::Function(function) => function(node, job),
@@ -68,7 +68,7 @@ pub struct OwnFilter(&'static FilterRule);
 struct FilterRule {
     name: String,
     /// True for a node that must be refused.
-    unless: Rule<fn(&NodeView<'_>, &Asking<'_>) -> bool>,
+    unless: Rule<fn(&NodeView<'_>, &RequestView<'_>) -> bool>,
     because: OwnReason,
     reads: Reads,
 }
@@ -85,7 +85,7 @@ impl OwnFilter {
 
     /// The verdict on a node. A node that is assumed to be empty (`is_ideal`) passes a filter that reads state, because
     /// it may pass in another state.
-    pub(crate) fn judge(self, node: &NodeView<'_>, job: &Asking<'_>, is_ideal: bool) -> Verdict {
+    pub(crate) fn judge(self, node: &NodeView<'_>, job: &RequestView<'_>, is_ideal: bool) -> Verdict {
         if is_ideal && self.0.reads == Reads::State {
             return Verdict::Fit;
         }

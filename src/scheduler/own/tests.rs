@@ -78,7 +78,7 @@ fn every_variable_has_a_value() {
 
 #[test]
 fn a_registered_stage_is_named_like_any_other() {
-    fn flat(_: &NodeView<'_>, _: &Asking<'_>) -> f64 {
+    fn flat(_: &NodeView<'_>, _: &RequestView<'_>) -> f64 {
         0.5
     }
     register_scorer("flat_of_the_test", flat).unwrap();

@@ -19,7 +19,7 @@ pub struct NodeView<'a> {
 }
 
 /// The requested resources of a job, as a custom stage reads them.
-pub struct Asking<'a> {
+pub struct RequestView<'a> {
     tasks: u32,
     cpus: f64,
     ram: f64,
@@ -149,8 +149,8 @@ impl<'a> NodeView<'a> {
     }
 }
 
-impl<'a> Asking<'a> {
-    pub(crate) fn of_tasks(demand: TaskGroup<'a>, class: &NodeClass<'_>) -> Asking<'a> {
+impl<'a> RequestView<'a> {
+    pub(crate) fn of_tasks(demand: TaskGroup<'a>, class: &NodeClass<'_>) -> RequestView<'a> {
         let task = demand.task;
         let (gpu_share, gpu_memory) = match task.gpus.as_ref().map(|gpus| gpus.take) {
             Some(GpuTake::Whole) => (1.0, 0.0),
@@ -158,7 +158,7 @@ impl<'a> Asking<'a> {
             Some(GpuTake::Memory(memory)) => (0.0, gib(memory)),
             None => (0.0, 0.0),
         };
-        Asking {
+        RequestView {
             tasks: demand.tasks,
             cpus: cores(task.cpu.get()),
             ram: gib(task.ram),
@@ -171,10 +171,10 @@ impl<'a> Asking<'a> {
     }
 
     /// The request of a job that states ranges. The lower limit of each range counts.
-    pub(crate) fn of_requirements(nodes: u32, requirements: &'a Requirements) -> Asking<'a> {
+    pub(crate) fn of_requirements(nodes: u32, requirements: &'a Requirements) -> RequestView<'a> {
         let gpu = requirements.gpu.as_ref();
         let gpus = gpu.map_or(0, |gpu| gpu.count.min.unwrap_or(0));
-        Asking {
+        RequestView {
             tasks: nodes,
             cpus: requirements.cpu.min.unwrap_or(0) as f64,
             ram: requirements.memory.min.map_or(0.0, gib),
@@ -187,9 +187,9 @@ impl<'a> Asking<'a> {
     }
 
     /// The request of a model. The scheduler itself determines what a model takes, so only its selector is known here.
-    pub(crate) fn of_model(deployment: &'a Deployment) -> Asking<'a> {
+    pub(crate) fn of_model(deployment: &'a Deployment) -> RequestView<'a> {
         let labels = deployment.selector.as_ref();
-        Asking { tasks: 1, cpus: 0.0, ram: 0.0, gpus: 0, gpu_share: 0.0, gpu_memory: 0.0, gpu_types: &[], labels }
+        RequestView { tasks: 1, cpus: 0.0, ram: 0.0, gpus: 0, gpu_share: 0.0, gpu_memory: 0.0, gpu_types: &[], labels }
     }
 
     pub fn tasks(&self) -> u32 {
@@ -348,7 +348,12 @@ pub(super) fn is_of_shape(path: &str) -> bool {
 }
 
 /// The value of a variable of [`OF_PLACEMENT`].
-pub(super) fn value<'a>(node: &NodeView<'a>, job: &Asking<'a>, path: &'static str, label: Option<&str>) -> Value<'a> {
+pub(super) fn value<'a>(
+    node: &NodeView<'a>,
+    job: &RequestView<'a>,
+    path: &'static str,
+    label: Option<&str>,
+) -> Value<'a> {
     let number = Value::Number;
     match (path, label) {
         ("node.labels", Some(name)) => Value::Text(node.label(name)),

@@ -11,7 +11,7 @@ use super::fragment;
 use super::islands;
 use super::node_class::NodeClass;
 use super::options::{SchedulerOptions, StageName};
-use super::own::{Asking, NodeView, OwnScorer, scorer_named};
+use super::own::{NodeView, OwnScorer, RequestView, scorer_named};
 use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
 use dryrack_workload::{GpuTake, TaskGroup};
@@ -65,7 +65,7 @@ macro_rules! scorers {
                 let function: fn(&Scored<'_>) -> f64 = match self {
                     $(ScorerName::$variant => $score,)*
                     ScorerName::Own(own) => {
-                        return own.score(&NodeView::new(it.class.shape, it.class.status), &Asking::of_tasks(it.demand, it.class));
+                        return own.score(&NodeView::new(it.class.shape, it.class.status), &RequestView::of_tasks(it.demand, it.class));
                     }
                 };
                 function(it)

@@ -40,12 +40,12 @@ impl Part {
 
 /// The part of a placement on one node, and when it ends.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct NodeEnd {
     pub until: SimTime,
     pub part: Part,
 }
 
-impl Held {
+impl NodeEnd {
     pub fn claim(&self) -> &NodeClaim {
         self.part.claim()
     }
@@ -53,7 +53,7 @@ impl Held {
 
 #[derive(Clone, Debug)]
 struct NodeCalendar {
-    held: Vec<Held>,
+    held: Vec<NodeEnd>,
     /// The node's status as if no run held any of its resources.
     empty: Option<NodeStatus>,
 }
@@ -73,12 +73,12 @@ pub(super) struct Calendar {
 
 impl Calendar {
     /// Replaces the runs on a node. `floats` says whether the expected end of one of them moves as time passes.
-    pub fn replace(&mut self, fleet: &Fleet, node: NodeId, mut held: Vec<Held>, floats: bool) {
+    pub fn replace(&mut self, fleet: &Fleet, node: NodeId, mut held: Vec<NodeEnd>, floats: bool) {
         if self.nodes.len() < fleet.len() {
             self.nodes.resize(fleet.len(), NodeCalendar { held: Vec::new(), empty: None });
         }
         let own = &mut self.nodes[node.index()];
-        let is_finite = |held: &&Held| held.until < SimTime::MAX;
+        let is_finite = |held: &&NodeEnd| held.until < SimTime::MAX;
         for gone in own.held.iter().filter(is_finite) {
             self.ends.remove(&(gone.until, node));
         }
@@ -94,7 +94,7 @@ impl Calendar {
     }
 
     /// The runs on a node, in order of their expected ends.
-    pub fn held_on(&self, node: NodeId) -> std::slice::Iter<'_, Held> {
+    pub fn held_on(&self, node: NodeId) -> std::slice::Iter<'_, NodeEnd> {
         self.nodes[node.index()].held.iter()
     }
 

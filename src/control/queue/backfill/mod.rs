@@ -17,7 +17,7 @@ mod plan;
 mod reservations;
 mod shelves;
 
-pub(super) use plain::Held;
+pub(super) use plain::HeldPlacement;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ use dryrack_scheduler::{
 };
 use dryrack_units::{SimDuration, SimTime};
 use outlook::Outlook;
-use plan::{Bookings, Doing};
+use plan::{Bookings, MayHold};
 use shelves::{ENDLESS, Position, Shelves, Waiting};
 
 /// Limit on the number of kept outlooks, counted as demands times nodes.
@@ -47,7 +47,7 @@ const MOMENT: SimDuration = SimDuration::from_nanos(1);
 
 /// A head of the queue with its reservation, and what was known when the reservation was made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Picked {
+pub(super) struct HeadReservation {
     head: ReplicaIndex,
     /// When the head is expected to fit.
     reserved: SimTime,
@@ -74,16 +74,16 @@ pub(super) struct Backfilling {
     /// For each demand, the place where a replica would go now, and the version of the fleet for which this holds.
     now: Vec<Option<(u64, Option<Candidate>)>>,
     /// For each demand and each shape of nodes, whether a node of this shape could ever hold a task.
-    doing: Doing,
+    doing: MayHold,
     /// For a pair of demands, whether the first asks for no more than the second.
     compared: BTreeMap<(u32, u32), bool>,
     bookings: Bookings,
-    since: Since,
+    since: ChangesSince,
 }
 
 /// Changes since the last pass in which all replicas got reservations.
 #[derive(Default)]
-struct Since {
+struct ChangesSince {
     /// Number of node changes at the time of that pass.
     read: u64,
     /// Replicas that queued up at the very end of the queue.
@@ -171,7 +171,7 @@ impl Queue {
             Some(picked) if picked.head == head.replica() => picked,
             _ => {
                 let reserved = self.fits_at(core, head.replica()).unwrap_or(SimTime::MAX);
-                Picked { head: head.replica(), reserved, came_before: core.replicas.len() }
+                HeadReservation { head: head.replica(), reserved, came_before: core.replicas.len() }
             }
         };
         self.picked = Some(picked);
@@ -435,7 +435,7 @@ fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
             let replica = &core.replicas[*index as usize];
             let part = replica.placement.as_ref().and_then(|placement| Part::on(placement, node));
             floats |= !is_timed(replica.phase);
-            held.extend(part.map(|part| calendar::Held { until: said_end(core, *index), part }));
+            held.extend(part.map(|part| calendar::NodeEnd { until: said_end(core, *index), part }));
         }
         calendar.replace(&core.fleet, node, held, floats);
     }

@@ -14,7 +14,7 @@ use dryrack_scheduler::{Candidate, Decision, QueueKey, asks_for_itself, decide_f
 use dryrack_units::SimTime;
 
 /// A placement with the time at which it ends.
-pub(crate) struct Held {
+pub(crate) struct HeldPlacement {
     pub(crate) replica: ReplicaIndex,
     pub(crate) until: SimTime,
     pub(crate) placement: Placement,
@@ -103,7 +103,8 @@ pub(in crate::queue) fn fits_beside_plainly(
 /// A run that is past its expected end is assumed to end in the next moment.
 fn reservations_of_running(core: &Core) -> Vec<Reservation> {
     let soon = core.now.saturating_add(MOMENT);
-    let book = |held: Held| Reservation { from: core.now, until: held.until.max(soon), placement: held.placement };
+    let book =
+        |held: HeldPlacement| Reservation { from: core.now, until: held.until.max(soon), placement: held.placement };
     held_until(core).into_iter().map(book).collect()
 }
 
@@ -141,16 +142,16 @@ fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
 }
 
 /// All replicas that hold resources, in order of their expected ends.
-pub(in crate::queue) fn held_until(core: &Core) -> Vec<Held> {
+pub(in crate::queue) fn held_until(core: &Core) -> Vec<HeldPlacement> {
     let mut seen = BTreeSet::new();
     for node in &core.nodes {
         seen.extend(node.runs.iter().copied());
     }
     let held = |index: ReplicaIndex| {
         let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
-        Held { replica: index, until: said_end(core, index), placement }
+        HeldPlacement { replica: index, until: said_end(core, index), placement }
     };
-    let mut held: Vec<Held> = seen.into_iter().map(held).collect();
+    let mut held: Vec<HeldPlacement> = seen.into_iter().map(held).collect();
     held.sort_by_key(|held| held.until);
     held
 }

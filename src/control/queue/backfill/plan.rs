@@ -104,7 +104,7 @@ impl Bookings {
 }
 
 /// A demand with a replica that might start now.
-struct Hope {
+struct StartableDemand {
     demand: u32,
     /// For each node with room for the demand now: until when the node has room, and for how many tasks.
     rooms: BTreeMap<NodeId, (SimTime, u32)>,
@@ -130,14 +130,14 @@ fn end(from: SimTime, length: SimDuration) -> SimTime {
 }
 
 /// For each demand and each shape, whether nodes of this shape may ever hold a task.
-pub(super) type Doing = BTreeMap<u32, Vec<bool>>;
+pub(super) type MayHold = BTreeMap<u32, Vec<bool>>;
 
 fn meet(one: &[bool], other: &[bool]) -> bool {
     one.iter().zip(other).any(|(one, other)| *one && *other)
 }
 
 /// Adds the shapes that are connected to these shapes. A demand that may use several shapes connects them.
-fn spread(shapes: &mut [bool], demands: &[u32], doing: &Doing) {
+fn spread(shapes: &mut [bool], demands: &[u32], doing: &MayHold) {
     loop {
         let mut grew = false;
         for own in demands.iter().map(|demand| &doing[demand]) {
@@ -168,7 +168,7 @@ impl Queue {
     }
 }
 
-impl Hope {
+impl StartableDemand {
     /// The latest time until which there is room for this many tasks.
     fn longest(&self, tasks: u32) -> SimTime {
         let mut rooms: SmallVec<[(SimTime, u32); 16]> = self.rooms.values().copied().collect();
@@ -233,7 +233,7 @@ pub(in crate::queue) fn plan_reservations(
     for demand in demands.iter().chain(&kept.since.disturbed) {
         learn_doing(core, &mut kept.doing, *demand);
     }
-    let hopes = hopes(core, kept, &demands);
+    let hopes = startable_demands(core, kept, &demands);
     if !hopes.is_empty() {
         starts = plan_for(core, kept, &demands, hopes, plain);
     }
@@ -246,7 +246,7 @@ pub(in crate::queue) fn plan_reservations(
     starts
 }
 
-fn learn_doing(core: &Core, doing: &mut Doing, number: u32) {
+fn learn_doing(core: &Core, doing: &mut MayHold, number: u32) {
     let own = doing.entry(number).or_default();
     if own.len() < core.fleet.shapes().len() {
         let (options, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
@@ -255,7 +255,7 @@ fn learn_doing(core: &Core, doing: &mut Doing, number: u32) {
 }
 
 /// The demands with a replica that may start now. For each of them, the position in the queue at which to begin.
-fn hopes(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u32, Position> {
+fn startable_demands(core: &mut Core, kept: &mut Backfilling, demands: &[u32]) -> BTreeMap<u32, Position> {
     let mut changed = vec![false; core.fleet.shapes().len()];
     let calendar = &kept.calendar;
     let of_nodes = core.fleet.changed_nodes(kept.since.read).chain(calendar.overdue(core.now));
@@ -303,7 +303,8 @@ fn plan_for(
         Some(Reverse((first.key, *demand, first.length)))
     };
     let mut line: BinaryHeap<_> = concerned.iter().filter_map(first).collect();
-    let mut hopes: Vec<Hope> = hopes.into_iter().map(|(demand, from)| hope(core, kept, demand, from)).collect();
+    let mut hopes: Vec<StartableDemand> =
+        hopes.into_iter().map(|(demand, from)| startable_demand(core, kept, demand, from)).collect();
     let mut starts = Vec::new();
     while hopes.iter().any(|hope| hope.next.is_some()) {
         let Some(Reverse((key, demand, length))) = line.pop() else { break };
@@ -371,18 +372,18 @@ fn fleet_beside(core: &Core, kept: &Backfilling, (from, until): (SimTime, SimTim
     fleet
 }
 
-fn hope(core: &Core, kept: &Backfilling, demand: u32, from: Position) -> Hope {
+fn startable_demand(core: &Core, kept: &Backfilling, demand: u32, from: Position) -> StartableDemand {
     let tasks = core.demands[demand as usize].demand.tasks;
     let outlook = &kept.outlooks[&demand];
     let rooms = outlook.open.iter().map(|node| (*node, (SimTime::MAX, outlook.room_now(*node)))).collect();
-    let mut hope = Hope { demand, rooms, until: SimTime::MAX, refused: None, next: None };
+    let mut hope = StartableDemand { demand, rooms, until: SimTime::MAX, refused: None, next: None };
     hope.until = hope.longest(tasks);
     hope.next = next_hope(core, kept, &hope, from);
     hope
 }
 
 /// The next replica from this position on that is short enough for the free time.
-fn next_hope(core: &Core, kept: &Backfilling, hope: &Hope, from: Position) -> Option<Waiting> {
+fn next_hope(core: &Core, kept: &Backfilling, hope: &StartableDemand, from: Position) -> Option<Waiting> {
     let free = match hope.until {
         SimTime::MAX => ENDLESS,
         until => until.checked_since(core.now).filter(|most| !most.is_zero())?,
@@ -393,7 +394,7 @@ fn next_hope(core: &Core, kept: &Backfilling, hope: &Hope, from: Position) -> Op
 }
 
 /// Notes that a replica of this demand and length does not start now.
-fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length: SimDuration) {
+fn refuse(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, demand: u32, length: SimDuration) {
     let Some(next) = hope.next else { return };
     let is_news = hope.refused.is_none_or(|refused| length < refused);
     if is_news && kept.bookings.no_more[&hope.demand].contains(&demand) {
@@ -405,7 +406,7 @@ fn refuse(core: &Core, kept: &Backfilling, hope: &mut Hope, demand: u32, length:
 }
 
 /// Updates the room of a hope after new reservations on these nodes.
-fn dim(core: &Core, kept: &Backfilling, hope: &mut Hope, touched: impl Iterator<Item = NodeId>) {
+fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: impl Iterator<Item = NodeId>) {
     let Some(next) = hope.next else { return };
     let demand = &core.demands[hope.demand as usize].demand;
     let mut is_dimmed = false;

@@ -66,8 +66,10 @@ impl Freeable {
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
         let mut apart = shadow.changed();
         apart.retain(differs);
-        let joining =
-            queue.those_who_join(core).iter().filter_map(|index| core.replicas[*index as usize].placement.as_ref());
+        let joining = queue
+            .joined_while_running(core)
+            .iter()
+            .filter_map(|index| core.replicas[*index as usize].placement.as_ref());
         apart.extend(joining.flat_map(|placement| placement.claims().iter().map(|claim| claim.node)));
         apart.sort_unstable();
         apart.dedup();

@@ -67,7 +67,7 @@ impl Preempting {
 }
 
 /// A sort key that puts the least valuable run first.
-type Worth = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
+type VictimKey = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
 
 impl Queue {
     /// Promises room, in queue order, to each replica that fits once the stopping runs are gone. Stops more runs if
@@ -152,7 +152,7 @@ impl Queue {
         if let Some(Candidate { placement, .. }) = shadow.judge(core, head) {
             return Some((Vec::new(), placement));
         }
-        let mut candidates: BinaryHeap<Reverse<Worth>> = BinaryHeap::from(self.candidates_for(core, head));
+        let mut candidates: BinaryHeap<Reverse<VictimKey>> = BinaryHeap::from(self.candidates_for(core, head));
         let mut chosen: Vec<ReplicaIndex> = Vec::new();
         let mut place = None;
         while place.is_none() {
@@ -179,23 +179,23 @@ impl Queue {
     }
 
     /// All runs that may be stopped for a replica.
-    fn candidates_for(&self, core: &Core, head: ReplicaIndex) -> Vec<Reverse<Worth>> {
+    fn candidates_for(&self, core: &Core, head: ReplicaIndex) -> Vec<Reverse<VictimKey>> {
         let mut candidates = Vec::new();
         let rank = rank_of(core, head);
         let may_stop = |index: ReplicaIndex| match rank {
-            Some(rank) if self.those_who_join(core).is_empty() => ranks_behind(core, index, rank),
+            Some(rank) if self.joined_while_running(core).is_empty() => ranks_behind(core, index, rank),
             Some(_) | None => self.may_stop(core, index, head),
         };
         for (node, record) in core.nodes.iter().enumerate() {
             // A run that holds several nodes is counted only on the first of them.
             let is_first = |index: ReplicaIndex| core.placement_of(index).claims()[0].node.index() == node;
             let runs = record.runs.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
-            candidates.extend(runs.map(|index| Reverse(self.worth_of(core, index))));
+            candidates.extend(runs.map(|index| Reverse(self.victim_key(core, index))));
         }
         candidates
     }
 
-    fn worth_of(&self, core: &Core, index: ReplicaIndex) -> Worth {
+    fn victim_key(&self, core: &Core, index: ReplicaIndex) -> VictimKey {
         let worth = match core.profile.scheduler.preempt {
             Preempt::Nobody => 0,
             Preempt::LowerPriority => i64::from(core.priority_of(index)),
@@ -203,7 +203,7 @@ impl Queue {
             Preempt::LongerRemaining => -i64::try_from(core.remaining(index).as_nanos()).unwrap_or(i64::MAX),
         };
         // Among runs of equal worth, the run that began last loses the least work.
-        (worth, Reverse((self.runs_there_since(core, index), index)))
+        (worth, Reverse((self.running_key(core, index), index)))
     }
 
     fn promise_plainly(&mut self, core: &mut Core) -> Nominations {
@@ -322,7 +322,7 @@ impl Queue {
         if candidates.is_empty() {
             return None;
         }
-        candidates.sort_by_cached_key(|index| self.worth_of(core, *index));
+        candidates.sort_by_cached_key(|index| self.victim_key(core, *index));
         let mut trial = fleet.clone();
         let mut chosen: Vec<ReplicaIndex> = Vec::new();
         let mut candidates = candidates.into_iter();

@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::table::{contains, insert, nodes_of, words_for};
+use super::table::{contains, insert, nodes_of, word_count};
 use super::{CLOSE, SECOND, down_to};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -14,20 +14,20 @@ use dryrack_scheduler::room;
 use dryrack_units::{MilliCpu, SimDuration, SimTime};
 
 /// The end of a run. Ends are sorted by time. At equal times, the lower replica index comes first.
-pub type Moment = (SimTime, ReplicaIndex);
+pub type RunEndTime = (SimTime, ReplicaIndex);
 
 struct End {
-    at: Moment,
+    at: RunEndTime,
     placement: Placement,
 }
 
 /// The future ends on one node.
 #[derive(Default)]
-struct Line {
+struct NodeEnds {
     /// The version of the node's status, and the ended runs whose claims on the node are assumed to be free already.
     version: u64,
     kept: SmallVec<[RunId; 1]>,
-    ends: SmallVec<[Moment; 4]>,
+    ends: SmallVec<[RunEndTime; 4]>,
     /// Changes to a new number whenever the line changes.
     generation: u64,
     /// Free cores now and after each end.
@@ -105,9 +105,9 @@ impl Rooms {
 
 /// The futures of all nodes, and the room of each demand by its number.
 #[derive(Default)]
-pub struct Ahead {
+pub struct FutureEnds {
     generation: u64,
-    lines: Vec<Line>,
+    lines: Vec<NodeEnds>,
     /// Ends in order, without runs that never end.
     ends: Vec<End>,
     /// For each node, the runs whose claims are assumed to be free already.
@@ -115,10 +115,10 @@ pub struct Ahead {
     rooms: Vec<Option<Box<Rooms>>>,
 }
 
-impl Ahead {
+impl FutureEnds {
     /// Reads the current state of all nodes and runs.
     pub fn begin(&mut self, core: &Core) {
-        self.lines.resize_with(core.fleet.len(), Line::default);
+        self.lines.resize_with(core.fleet.len(), NodeEnds::default);
         let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
         running.sort_unstable();
         running.dedup();
@@ -155,14 +155,14 @@ impl Ahead {
         let kept: SmallVec<[RunId; 1]> =
             kept.iter().take_while(|(other, _)| *other == node).map(|(_, run)| *run).collect();
         let runs = core.nodes[node.index()].runs.iter();
-        let mut ends: SmallVec<[Moment; 4]> = runs.filter_map(|index| moment_of(core, *index)).collect();
+        let mut ends: SmallVec<[RunEndTime; 4]> = runs.filter_map(|index| moment_of(core, *index)).collect();
         ends.sort_unstable();
         let is_same = line.generation > 0 && line.version == version && line.kept == kept && line.ends == ends;
         if is_same {
             return;
         }
         self.generation += 1;
-        *line = Line { version, kept, ends, generation: self.generation, cores: SmallVec::new() };
+        *line = NodeEnds { version, kept, ends, generation: self.generation, cores: SmallVec::new() };
         let mut cores = SmallVec::new();
         let shape = &core.fleet.node(node).shape;
         each_status(core, node, line, |status| cores.push(status.cpu_free(shape)));
@@ -181,7 +181,7 @@ impl Ahead {
         }
         rooms.read = self.generation;
         rooms.nodes.resize_with(self.lines.len(), NodeRooms::default);
-        rooms.nobody.resize(words_for(self.lines.len()), 0);
+        rooms.nobody.resize(word_count(self.lines.len()), 0);
         let (options, demand) = (&core.profile.scheduler, &core.demands[place].demand);
         for (number, (line, of_node)) in self.lines.iter().zip(&mut rooms.nodes).enumerate() {
             if of_node.generation == line.generation {
@@ -200,12 +200,12 @@ impl Ahead {
         rooms
     }
 
-    /// Returns the result of the last [`Ahead::rooms`]. Nothing may have changed since that call.
+    /// Returns the result of the last [`FutureEnds::rooms`]. Nothing may have changed since that call.
     pub fn known(&self, demand: u32) -> &Rooms {
         self.rooms[demand as usize].as_deref().expect("it was asked for")
     }
 
-    fn step(&self, node: NodeId, by: Option<Moment>) -> usize {
+    fn step(&self, node: NodeId, by: Option<RunEndTime>) -> usize {
         by.map_or(0, |by| self.lines[node.index()].ends.partition_point(|end| *end <= by))
     }
 
@@ -214,7 +214,7 @@ impl Ahead {
         &'a self,
         rooms: &'a Rooms,
         free: &'a [u64],
-        by: Option<Moment>,
+        by: Option<RunEndTime>,
     ) -> impl Iterator<Item = (NodeId, u32, MilliCpu)> + 'a {
         nodes_of(free).map(move |node| {
             let step = self.step(node, by);
@@ -223,7 +223,7 @@ impl Ahead {
     }
 
     /// Whether these nodes have room for this many tasks, once all runs that end by this moment have ended.
-    pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<Moment>, tasks: u32) -> bool {
+    pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<RunEndTime>, tasks: u32) -> bool {
         let mut sum = 0;
         self.standing(rooms, free, by).any(|(_, room, _)| {
             sum += u64::from(room);
@@ -244,7 +244,7 @@ impl Ahead {
         free: &[u64],
         (tasks, least): (u32, u32),
         now: SimTime,
-    ) -> Option<(SimTime, Option<Moment>)> {
+    ) -> Option<(SimTime, Option<RunEndTime>)> {
         if self.has_room(rooms, free, None, tasks) {
             return Some((now, None));
         }
@@ -252,7 +252,7 @@ impl Ahead {
         let ready = rooms.ready_at(free, least)?;
         let (mut next, mut reach, mut close) = (0, None, CLOSE);
         while next < self.ends.len() {
-            let (last, after, from) = self.last_that_is_close(free, next, reach, close)?;
+            let (last, after, from) = self.last_close_end(free, next, reach, close)?;
             (next, reach) = (after, Some(from));
             close = close.saturating_mul(2);
             while self.ends.get(next).is_some_and(|end| end.at.0 > from.saturating_add(close)) {
@@ -270,7 +270,7 @@ impl Ahead {
     /// Groups ends that are close together, from `next` on. Only ends on these nodes count. A group ends before the
     /// first end that is too far away. Returns the last end of the group, the place where the next search begins, and
     /// the time from which distances are measured.
-    fn last_that_is_close(
+    fn last_close_end(
         &self,
         free: &[u64],
         next: usize,
@@ -295,7 +295,7 @@ impl Ahead {
 
 /// Calls `each` with the status of a node, now and after each of its future ends. Claims that ended runs still keep are
 /// assumed to be free already.
-fn each_status(core: &Core, node: NodeId, line: &Line, mut each: impl FnMut(&NodeStatus)) {
+fn each_status(core: &Core, node: NodeId, line: &NodeEnds, mut each: impl FnMut(&NodeStatus)) {
     let mut status = status_now(core, node, line);
     each(&status);
     for (_, replica) in &line.ends {
@@ -305,7 +305,7 @@ fn each_status(core: &Core, node: NodeId, line: &Line, mut each: impl FnMut(&Nod
     }
 }
 
-fn status_now(core: &Core, node: NodeId, line: &Line) -> NodeStatus {
+fn status_now(core: &Core, node: NodeId, line: &NodeEnds) -> NodeStatus {
     let mut status = core.fleet.node(node).status.clone();
     line.kept.iter().for_each(|run| give_back(core, &mut status, (node, &core.kept_claims[run])));
     status
@@ -318,7 +318,7 @@ fn give_back(core: &Core, status: &mut NodeStatus, (node, placement): (NodeId, &
 }
 
 /// When a run ends at its time limit, in whole seconds. `None` if it has no limit.
-fn moment_of(core: &Core, index: ReplicaIndex) -> Option<Moment> {
+fn moment_of(core: &Core, index: ReplicaIndex) -> Option<RunEndTime> {
     let replica = &core.replicas[index as usize];
     let estimate = core.jobs[replica.job.index()].spec.estimate?;
     let since = match replica.phase {

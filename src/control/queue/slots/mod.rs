@@ -28,7 +28,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::slots::plain::{fleet_of, plan_plainly};
-pub use ahead::Ahead;
+pub use ahead::FutureEnds;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{
@@ -44,7 +44,7 @@ use table::{SlotSearch, Table};
 const CLOSE: SimDuration = SimDuration::from_secs(30);
 /// For each demand, the time until which enough nodes with room for it now have no reservation. The number says for how
 /// many changes in the pass this was computed.
-type Open = BTreeMap<u32, (u32, SimTime)>;
+type FreeUntil = BTreeMap<u32, (u32, SimTime)>;
 
 /// The limit of a job that states no limit.
 const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
@@ -101,7 +101,7 @@ impl Queue {
         ahead.begin(core);
         // Demands and limits for which no plan was found, with the number of changes in the pass at that time.
         let mut in_vain: BTreeMap<(u32, SimDuration), u32> = BTreeMap::new();
-        let mut open = Open::new();
+        let mut open = FreeUntil::new();
         let mut changes = 0;
         let mut left = waiting;
         loop {
@@ -175,9 +175,9 @@ fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
 /// either, because the pass only takes and reserves more. `changes` counts what the pass has taken and reserved so far.
 fn may_start(
     core: &Core,
-    ahead: &mut Ahead,
+    ahead: &mut FutureEnds,
     (table, changes): (&Table, u32),
-    open: &mut Open,
+    open: &mut FreeUntil,
     index: ReplicaIndex,
 ) -> bool {
     let number = core.replicas[index as usize].demand;
@@ -199,7 +199,7 @@ fn may_start(
     table.now.saturating_add(limit_of(core, index)) < *until
 }
 
-fn plan(core: &Core, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> Plan {
+fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table) -> Plan {
     let number = core.replicas[index as usize].demand;
     let demand = &core.demands[number as usize].demand;
     if !is_by_room(&core.profile.scheduler, demand) {
@@ -258,7 +258,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut Ahead, table: &Table) -> P
 }
 
 /// The place of a replica that begins now on these nodes. The nodes must have room for it.
-fn place_now(core: &Core, index: ReplicaIndex, ahead: &Ahead, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
+fn place_now(core: &Core, index: ReplicaIndex, ahead: &FutureEnds, rooms: &ahead::Rooms, free: &[u64]) -> Candidate {
     let replica = &core.replicas[index as usize];
     let demand = &core.demands[replica.demand as usize].demand;
     let with_room = ahead.standing(rooms, free, None).filter(|(_, room, _)| *room > 0);

@@ -5,7 +5,7 @@ use super::{CLOSE, Plan, SECOND, YEAR, down_to};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::backfill::Held;
+use crate::queue::backfill::HeldPlacement;
 use crate::queue::backfill::plain::{held_until, judge_on};
 use dryrack_fleet::{Fleet, NodeState, Placement};
 use dryrack_ids::NodeId;
@@ -150,7 +150,7 @@ impl Table {
 
 impl Queue {}
 
-fn in_seconds(held: Held) -> (SimTime, ReplicaIndex, Placement) {
+fn in_seconds(held: HeldPlacement) -> (SimTime, ReplicaIndex, Placement) {
     let until = if held.until == SimTime::MAX { held.until } else { down_to(held.until, SECOND) };
     (until, held.replica, held.placement)
 }

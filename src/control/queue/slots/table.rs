@@ -9,7 +9,7 @@ use dryrack_units::{SimDuration, SimTime};
 const BITS: usize = u64::BITS as usize;
 
 /// Number of words that hold one bit for each of this many nodes.
-pub fn words_for(nodes: usize) -> usize {
+pub fn word_count(nodes: usize) -> usize {
     nodes.div_ceil(BITS)
 }
 
@@ -65,7 +65,7 @@ pub struct Table {
 
 impl Table {
     pub fn new(now: SimTime, options: SlotOptions, nodes: usize) -> Table {
-        let words = words_for(nodes);
+        let words = word_count(nodes);
         let mut all = vec![0; words];
         (0..nodes).for_each(|node| insert(&mut all, NodeId::new(node)));
         let free = all.clone();
