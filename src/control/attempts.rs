@@ -21,8 +21,8 @@ use dryrack_scheduler::Candidate;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Ending, JobSpec, PolicyMode, UtilizationPolicy};
 
-/// How often the control plane asks a run to stop that has ended but still holds a claim. Messages can be lost, so one
-/// request is not enough. The limit keeps the control plane from asking forever.
+/// How often the control plane repeats its stop command to a run that has ended but still holds a claim. Messages can
+/// be lost, so one request is not enough. The limit keeps the control plane from repeating it forever.
 pub(crate) const STOPS_ASKED_FOR: u8 = 20;
 
 pub(crate) trait Attempts: Flow {
@@ -334,7 +334,7 @@ pub(crate) trait Attempts: Flow {
             return;
         }
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
-        // against no limit and causes no pause.
+        // against no limit and is retried without a pause.
         let next = match outcome {
             Outcome::Lost => {
                 self.forget_failures(core, index);
@@ -376,13 +376,14 @@ pub(crate) trait Attempts: Flow {
         core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
     }
 
-    /// Ends a replica for good. The end of the last replica ends the job, with the gravest outcome of its replicas.
+    /// Ends a replica for good. The job ends with its last replica, and its outcome is the gravest outcome of its
+    /// replicas.
     fn finish(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let Replica { job, dismissed, .. } = core.replicas[index as usize];
         self.finished(index);
         let record = &mut core.jobs[job.index()];
         record.live -= 1;
-        // A replica that was removed by scaling down does not count for the outcome of its job.
+        // The outcome of a replica that scaling down removed does not affect the outcome of its job.
         if !dismissed || record.cancelled {
             record.ended = record.ended.max(Some((outcome, because)));
         }
@@ -553,7 +554,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Fires the monitor if the condition of its policy holds. Otherwise sets the time at which the monitor looks next.
+    /// Fires the monitor if the condition of its policy holds. Otherwise sets the time of the monitor's next check.
     fn judge_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
         let (now, run) = (core.now, core.replicas[index as usize].run());
         while let Some(watch) = &mut core.replicas[index as usize].watch {
@@ -582,7 +583,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Runs a monitor at the time that was set for its look. Sets the time of the next look if one is needed.
+    /// Checks a monitor at the time that was set for it. Sets the time of the next check if one is needed.
     fn check_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
         if let Some(watch) = &mut core.replicas[index as usize].watch {
             watch.check_at = None;

@@ -46,7 +46,7 @@ pub struct Ticks {
     pub backfill: Arc<[SimDuration]>,
 }
 
-/// Names one of the two passes.
+/// One of the two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PassKind {
     Place,
@@ -189,8 +189,7 @@ mod tests {
         [clocks.next(PassKind::Place), clocks.next(PassKind::Backfill)]
     }
 
-    /// Backfill begins a second after the end of its last pass, which took 1 ms plus 2 ms for each of four waiting
-    /// replicas.
+    /// For each kind of pass, the times at which it began, in ascending order.
     #[test]
     fn a_long_queue_makes_a_slow_clock() {
         let mut clocks = clocks((500, 0), (0, 2));

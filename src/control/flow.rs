@@ -18,7 +18,7 @@ use dryrack_scheduler::Seats;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
-/// When something is due, and why.
+/// The time at which something is due, and the reason.
 pub(crate) type Due = (SimTime, &'static str);
 
 /// Why a replica waits: the kind of refusal, and how often each reason applies.
@@ -121,7 +121,7 @@ pub(crate) trait Flow {
         false
     }
 
-    /// Ends an attempt that has stayed too long in a phase other than stopping.
+    /// Ends an attempt that stayed too long in a phase other than stopping.
     fn phase_timed_out(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         self.end_overdue(core, index, phase);
     }
@@ -140,8 +140,8 @@ pub(crate) trait Flow {
     fn instance_is_up(&mut self, _core: &mut Core, _node: NodeId) {}
 
     /// Begins another attempt after one that has ended, or ends the replica for good. `ran` is how long the attempt was
-    /// in phase running just before its end; zero if it ended from another phase. `again` says whether another attempt
-    /// is wanted.
+    /// running just before its end; zero if it ended from another phase. `again` says whether another attempt is
+    /// wanted.
     fn attempt_ended(
         &mut self,
         core: &mut Core,
@@ -182,14 +182,13 @@ pub(crate) trait Flow {
     /// Forgets the flow's records of an attempt that is given up.
     fn give_up(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Clears the count of failures. The attempt was lost, and a loss is not a failure of the attempt.
+    /// Clears the count of failures. The attempt was lost, which does not count as a failure.
     fn forget_failures(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
     /// Removes a replica from the queue and from any step in progress, because its attempt ends.
     fn withdraw(&mut self, _core: &mut Core, _index: ReplicaIndex) {}
 
-    /// Reacts to a change of a replica's phase. `before` is the phase that the replica left, and the time at which it
-    /// had entered that phase.
+    /// Reacts to a change of a replica's phase. `before` holds the previous phase and the time at which it began.
     fn phase_changed(&mut self, _core: &mut Core, _index: ReplicaIndex, _before: (Phase, SimTime)) {}
 
     /// Reacts to the final end of a replica.
@@ -215,7 +214,8 @@ pub(crate) trait Flow {
         0
     }
 
-    /// Applies a decision of an outside scheduler. Only a flow that can leave decisions to others gets one.
+    /// Applies a decision of an outside scheduler. Only a flow that supports outside schedulers receives such a
+    /// decision.
     fn decided(&mut self, _core: &mut Core, _run: RunId, _placement: Option<&Placement>) {
         panic!("checked at the door: this flow decides by itself");
     }

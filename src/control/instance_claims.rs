@@ -1,5 +1,5 @@
-//! Checks a claim on an instance against its requirements. This code is not part of the scheduler. It uses only records
-//! and arithmetic, so a mistake of the scheduler cannot hide here.
+//! Checks a claim on an instance against its requirements. This code is separate from the scheduler. It uses only
+//! records and arithmetic, so it cannot share a mistake with the scheduler.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn within<T: Ord + Copy>(range: Bounds<T>, value: T) -> bool {
     range.min.is_none_or(|min| min <= value) && range.max.is_none_or(|max| value <= max)
 }
 
-/// Whether the claim holds of each GPU exactly the part that belongs to the claimed blocks.
+/// Whether the claim holds exactly that part of each GPU that belongs to the claimed blocks.
 fn holds_gpus_of_its_blocks(shape: &NodeShape, blocks: &Blocks, total: u32, claim: &NodeClaim) -> bool {
     let mut expected: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (index, gpu) in shape.gpus.iter().enumerate() {

@@ -9,12 +9,12 @@
 //!   quotas, policies
 //! ```
 //!
-//! The `core` owns the mechanism. Only the core binds, releases and emits. The [`Profile`] names a `flow`, which owns
-//! the waiting replicas: in a queue with passes over it (`queue`), in records that loops visit (`polled`), or in rows
-//! that are scanned (`scan`). The module `attempts` holds what all flows do with an attempt.
+//! The `core` holds the common mechanism. Only the core binds, releases and emits. The [`Profile`] names a `flow`,
+//! which owns the waiting replicas: in a queue with passes over it (`queue`), in records that loops visit (`polled`),
+//! or in rows that are scanned (`scan`). The module `attempts` has what all flows do with an attempt.
 //!
 //! A world hands `(now, Input)` to the control plane, lets it settle once all inputs of an instant are applied, and
-//! drains its commands and events. The control plane must do no input or output, read no clock, hold no thread, and
+//! drains its commands and events. The control plane must do no input or output, read no clock, start no thread, and
 //! never learn which world drives it.
 //!
 //! Assertions check four laws. `now` never decreases. All outputs are drained before the next input. A command is a
@@ -201,10 +201,10 @@ impl Control {
     /// Fires the timers that are due and lets the flow do its due work. Call this after all inputs of an instant are
     /// applied.
     ///
-    /// A question alone must not change what happens. If all inputs were questions, this function does nothing unless a
-    /// timer or a pass is due. The reason: in an order that changes with time, an extra round could let another job go
-    /// first. Questions also start no second round in the same instant. That round would run before the facts that the
-    /// first round causes.
+    /// A question alone must not change any decision, so if all inputs were questions, this function does nothing
+    /// unless a timer or a pass is due. In an order that changes with time, an additional round could let another job
+    /// go first. Nor do questions start a second round in the same instant, because it would run before the facts that
+    /// the first round causes.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.core.now, "time fell from {} to {now}", self.core.now);
         self.core.advance_to(now);

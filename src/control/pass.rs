@@ -10,11 +10,11 @@ pub struct PassState {
     pub(crate) seed: u64,
     purpose: &'static str,
     pub(crate) last: Option<SimTime>,
-    /// Whether the last pass ended because its batch was full. The rest is then due at once, in the next round of the
-    /// same instant.
+    /// Whether the last pass ended because its batch was full. The remaining replicas are then due at once, in the next
+    /// round of the same instant.
     pub(crate) cut_short: bool,
-    /// How many replicas of its batch the pass had processed when a decision that takes time interrupted it. The pass
-    /// resumes once that decision is made.
+    /// Number of replicas of the batch that the pass had processed when a decision that takes time interrupted it. The
+    /// pass resumes once that decision is made.
     pub(crate) interrupted_after: Option<u32>,
 }
 

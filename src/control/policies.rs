@@ -1,4 +1,4 @@
-//! Policies of a profile: the utilization policy of a run, and quotas on what the runs of a project hold. A run's own
+//! The policies of a profile: utilization policies, and quotas on what the runs of a project hold. A run's own
 //! configuration may override the utilization policy.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct UtilizationOptions {
     pub min_gpu_utilization: Option<Permille>,
     #[serde(with = "text_form::option")]
     pub time_window: Option<SimDuration>,
-    /// The shortest allowed window. A scenario with a shorter one is refused when it is checked.
+    /// The shortest allowed window. Checking a scenario reports a shorter window as an error.
     #[serde(with = "text_form")]
     pub min_time_window: SimDuration,
     pub gpus: IdleGpus,
@@ -49,7 +49,7 @@ pub struct UtilizationOptions {
     pub grace: SimDuration,
 }
 
-/// Which statements of a policy count when a run starts.
+/// Which statements of a policy apply when a run starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyReads {

@@ -23,13 +23,13 @@ pub struct Profile {
     /// Title: one sentence.
     pub title: String,
     /// Whether the profile models what a released program did, with its faults. Such a profile may lack the readiness
-    /// filter, and a placement that breaks safety is an event, not the end of the run.
+    /// filter, and a placement that breaks safety is logged as an event instead of ending the simulation.
     pub historic: bool,
     pub instant: Instant,
     pub scheduler: SchedulerOptions,
     pub passes: Passes,
-    /// Recorded times at which the place and backfill passes began. Passes begin at these times. After the last
-    /// recorded time, they follow their periods.
+    /// Recorded times at which the place and backfill passes begin. After the last recorded time, passes follow their
+    /// periods. After the last recorded time, they follow their periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks: Option<Ticks>,
     pub analysis: AnalysisOptions,
@@ -87,7 +87,7 @@ pub enum FlowOptions {
 }
 
 impl FlowOptions {
-    /// Older profiles stated the options of a flow under a key of their own. Each pair holds that key and the flow it
+    /// The keys under which older profiles stated the options of a flow. Each pair holds such a key and the flow it
     /// belongs to.
     pub const BEFORE: &[(&str, &str)] = &[("runs", "polled"), ("scan", "scanned")];
 
@@ -188,16 +188,16 @@ fn is_no_time(duration: &SimDuration) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// At the end of every instant in which something changed.
+    /// Runs at the end of every instant in which something changed.
     Event,
-    /// Once in every period of this length.
+    /// Runs once in every period of this length.
     #[serde(with = "text_form")]
     Every(SimDuration),
-    /// For each replica, when this much time has passed since it was last processed. The least recently processed
+    /// Visits each replica when this much time has passed since it was last processed. The least recently processed
     /// replica comes first.
     #[serde(with = "text_form")]
     EachAfter(SimDuration),
-    /// Never. An outside scheduler decides, and its decisions are inputs.
+    /// Never runs. An outside scheduler decides, and its decisions are inputs.
     Outside,
 }
 
@@ -214,7 +214,7 @@ pub struct CommitOptions {
     /// Time between reading the fleet and committing the decision.
     #[serde(with = "text_form")]
     pub decision_time: SimDuration,
-    /// Whether to compare the state that was read with the current state at commit. If they differ, the candidate is
+    /// Whether to compare, at commit, the state that was read with the current state. If they differ, the candidate is
     /// judged again.
     pub recheck: bool,
     /// Number of candidates that are kept. If the first no longer fits at commit, the next is tried.
@@ -245,8 +245,8 @@ pub struct HeartbeatOptions {
     pub evicted_every: Option<SimDuration>,
 }
 
-/// The longest time in each state that is not final. An event reports that it expired. Pending and running have no
-/// limit by default, because only the user can know how long a job may wait or run.
+/// The longest time in each state that is not final. An event reports that it expired. By default, pending and running
+/// have no limit, because only the user knows how long a job may wait or run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deadlines {

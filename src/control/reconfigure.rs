@@ -1,7 +1,7 @@
 //! A change of the profile during a run.
 //!
-//! Waiting replicas are sorted into the order of the new profile and judged again. Whatever began under the old profile
-//! continues unchanged: a decision in progress, a deadline, a pause, or a policy that was bound to a run.
+//! Waiting replicas are sorted into the order of the new profile and judged again. Everything that began under the old
+//! profile continues unchanged: a decision in progress, a deadline, a pause, or a policy that was bound to a run.
 
 use super::core::Core;
 use super::profile::Profile;

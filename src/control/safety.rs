@@ -1,5 +1,5 @@
-//! Checks that a placement is safe. This code is not part of the scheduler and shares only the records with it, so a
-//! mistake of the scheduler cannot hide here.
+//! Checks that a placement is safe. This code is separate from the scheduler and shares only the records with it, so it
+//! cannot share a mistake with the scheduler.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ fn overlaps(fleet: &Fleet, claim: &NodeClaim) -> bool {
 
 fn meets_demand(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
     let shape = &fleet.node(claim.node).shape;
-    // Only demands with requirements get blocks of an instance. All other demands need a node that is no instance.
+    // Only demands with requirements get blocks of an instance. All other demands need a node that is not an instance.
     let has_node = || shape.instance.is_none() && is_picked(demand, claim);
     match &demand.kind {
         DemandKind::Tasks(task) => has_node() && meets_task(fleet, demand, task, claim),

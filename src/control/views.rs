@@ -12,7 +12,7 @@ use dryrack_scheduler::SchedulerView;
 use dryrack_workload::JobSpec;
 
 impl Control {
-    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision that
+    /// Examines each decision about this job, or about every job, while it is made. A caller takes the decision that
     /// placed a replica with [`Control::take_watched`].
     pub fn watch(&mut self, whose: Watch) {
         self.core.watch(whose);
@@ -28,7 +28,7 @@ impl Control {
         self.core.take_decisions()
     }
 
-    /// What a decision about this replica would see now. No decision needs to be due.
+    /// What a decision about this replica would see if it were made now.
     pub fn sight_of(&self, job: JobId, replica: u32) -> Option<SchedulerView> {
         let (core, flow) = (&self.core, self.flow.as_ref());
         let index = core.jobs.get(job.index())?.replica(replica)?;
@@ -46,8 +46,8 @@ impl Control {
         SchedulerView { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
     }
 
-    /// The number of the first replica that has no place. If all replicas of the job have places, replica 0, as an
-    /// example of one more replica. `None` if the job is not submitted yet.
+    /// The number of the first replica that has no place. If all replicas of the job have places, returns replica 0,
+    /// which stands for one more replica. `None` if the job is not submitted yet.
     pub fn next_to_place(&self, job: JobId) -> Option<u32> {
         self.core.next_to_place(job)
     }

@@ -47,8 +47,8 @@ impl Core {
         }
     }
 
-    /// How many candidates a decision keeps. If a decision is committed at the instant at which the fleet was read,
-    /// nothing can change in between, so one candidate is enough.
+    /// Number of candidates that a decision keeps. If a decision is committed at the instant at which the fleet was
+    /// read, nothing can change in between, so one candidate is enough.
     pub(crate) fn candidates_wanted(&self) -> usize {
         let options = self.profile.commit;
         if options.decision_time.is_zero() { 1 } else { options.candidates as usize }
@@ -60,7 +60,7 @@ impl Core {
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
-    /// The context in which a run is placed. It says whose replica the run is.
+    /// The context in which a run is placed. It names the job and the replica of the run.
     pub(crate) fn context(&self, run: RunId) -> PlacementContext {
         let job = &self.jobs[run.job.index()];
         self.context_for(run, &job.spec, job.fleet)

@@ -1,7 +1,7 @@
 //! Jobs that wait for other jobs. Such a job is in no queue. It costs nothing until one of the other jobs starts or
 //! ends.
 //!
-//! A job is judged when it is submitted, and again when a job that it depends on starts or ends. Once all its
+//! A job is checked when it is submitted, and again when a job that it depends on starts or ends. Once all its
 //! dependencies are met, or one of them can never be met, a timer at the same instant tells the flow.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use dryrack_workload::{Condition, JobSpec};
 pub(super) struct Dependencies {
     /// The jobs that wait for other jobs.
     waiting: BTreeMap<JobId, Waiting>,
-    /// For each job that others depend on: the jobs that wait for it, each with its condition.
+    /// For each job that others depend on, the jobs that wait for it, each with its condition.
     dependents: BTreeMap<JobId, Vec<(JobId, Condition)>>,
     /// Jobs that ended without completing and whose records were dropped.
     unsuccessful: BTreeSet<JobId>,
@@ -32,7 +32,7 @@ struct Waiting {
     never: bool,
 }
 
-/// The result of judging a job that waits for other jobs.
+/// The result of checking a job that waits for other jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DependencyState {
     /// All dependencies are met, so the job no longer waits.
@@ -42,7 +42,7 @@ pub(crate) enum DependencyState {
 }
 
 impl Core {
-    /// Judges the dependencies of a new job.
+    /// Checks the dependencies of a new job.
     pub(crate) fn note_dependencies(&mut self, job: JobId, spec: &JobSpec) {
         let mut own = Waiting::default();
         for dependency in spec.after.iter() {
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    /// Notes that the job has ended, and judges the jobs that depend on it.
+    /// Notes that the job has ended, and checks the jobs that depend on it.
     pub(crate) fn job_has_ended(&mut self, job: JobId, outcome: Outcome) {
         self.jobs[job.index()].over = Some(outcome);
         self.dependencies.waiting.remove(&job);
@@ -110,7 +110,7 @@ impl Core {
         let mut open = Vec::new();
         for (job, when) in dependents {
             let dependence = self.dependence(on, when);
-            // A dependent job that was cancelled no longer waits.
+            // The demand counts as the demand of this run.
             let Some(waiting) = self.dependencies.waiting.get_mut(&job) else { continue };
             match dependence {
                 Dependence::Open => {
@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// The result of judging a waiting job. `None` if the job does not wait, or if it has only open or met
+    /// The result of checking a waiting job. `None` if the job does not wait, or if it has only open or met
     /// dependencies.
     pub(crate) fn judged(&self, job: JobId) -> Option<DependencyState> {
         match self.dependencies.waiting.get(&job)? {
@@ -157,7 +157,7 @@ impl Core {
         replicas.filter(|index| self.replicas[*index as usize].wait == Wait::Dependency).collect()
     }
 
-    /// After the profile has changed, tells the flow again about the jobs that can never run.
+    /// After a change of profile, tells the flow again about the jobs that can never run.
     pub(super) fn judge_never_satisfied_again(&mut self) {
         let waiting = &self.dependencies.waiting;
         let never: Vec<JobId> = waiting.iter().filter(|(_, own)| own.never).map(|(job, _)| *job).collect();
@@ -171,8 +171,8 @@ impl Core {
         }
     }
 
-    /// Asserts two things. A replica is set aside for dependencies only if its job waits. No job is recorded as
-    /// depended on after it has ended.
+    /// Asserts two things. A replica is set aside for dependencies only if its job waits. No job is recorded as a
+    /// dependency after it has ended.
     pub(super) fn assert_dependencies(&self) {
         for replica in self.replicas.values().filter(|replica| replica.wait == Wait::Dependency) {
             assert!(self.waits_for_others(replica.job), "{} waits for jobs that its job does not", replica.run());

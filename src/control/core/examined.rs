@@ -28,8 +28,8 @@ pub struct Watched {
 pub struct AnalysesAhead {
     /// Runs that are being analysed now.
     pub now: Vec<RunId>,
-    /// Runs of the entries ahead of the replica in the queue, in order. `wanted` holds the runs that have not ended,
-    /// `unwanted` those that have ended.
+    /// Runs of the entries ahead of the replica in the queue, in order. `wanted` holds those that have not ended,
+    /// `unwanted` those that have.
     pub wanted: Vec<RunId>,
     pub unwanted: Vec<RunId>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Examined {
 }
 
 impl Core {
-    /// Examines each decision about this job, or about every job, while it is made. The caller takes each decision that
+    /// Examines each decision about this job, or about every job, while it is made. A caller takes the decision that
     /// placed a replica with [`Core::take_watched`].
     pub(crate) fn watch(&mut self, whose: Watch) {
         self.examined.whose = whose;
@@ -81,8 +81,8 @@ impl Core {
         std::mem::take(&mut self.examined.decisions)
     }
 
-    /// The number of the first replica without a place. If all replicas of the job have places, replica 0, as an
-    /// example of one more replica. `None` if the job is not submitted yet.
+    /// The number of the first replica without a place. If all replicas of the job have places, returns replica 0,
+    /// which stands for one more replica. `None` if the job is not submitted yet.
     pub(crate) fn next_to_place(&self, job: JobId) -> Option<u32> {
         let record = self.jobs.get(job.index())?;
         let waits =

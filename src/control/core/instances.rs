@@ -1,5 +1,5 @@
 //! Instances that clouds make. An instance is requested when a run finds no idle instance, or when a fleet has too few.
-//! It is given back when it was idle for too long. The cloud's answers are inputs, like all facts.
+//! An instance that is idle for too long is given back. The cloud's answers are inputs, like all other facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use dryrack_workload::IdleLimit;
 /// Source: dstack 0.22.5, provisioning timeout of most backends.
 pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 
-/// Time from the moment a silence is noticed until the silent instance is given back, even if runs are on it.
+/// Time from noticing that an instance is silent until the instance is given back, even if runs are on it.
 ///
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
@@ -34,8 +34,8 @@ pub(super) struct Instances {
     records: BTreeMap<NodeId, InstanceRecord>,
 }
 
-/// Minimum idle time of an instance that was requested for a waiting replica. It gives a pass the time to use the
-/// instance.
+/// Minimum idle time of an instance that was requested for a waiting replica. In this time, a pass can place a replica
+/// on the instance.
 const LEAST_IDLE: SimDuration = SimDuration::from_secs(2 * 60);
 
 /// A fleet whose instances a cloud makes.
@@ -164,9 +164,9 @@ impl Core {
         self.command(Command::Provision { node });
     }
 
-    /// Gives back instances that were kept for the minimum and are no longer needed, because the placement's own
-    /// instances count too. The placement may use one of the kept instances. So call this only when the whole placement
-    /// is in the ledger.
+    /// Gives back instances that were kept for the minimum and are no longer needed, because the instances of the
+    /// placement count towards it. The placement may use one of the kept instances. So call this only when the whole
+    /// placement is in the ledger.
     pub(crate) fn give_back_beside(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             if let Some(fleet) = self.instances.records.get(&claim.node).map(|record| record.fleet) {
@@ -180,9 +180,9 @@ impl Core {
         self.instances.records.get(&node).is_some_and(|record| record.state.is_coming())
     }
 
-    /// Whether a report of this state must be ignored. One reason is that the instance was given up. Another is that
-    /// the report can only be about the predecessor of an instance that is still on its way. For such an instance, only
-    /// reports that it is joining, ready or gone count.
+    /// Whether a report of this state must be ignored. One reason is that the instance has been given up. Another is
+    /// that the report can only be about an earlier instance in the same place, because this one is not up yet. Of an
+    /// instance that is not up yet, only the reports joining, ready and gone count.
     pub(crate) fn ignores_report(&self, node: NodeId, state: NodeState) -> bool {
         let Some(record) = self.instances.records.get(&node) else { return false };
         match state {
@@ -360,8 +360,8 @@ impl Core {
         self.make_missing(fleet, min);
     }
 
-    /// Whether instances are requested at all. The profile can forbid it for a flow that requests instances with each
-    /// place.
+    /// Whether instances are requested at all. The profile can forbid it for a flow that requests instances when it
+    /// places replicas.
     fn makes_instances(&self) -> bool {
         self.scales_up
             || self.profile.program.is_some()
@@ -373,8 +373,8 @@ impl Core {
         self.instances.records.iter().filter(|(_, record)| record.state.is_coming()).map(|(node, _)| *node)
     }
 
-    /// The offers of a fleet. Each entry has the offer's number, its price, and the places of up to `count` instances
-    /// that the cloud would make next.
+    /// The offers of a fleet. Each entry has the number of the offer, its price, and up to `count` places in which the
+    /// cloud would make the next instances.
     pub(super) fn absent_by_offer(&self, fleet: FleetId, count: u32) -> Vec<(u32, Money, Vec<NodeId>)> {
         let mut offers: BTreeMap<u32, (Money, Vec<NodeId>)> = BTreeMap::new();
         let near = self.cluster_of(fleet);

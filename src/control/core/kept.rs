@@ -1,4 +1,5 @@
-//! Claims that are kept after their run has ended: a node cannot confirm the stop, or is still completing the run.
+//! Claims that are kept after their run has ended, because a node cannot confirm the stop or is still completing the
+//! run.
 
 use super::Core;
 use super::timer::Timer;
@@ -78,7 +79,7 @@ impl Core {
         self.kept_claims.iter().filter(|(run, _)| !self.given_up.contains(run)).map(|(_, kept)| kept)
     }
 
-    /// Records whether the nodes of an ended run are still asked about its kept claims.
+    /// Records whether the control plane still asks the nodes of an ended run about its kept claims.
     fn note_asking(&mut self, run: RunId, is_asked_about: bool) {
         let has_changed = match is_asked_about {
             true => self.given_up.remove(&run),

@@ -1,5 +1,5 @@
-//! The ledger: which run holds which resources. Only this file enters placements into the ledger. It also charges them
-//! to the user's share and to the project's quota.
+//! The ledger records which run holds which resources. Only this file enters placements into the ledger. It also
+//! charges them to the user's share and to the project's quota.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use dryrack_workload::{Demand, Deployment};
 impl Core {
     /// Binds a replica to a place: checks that the placement is safe, enters it into the ledger, and logs it. `part` is
     /// the demand that was placed, if it differs from the replica's own. `is_torn` says that the nodes of the gang are
-    /// not placed together.
+    /// placed one by one.
     pub(crate) fn bind(&mut self, index: ReplicaIndex, candidate: Candidate, part: Option<&Demand>, is_torn: bool) {
         let Candidate { placement, score } = candidate;
         let replica = &self.replicas[index as usize];
@@ -47,8 +47,8 @@ impl Core {
         let replica = &self.replicas[index as usize];
         let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.model().cloned());
         self.hold_placement(run, deployment.as_deref(), placement);
-        // Under this rule, a placement can make room. If it moves the first node of a gang elsewhere, the rest of the
-        // gang may use what that node would have taken.
+        // Under this rule, a placement can make room for other tasks. If it moves the first node of a gang elsewhere,
+        // the rest of the gang may fit on the node that became free.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }

@@ -1,10 +1,10 @@
 //! The core of the control plane: the store of records, the ledger, the timers, the clock and the outbox.
 //!
-//! Only the core binds, releases and emits. It never checks which flow it serves. It has a part for everything that all
-//! flows share, and each part keeps its own state: instances that clouds make and take back ([`instances`],
-//! [`scale_up`]), services that scale with their requests ([`services`]), jobs that wait for other jobs
-//! ([`dependencies`]), quotas and shares ([`ledger`], [`shares`]), utilization policies ([`usage`]), and recorded
-//! decisions for an explanation ([`examined`]).
+//! Only the core binds, releases and emits. It never checks which flow it serves. The parts of the core serve all
+//! flows, and each part keeps its own state: instances that clouds make and take back ([`instances`], [`scale_up`]),
+//! services that scale with their requests ([`services`]), jobs that wait for other jobs ([`dependencies`]), quotas and
+//! shares ([`ledger`], [`shares`]), utilization policies ([`usage`]), and recorded decisions for an explanation
+//! ([`examined`]).
 
 mod attempt;
 mod deciding;
@@ -167,9 +167,9 @@ impl Core {
         self.outbox.is_empty()
     }
 
-    /// A number that rises whenever a refused demand may fit now. Usually this is when the fleet grows, because placing
-    /// a replica makes no room. A custom filter may refuse a node because it is too empty. In that case, every change
-    /// of the fleet raises the number.
+    /// A number that increases whenever a refused demand may fit now. Usually this is when the fleet grows, because
+    /// placing a replica frees no resources. A custom filter may refuse a node because it is too empty. In that case,
+    /// every change of the fleet increases the number.
     pub fn growth(&self) -> u64 {
         match self.profile.scheduler.may_placing_make_room() {
             true => self.fleet.version(),
@@ -233,8 +233,8 @@ impl Core {
         before
     }
 
-    /// Sets up the users' shares for a new profile. If the old profile had no shares, every account starts at zero, but
-    /// what a user holds now is counted from now on.
+    /// Sets up the users' shares for a new profile. If the old profile had no shares, every account starts at zero, and
+    /// counts the user's current holdings from now on.
     fn follow_shares(&mut self, before: &Profile) {
         let options = &self.profile.scheduler;
         let is_fair = options.order.contains(&OrderKey::FairShare);

@@ -1,4 +1,4 @@
-//! Reports about nodes and GPUs, and their consequences for the runs there.
+//! Reports about nodes and GPUs, and their consequences for the runs on them.
 
 use smallvec::SmallVec;
 

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Waiting replicas are tried in the order of the flow, on a copy of the fleet. In the copy, every upcoming instance is
-//! up and holds the replicas for which it was requested. If a replica still fits nowhere, it gets the cheapest offer on
-//! which it fits and which its project's quota allows, with as many instances as it needs.
+//! up, and holds the replicas for which it was requested. If a replica still fits nowhere, the core requests the
+//! instances that it needs from the cheapest offer on which it fits, if its project's quota allows that.
 //!
 //! A long queue costs little. One search covers all waiting replicas. It tries a demand that finds no instance only
 //! once, and it ends as soon as no cloud can make another instance. No search runs while neither the fleet nor the
@@ -30,22 +30,22 @@ use dryrack_policy::Holding;
 use dryrack_scheduler::{Candidate, Decision, decide_for};
 use dryrack_units::{SimDuration, SimTime};
 
-/// How long no more instances of an offer are requested after one of its instances failed to come up. Each further
-/// failure doubles the time, up to the longest back-off.
+/// How long an offer is not used after one of its instances failed to come up. Each further failure doubles the time,
+/// up to the longest back-off.
 ///
 /// Source: Kubernetes cluster-autoscaler 1.31, `main.go`, defaults of `--initial-node-group-backoff-duration` and
 /// `--max-node-group-backoff-duration`.
 const FIRST_BACKOFF: SimDuration = SimDuration::from_secs(5 * 60);
 const LONGEST_BACKOFF: SimDuration = SimDuration::from_secs(30 * 60);
 
-/// Waiting replicas whose instances are on their way, and what is known of offers and demands.
+/// Waiting replicas whose instances are on their way, and what is known about offers and demands.
 #[derive(Default)]
 pub(super) struct ScaleUp {
     /// The place of each of these replicas once its instances are up.
     upcoming: BTreeMap<ReplicaIndex, Placement>,
     /// Demands that fit on no instance of any cloud.
     never_fit: BTreeSet<u32>,
-    /// Offers that are backed off because an instance failed to come up: the end and the length of each back-off.
+    /// Offers in back-off, because an instance failed to come up: the end and the length of each back-off.
     backoffs: BTreeMap<(FleetId, u32), (SimTime, SimDuration)>,
     /// The fleet's growth and the version of the waiting list at the end of the last search.
     searched: Option<(u64, WaitingChanges)>,
@@ -56,7 +56,7 @@ pub(super) struct ScaleUp {
 enum NoInstance {
     /// The replica fits on no instance that a cloud could make now.
     NoOffer,
-    /// The replica fits, but its project's quota does not allow the place beside the project's upcoming places.
+    /// The replica fits, but its project's quota does not allow the place in addition to the project's upcoming places.
     OverQuota,
 }
 
@@ -185,7 +185,7 @@ impl Core {
     }
 
     /// Reserves a place for a replica in this search, and requests the instances that do not exist yet. Does nothing if
-    /// the project's quota does not allow the place beside the project's upcoming places.
+    /// the project's quota does not allow the place in addition to the project's upcoming places.
     fn plan_for(&mut self, index: ReplicaIndex, placement: Placement, search: &mut Search) -> Result<(), NoInstance> {
         let project = self.project_with_quota(index);
         let before = project.as_ref().and_then(|project| search.upcoming.get(project)).copied().unwrap_or_default();
@@ -248,7 +248,7 @@ impl Core {
         self.search_again();
     }
 
-    /// Backs off from the offer of an instance that has failed to come up.
+    /// Starts the back-off of an offer whose instance has failed to come up.
     pub(crate) fn offer_failed(&mut self, node: NodeId) {
         let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.scales_up) else { return };
         let before = self.scale_up.backoffs.get(&(fleet, offer)).map(|(_, length)| length.saturating_mul(2));

@@ -21,15 +21,15 @@ impl Core {
         unmet.is_some_and(|wanted| self.counts(index) && self.counted(job).len() as u32 > wanted)
     }
 
-    /// Whether a replica counts. A replica with another attempt never counts as ended, because that attempt is pending
-    /// at once.
+    /// Whether a replica counts. A replica that has another attempt never counts as ended, because that attempt becomes
+    /// pending at once.
     pub(super) fn counts(&self, index: ReplicaIndex) -> bool {
         let replica = &self.replicas[index as usize];
         replica.phase != Phase::Ended && !replica.dismissed
     }
 
-    /// Sorts replicas for removal, the least useful first: the least healthy, then the one that entered its phase last,
-    /// then the last in order.
+    /// Sorts replicas so that the first to remove comes first: by health, then the latest change of phase, then the
+    /// highest index.
     pub(crate) fn sort_least_healthy_first(&self, replicas: &mut [ReplicaIndex]) {
         replicas.sort_by_key(|index| {
             let replica = &self.replicas[*index as usize];

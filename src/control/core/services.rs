@@ -18,7 +18,7 @@ pub(super) struct Service {
     desired: u32,
     /// When the number of replicas last changed because of the requests.
     changed: Option<SimTime>,
-    /// When the next look is due; `None` if no look is due.
+    /// When the next check is due; `None` if no check is due.
     check_at: Option<SimTime>,
 }
 

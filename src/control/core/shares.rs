@@ -1,4 +1,4 @@
-//! Fair shares: how much each user has used. Older use counts less than recent use.
+//! Fair shares: how many resources each user has used. Older use counts less than recent use.
 //!
 //! A user's account is the integral over time of what the user's runs hold. The weight of past use halves with every
 //! half-life. An account is updated whenever the user's holdings change, and can be read at any time. Holdings are

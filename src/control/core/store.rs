@@ -54,23 +54,23 @@ pub struct DemandRecord {
     pub refused_at: Option<u64>,
 }
 
-/// What a pending replica waits for.
+/// The step for which a pending replica waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Nothing,
-    /// In the analysis queue.
+    /// The analysis queue.
     Analysis,
-    /// In the scheduling queue.
+    /// The scheduling queue.
     Queue,
-    /// For a scan over the rows.
+    /// The next scan over the rows.
     Scan,
-    /// For the decision about it, which is in progress. The replica is out of the queue until then.
+    /// The decision about the replica, which is in progress. Until it is made, the replica is not in the queue.
     Decision,
-    /// For the quota of its project. The replica is set aside from the queue.
+    /// The quota of its project. The replica is set aside from the queue.
     Quota,
-    /// For the pause between two attempts.
+    /// The pause between two attempts.
     BackOff,
-    /// For other jobs.
+    /// Other jobs.
     Dependency,
 }
 
@@ -80,8 +80,8 @@ pub struct Replica {
     pub attempt: u32,
     pub phase: Phase,
     pub wait: Wait,
-    /// Increases with every change of the replica. An increase makes timers void and lets commits fail that were set or
-    /// read before it.
+    /// Increases with every change of the replica. An increase makes older timers void, and lets a commit fail if the
+    /// replica was read before the increase.
     pub version: u64,
     /// How long the replica ran before it was preempted. Only work that was kept counts.
     pub ran: SimDuration,
@@ -108,16 +108,16 @@ pub struct Replica {
     pub watch: Option<Box<Watch>>,
     /// When a pass with an `each_after` trigger visits the replica next.
     pub due: SimTime,
-    /// Since when the replica is wanted: the submission of its job, or the scaling up that added the replica.
+    /// When the replica was requested: at the submission of its job, or when the job was scaled up.
     pub wanted: SimTime,
     /// How often a pass with an `each_after` trigger has drawn a jitter for the replica.
     pub processed: u32,
-    /// The number of the replica among those for which an event must still say why they wait.
+    /// Position of the replica in the list of replicas for which an event must still say why they wait.
     pub fresh: Option<u64>,
 }
 
 impl JobRecord {
-    /// The queue entry of a replica of this job that has been wanted since `wanted`.
+    /// The queue entry of a replica of this job that was requested at `wanted`.
     pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime, ran: SimDuration) -> Entry {
         Entry {
             priority: self.spec.priority,

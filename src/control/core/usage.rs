@@ -1,5 +1,5 @@
-//! The utilization monitors of running runs. A monitor is bound when a run starts, receives samples, is asked whether
-//! it fires, and is dropped when the run ends.
+//! The utilization monitors of runs. A monitor is bound when a run starts, receives samples, is asked whether it fires,
+//! and is dropped when the run ends.
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -54,7 +54,7 @@ impl Core {
             return;
         }
         let Some(watch) = &mut replica.watch else { return };
-        // A probe that does not measure memory sends no memory list, so there is no length to compare.
+        // A probe that does not measure memory sends no list of memory use, so there is no length to compare.
         let memory_entries = if memory == 0 { utilization.len() } else { memory };
         let odd = watch.monitor.observe(self.now, &Sample { at, utilization, memory_entries });
         self.to_judge.insert(index);

@@ -1,4 +1,4 @@
-//! The clocks of the loops: when each loop runs, and which records are due then.
+//! The clocks of the loops: when each loop runs, and which records are due.
 
 use std::collections::BTreeSet;
 
@@ -75,8 +75,8 @@ impl Clock {
     }
 
     /// Whether the loop runs now. A loop with rounds runs in every round, even if no record is due. A loop without
-    /// rounds runs only if a record is due. If a loop has a limited batch and a poll would change no record, its round
-    /// is skipped, unless `of_all` is set.
+    /// rounds runs only if a record is due. If a loop has a limited batch and a poll would change no record, the loop
+    /// skips the round, unless `of_all` is set.
     pub fn runs_at(&self, now: SimTime, of_all: bool) -> bool {
         match &self.rounds {
             None => self.due.first().is_some_and(|(at, _)| *at <= now),

@@ -79,7 +79,7 @@ impl Polled {
         self.index_member(index);
     }
 
-    /// Begins with a run that no longer waits for other jobs, as if it were submitted now.
+    /// Starts processing a run that no longer waits for other jobs, as if it were submitted now.
     pub(super) fn free_run(&mut self, core: &mut Core, job: JobId, replicas: &[ReplicaIndex]) {
         let now = core.now;
         let run = self.run(job);
@@ -138,8 +138,8 @@ impl Polled {
         member.news = member.news.or(Some((outcome, because)));
     }
 
-    /// Makes a recorded fact take effect: at the next poll, also for nodes that wait for this one. Without loops, this
-    /// happens at once.
+    /// Makes a recorded fact take effect: at the next poll, or at once if there are no loops. This also applies to
+    /// nodes that wait for this node.
     fn notice(&mut self, index: ReplicaIndex) {
         let job = self.member(index).run;
         match self.is_ideal() {
@@ -247,7 +247,8 @@ impl Polled {
         stopped
     }
 
-    /// Adds a new replica. If `follows` names a replica that is still terminating, adds its next submission.
+    /// Adds a new replica. If `follows` names a replica that is still terminating, the new replica is its next
+    /// submission.
     pub(super) fn add_group(&mut self, core: &mut Core, job: JobId, follows: Option<u32>) {
         let (number, before) = match follows {
             None => (self.run(job).groups.iter().filter(|group| !group.followed).count() as u32, 0),
@@ -273,7 +274,7 @@ impl Polled {
     pub(super) fn member_ended(&mut self, core: &mut Core, index: ReplicaIndex) {
         let job = self.member(index).run;
         let state = self.member(index).state;
-        // An announced attempt that is given up ends without a state of its own.
+        // An announced attempt that is given up ends without entering a state.
         if state == MemberState::Ended {
             return;
         }

@@ -125,7 +125,7 @@ impl Flow for Polled {
         self.at(core).member_ended(core, index);
     }
 
-    /// Releases of dstack up to 0.21.0 lose claims that are given back.
+    /// Releases of dstack up to 0.21.0 lose track of claims that are given back.
     fn leaks_claims(&self) -> bool {
         self.options.release == ReleaseRule::LastOfRound
     }
@@ -225,7 +225,7 @@ impl Polled {
         }
     }
 
-    /// Makes parked nodes due again once the fleet has grown. These nodes wait for capacity without leaving their turn.
+    /// Makes parked nodes due again once the fleet has grown. These nodes keep their turn while they wait for capacity.
     fn unpark(&mut self, core: &mut Core) {
         let growth = core.growth();
         if self.growth != growth {
@@ -262,8 +262,8 @@ impl Polled {
         self.index_member(index);
     }
 
-    /// Notes for the run that one of its nodes has changed, and also for the nodes that wait for other nodes of the
-    /// run. Without loops, this takes effect at once.
+    /// Notes for a run, and for those of its nodes that wait for others, that one of its nodes has changed. Without
+    /// loops, this takes effect at once.
     fn note_member_changed(&mut self, job: JobId) {
         let ideal = self.is_ideal();
         let run = self.run(job);

@@ -65,7 +65,7 @@ pub struct SubmittedLoop {
     pub rounds: Rounds,
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// Whether a place is used in the same poll that finds it, or in the next poll.
+    /// How a place that was found is used: in the same poll, or in the next one.
     pub passes: Assignment,
 }
 
@@ -127,7 +127,7 @@ pub enum GangRule {
 #[serde(rename_all = "snake_case")]
 pub enum PrepareRule {
     AtOnce,
-    /// A node that must begin later is prepared only after the earlier nodes have begun (dstack 0.22.5).
+    /// A node that must begin later than others is prepared only after those have begun (dstack 0.22.5).
     InTurn,
     /// No node is prepared until every node of the replica has a place (dstack 0.19.9 and 0.19.10).
     AllPlaced,
@@ -149,7 +149,7 @@ pub enum BeginRule {
 pub enum PlacelessRule {
     /// The node waits until its run reacts to the end of the other node.
     Waits,
-    /// The poll of the node fails and keeps the lock on its record, so no loop can poll its run either (dstack up to
+    /// The poll of the node fails and leaves its record locked, so no loop can poll its run either (dstack up to
     /// 0.21.1, issue 4146). Only a historic profile may have this.
     Raises,
 }
@@ -170,9 +170,9 @@ pub enum NoCapacityRule {
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseRule {
     Each,
-    /// Each claim is subtracted from the amount that was taken at the beginning of the round. So only the last one
-    /// counts, and the other claims stay taken forever (dstack up to 0.21.0, issue 4117). Only a historic profile may
-    /// have this.
+    /// Each claim is subtracted from the amount that was taken at the beginning of the round. So only the last
+    /// subtraction takes effect, and the other claims stay taken forever (dstack up to 0.21.0, issue 4117). Only a
+    /// historic profile may have this.
     LastOfRound,
 }
 
@@ -182,9 +182,9 @@ pub enum ReleaseRule {
 pub enum ReplicaRetryRule {
     /// After its nodes have ended and the first pause is over.
     FirstPause,
-    /// In the poll of its run that notices the failure, if the replica holds nothing; otherwise once it holds nothing.
-    /// So while it finds no capacity, it is submitted again at every poll of its run (dstack up to 0.22.5). Without
-    /// loops, this equals `first_pause`.
+    /// If the replica holds nothing, in the poll of its run that notices the failure; otherwise once the replica holds
+    /// nothing. So while it finds no capacity, it is submitted again at every poll of its run (dstack up to 0.22.5).
+    /// Without loops, this equals `first_pause`.
     AtOnce,
 }
 

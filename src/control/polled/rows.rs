@@ -44,7 +44,7 @@ pub(super) struct RunRow {
     pub requests: Option<u64>,
     /// For a service that scales: when its number of replicas may change next, if it may not change now.
     pub scale_at: Option<SimTime>,
-    /// Whether the run pauses and its last count of requests asks for no replica.
+    /// Whether the run pauses and its last count of requests needs no replica.
     pub unasked: bool,
     /// Whether the run waits for other jobs. If so, no loop polls it or searches places for its nodes.
     pub held: bool,
@@ -121,7 +121,7 @@ pub(super) struct Member {
     pub ending: Option<(Outcome, Reason)>,
     /// Whether the node had a place at some time in this submission.
     pub had_place: bool,
-    /// The last poll of the latest earlier submission of this node that had a place.
+    /// When the latest earlier submission of this node with a place was last polled.
     pub placed_before: Option<SimTime>,
     /// The fleet's growth when the node was refused. Present while the node is parked: it waits for capacity and keeps
     /// its turn.
@@ -445,7 +445,7 @@ impl Polled {
             return None;
         }
         let kind = match member.state {
-            // A worker looks for a place only after a node of its run has found one.
+            // A worker looks for a place only after a node of its run has a place.
             MemberState::Submitted => (member.node == 0 || run.settled).then_some(LoopKind::Submitted)?,
             MemberState::Assigned => LoopKind::Submitted,
             MemberState::Provisioning | MemberState::Pulling | MemberState::Running => {
@@ -459,7 +459,7 @@ impl Polled {
         }
         let interval = self.interval(member.state, kind);
         match (member.parked.filter(|_| member.news.is_none()), interval) {
-            // The time limit for retries does not run out here, because the node lacks quota and not capacity.
+            // Here the time limit for retries does not expire, because the node lacks quota and not capacity.
             (Some(growth), _) if growth == self.growth && self.over_quota.contains_key(&index) => None,
             (Some(growth), interval) if growth == self.growth => {
                 let over = self.retry_over_at(index)?;
@@ -503,15 +503,15 @@ impl Polled {
     pub(super) fn next_submission(&self, job: JobId) -> SimTime {
         let run = &self.runs[job.index()];
         let is_wanted = |group: &&Group| !group.dismissed;
-        // A service without wanted replicas had some before, or is new. In this case, all its replicas count.
+        // A service without wanted replicas either had some before or is new. In this case, all its replicas count.
         let any = run.groups.iter().any(|group| is_wanted(&group));
         let members = run.groups.iter().filter(|group| !any || is_wanted(group)).flat_map(|group| &group.members);
         let last = members.map(|index| self.members[*index as usize].processed).max();
         last.map_or(SimTime::ZERO, |last| last.saturating_add(self.options.pause(run.attempt)))
     }
 
-    /// Replicas whose announced attempt comes by itself. One kind is left out: a replica that had completed when its
-    /// service paused comes only when it is wanted again.
+    /// Replicas whose announced attempt needs no further request. A replica that had completed when its service paused
+    /// is not one of them: it starts only when it is wanted again.
     fn retried(&self, job: JobId) -> impl Iterator<Item = u32> + '_ {
         let run = &self.runs[job.index()];
         let is_done = |index: &ReplicaIndex| {

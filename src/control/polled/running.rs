@@ -42,7 +42,7 @@ impl Polled {
         self.processed(core, index);
     }
 
-    /// The nodes that begin when this one may begin. If all nodes must be prepared first, these are all nodes of its
+    /// The nodes that begin together with this one. If all nodes must be prepared first, these are all nodes of its
     /// replica that may begin now.
     fn begins_with(&mut self, index: ReplicaIndex) -> Vec<ReplicaIndex> {
         match self.options.begin {

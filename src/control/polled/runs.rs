@@ -55,7 +55,7 @@ impl Polled {
                 let run = self.run(job);
                 run.settled = true;
                 core.jobs[job.index()].fleet = fleet;
-                // Without loops, nodes that have waited for this are polled now.
+                // Without loops, nodes that were waiting for this change are polled now.
                 if self.is_ideal() {
                     for index in members {
                         if self.member(index).state == MemberState::Submitted {
@@ -219,8 +219,8 @@ impl Polled {
         }
     }
 
-    /// Whether the time limit for retries is over for a node with such an end. `None` if the node is never retried
-    /// after such an end.
+    /// Whether the time limit for retries has expired for a node that ended for this reason. `None` if a node is never
+    /// retried after such an end.
     pub(super) fn is_retry_over(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason) -> Option<bool> {
         let event = event_of(because)?;
         let member = self.member(index);
@@ -358,7 +358,7 @@ impl Polled {
     }
 }
 
-/// The kind of retry event for such an end. `None` for an end that was requested.
+/// The kind of retry event that matches the reason of an end. `None` for an end that was requested.
 fn event_of(because: Reason) -> Option<RetryEvent> {
     match because {
         Reason::NoCapacity => Some(RetryEvent::NoCapacity),

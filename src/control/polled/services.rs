@@ -64,7 +64,7 @@ impl Polled {
         let now = core.now;
         let at = self.next_submission(job);
         if !self.is_over(job) || now < at {
-            // A service that is not over waits until its nodes have ended.
+            // A service whose nodes have not all ended waits for them.
             self.run(job).scale_at = Some(at).filter(|at| *at > now);
             return;
         }
@@ -81,7 +81,7 @@ impl Polled {
         self.bring_up(core, job, desired as usize);
     }
 
-    /// Adds this many replicas. First come replicas that have ended or are about to end, in order of their numbers. New
+    /// Adds this many replicas. Replicas that have ended or are about to end come first, in order of their numbers. New
     /// replicas follow.
     fn bring_up(&mut self, core: &mut Core, job: JobId, more: usize) {
         let mut inactive = self.groups_that(job, |worth| worth == Usefulness::Inactive);
@@ -150,8 +150,8 @@ impl Polled {
         self.states_of(job, group).map(worth_of).min().unwrap_or(Usefulness::Inactive)
     }
 
-    /// When the number of replicas of a service last changed. The replicas only show this in part: an active replica by
-    /// its submission, an inactive one by the last poll of it.
+    /// When the number of replicas of a service last changed. The records of the replicas show this only in part: an
+    /// active replica by its submission, an inactive one by its last poll.
     ///
     /// Source: dstack 0.22.5, where a retry of a replica counts as a change too.
     fn last_scaled(&self, job: JobId) -> Option<SimTime> {

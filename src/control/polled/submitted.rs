@@ -1,4 +1,4 @@
-//! Polls submitted nodes: the first poll finds a place, the second begins to use it.
+//! Polls submitted nodes: the first poll finds a place, and the second takes it into use.
 
 use std::sync::Arc;
 
@@ -238,7 +238,7 @@ fn seek(
 
 /// The demand and the seats for which a node of a run looks for a place. There are three cases. If `whole` is set, the
 /// demand covers all nodes of the replica together. If the run has requirements, it covers one node, which takes its
-/// first offer in the run's fleet. A worker also takes an offer near its master. Otherwise it covers one node, on a
+/// first offer in the run's fleet; a worker also takes an offer near its master. Otherwise it covers one node, on a
 /// host that no other node of the replica uses.
 pub(in crate::polled) fn part(
     core: &Core,

@@ -21,7 +21,7 @@ impl Polled {
                     let run = core.replicas[index as usize].run();
                     core.command(Command::Stop { run });
                 }
-                // The job of a node that never began has not run on its host, so the claim can be given back at once.
+                // If a node never began, its job has not run on the host, so the claim can be given back at once.
                 if !began || (over && !self.drains()) {
                     self.give_back(core, index);
                 } else {

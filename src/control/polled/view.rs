@@ -1,5 +1,5 @@
-//! The state of runs and their nodes, in the terms of their own tables. It can be compared with a program that has such
-//! tables.
+//! A view of runs and their nodes with the states of dstack's tables. It can be compared with the tables of a dstack
+//! server.
 
 use super::Polled;
 use super::clock::LoopKind;

@@ -36,12 +36,12 @@ fn width(demand: &Demand) -> u64 {
 /// run in the first queue is ever preempted, so replicas there have their turns in order of submission.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The lowest turn given so far, and the highest with the time at which it was given. Replicas that come last at
-    /// one instant share a turn and keep their order of submission.
+    /// The lowest and the highest turn given so far, with the time at which the highest was given. Replicas that come
+    /// last at one instant share a turn and keep their order of submission.
     first: i64,
     last: (i64, SimTime),
     of: BTreeMap<ReplicaIndex, Turn>,
-    /// The replicas that entered a queue while they ran, at the last instant at which any replica did so.
+    /// The replicas that entered a queue while running, at the last instant at which any replica did so.
     joined: (SimTime, Vec<ReplicaIndex>),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Turns {
 struct Turn {
     /// Sort key of the replica among those that wait in its queue.
     place: i64,
-    /// When the replica last entered a queue while it ran.
+    /// When the replica last entered a queue while it was running.
     joined: SimTime,
     /// Whether the replica was stopped at the instant at which it entered its queue. If so, it waits behind the
     /// replicas that were already there.
@@ -107,18 +107,18 @@ impl Queue {
         await_next_level(core, index);
     }
 
-    /// The replicas that entered a queue at this instant while they ran.
+    /// The replicas that entered a queue at this instant while running.
     pub(super) fn joined_while_running(&self, core: &Core) -> &[ReplicaIndex] {
         if self.turns.joined.0 == core.now { &self.turns.joined.1 } else { &[] }
     }
 
-    /// Whether the replica entered its queue at this instant while it ran.
+    /// Whether the replica entered its queue at this instant while running.
     fn joined_now(&self, core: &Core, index: ReplicaIndex) -> bool {
         self.turns.of.get(&index).is_some_and(|turn| turn.joined == core.now)
     }
 
-    /// Whether a running replica ranks behind `other`, which waits. This is so if the running replica enters the queue
-    /// of `other` at this instant.
+    /// Whether a running replica ranks behind `other`, which waits. This is the case if the running replica enters the
+    /// queue of `other` at this instant.
     pub(super) fn joins_behind(&self, core: &Core, index: ReplicaIndex, other: ReplicaIndex) -> bool {
         let runs_on = core.replicas[index as usize].since < core.now;
         runs_on && self.joined_now(core, index) && !self.joined_now(core, other)
@@ -132,8 +132,8 @@ impl Queue {
         }
     }
 
-    /// Sort key of a running replica: since when it has run in its queue. At equal times, a replica that started from
-    /// this queue comes before one that entered the queue while it ran.
+    /// Sort key of a running replica: the time since which it has been running in its queue. At equal times, a replica
+    /// that started from this queue comes before one that entered it while running.
     pub(super) fn running_key(&self, core: &Core, index: ReplicaIndex) -> (SimTime, bool, i64) {
         let since = core.replicas[index as usize].since;
         match self.turns.of.get(&index) {
@@ -165,8 +165,8 @@ pub(in crate::queue) fn level(core: &Core, index: ReplicaIndex) -> u32 {
     levels.iter().filter(|level| had >= u128::from(**level) * GPU_SECOND).count() as u32
 }
 
-/// Sets a timer for the time at which a running replica enters the next queue. Waiting replicas may then preempt it, so
-/// the timer triggers a check of the queue.
+/// Sets a timer for the time at which a running replica enters the next queue. The timer triggers a check of the queue,
+/// because waiting replicas may then preempt this one.
 pub(in crate::queue) fn await_next_level(core: &mut Core, index: ReplicaIndex) {
     let options = &core.profile.scheduler;
     let replica = &core.replicas[index as usize];

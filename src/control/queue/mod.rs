@@ -46,12 +46,12 @@ pub(crate) struct Queue {
     /// The number of the line for each queue name that a job states.
     lines: HashMap<Option<Arc<str>>, u32, foldhash::fast::FixedState>,
     turns: Turns,
-    /// The head of the queue with its reservation, if the kind of backfilling keeps a reservation once it is made.
+    /// The head of the queue with its reservation, for a kind of backfilling that keeps a reservation once it is made.
     picked: Option<backfill::HeadReservation>,
     /// State that backfilling keeps between passes.
     backfilling: Option<Box<backfill::Backfilling>>,
-    /// Replicas for which other runs are being preempted, each with its place. An entry stays until those runs have
-    /// freed the place.
+    /// Replicas for which other runs are being preempted, each with the place that it will get. An entry stays until
+    /// the preempted runs have freed the place.
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
     /// Replicas that wait for the quota of their project, and replicas in the queue that count against a quota.
@@ -63,7 +63,7 @@ pub(crate) struct Queue {
     fresh: VecDeque<(u64, ReplicaIndex)>,
     /// How many replicas have been queued so far.
     queued: u64,
-    /// Replicas that wait to be analysed, first come first served.
+    /// Replicas that wait to be analysed, in order of arrival.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
     analysing: BTreeSet<RunId>,
     deciding: Option<OpenDecision>,
@@ -246,7 +246,7 @@ impl Flow for Queue {
         }
     }
 
-    /// Numbers lines in order of appearance.
+    /// Assigns a number to each line of the queue, in the order in which the lines first appear.
     fn line_of(&mut self, core: &Core, queue: Option<&Arc<str>>) -> u32 {
         match core.profile.scheduler.lines {
             Lines::One => 0,
@@ -353,7 +353,7 @@ impl Flow for Queue {
         true
     }
 
-    /// Entries of the analysis queue refer to replicas by index. Some of these replicas may have ended.
+    /// Entries of the analysis queue refer to replicas by index, and some of these replicas may have ended.
     fn names_ended(&self) -> bool {
         !self.analysis_queue.is_empty()
     }

@@ -7,9 +7,9 @@
 //!    └───Withdraw──> (ended, or no longer waiting)
 //! ```
 //!
-//! Every decision is checked. A real scheduler (Slurm) may make a decision that breaks safety. That decision is already
-//! carried out, so it is accepted and leads to the event `SafetyBroken`. A decision about a replica that does not wait
-//! leads to the event `CommitRefused`. The real scheduler also enforces the time limits.
+//! Every decision is checked. A real scheduler (Slurm) may make a decision that breaks safety. Such a decision has
+//! already been carried out, so it is accepted and logged with the event `SafetyBroken`. A decision about a replica
+//! that does not wait leads to the event `CommitRefused`. The real scheduler also enforces the time limits.
 //!
 //! An outside program that decides in a simulated run ([`Program`]) can send more than decisions ([`Outside`]). If a
 //! placement of the program breaks safety, it leads to `CommitRefused`, unless the run allows such placements.
@@ -67,7 +67,7 @@ impl Queue {
         let placement = match (placement, core.profile.program) {
             (Some(placement), Some(program)) => match refused(core, index, placement, program) {
                 Some(because) => return core.emit(not_possible(run, because)),
-                // The price of a place is known only once the place is known, so the quota is checked here.
+                // The price is known only once the place is known, so the quota is checked here.
                 None if self.is_over_quota(core, index, placement) => {
                     return core.emit(not_possible(run, Reason::QuotaExceeded));
                 }

@@ -30,8 +30,8 @@ impl Queue {
         }
     }
 
-    /// When the place pass is due. A pass that could only repeat its refusals is not due, because it would change
-    /// nothing. If the order changes with time, this function uses the order of the last settle.
+    /// When the place pass is due. A pass that could only repeat its refusals would change nothing, so it is not due.
+    /// If the order changes with time, the function uses the order at the last settle.
     pub(super) fn place_pass_due(&mut self, core: &mut Core) -> Option<(SimTime, &'static str)> {
         if self.queue.is_empty() || self.deciding.is_some() {
             return None;
@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// Replicas that a pass should judge: those not refused since the fleet last grew, and those for which no event has
-    /// said yet why they wait.
+    /// said why they wait.
     fn to_judge(&self, core: &Core) -> Vec<QueueKey> {
         let growth = core.growth();
         let is_open = |key: &QueueKey| {
@@ -237,8 +237,8 @@ impl Queue {
         }
         self.backfill_pass.ran(core.now);
         self.clocks.iter_mut().for_each(|clocks| clocks.tick(PassKind::Backfill, core.now));
-        // Read the state before the pass. If the pass starts a replica, the next pass must run, because it can find
-        // other replicas to start.
+        // Read the state before the pass. If the pass starts a replica, the next pass must also run, because it can
+        // find other replicas to start.
         self.backfilled = Some(self.seen_by_backfill(core));
         self.charge_users(core);
         self.backfill(core);
@@ -284,8 +284,8 @@ impl Queue {
             };
             core.hold(index, held);
         }
-        // A replica may have become the head of a strict line without being judged now. It then waits for the reasons
-        // that are already known for its demand.
+        // A replica may have become the head of a strict line without being judged in this pass. It then waits for the
+        // reasons that are known for its demand.
         for (head, demand) in self.queue.restless_heads(core.now) {
             if self.queue.is_refused(demand, core.growth())
                 && let Some(held) = core.demands[demand as usize].held.clone()

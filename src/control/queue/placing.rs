@@ -55,12 +55,13 @@ impl Queue {
         assert_eq!(core.replicas[index as usize].version, deciding.version, "a void decision must not be committed");
         let Decision::Place(candidates) = deciding.decision else {
             self.enter_queue(core, index);
-            // Meanwhile the project may have taken resources. Then the replica waits for its quota, not in the queue.
+            // If the project has taken resources in the meantime, the replica waits for its quota instead of waiting in
+            // the queue.
             if !core.waits_in_queue(index) {
                 return;
             }
             self.conclude(core, index, deciding.decision, deciding.growth);
-            // An event has just said why this replica waits.
+            // An event has already said why this replica waits.
             self.forget_fresh(core, index);
             return;
         };
@@ -96,7 +97,7 @@ impl Queue {
                 self.leave_queue(core, index, Wait::Nothing);
                 self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
             }
-            // The replica entered the queue only to look for a cheaper place. It goes on waiting for its quota.
+            // The replica entered the queue only to look for a cheaper place. It continues to wait for its quota.
             Decision::Refuse { .. }
                 if core.profile.scheduler.unfit == Unfit::End && self.is_set_aside_again(core, index) => {}
             Decision::Refuse { refusal, reasons } if core.profile.scheduler.unfit == Unfit::End => {
@@ -121,9 +122,9 @@ impl Queue {
         }
     }
 
-    /// Emits the reasons for waiting for all replicas of one demand, because these replicas share the reasons. This
-    /// happens only if the queue skips refused replicas. Under another discipline, some of them may wait only for the
-    /// head of the queue.
+    /// Emits the reasons for waiting for all replicas of one demand, because they share the reasons. This happens only
+    /// if the queue skips refused replicas. Under another discipline, some of these replicas may wait only for the head
+    /// of the queue.
     fn emit_reasons_of_demand(&mut self, core: &mut Core, demand: u32, held: &Held) {
         if core.profile.scheduler.discipline != Discipline::Skipping {
             return;

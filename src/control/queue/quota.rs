@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Replicas of one project with the same demand take the same amount, so they form one group. When the project gives
-//! something back, replicas of each group enter the queue, in queue order, as far as the quota allows. So the end of a
-//! replica costs one look at each group of its project, not at each waiting replica.
+//! something back, replicas of each group enter the queue, in queue order, as far as the quota allows. So when a
+//! replica ends, only each group of its project is checked, and not each waiting replica.
 //!
 //! The number of GPUs that a demand takes is known before a place is found. The price is known only with the place. If
 //! a place is too expensive, all other replicas of the group are assumed to cost the same. Once the fleet has changed,
@@ -53,7 +53,7 @@ struct Group {
     set_aside: BTreeSet<QueueKey>,
 }
 
-/// What a replica would take at a place that its quota does not allow, and the fleet's version when that place was
+/// What a replica would take at a place that its quota does not allow, and the version of the fleet when that place was
 /// found.
 #[derive(Clone, Copy)]
 struct TooExpensive {
@@ -144,8 +144,8 @@ impl Queue {
         let Some(group) = self.group_of(core, index) else { return };
         let known = self.projects.groups.get(&group).and_then(|group| group.too_expensive);
         self.leave_queue(core, index, Wait::Nothing);
-        // If this was the last replica of the group, leaving the queue removed the group. So its known price is stored
-        // again.
+        // If this was the last replica of the group, the group was removed when it left the queue. So the known price
+        // is stored again.
         self.group(core, &group).too_expensive = known;
         self.projects.has_left = true;
         let waits = self.wait_for_quota(core, index);
@@ -211,15 +211,15 @@ impl Queue {
         for (key, index, known) in first {
             self.leave_group(core, index);
             self.enter_queue(core, index);
-            // The other replicas of the group wait until this replica has found a place or was refused.
+            // The other replicas of the group wait until this one has found a place or was refused.
             if let Some(group) = self.projects.groups.get_mut(&key) {
                 group.too_expensive = known.map(|found| TooExpensive { version, ..found });
             }
         }
     }
 
-    /// Whether a replica that was set aside because of a too expensive place may look again, because the fleet has
-    /// changed.
+    /// Whether a replica that was set aside because of a too expensive place may look for another one, because the
+    /// fleet has changed.
     pub(super) fn may_find_cheaper(&self, core: &Core) -> bool {
         let version = core.fleet.version();
         let is_open = |group: &Group| group.too_expensive.is_some_and(|found| found.version != version);

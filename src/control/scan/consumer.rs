@@ -1,4 +1,4 @@
-//! The queue of entries and its only consumer: which entry is computed, and how its result is written.
+//! The queue of entries and its only consumer, which computes an entry and writes the result.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use dryrack_units::SimTime;
 pub struct Entry {
     pub row: u64,
     serial: u64,
-    /// The placement that the row carried when it was added. A scan changes neither this placement nor the row's id.
+    /// The placement that the row carried when it was added. A scan changes neither this placement nor the id of the
+    /// row.
     carried: Option<Placement>,
     last_restart: Option<SimTime>,
     replica: ReplicaIndex,
@@ -247,7 +248,7 @@ impl Scanned {
             return;
         }
         match decision {
-            // A row that has a place by now is left alone. The same is true of a row that belongs to another replica.
+            // A row that has a place by now is not changed. So is a row that belongs to another replica.
             _ if failed && index == entry.replica && core.replicas[index as usize].phase == Phase::Analysing => {
                 self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
             }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! An entry names a row by its id, and holds the demand from the time when the row was queued. Releases of GPUStack had
-//! three faults because of this, and each is an option: an entry outlives its row, a deleted row's id is given to a new
-//! row, or a row changes while it is computed.
+//! three faults because of this, each of which is an option: an entry outlives its row, a deleted row's id is given to
+//! a new row, or a row changes while it is computed.
 //!
 //! A row can be analysed again, or can start again after a failure. In both cases, one attempt ends and another begins.
 //! The claims of the old attempt are *carried* until the new attempt is placed: in the ledger, they are claims of an
@@ -156,7 +156,7 @@ impl Flow for Scanned {
         (!self.watched.is_empty()).then(|| (self.ticks.next_tick(self.options.every, core.now), "a scan"))
     }
 
-    /// Asserts that each wanted replica with a row has exactly one, and that each row belongs to such a replica.
+    /// Asserts that each row belongs to exactly one replica, and that no row outlives its replica.
     fn check(&self, core: &Core) {
         assert_eq!(self.rows.len(), self.row_of.len(), "a row without a replica");
         for row in self.rows.values() {
@@ -180,7 +180,7 @@ impl Flow for Scanned {
         true
     }
 
-    /// Replicas with a claim on the node, and replicas whose rows name the node. They are in the order of their rows.
+    /// Replicas with a claim on the node, and replicas whose rows name the node. The order is that of their rows.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
         let mut lost: Vec<ReplicaIndex> = core.nodes[node.index()].runs.to_vec();
         let names = |row: &&Row| row.carried.as_ref().is_some_and(|carried| carried.node == node);

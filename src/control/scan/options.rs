@@ -22,7 +22,7 @@ pub struct ScanOptions {
     /// queue again; never if absent. The deadline for scheduled rows is in force only if this is stated.
     #[serde(with = "text_form::option")]
     pub stale_after: Option<SimDuration>,
-    /// Tick of the store's clock. The store dates a change by the last tick; exactly if this is zero.
+    /// Precision of the store's clock: a change is dated to the last multiple of this time; exactly if this is zero.
     #[serde(with = "text_form")]
     pub dated_to: SimDuration,
     pub dead_entries: DeadEntries,
@@ -58,7 +58,7 @@ pub enum DeadEntries {
     Removed,
     /// The entry is dropped when its turn comes. A computation in progress continues.
     DroppedInTurn,
-    /// The entry is computed like any other, and its row is searched for only afterwards (GPUStack 1243).
+    /// The entry is computed like any other, and its row is read only afterwards (GPUStack 1243).
     Computed,
 }
 
@@ -79,7 +79,7 @@ pub enum RowIds {
 pub enum Reads {
     /// At the end of the computation, when everything else that it needs is known.
     Late,
-    /// At the beginning of the computation. Changes during the computation are not seen.
+    /// At the beginning of the computation, so later changes are not seen.
     Early,
 }
 
@@ -90,8 +90,8 @@ pub enum Writes {
     /// The result is written only if the row is as it was read and the chosen place still fits. A restart in place is
     /// checked in the same way.
     Checked,
-    /// The result overwrites whatever is there. Changes since the read are lost, except in columns that the computation
-    /// leaves as it read them.
+    /// The result overwrites whatever is there. Changes since the read are lost, except in columns whose value the
+    /// computation does not change.
     Blind,
 }
 
@@ -100,7 +100,7 @@ pub enum Writes {
 #[serde(rename_all = "snake_case")]
 pub enum OwnClaim {
     Free,
-    /// The claim counts as taken, so the row is in its own way.
+    /// The claim counts as taken, so the row competes with its own claim.
     Counted,
 }
 
@@ -129,10 +129,9 @@ pub enum PausesFrom {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleDown {
-    /// The replicas that are furthest from running well. Among these, the youngest.
+    /// The least healthy replicas, and among these the youngest.
     YoungestOfTheLeastWell,
-    /// The replicas that are furthest from running well. Among these, those on the most crowded nodes, and then the
-    /// oldest.
+    /// The least healthy replicas, and among these those on the most crowded nodes, the oldest first.
     OldestOfTheMostCrowded,
 }
 

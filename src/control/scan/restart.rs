@@ -39,8 +39,8 @@ impl Scanned {
         }
         self.release_carried(core, index);
         let demand = &core.demands[core.replicas[index as usize].demand as usize].demand;
-        // The place no longer fits: a part of it has failed, or something else takes it. This counts as a lost node, so
-        // the replica is placed again.
+        // The place no longer fits, because a part of it has failed or something else has taken it. This counts as a
+        // lost node, so the replica is placed again.
         let is_checked = self.options.writes == Writes::Checked;
         if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &carried.placement) {
             self.delete_row(core, index);

@@ -28,7 +28,7 @@ pub struct Carried {
     pub run: RunId,
     /// The main node of the placement.
     pub node: NodeId,
-    /// What the earlier attempt claimed. If `claims` is set, the resources are still taken.
+    /// The claims of the earlier attempt. If `claims` is set, the resources are still taken.
     pub placement: Placement,
     pub claims: bool,
 }

@@ -24,8 +24,8 @@ enum Health {
 
 impl Scanned {
     /// Sorts rows by how well they are, then by how crowded their nodes are, then by row. GPUStack adds up three scores
-    /// with the weights 100, 10 and 1. The second score is that of layers that are not on a GPU. The last two scores
-    /// never outweigh the first.
+    /// with the weights 100, 10 and 1. The second score counts the layers that are not on a GPU. The second and third
+    /// score together never outweigh the first.
     pub(super) fn sort_most_crowded_first(&self, core: &Core, replicas: &mut Vec<ReplicaIndex>) {
         let scores = self.places_scored(core, replicas);
         let key = |index: &ReplicaIndex| (self.row_of.get(index).copied(), *index);

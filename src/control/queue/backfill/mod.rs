@@ -71,11 +71,11 @@ pub(super) struct Backfilling {
     calendar: Calendar,
     /// Outlook of each demand.
     outlooks: BTreeMap<u32, Outlook>,
-    /// For each demand, the place where a replica would go now, and the version of the fleet for which this holds.
+    /// For each demand, the place that a replica would get now, and the version of the fleet for which this is true.
     now: Vec<Option<(u64, Option<Candidate>)>>,
     /// For each demand and each shape of nodes, whether a node of this shape could ever hold a task.
     doing: MayHold,
-    /// For a pair of demands, whether the first asks for no more than the second.
+    /// For a pair of demands, whether the first asks for at most as much as the second.
     compared: BTreeMap<(u32, u32), bool>,
     bookings: Bookings,
     since: ChangesSince,
@@ -90,7 +90,7 @@ struct ChangesSince {
     came_last: Vec<(u32, QueueKey)>,
     /// Demands with any other change: a replica came to another place in the queue, or left it.
     disturbed: BTreeSet<u32>,
-    /// The last key that was ever in the queue.
+    /// The last of all keys that were ever in the queue.
     last: Option<QueueKey>,
 }
 
@@ -176,7 +176,7 @@ impl Queue {
         };
         self.picked = Some(picked);
         let is_by_demand = self.is_by_demand(core);
-        // A replica must end before the reservation begins, at least by the shortest time span.
+        // A replica must end before the reservation begins, by at least the shortest time span.
         let most = picked.reserved.checked_since(core.now.saturating_add(MOMENT));
         if is_by_demand && self.next_to_pass(core, head, Position::Start, most, None).is_none() {
             return;
@@ -231,7 +231,7 @@ impl Queue {
         }
     }
 
-    /// Whether all waiting replicas of one demand get the same answer, and the order does not change with time.
+    /// Whether all waiting replicas of one demand get the same answer, in an order that does not change with time.
     fn is_by_demand(&self, core: &Core) -> bool {
         let Some(kept) = &self.backfilling else { return false };
         let has_one_answer = |demand: u32| {
@@ -241,9 +241,9 @@ impl Queue {
         self.nominations.is_empty() && !self.queue.moves() && kept.shelves.demands().all(has_one_answer)
     }
 
-    /// Finds the first replica behind `from` that fits now and may start before the head. A replica may start if it is
-    /// no longer than `most`, where `None` allows no length. With `beside`, a longer replica may also start, if the
-    /// head still fits beside it at that time.
+    /// Finds the first replica behind `from` that fits now and may start before the head. A replica may start if its
+    /// length is at most `most`; `None` allows no length. With `beside`, a longer replica may also start if the head
+    /// still fits beside it at that time.
     fn next_to_pass(
         &mut self,
         core: &mut Core,
@@ -277,7 +277,7 @@ impl Queue {
         best.map(|(key, candidate)| (key.replica(), candidate))
     }
 
-    /// The first time at which a replica fits, if all runs end by their estimates and no other replica starts.
+    /// The first time at which a replica fits, if all runs end as estimated and no other replica starts.
     fn fits_at(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<SimTime> {
         let (number, tasks) = asked_for(core, index);
         let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
@@ -349,7 +349,7 @@ fn is_timed(phase: Phase) -> bool {
     }
 }
 
-/// Where a replica would go now. All replicas of its demand get one answer until the fleet changes.
+/// The place that a replica would get now. All replicas of its demand get one answer until the fleet changes.
 pub(in crate::queue) fn fits_now_kept(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -378,7 +378,7 @@ pub(in crate::queue) fn fits_now_kept(
     found
 }
 
-/// Whether a replica fits at this time, if another replica takes these claims from now on.
+/// Whether a replica fits at this time, if another replica holds these claims from now on.
 fn fits_beside(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -441,8 +441,8 @@ fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
     }
 }
 
-/// When a replica that holds a place ends by its estimate. The estimate counts from the beginning of the phase if the
-/// replica is scheduled or running, and from now otherwise.
+/// When a replica with a place ends, according to its estimate. The estimate counts from the beginning of the phase if
+/// the replica is scheduled or running, and from now otherwise.
 pub(in crate::queue) fn said_end(core: &Core, index: ReplicaIndex) -> SimTime {
     let replica = &core.replicas[index as usize];
     ends_if_started(core, index, if is_timed(replica.phase) { replica.since } else { core.now })

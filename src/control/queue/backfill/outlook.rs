@@ -1,5 +1,5 @@
-//! The future room for one demand, if all runs end by their estimates: for each node, how many tasks of the demand it
-//! could hold now and after each end. The outlook is kept between passes, and updated when a node changes.
+//! The future room for one demand, if all runs end as estimated: for each node, how many tasks of the demand it could
+//! hold now and after each end. The outlook is kept between passes, and updated when a node changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use dryrack_workload::Demand;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outlook {
     read: u64,
-    /// For each shape, whether a node of this shape could ever hold a task.
+    /// For each shape of nodes, whether a node of this shape could ever hold a task.
     pub may_do: Vec<bool>,
     nodes: Vec<Rooms>,
     /// Number of tasks that all nodes together have room for now.
     room: i64,
     /// By how many tasks this number changes at each end.
     changes: BTreeMap<SimTime, i64>,
-    /// Nodes with room for a task now.
+    /// Nodes that have room for a task now.
     pub open: BTreeSet<NodeId>,
 }
 
@@ -103,7 +103,7 @@ impl Outlook {
         })
     }
 
-    /// Whether all tasks fit at this time, if another replica takes these claims from now on.
+    /// Whether all tasks fit at this time, if another replica holds these claims from now on.
     pub fn fits_beside(
         &self,
         (options, demand): (&SchedulerOptions, &Demand),

@@ -1,5 +1,5 @@
 //! The plain computation of backfilling. It judges each waiting replica separately, on copies of the fleet. The faster
-//! computation is checked against it. It is also used where single nodes are not enough to find the answer.
+//! computation is checked against it. It is also used where the answer cannot be found from single nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,8 @@ pub(crate) struct HeldPlacement {
     pub(crate) placement: Placement,
 }
 
-/// For each demand, where a replica would go now, and whether the head still fits beside it (`None` if not computed).
+/// For each demand, the place that a replica would get now, and whether the head still fits beside it (`None` if not
+/// computed).
 type Known = BTreeMap<u32, (Option<Candidate>, Option<bool>)>;
 
 impl Queue {
@@ -115,8 +116,7 @@ fn first_gap(
     reservations: &[Reservation],
     empty: &Fleet,
 ) -> Option<(SimTime, Candidate)> {
-    // A replica that does not fit even on an empty fleet, for example while its node is away, is not tried at every
-    // end.
+    // A replica that does not fit even on an empty fleet (for example, while a node is away) is not tried at every end.
     judge_on(core, index, empty)?;
     let ends = reservations.iter().map(|one| one.until);
     let mut times: Vec<SimTime> = ends.filter(|at| *at > core.now && *at < SimTime::MAX).collect();
@@ -129,13 +129,13 @@ fn first_gap(
     })
 }
 
-/// When a replica would end by its estimate if it starts at this time; never if it has no estimate.
+/// When a replica would end, according to its estimate, if it starts at this time; never if it has no estimate.
 pub(in crate::queue) fn ends_if_started(core: &Core, index: ReplicaIndex, at: SimTime) -> SimTime {
     let job = core.replicas[index as usize].job;
     core.jobs[job.index()].spec.estimate.map_or(SimTime::MAX, |estimate| at.saturating_add(estimate))
 }
 
-/// When the reservation of a replica would end. Even a replica with an estimate of zero needs its place for the
+/// When the reservation of a replica would end. Even a replica with an estimate of zero reserves its place for the
 /// shortest time span.
 fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
     ends_if_started(core, index, from).max(from.saturating_add(MOMENT))
@@ -156,7 +156,7 @@ pub(in crate::queue) fn held_until(core: &Core) -> Vec<HeldPlacement> {
     held
 }
 
-/// The first time at which a replica fits, if all runs end by their estimates and no other replica starts.
+/// The first time at which a replica fits, if all runs end as estimated and no other replica starts.
 pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Option<SimTime> {
     let held = held_until(core);
     let mut fleet = core.fleet.clone();

@@ -3,14 +3,14 @@
 //!
 //! A replica that starts now fits on the current fleet for its whole estimated run. So if no demand fits on the current
 //! fleet, nothing is reserved. The plan also stops once no remaining replica is short enough for the time that is free
-//! before the existing reservations begin. Two kinds of replicas are skipped. The first kind can use none of the nodes
-//! on which a replica might start. The second kind has seen no event since the last pass, and only events move
+//! before the existing reservations begin. Two kinds of replicas are skipped: replicas that can use none of the nodes
+//! on which a replica might start, and replicas that are not affected by an event since the last pass. Only events move
 //! reservations.
 //!
 //! The search tries only times at which a reservation can begin. On a node, a reservation can begin only when a claim
 //! on the node ends, because a replica that fits at another time also fits earlier. If a replica has the same demand as
-//! an earlier one and is not shorter, it cannot begin before the earlier one. All this is true only if a node with
-//! fewer claims never has less room: see [`Queue::can_plan`].
+//! an earlier one and is not shorter, it cannot begin before the earlier one. All this is true only if fewer claims on
+//! a node never mean less room: see [`Queue::can_plan`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -44,10 +44,10 @@ pub(super) struct Bookings {
     touched: Vec<NodeId>,
     /// When and where reservations end. A job that is past its expected end is assumed to end in the next moment.
     ends: std::collections::BTreeSet<(SimTime, NodeId)>,
-    /// For each demand and length, a time before which no replica of at least that length starts. The time does not
-    /// fall as the length grows. `MAX` means never.
+    /// For each demand and length, a time before which no replica of at least that length starts. A longer length never
+    /// has an earlier time. `MAX` means never.
     earliest: BTreeMap<u32, BTreeMap<SimDuration, SimTime>>,
-    /// For each demand, the demands that ask for no more than it, including itself.
+    /// For each demand, the demands that ask for at most as much, including the demand itself.
     no_more: BTreeMap<u32, Vec<u32>>,
 }
 
@@ -82,8 +82,8 @@ impl Bookings {
         &self.spans[node.index()]
     }
 
-    /// A time before which no replica of this demand and length starts. It comes from replicas that ask for no more and
-    /// are no longer, because none of them started earlier.
+    /// A time before which no replica of this demand and length starts. It comes from replicas that ask for at most as
+    /// much and are at most as long, because none of them started earlier.
     fn earliest(&self, demand: u32, length: SimDuration) -> SimTime {
         let of = |demand: &u32| {
             let by_length = self.earliest.get(demand);
@@ -106,12 +106,12 @@ impl Bookings {
 /// A demand with a replica that might start now.
 struct StartableDemand {
     demand: u32,
-    /// For each node with room for the demand now: until when the node has room, and for how many tasks.
+    /// For each node that has room for the demand now: until when it has room, and for how many tasks.
     rooms: BTreeMap<NodeId, (SimTime, u32)>,
     /// A replica that would end after this time does not start now.
     until: SimTime,
-    /// A replica of at least this length does not start now. The reason: a replica that asks for no more, and is no
-    /// longer, did not start.
+    /// A replica of at least this length does not start now. The reason is that a replica that asks for at most as
+    /// much, and is at most as long, did not start.
     refused: Option<SimDuration>,
     /// The next replica in the queue that might start.
     next: Option<Waiting>,
@@ -136,7 +136,7 @@ fn meet(one: &[bool], other: &[bool]) -> bool {
     one.iter().zip(other).any(|(one, other)| *one && *other)
 }
 
-/// Adds the shapes that are connected to these shapes. A demand that may use several shapes connects them.
+/// Adds the shapes that are connected to these shapes. Two shapes are connected if a demand may use both.
 fn spread(shapes: &mut [bool], demands: &[u32], doing: &MayHold) {
     loop {
         let mut grew = false;
@@ -157,7 +157,7 @@ fn spread(shapes: &mut [bool], demands: &[u32], doing: &MayHold) {
 
 impl Queue {
     /// Whether the plan can be computed from single nodes and from lengths. The order must not change with time. Every
-    /// waiting demand must be placed node by node. A node with fewer claims must never have less room.
+    /// waiting demand must be placed node by node. Fewer claims on a node must never mean less room.
     pub(super) fn can_plan(&self, core: &Core, kept: &Backfilling) -> bool {
         let is_by_node = |number: u32| {
             let demand = &core.demands[number as usize].demand;
@@ -207,8 +207,8 @@ impl Backfilling {
         })
     }
 
-    /// The next time after `at` at which a claim on the node ends, or at which a span of this length would first
-    /// overlap one more claim.
+    /// The next time after `at` at which a claim on the node ends, or at which a span of this length would begin to
+    /// overlap a further claim.
     fn next_change(&self, node: NodeId, (now, at): (SimTime, SimTime), length: SimDuration) -> Option<SimTime> {
         let until = end(at, length);
         let times = self.spans(node, now).flat_map(|(begins, ends, _)| {
@@ -220,8 +220,8 @@ impl Backfilling {
     }
 }
 
-/// The replicas that start now, with their places, in queue order. If `plain` is given, the result is checked against
-/// those reservations of the plain computation.
+/// The replicas that start now, with their places, in queue order. If `plain` is given, the result is compared with
+/// these reservations of the plain computation.
 pub(in crate::queue) fn plan_reservations(
     core: &mut Core,
     kept: &mut Backfilling,
@@ -339,7 +339,7 @@ fn plan_for(
     starts
 }
 
-/// Finds which of these demands ask for no more than which others. Does nothing if there are too many demands.
+/// Finds, for each of these demands, which others ask for at most as much. Does nothing if there are too many demands.
 fn compare(core: &Core, kept: &mut Backfilling, demands: &[u32]) {
     kept.bookings.no_more.clear();
     if kept.compared.len() > 16 * MOST_COMPARED * MOST_COMPARED {
@@ -382,7 +382,7 @@ fn startable_demand(core: &Core, kept: &Backfilling, demand: u32, from: Position
     hope
 }
 
-/// The next replica from this position on that is short enough for the free time.
+/// The next replica, from this position on, that is short enough for the free time.
 fn next_hope(core: &Core, kept: &Backfilling, hope: &StartableDemand, from: Position) -> Option<Waiting> {
     let free = match hope.until {
         SimTime::MAX => ENDLESS,
@@ -425,7 +425,7 @@ fn dim(core: &Core, kept: &Backfilling, hope: &mut StartableDemand, touched: imp
     }
 }
 
-/// Until when a node has room for a task, counted from now. Returns the current time if the node has no room.
+/// The time until which a node has room for a task, starting now. Returns the current time if the node has no room.
 fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> SimTime {
     let demand = &core.demands[number as usize].demand;
     let asked = Asked { demand, outlook: &kept.outlooks[&number], length: MOMENT };
@@ -545,7 +545,7 @@ fn decide_on(core: &Core, index: ReplicaIndex, demand: &Demand, nodes: &[(NodeId
     decide_among(&core.profile.scheduler, demand, context, &core.fleet, nodes)
 }
 
-/// Those of the nodes that have room from this time on for the whole length.
+/// Those nodes that have room from this time on for the whole length.
 fn with_room<'a>(
     core: &'a Core,
     kept: &'a Backfilling,
@@ -560,8 +560,8 @@ fn with_room<'a>(
     })
 }
 
-/// The status of a node with all claims taken that exist at some time in this span, and the number of tasks that still
-/// fit. `None` if no task fits.
+/// The status of a node in which every claim that exists at some time in this span is taken, and the number of tasks
+/// that still fit. `None` if no task fits.
 fn room_in(
     core: &Core,
     kept: &Backfilling,
@@ -573,7 +573,7 @@ fn room_in(
         return None;
     }
     let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
-    // If too few GPUs are completely free, no task fits, whatever else is free.
+    // If too few GPUs are completely free, no task fits, however much else is free.
     let needed = asked.demand.gpus().map_or(0, |gpus| gpus.count);
     let taken = spans.clone().fold(0, |taken: u64, (_, _, part)| taken | part.gpus);
     if core.fleet.node(node).status.gpus.len() as u32 - taken.count_ones() < needed {

@@ -1,5 +1,5 @@
 //! Resources that runs and reservations take in a span of time: for each node, the highest amount that is taken at any
-//! one moment of the span. Two claims that follow each other in the same place are not added up.
+//! one moment of the span. Two claims that use the same place one after the other are not added up.
 //!
 //! [`most_taken`] is the plain computation over all nodes. [`most_of_node`] computes the same for one node in a single
 //! sweep.
@@ -58,7 +58,8 @@ impl Taken {
 }
 
 /// For each node and each resource on it, the most that is taken at any one moment from `from` until just before
-/// `until`. What fits beside that fits all the time. What does not fit beside it lacks room at some moment.
+/// `until`. A task that fits beside these amounts fits during the whole span. A task that does not fit lacks room at
+/// some moment.
 pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: SimTime) -> Placement {
     let within: Vec<&Reservation> = reservations.iter().filter(|one| one.from < until && one.until > from).collect();
     // The amount taken rises only where something begins.
@@ -94,7 +95,7 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
         if spans.get(place + 1).is_some_and(|next| next.0 == *begins) {
             continue;
         }
-        // Every claim that has ended by then was added earlier, because it began before it ended.
+        // Every claim that has ended by then began earlier, so it has already been added.
         while let Some(gone) = ending.next_if(|place| spans[*place].1 <= *begins) {
             now.subtract(spans[gone].2);
         }
@@ -108,8 +109,8 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
     Some(NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks })
 }
 
-/// The resources that are taken on a node, except blocks. The list of GPUs is sorted, and keeps GPUs whose amounts have
-/// dropped to zero.
+/// The resources that are taken on a node, except blocks. The list of GPUs is sorted, and keeps a GPU even when its
+/// amount has dropped to zero.
 #[derive(Default)]
 struct Sum {
     cpu: MilliCpu,
@@ -188,8 +189,7 @@ mod tests {
         assert_eq!(most(30, 40), None);
     }
 
-    /// Compares with the plain computation, on random claims: shares of GPUs, memory, and blocks that follow each
-    /// other.
+    /// Compares with the plain computation on random claims: shares of GPUs, memory, and blocks that follow each other.
     #[test]
     fn one_node_in_one_sweep_is_as_all_nodes_at_each_moment() {
         let mut draws = Stream::new(9, "booked test", 0);

@@ -1,5 +1,5 @@
-//! For a waiting replica: the room on each node if all runs that the replica may stop were gone. The result is kept
-//! from pass to pass. If a replica cannot start in any case, only the changed nodes are examined.
+//! For a waiting replica, the room on each node without any of the runs that the replica may stop. The result is kept
+//! from pass to pass. For a replica that cannot start in any case, only the changed nodes are examined.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use dryrack_fleet::{Fleet, NodeStatus};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Preempt, is_by_room, room};
 
-/// Maximum number of kept rooms. There is one for each pair of a demand and a rank.
+/// Maximum number of kept rooms. There is one entry for each pair of a demand and a rank.
 const MOST_KEPT: usize = 256;
 
 /// Rooms for each demand number and each rank of a waiting replica.
@@ -61,7 +61,7 @@ impl Freeable {
             }
         }
         rooms.read = core.fleet.node_change_count();
-        // Two kinds of nodes are examined separately: those on which the shadow differs from the real fleet, and those
+        // Two kinds of nodes are examined separately: nodes on which the shadow differs from the real fleet, and nodes
         // with a run that may be stopped only at this instant.
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
         let mut apart = shadow.changed();
@@ -82,7 +82,7 @@ impl Freeable {
 }
 
 impl Queue {
-    /// Notes that a replica begins to stop, or is no longer stopping.
+    /// Notes that a replica begins to stop, or that it no longer stops.
     pub(in crate::queue) fn note_stopping(&mut self, core: &mut Core, index: ReplicaIndex, phase: Phase) {
         match phase {
             Phase::Stopping => self.preempting.stopping.insert(index),
@@ -114,7 +114,7 @@ pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64
         }
 }
 
-/// How many tasks of the head this node could take in this fleet, without those of its runs for which `is_gone` holds.
+/// How many tasks of the head this node could take in this fleet, without the runs for which `is_gone` holds.
 fn room_without(
     core: &Core,
     head: ReplicaIndex,

@@ -7,23 +7,23 @@
 //! already stopping counts as gone. So no run is stopped for room that is about to become free.
 //!
 //! A run that takes too long to stop keeps its claim after its deadline. This claim also counts as gone, because its
-//! nodes are still asked whether the run has stopped. Otherwise the head would lose its promise at the deadline, and
-//! would stop the next attempt for the same room. This would repeat without end if each attempt takes too long to stop.
-//! After the last request, the claim counts as taken for good.
+//! nodes are still asked whether the run has stopped. Otherwise the head would lose its promised room at the deadline,
+//! and would stop the next attempt for the same room. This would repeat without end if every attempt takes too long to
+//! stop. After the last request, the claim counts as taken for good.
 //!
 //! Room that is about to become free is promised. A replica that fits once the stopping runs are gone gets a promised
 //! place, called its nomination. Replicas behind it in the queue are judged as if that place were taken. The promise
-//! lasts until the replica is placed, ends, or would go elsewhere. Replicas ahead of it may take the place (Kubernetes'
-//! nominated nodes behave alike).
+//! lasts until the replica is placed, ends, or would go elsewhere. Replicas ahead of it in the queue may take the
+//! place, as with Kubernetes' nominated nodes.
 //!
 //! Without promises, a victim that stops quickly could return to its old place while the head waits for a slower
 //! victim. It would then be stopped again, without end. So the queue order must put a victim behind the replica for
-//! which it was stopped, which [`Profile::faults`] checks. Then victims of the first replica in the queue never delay
-//! it, and no run is stopped for it twice.
+//! which it was stopped, which [`Profile::faults`] checks. Then a victim never delays the first replica in the queue,
+//! and no run is stopped for that replica twice.
 //!
 //! Preemption tries placements on a second fleet that is kept beside the real one ([`shadow`]). A replica is not tried
 //! at all if it could not start even without all runs that it may stop ([`freeable`]). The plain computation copies the
-//! fleet and keeps nothing.
+//! fleet and keeps no results.
 //!
 //! [`Profile::faults`]: super::Profile::faults
 
@@ -71,7 +71,8 @@ type VictimKey = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
 
 impl Queue {
     /// Promises room, in queue order, to each replica that fits once the stopping runs are gone. Stops more runs if
-    /// that makes a replica fit. Returns whether a promise was withdrawn, so that other replicas may use its room.
+    /// that makes a replica fit. Returns whether a promise was withdrawn, so that other replicas may use the promised
+    /// room.
     pub(in crate::queue) fn preempt(&mut self, core: &mut Core) -> bool {
         if core.profile.scheduler.preempt == Preempt::Nobody {
             return false;
@@ -88,7 +89,7 @@ impl Queue {
         given_up
     }
 
-    /// The shadow fleet, updated to the real fleet. The caller must put it back.
+    /// The shadow fleet, updated to the real fleet. The caller must put the shadow back.
     fn take_shadow(&mut self, core: &mut Core) -> Box<Shadow> {
         match self.preempting.shadow.take() {
             Some(mut shadow) => {
@@ -123,7 +124,7 @@ impl Queue {
                 );
             }
             let Some((victims, place)) = found else {
-                // Replicas of this demand later in the queue may stop no more runs than this one, and find no more
+                // Replicas of this demand later in the queue may stop at most the same runs, and find at most the same
                 // room.
                 walk.leave_out(demand);
                 continue;
@@ -202,7 +203,7 @@ impl Queue {
             Preempt::MoreAttained => -i64::from(level(core, index)),
             Preempt::LongerRemaining => -i64::try_from(core.remaining(index).as_nanos()).unwrap_or(i64::MAX),
         };
-        // Among runs of equal worth, the run that began last loses the least work.
+        // Among runs of equal worth, the one that began last loses the least work.
         (worth, Reverse((self.running_key(core, index), index)))
     }
 
@@ -212,7 +213,7 @@ impl Queue {
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
             let Some((victims, place)) = self.place_plainly(core, head, &nominations) else {
-                // Replicas of this demand later in the queue may stop no more runs than this one, and find no more
+                // Replicas of this demand later in the queue may stop at most the same runs, and find at most the same
                 // room.
                 walk.leave_out(demand);
                 continue;
@@ -227,7 +228,8 @@ impl Queue {
         nominations
     }
 
-    /// The runs to stop for a replica, and the place that it then gets, beside the places promised to other replicas.
+    /// The runs to stop for a replica, and the place that it then gets in addition to the places promised to other
+    /// replicas.
     fn place_plainly(
         &self,
         core: &Core,
@@ -246,8 +248,8 @@ impl Queue {
         Some((victims, place))
     }
 
-    /// The decision about a waiting replica as if the room promised to replicas ahead of it were taken. `None` if no
-    /// room is promised. `keep` is how many candidates are wanted.
+    /// The decision about a waiting replica, with the room promised to replicas ahead of it counted as taken. `None` if
+    /// no room is promised. `keep` is how many candidates are wanted.
     pub(in crate::queue) fn decide_beside_nominations(
         &mut self,
         core: &mut Core,
@@ -274,7 +276,7 @@ impl Queue {
             decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.grouping, keep)
         };
         match decision {
-            // The promised room is still free. So the replica waits for its turn, not for room.
+            // The promised room is still free. So the replica waits for its turn and not for room.
             Decision::Refuse { refusal: Refusal::Unfit, .. } if would_fit_now(core, index) => {
                 let reasons = Histogram::of(Reason::QueueOrder, core.fleet.len() as u32);
                 Some(Decision::Refuse { refusal: Refusal::Unfit, reasons })
@@ -376,8 +378,8 @@ impl Core {
         matches!(self.replicas[index as usize].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
     }
 
-    /// The estimate of a replica minus the time that it has run. Lost work does not count as run. Without an estimate,
-    /// the result is the longest duration.
+    /// The estimate of a replica minus the time that it has run. Lost work does not count as run time. Without an
+    /// estimate, the result is the longest duration.
     fn remaining(&self, index: ReplicaIndex) -> SimDuration {
         let replica = &self.replicas[index as usize];
         let running = if replica.phase == Phase::Running { self.now.since(replica.since) } else { SimDuration::ZERO };

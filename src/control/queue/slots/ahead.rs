@@ -1,4 +1,4 @@
-//! The future of each node, if all runs end at their time limits: the ends on the node, and how many tasks of a demand
+//! The future of each node, if all runs end at their time limits: the ends of its runs, and how many tasks of a demand
 //! would fit after each end. Both are kept from pass to pass. They are computed again only for nodes that have changed.
 
 use smallvec::SmallVec;
@@ -21,10 +21,10 @@ struct End {
     placement: Placement,
 }
 
-/// The future ends on one node.
+/// The future ends of runs on one node.
 #[derive(Default)]
 struct NodeEnds {
-    /// The version of the node's status, and the ended runs whose claims on the node are assumed to be free already.
+    /// The version of the node's status, and the ended runs whose claims on the node are assumed to be free.
     version: u64,
     kept: SmallVec<[RunId; 1]>,
     ends: SmallVec<[RunEndTime; 4]>,
@@ -62,7 +62,7 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// Nodes that have had room for a task at or before this time.
+    /// The nodes that have had room for a task at some time until then.
     pub fn ready_by(&self, at: SimTime) -> &[u64] {
         let words = self.nobody.len();
         match self.times.partition_point(|time| *time <= at) {
@@ -71,7 +71,7 @@ impl Rooms {
         }
     }
 
-    /// The first time at which at least `least` of these nodes have had room for a task.
+    /// The first time by which at least `least` of these nodes have had room for a task.
     fn ready_at(&self, free: &[u64], least: u32) -> Option<SimTime> {
         let words = self.nobody.len();
         let mut sets = self.sets.chunks_exact(words);
@@ -248,7 +248,7 @@ impl FutureEnds {
         if self.has_room(rooms, free, None, tasks) {
             return Some((now, None));
         }
-        // Before the time `ready`, too few nodes have room, so the room need not be added up.
+        // Before the time `ready`, too few nodes have room, so their room need not be added up.
         let ready = rooms.ready_at(free, least)?;
         let (mut next, mut reach, mut close) = (0, None, CLOSE);
         while next < self.ends.len() {
@@ -267,9 +267,9 @@ impl FutureEnds {
         None
     }
 
-    /// Groups ends that are close together, from `next` on. Only ends on these nodes count. A group ends before the
-    /// first end that is too far away. Returns the last end of the group, the place where the next search begins, and
-    /// the time from which distances are measured.
+    /// Groups ends that are close together, starting with `next`. Only ends on these nodes count. A group ends before
+    /// the first end that is too far away. Returns the last end of the group, the place where the next search begins,
+    /// and the time from which distances are measured.
     fn last_close_end(
         &self,
         free: &[u64],

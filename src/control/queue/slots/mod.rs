@@ -6,17 +6,17 @@
 //! which it would begin. If its own reservation overlaps the reservation of another job, the job is planned again from
 //! the end of that slot.
 //!
-//! So a job waits beside an idle node if its limit reaches into a reservation. This is true even for an overlap shorter
-//! than a slot, and even if the job would in fact end earlier. Nodes on which a run is completing can be planned from
-//! the next second on.
+//! So a job waits although a node is idle, if the job's limit reaches into a reservation of that node. This is true
+//! even if the overlap is shorter than a slot, and even if the job would in fact end earlier. The nodes of a completing
+//! run can be planned from the next second on.
 //!
 //! This follows slurm.conf(5) and the logs of Slurm 22.05.8 (`DebugFlags=Backfill`). Time is counted in whole seconds.
-//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: reservations by hand, licenses,
-//! limits of users, job arrays that are planned as one, and a pass that yields its locks.
+//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: reservations made by hand,
+//! licenses, user limits, job arrays that are planned as one, and passes that release their locks for a time.
 //!
-//! A pass stops after the last job that could begin now beside the reservations made so far. A reservation behind that
-//! job would hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), and the fleet is
-//! never copied. [`plain`] computes the same results without these shortcuts.
+//! A pass stops after the last job that could begin now beside the reservations made so far. A later reservation would
+//! hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), and the fleet is never
+//! copied. [`plain`] computes the same results without these shortcuts.
 
 mod ahead;
 pub(super) mod plain;
@@ -38,12 +38,12 @@ use dryrack_scheduler::{
 use dryrack_units::{SimDuration, SimTime};
 use table::{SlotSearch, Table};
 
-/// Ends of runs that lie close together count as one end, at the last of them. They are close if they lie within this
-/// distance after a reference time: the first multiple of the distance after the first end. With each further look the
-/// distance doubles, until it reaches the next end.
+/// Ends of runs that are close together count as one end, at the last of them. They are close if they are within this
+/// distance after a reference time: the first multiple of the distance after the first end. With each further search,
+/// the distance doubles until it reaches the next end.
 const CLOSE: SimDuration = SimDuration::from_secs(30);
-/// For each demand, the time until which enough nodes with room for it now have no reservation. The number says for how
-/// many changes in the pass this was computed.
+/// For each demand, the time until which enough nodes that have room for it now have no reservation. The number is the
+/// count of changes in the pass when this was computed.
 type FreeUntil = BTreeMap<u32, (u32, SimTime)>;
 
 /// The limit of a job that states no limit.
@@ -172,7 +172,8 @@ fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
 }
 
 /// Whether a replica fits now beside all reservations. A replica that does not fit now will not fit later in the pass
-/// either, because the pass only takes and reserves more. `changes` counts what the pass has taken and reserved so far.
+/// either, because the pass only takes and reserves more. `changes` is the number of placements and reservations that
+/// the pass has made so far.
 fn may_start(
     core: &Core,
     ahead: &mut FutureEnds,

@@ -70,7 +70,7 @@ impl Table {
         Table { now, options, slots: slots.map(slot).collect() }
     }
 
-    /// The nodes that are free from this time on for this long. Also returns the time for the next try if these nodes
+    /// The nodes that are free from this time on for the whole length. Also returns the next time to try if these nodes
     /// are not enough: the end of the first slot after which other nodes are free.
     fn free_for(&self, from: SimTime, length: SimDuration) -> (Nodes, Option<SimTime>) {
         let until = from.max(self.now).saturating_add(length);

@@ -87,9 +87,9 @@ impl Table {
         &self.free[place * self.words..(place + 1) * self.words]
     }
 
-    /// Finds the nodes that are free from this time on for this long, and the time for the next try if these nodes are
-    /// not enough. `ready_by` gives the nodes that have had room by that later time. The search stops as soon as fewer
-    /// than `least` of the free nodes are among them.
+    /// Finds the nodes that are free from this time on for the whole length, and the next time to try if these nodes
+    /// are not enough. `ready_by` gives the nodes that have had room by that next time. The search stops as soon as
+    /// fewer than `least` of the free nodes are among them.
     pub fn search<'s>(
         &self,
         from: SimTime,
