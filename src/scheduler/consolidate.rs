@@ -1,10 +1,10 @@
-//! Consolidation: the tasks of a gang are placed on as few nodes as possible. This is how HeliosArtifact (bdaae10,
+//! Consolidation places the tasks of a gang on as few nodes as possible. This is how HeliosArtifact (bdaae10,
 //! "framework/QSSF Service") places jobs with many GPUs on nodes of 8.
 //!
 //! If one node could hold the gang, the gang goes to the node with the least sufficient room. A larger gang fills as
-//! many empty nodes as it can. Its remaining tasks go to the node with the most room among the others. If there are too
-//! few such nodes, or the remaining tasks do not fit on that node, the gang waits, even if more nodes could hold it. On
-//! a tie, the node declared first is taken.
+//! many empty nodes as it can. Its remaining tasks go to the node with the most room among the others. The gang waits
+//! if there are too few empty nodes, or if its remaining tasks do not fit on one node. This is so even if more nodes
+//! could hold it. On a tie, the node that was declared first is taken.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! Decisions about one demand, whatever its kind.
+//! Decisions about one demand of any kind.
 
 use smallvec::SmallVec;
 
@@ -27,12 +27,13 @@ pub enum Decision {
     Refuse { refusal: Refusal, reasons: Histogram },
 }
 
-/// Decides about one demand. `keep` is the number of candidates wanted. A gang always gets one.
+/// Decides about one demand. `keep` is the number of candidates wanted. A gang always gets one candidate.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {
     decide_for(options, demand, PlacementContext::UNSUBMITTED, fleet, grouping, keep)
 }
 
-/// Decides about one demand of a job. The context matters for models: replicas of one job are spread over nodes.
+/// Decides about one demand of a job. The context matters for models, because replicas of one job are spread over
+/// nodes.
 pub fn decide_for(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -45,8 +46,8 @@ pub fn decide_for(
 }
 
 /// Evaluates a demand before it is submitted. The stages are those of a decision, but nothing changes. Returns `None`
-/// and no reasons if the demand fits. The profile of a released program may evaluate a model by other checks than those
-/// that place it. The default profile uses the same checks.
+/// and no reasons if the demand fits. For a model, the profile of a released program may use other checks here than
+/// those that place the model. The default profile uses the same checks.
 pub fn evaluate(
     options: &SchedulerOptions,
     demand: &Demand,

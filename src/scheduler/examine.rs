@@ -1,5 +1,5 @@
-//! Why one node is refused and another is taken. The plain computation judges each node and collects everything that an
-//! explanation shows.
+//! Why each node is refused or taken. This is the plain computation: it judges each node, and collects everything that
+//! an explanation shows.
 
 use super::decide::Decision;
 use super::deployment::PlacementContext;

@@ -53,7 +53,7 @@ pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass)
     if is_enough { None } else { Some(gpu_shortage(demand, gpus, class)) }
 }
 
-/// Finds the first check, from "has the right model" to "has enough free", that leaves too few GPUs.
+/// Finds the first check that leaves too few GPUs; the checks range from the right model to enough free resources.
 fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> Reason {
     let (shape, status) = (class.shape, class.status);
     let needed = class.gpus_per_task(demand) as usize;
@@ -64,7 +64,7 @@ fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> R
     if usable().count() < needed {
         return Reason::GpuNotUsable;
     }
-    // Tells whether the GPU would have enough free resources without foreign use.
+    // Whether the GPU would have enough free resources if nothing outside the cluster used it.
     let own = |index: &usize| {
         let gpu = &status.gpus[*index];
         let capacity = shape.gpu_memory_capacity(*index);
@@ -121,8 +121,8 @@ pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, class: &NodeClass, lim
     if is_counted(demand, gpus, class) && (choice.is_of_no_account() || choice.order == GpuOrder::Islands) {
         return fill_whole(demand, gpus, choice.order, class, limit);
     }
-    // With several shares for each of several tasks, only taking the GPUs with room for the most tasks first,
-    // degraded or not, is sure to fit the maximum number of tasks.
+    // If each of several tasks takes several shares, only one order is sure to fit the maximum number of tasks: GPUs
+    // with room for the most tasks first, degraded or not.
     let preference = match gpus.take {
         GpuTake::Whole => Preference::Profile(choice),
         GpuTake::Share(_) | GpuTake::Memory(_) if limit > 1 && gpus.count > 1 => Preference::MostRoom,
@@ -159,7 +159,7 @@ fn fill_whole(demand: TaskGroup<'_>, gpus: &GpuDemand, order: GpuOrder, class: &
     let each = class.gpus_per_task(demand);
     let most = capacity_without_gpus(demand, class, limit);
     let is_degraded = |claim: &GpuClaim| class.status.gpus[usize::from(claim.index)].state == GpuState::Degraded;
-    // If no later GPU may come before an earlier one, the first suitable GPUs are enough.
+    // If an earlier GPU is always preferred to a later one, the first suitable GPUs are enough.
     let is_in_order = order != GpuOrder::Islands && class.status.gpus.iter().all(|gpu| gpu.state != GpuState::Degraded);
     let needed = if is_in_order { (most as usize).saturating_mul(each as usize) } else { usize::MAX };
     let mut free: SmallVec<[GpuClaim; 8]> = with_room(demand, gpus, class, class.status).take(needed).collect();
@@ -200,8 +200,8 @@ impl<'a> GpuChoice<'a> {
         GpuChoice { order: options.gpus, needs: Some((&options.target, draw)) }
     }
 
-    /// The choice that the profile states. If the fragmentation order makes no difference for this demand, GPUs are
-    /// taken in the order of their indexes.
+    /// The choice that the profile states. If the fragmentation order makes no difference for this demand, takes GPUs
+    /// in the order of their indexes.
     pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: TaskGroup<'_>) -> GpuChoice<'a> {
         match options.gpus {
             GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
@@ -209,8 +209,8 @@ impl<'a> GpuChoice<'a> {
         }
     }
 
-    /// A choice by an order that needs no data besides the GPUs. It can tell whether tasks fit, but not always which
-    /// GPUs they would take.
+    /// A choice by an order that needs no data besides the GPUs. It decides correctly whether tasks fit, but may take
+    /// other GPUs than the profile's order.
     fn in_order(order: GpuOrder) -> GpuChoice<'a> {
         let order = match order {
             GpuOrder::First | GpuOrder::Tightest | GpuOrder::Emptiest | GpuOrder::Islands => order,
@@ -287,7 +287,7 @@ fn take_gpus(
                 let memory = status.gpu_memory_free(shape, index).get();
                 let by_time = time.checked_div(u64::from(claim.share.get())).unwrap_or(u64::MAX);
                 let by_memory = memory.checked_div(claim.memory.get()).unwrap_or(u64::MAX);
-                // The number of tasks is doubled. So on a tie, the degraded GPU comes last.
+                // The number of tasks is doubled, so that on a tie the degraded GPU comes last.
                 let tasks = by_time.min(by_memory).min(u64::MAX / 4);
                 u64::MAX - 2 * tasks + u64::from(degraded(claim))
             };
@@ -326,8 +326,7 @@ fn with_room<'a>(
     candidates.filter_map(move |index| claim_on(gpus, shape, status, index, ram_left))
 }
 
-/// The same claims, each with the free amount of the claimed resource: in thousandths or bytes, and zero for whole
-/// GPUs.
+/// The same claims, each with the free amount of the claimed resource: in thousandths or in bytes; zero for whole GPUs.
 fn claims_with_room(
     demand: TaskGroup<'_>,
     gpus: &GpuDemand,

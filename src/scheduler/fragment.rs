@@ -4,9 +4,9 @@
 //! Descent*, USENIX ATC 2023. The arithmetic follows the authors' kubernetes-scheduler-simulator (8f3d641).
 //!
 //! For each shape of the target, in order, the thousandths of a GPU that the shape cannot use are multiplied by the
-//! shape's part of the workload. The product is added to a sum for its cause. The measure is the total of these sums in
-//! a fixed order. If a shape asks for no GPU, or the node cannot hold it, all free GPU time is useless. Otherwise, free
-//! time is useless only on GPUs that are too full for the shape or have another model.
+//! fraction of tasks with this shape. The product is added to a sum for its cause. The measure is the total of these
+//! sums in a fixed order. If a shape asks for no GPU, or the node cannot hold it, all free GPU time is useless.
+//! Otherwise, free time is useless only on GPUs that are too full for the shape or have another model.
 
 use smallvec::SmallVec;
 
@@ -37,7 +37,7 @@ enum Cause {
 }
 
 impl Clone for Free {
-    /// Copies the memory at once. Cloning element by element takes many times as long.
+    /// Copies the memory as a whole. Cloning element by element takes many times as long.
     fn clone(&self) -> Free {
         Free { cpu: self.cpu, gpus: SmallVec::from_slice(&self.gpus) }
     }
@@ -107,7 +107,7 @@ pub fn score_by(demand: TaskGroup<'_>, class: &NodeClass, mut fragment: impl FnM
     gain(fragment(&free), fragment(&after_tightest(demand, class, &free)))
 }
 
-/// Like [`score_by`], for a task that takes this share of one GPU. The best of the GPUs with room for it counts.
+/// Like [`score_by`], for a task that takes this share of one GPU. The score is that of the best GPU with room for it.
 pub fn best_share(
     demand: TaskGroup<'_>,
     class: &NodeClass,
@@ -147,8 +147,8 @@ pub fn score_of_gpu(target: &Target, demand: TaskGroup<'_>, class: &NodeClass, i
     score_with(demand, (free, before), (index, share), |free| fragment(target, class.shape, free))
 }
 
-/// The score of a task that takes its share of this GPU. The caller states the free resources and the useless time
-/// before, and the measure of fragmentation.
+/// The score of a task that takes its share of this GPU. The caller gives the free resources, the useless time before
+/// the placement, and the measure of fragmentation.
 pub fn score_with(
     demand: TaskGroup<'_>,
     (mut free, before): (Free, f64),
@@ -160,7 +160,7 @@ pub fn score_with(
     gain(before, fragment(&free))
 }
 
-/// The score, from the useless time before and after the placement.
+/// The score that follows from the useless time before and after the placement.
 pub fn gain(before: f64, after: f64) -> u32 {
     let logistic = 1.0 / (1.0 + libm::exp(-((before - after) / 1000.0)));
     (100.0 * logistic) as u32

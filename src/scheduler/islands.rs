@@ -17,9 +17,9 @@ use dryrack_workload::{GpuTake, TaskGroup};
 /// Claims, grouped by island.
 type Rooms = SmallVec<[SmallVec<[GpuClaim; 8]>; 4]>;
 
-/// Scores a node by the number of islands that a task would use. Fewer islands are better. Among equal numbers, fewer
-/// free GPUs left in these islands are better. The score is 1 if the task fills one island, between 0 and 1 if it takes
-/// part of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores 0.
+/// Scores a node by the number of islands that a task would use. Fewer islands are better. On equal numbers, fewer free
+/// GPUs left in these islands are better. The score is 1 if the task fills one island, between 0 and 1 if it takes part
+/// of one, 0 if it fills two, and so on. A task that takes no whole GPUs scores 0.
 pub fn score(demand: TaskGroup<'_>, class: &NodeClass) -> f64 {
     let each = class.gpus_per_task(demand) as usize;
     let is_whole = demand.task.gpus.as_ref().is_some_and(|gpus| gpus.take == GpuTake::Whole);

@@ -11,11 +11,11 @@ use dryrack_units::Bytes;
 use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake};
 
 /// The requirements that no node meets, each as a clause such as "no node has GPU `a100` (did you mean `a100-80g`?)".
-/// The list is empty if every single requirement is met somewhere. In this case no node meets all of them, or the fleet
-/// is too small for all tasks together.
+/// If every single requirement is met somewhere, the list is empty. Then no node meets all of them, or the fleet is too
+/// small for all tasks together.
 ///
 /// For a job with `resources`, only the names of GPUs are checked. For a deployment, nothing is checked. Their other
-/// needs do not depend on the shape of a node alone.
+/// needs depend on more than the shape of a node.
 pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let mut lacks = Vec::new();
     let task = match &demand.kind {

@@ -1,9 +1,10 @@
-//! A cache for [`super::fragment`] on nodes with one GPU model. The key holds everything that the fragmentation depends
-//! on.
+//! A cache for [`super::fragment`], for nodes with one GPU model. The key holds everything that the fragmentation
+//! depends on.
 //!
 //! Whether a node can hold a shape of the target depends on two things: which of the target's CPU amounts are free, and
-//! the free amount of each GPU, in any order. There are few such states, and they recur. A cached value is computed
-//! with the same additions in the same order as in the plain computation, so every bit is equal.
+//! how much of each GPU is free. The order of the GPUs does not matter. There are few such states, and they recur. A
+//! cached value is computed with the same additions in the same order as in the plain computation, so every bit is
+//! equal.
 //!
 //! The score of a demand is cached too, for nodes whose room depends only on shares. The score then depends on that
 //! state, on what a task takes, and on which CPU amounts are still free after the task is placed.
@@ -33,7 +34,7 @@ pub struct FragmentMemo {
     /// target, `share_of` holds the index of its share.
     shares: Vec<u32>,
     share_of: Vec<usize>,
-    /// For each of the shares, the GPUs that are too full for it, on the last node that was examined.
+    /// For each of the shares, the GPUs that are too full for it, on the node that was examined last.
     full: Vec<Full>,
     /// For each shape of nodes, whether each shape of the target may use its GPUs. `None` if the nodes have several GPU
     /// models or too many GPUs.
@@ -161,8 +162,8 @@ impl FragmentMemo {
         Some(least.map_or(0, |after| gain(before, after)))
     }
 
-    /// The score of a task that takes `taken` on nodes with this state. The state comes with the index of its shape,
-    /// and the nodes must have room for the task. `compute` runs once for all states and tasks with equal scores.
+    /// The score of a task that takes `taken` on nodes in this state. The state comes with the index of its shape, and
+    /// the nodes must have room for the task. `compute` runs only once for all states and tasks with equal scores.
     pub(super) fn score(
         &mut self,
         (index, state): (usize, &ClassState),

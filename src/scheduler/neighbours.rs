@@ -1,9 +1,10 @@
-//! Neighbours: suitable nodes that are consecutive in the order of declaration form a run of nodes. A gang goes to the
-//! run that it fills best, as in Slurm's select/cons_tres (22.05) without a configured topology.
+//! Neighbours are nodes that are consecutive in the order of declaration, and consecutive suitable nodes form a run of
+//! nodes. A gang goes to the run that it fills best, as in Slurm's select/cons_tres (22.05) without a configured
+//! topology.
 //!
-//! The runs are compared in order. The first run is the best at the beginning. A later run replaces the best run in one
-//! of three cases: it has enough room and the best has not; it has enough room and fewer free cores than the best; or
-//! it has too little room but more free cores than the best, even if the best has enough room. The nodes of the best
+//! The runs are compared in order, and the first run is the best at the beginning. A later run replaces the best run in
+//! one of three cases: it has enough room and the best does not; it has enough room and fewer free cores than the best;
+//! or it has too little room but more free cores than the best, even if the best has enough room. The nodes of the best
 //! run are taken in order. Then the next best run is chosen, until all tasks have a place. If some nodes of a run can
 //! hold all remaining tasks, the one with the fewest free cores takes them, so nodes in use fill up first.
 

@@ -10,7 +10,7 @@ use dryrack_ids::NodeId;
 use dryrack_workload::{Pick, TaskGroup};
 
 /// Whether nodes in equal state form one class. Decisions are the same either way. `EachNode` is the plain computation:
-/// the other is checked against it, and explanations use it.
+/// classes are checked against it, and explanations use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     Classes,
@@ -48,7 +48,7 @@ impl<'a> NodeClass<'a> {
     }
 
     /// One of these nodes as a class of its own, with the state of each of its GPUs. A class of several nodes does not
-    /// tell which GPU is in which state.
+    /// say which GPU is in which state.
     pub fn on(&self, fleet: &'a Fleet, node: NodeId) -> NodeClass<'a> {
         match self.members {
             Members::Node(_) => self.clone(),

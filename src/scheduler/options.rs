@@ -95,8 +95,8 @@ impl SchedulerOptions {
 pub enum Discipline {
     /// No job starts before the head of the queue.
     Strict,
-    /// Like strict, but the head is fixed. The first job that is judged and does not fit stays the head until it fits,
-    /// even if the order would put a new job before it.
+    /// Like strict, but the head is fixed. The first job that is judged and does not fit becomes the head and stays it
+    /// until it fits, even if the order would put a new job before it.
     Committed,
     /// A job that does not fit is skipped, so later jobs can start.
     Skipping,
@@ -104,15 +104,15 @@ pub enum Discipline {
 
 /// A kind of stage whose stages have names in a profile.
 pub(super) trait StageName: Sized {
-    /// The names of all built-in stages. An error about an unknown name lists them.
+    /// The names of all built-in stages. They are listed in the error about an unknown name.
     const NAMES: &'static [&'static str];
 
     /// The built-in stage with this name, or the stage that a program registered under it.
     fn named(name: &str) -> Option<Self>;
 }
 
-/// One filter. A demand that matches `unless` passes it without being judged. Only a historic profile may have an
-/// `unless`.
+/// One filter. A demand that matches `unless` passes the filter without being judged. Only a historic profile may have
+/// an `unless`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterStage {
     pub stage: FilterName,
@@ -191,13 +191,13 @@ pub enum Backfill {
     /// Conservative: every waiting job has a reservation for its whole estimate, in the room that the jobs ahead of it
     /// leave free (Mu'alem and Feitelson, *Utilization, Predictability, Workloads, and User Runtime Estimates in
     /// Scheduling the IBM SP2 with Backfilling*, TPDS 2001). A job whose reservation begins now starts. The
-    /// reservations are made again at each pass, so if a run ends early, every job moves up in queue order.
+    /// reservations are made again at each pass, in queue order. So if a run ends early, every waiting job can move to
+    /// an earlier time.
     Conservative,
     /// RLScheduler's rule (cd433e3, `moveforward_for_resources_backfill_greedy`). In order of submission, a job starts
     /// if it fits now and ends *before* the reservation. The reservation is made once, when the head is first refused.
-    /// Room beside the head is not used after that time. Jobs that were submitted in one instant keep the queue order
-    /// of the time when the reservation was made. Jobs that came after that time are in order of arrival. (Both sorts
-    /// of RLScheduler are stable.)
+    /// After that time, room beside the head is not used. Jobs of the instant at which the reservation is made keep
+    /// their queue order, and jobs that come later follow in order of arrival. (Both sorts of RLScheduler are stable.)
     Rlscheduler,
     /// Slurm's rule (22.05, sched/backfill). In queue order, a job starts if it can begin now and does not run into a
     /// reservation. Every other job reserves whole nodes in a table of time slots (`control::slots`). The reservations
@@ -254,8 +254,8 @@ impl Preempt {
     }
 }
 
-/// Settings for fair shares. A user's usage is the GPU time of the user's jobs, or the core time of jobs without a GPU.
-/// The weight of past usage halves with every half-life.
+/// Settings for fair shares. A user's usage is the GPU time of the user's jobs; jobs without a GPU count with their
+/// core time. The weight of past usage halves with every half-life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FairShare {
@@ -292,12 +292,12 @@ pub enum Lines {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangPlaces {
-    /// As the demand says: on any nodes in order of preference, spread, or packed.
+    /// The tasks go where the demand says: on any nodes in order of preference, spread, or packed.
     Demand,
     /// The rule of Helios (`super::consolidate`).
     Consolidate,
-    /// In one rack if a rack can hold all tasks, otherwise in few racks (`super::racks`). Within racks, as the demand
-    /// says.
+    /// In one rack if a rack can hold all tasks, otherwise in as few racks as possible (`super::racks`). Within the
+    /// racks, as the demand says.
     Racks,
     /// On neighbouring nodes in the order of declaration: those with enough room and the fewest free cores
     /// (`super::neighbours`). This rule also applies to single tasks.
@@ -309,6 +309,6 @@ pub enum GangPlaces {
 #[serde(rename_all = "snake_case")]
 pub enum Unfit {
     Wait,
-    /// The job is refused and never judged again. Simulators that only ask how full a cluster becomes do this.
+    /// The job is refused and never judged again. Simulators that only measure how full a cluster becomes do this.
     End,
 }

@@ -10,17 +10,17 @@ use dryrack_units::{SimDuration, SimTime};
 enum Rank {
     /// The rank is known as soon as the entry waits.
     Fixed(fn(&Entry) -> u64),
-    /// As `Fixed`, and the rank reads the estimate.
+    /// Like `Fixed`, but the rank also depends on the estimate.
     FixedByEstimate(fn(&Entry) -> u64),
     /// The rank changes while the entry waits, so the order is computed again at each pass.
     Moving(fn(&Entry, &Moment<'_>) -> u64),
-    /// As `Moving`, and the rank reads the estimate.
+    /// Like `Moving`, but the rank also depends on the estimate.
     MovingByEstimate(fn(&Entry, &Moment<'_>) -> u64),
     /// The rank comes from a custom key.
     Own(OwnKey),
 }
 
-/// What the rank of a moving key reads besides the entry.
+/// What the rank of a moving key depends on besides the entry.
 pub(super) struct Moment<'a> {
     pub now: SimTime,
     /// GPU time charged to each user, divided by the user's weight.
@@ -68,8 +68,8 @@ macro_rules! order_keys {
 }
 
 order_keys! {
-    /// Higher priority first. Priority counts before all other keys, wherever the order lists it, and has a field of
-    /// its own.
+    /// Higher priority first. Priority counts before all other keys, wherever the order lists it, and has its own
+    /// field.
     Priority => "priority", "higher priority first", Rank::Fixed(|_| 0);
     /// Earlier submission first.
     Submitted => "submitted", "earlier submission first", Rank::Fixed(|entry| entry.submitted);
@@ -86,7 +86,7 @@ order_keys! {
     /// (Tiresias: Gu and others, NSDI 2019, its discretized two-dimensional least attained service).
     Attained => "attained", "less GPU time received first, by levels", Rank::Fixed(|entry| u64::from(entry.level));
     /// Earlier arrival in its queue of `levels` first. A preempted job comes before all jobs that wait in the queue. A
-    /// job that enters the queue while it runs comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
+    /// job that enters the queue while running comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
     Joined => "joined", "preempted jobs first, then earlier arrival in the level",
         Rank::Fixed(|entry| entry.turn.cast_unsigned() ^ 1 << 63);
     /// Jobs of the user with the least usage relative to the user's weight first (`fair_share`). Old usage counts less.
@@ -111,22 +111,22 @@ order_keys! {
             let waited = moment.now.since(entry.at).as_secs_f64();
             ascending(-libm::pow(waited / estimate_of(entry), 3.0) * f64::from(entry.tasks))
         });
-    /// UNICEF: -waited / (log2(tasks) * estimate), from the same paper. One task would have the logarithm 0, so it
-    /// counts as two.
+    /// UNICEF: -waited / (log2(tasks) * estimate), from the same paper. One task counts as two, because the logarithm
+    /// of one is 0.
     Unicef => "unicef", "UNICEF of Tang and others",
         Rank::MovingByEstimate(|entry, moment| {
             let waited = moment.now.since(entry.at).as_secs_f64();
             ascending(-waited / (libm::log2(f64::from(entry.tasks).max(2.0)) * estimate_of(entry)))
         });
-    /// The key that RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks. In the paper above, w is the waiting
-    /// time. In RLScheduler it is -1 - submission: the start time minus the submission, and the start time of a waiting
-    /// job is -1.
+    /// The key that RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks. In the paper, w is the waiting time.
+    /// In RLScheduler, w is the start time minus the submission, and the start time of a waiting job is -1. So w is -1
+    /// - submission.
     Wfp3Rlscheduler => "wfp3_rlscheduler", "WFP3 as RLScheduler computes it",
         Rank::FixedByEstimate(|entry| {
             ascending(-libm::pow(rlscheduler_wait(entry) / estimate_of(entry), 3.0) * f64::from(entry.tasks))
         });
-    /// The key that RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate). It uses the same w. The number
-    /// 1e-15 is added to w and to the tasks.
+    /// The key that RLScheduler (cd433e3) calls UNICEF: -w / (log2(tasks) * estimate), with the same w. RLScheduler
+    /// adds 1e-15 to w and to the number of tasks.
     UnicefRlscheduler => "unicef_rlscheduler", "UNICEF as RLScheduler computes it",
         Rank::FixedByEstimate(|entry| {
             let tasks = libm::log2(f64::from(entry.tasks) + 1e-15);

@@ -28,15 +28,15 @@ pub trait Placer {
     /// Whether a placement that was decided earlier still passes every filter and still has room.
     fn still_fits(&self, placement: &Placement) -> bool;
 
-    /// A finding about each node, in order of ids: why it is refused, or why another node was preferred. `decision`
-    /// must have every candidate.
+    /// Explains each node, in order of ids: why it is refused, or why another node was preferred. `decision` must have
+    /// every candidate.
     fn findings(&self, decision: &Decision) -> Vec<NodeFinding>;
 
-    /// The verdict if only this node were picked. The flag says whether a `Fit` also needs other nodes.
+    /// The verdict on this node if it were the only pick. The flag says whether a `Fit` also needs other nodes.
     fn select_node(&self, node: NodeId) -> (Verdict, bool);
 
-    /// The verdict if only this GPU were picked and had to be taken. The flag says whether a `Fit` also needs other
-    /// GPUs.
+    /// The verdict on this GPU if it were the only pick and had to be taken. The flag says whether a `Fit` also needs
+    /// other GPUs.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool);
 
     /// Whether the demand takes GPUs. Only then can GPUs be picked for it.
@@ -53,7 +53,7 @@ pub trait Placer {
     }
 
     /// The decision with every candidate, for an explanation. The real decision may want only `_keep` candidates, and
-    /// may draw one of several equal candidates. In this case the drawn candidate comes first.
+    /// may draw one of several equal ones. In this case the drawn candidate comes first.
     fn decide_with_all(&self, _keep: usize) -> Decision {
         self.decide(Grouping::EachNode, usize::MAX)
     }

@@ -1,8 +1,8 @@
 //! The wait queue: which job is judged next.
 //!
 //! Waiting entries with equal demands form a group. Only the head of a group is judged, because if it does not fit, no
-//! other entry of the group fits. A refused group is judged again only after the fleet has gained free resources,
-//! because placing jobs makes no room. Both rules are exact for every pipeline whose verdicts depend only on the demand
+//! other entry of the group fits. A refused group is judged again only after the fleet has gained free resources;
+//! placing jobs frees no resources. Both rules are exact for every pipeline whose verdicts depend only on the demand
 //! and the fleet.
 
 use std::cmp::Reverse;
@@ -54,8 +54,8 @@ pub struct Entry {
 }
 
 impl QueueKey {
-    /// Makes the key of an entry. If the order changes with time, the key does not give the current place. Only
-    /// [`WaitQueue`] knows that place.
+    /// Makes the key of an entry. If the order changes with time, the key does not say where the entry is now. Only
+    /// [`WaitQueue`] knows that.
     pub fn new(order: &[OrderKey], entry: Entry) -> QueueKey {
         QueueKey::with_ranks(order, &entry, |key| key.fixed_rank(&entry))
     }
@@ -99,8 +99,8 @@ struct Group {
     count: u32,
     /// The entries in order. Kept only if the queue skips entries that do not fit.
     waiting: OrderedSet<QueueKey>,
-    /// The lines whose head is in this group. Kept only if no entry may start before the head of its line, and if time
-    /// does not change the heads.
+    /// The lines whose head is in this group. Kept only if no entry may start before the head of its line, and if the
+    /// heads do not change with time.
     leads: SmallVec<[u32; 2]>,
     /// The fleet's growth when the group was last refused.
     refused_at: Option<u64>,
@@ -111,8 +111,8 @@ struct Group {
 struct Line {
     /// All entries except the head. If the order changes with time, all entries.
     waiting: OrderedSet<(QueueKey, u32)>,
-    /// The entries by user. Kept only if places change because of the users' charged usage alone, because then the
-    /// entries of one user keep their order.
+    /// The entries by user. Kept only if places change because of the users' charged usage alone: then the entries of
+    /// one user keep their order.
     by_user: BTreeMap<u32, OrderedSet<(QueueKey, u32)>>,
     /// The entry that stays the head until it fits.
     committed: Option<(QueueKey, u32)>,
@@ -152,8 +152,8 @@ pub struct WaitQueue {
     charged: Vec<f64>,
     /// The groups, by the number of their demand.
     groups: Vec<Group>,
-    /// The entries that may be judged: heads of groups, or heads of lines, that were not refused since the fleet last
-    /// grew. Not used if the order changes with time.
+    /// The entries that may be judged: heads of groups or of lines that were not refused since the fleet last grew. Not
+    /// used if the order changes with time.
     open: OrderedSet<(QueueKey, u32)>,
     /// Groups that were refused since the fleet last grew.
     refused: Vec<u32>,

@@ -1,9 +1,9 @@
 //! Gangs in racks: all tasks of a gang go to one rack, if a rack can hold them.
 //!
-//! Among the racks that can hold the whole gang, the one with the least room is taken, so larger rooms stay whole. On a
-//! tie, the first rack by name is taken. If no rack can hold the gang, as few racks as possible are taken, those with
-//! the most room first. Within the racks, nodes are in order of preference, as for any gang. Nodes without a rack count
-//! as one rack.
+//! Among the racks that can hold the whole gang, takes the one with the least room, so that larger racks stay free. On
+//! a tie, takes the first rack by name. If no rack can hold the gang, takes as few racks as possible, those with the
+//! most room first. Within the racks, nodes are taken in order of preference, as for any gang. Nodes without a rack
+//! count as one rack.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

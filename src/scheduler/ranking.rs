@@ -1,9 +1,9 @@
-//! Rankings. For each demand, a ranking holds the classes that fit, best first, and is kept between decisions.
+//! A ranking holds, for one demand, the classes that fit, best first, and is kept between decisions.
 //!
 //! All members of a class are in equal state, so a verdict or a score is valid as long as the class exists. After a
-//! change, only the changed shapes are examined, and only their new classes are judged. Each stage judges all of these
-//! classes before the next stage runs. Refused nodes are counted by reason as classes come and go. So a decision takes
-//! the top of a heap, and a refusal only copies a histogram.
+//! change, only the shapes in question are examined, and only their new classes are judged. Each stage judges all of
+//! these classes before the next stage runs. Refused nodes are counted by reason as classes come and go. So a decision
+//! takes the top of a heap, and a refusal copies a histogram.
 //!
 //! Every answer equals that of the plain computation ([`super::decide`]). [`Caching::Paranoid`] computes both and
 //! compares them. Some demands have no ranking: demands with picks, gangs on several nodes, and random choices. They
@@ -79,7 +79,7 @@ struct Ranking {
     refused: Refused,
     /// Whether the demand is placed on one node.
     is_of_one_node: bool,
-    /// Whether the demand would fit if every node were ready and empty. `None` until this is asked.
+    /// Whether the demand would fit if every node were ready and empty. `None` until it is computed.
     ever: Option<bool>,
 }
 
@@ -130,8 +130,7 @@ impl Refused {
 struct ShapePart {
     /// How many changes of the shape's classes the ranking already includes.
     read: u64,
-    /// Why no class of the shape will ever fit, whatever its state. All nodes of the shape are counted under this
-    /// reason.
+    /// Why no class of the shape will ever fit, in any state. All nodes of the shape are counted under this reason.
     never: Option<Reason>,
     /// The filters that may refuse a class of the shape, in order: the name, and the index among all filters.
     open: SmallVec<[(FilterName, usize); 4]>,
@@ -167,7 +166,7 @@ impl Slot {
 struct Standing(u64);
 
 impl Standing {
-    /// The class is not judged yet. The codes of the reasons follow this number in their order.
+    /// The class is not judged yet. The codes of the reasons follow this number, in their order.
     const UNKNOWN: Standing = Standing(0x7ff8_0000_0000_0000);
 
     fn no(reason: Reason) -> Standing {
@@ -178,8 +177,8 @@ impl Standing {
         Standing(score.get().to_bits())
     }
 
-    /// The reason, if the class is refused. The bits of a score are lower than the reason codes, or far higher for a
-    /// negative score.
+    /// The reason, if the class is refused. As a number, the bits of a score are lower than the reason codes, or far
+    /// higher if the score is negative.
     fn refused_as(self) -> Option<Reason> {
         let code = self.0.wrapping_sub(Standing::UNKNOWN.0 + 1);
         if code <= u64::from(u32::MAX) { Reason::of_code(code as u32) } else { None }
@@ -198,7 +197,7 @@ struct Place {
     class: ClassId,
 }
 
-/// The heap is cleared of outdated places once it is longer than this factor times the number of slots, plus
+/// The heap is cleared of outdated places once its length exceeds this factor times the number of slots, plus
 /// `STALE_LEAST`.
 const STALE_FACTOR: usize = 4;
 const STALE_LEAST: usize = 256;
@@ -251,7 +250,7 @@ pub(super) fn by_class(demand: &Demand) -> Option<TaskGroup<'_>> {
     demand.task_group().filter(|group| group.pick.is_none())
 }
 
-/// Whether the demand is placed on one node, by verdicts and scores of classes alone.
+/// Whether the demand is placed on one node, using only verdicts and scores of classes.
 fn has_ranking(options: &SchedulerOptions, demand: TaskGroup<'_>) -> bool {
     let on_one_node = match options.gangs {
         GangPlaces::Demand | GangPlaces::Racks => demand.tasks == 1,
@@ -405,8 +404,7 @@ impl Ranking {
 }
 
 /// The filters' verdicts on the classes of a shape, as far as they do not depend on state. Also returns why no class
-/// will ever fit. That reason is known only if no earlier stage reads the state, because such a stage could refuse a
-/// class for another reason.
+/// will ever fit, unless an earlier stage reads the state. Such a stage could refuse a class for another reason.
 pub(super) fn fixed(
     options: &SchedulerOptions,
     demand: TaskGroup<'_>,
@@ -438,7 +436,7 @@ fn judge(
     for (name, place) in &part.open {
         let stage = &options.filters[*place];
         match (name, &part.uniform) {
-            // Exemptions apply only to demands with a pick, so there are none here.
+            // Exemptions apply only to demands with a pick, and such demands are not judged here.
             (FilterName::Ready, _) => filter_each(judged, |id| states.of(id).unready),
             (FilterName::Resources, Some(uniform)) => {
                 filter_each(judged, |id| uniform.first_shortage(states.of(id), || &fleet.class(id).status))

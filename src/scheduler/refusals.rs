@@ -1,6 +1,6 @@
 //! Cached refusals of demands without a ranking, which are gangs on several nodes and random choices. Such a demand is
-//! computed plainly. Once it is refused, the same refusal holds until a class changes on which the demand might fit. As
-//! for rankings, [`super::Caching::Paranoid`] checks the cache against the plain computation.
+//! computed plainly. A refusal stays valid until a class changes on which the demand might fit. As for rankings,
+//! [`super::Caching::Paranoid`] checks the cache against the plain computation.
 
 use super::decide::Decision;
 use super::node_class::NodeClass;
@@ -18,7 +18,7 @@ pub struct Refusals {
 
 /// The last refusal of one demand.
 struct LastRefusal {
-    /// The number of declared nodes at that time. As long as this number is the same, so are all shapes.
+    /// The number of declared nodes at that time. If this number is unchanged, so are all shapes.
     nodes: usize,
     /// How many class changes, over all classes, the refusal already includes.
     read: u64,
@@ -29,7 +29,7 @@ struct LastRefusal {
 }
 
 impl Refusals {
-    /// The cached refusal of the demand with this number, if all classes that have changed since then can never fit.
+    /// The cached refusal of the demand with this number, unless a class on which it might fit has changed since then.
     pub fn still(&mut self, number: u32, fleet: &Fleet) -> Option<Decision> {
         let kept = self.demands.get_mut(number as usize)?.as_mut()?;
         let is_as_then = kept.nodes == fleet.len();
@@ -40,8 +40,8 @@ impl Refusals {
         Some(Decision::Refuse { refusal: kept.refusal, reasons: kept.reasons.clone() })
     }
 
-    /// Stores a decision that was computed plainly on the current fleet. Only a refusal that depends on classes alone
-    /// is stored.
+    /// Stores a decision that was computed plainly on the current fleet. It is stored only if it is a refusal that
+    /// depends on classes alone.
     pub fn keep(
         &mut self,
         options: &SchedulerOptions,

@@ -1,5 +1,6 @@
 //! Room by node: how many tasks each node would take. This is for demands that fit if and only if their nodes together
-//! have room for all tasks. A caller can ask about many nodes, or many times, and decide the whole demand by adding up.
+//! have room for all tasks. For such a demand, a caller can ask about many nodes, or many times, and decide the whole
+//! demand by adding up.
 
 use super::by_node::tasks_of;
 use super::decide::Candidate;

@@ -1,4 +1,5 @@
-//! What can be picked manually: every node and GPU, and the reason for each refusal. The filters are those that decide.
+//! What can be picked manually: every node and GPU, with the reason for each refusal. The filters are the same as for a
+//! decision.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use dryrack_workload::{Demand, DemandKind, Deployment, Pick};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
     pub node: NodeId,
-    /// The filters' verdict if only this node were picked. For a model, it is also `Fit` if the node works only
-    /// together with others.
+    /// The filters' verdict on this node if it were the only pick. For a model, the verdict is also `Fit` if the node
+    /// works only together with others.
     pub verdict: Verdict,
-    /// The verdict on each GPU if only this GPU were picked and had to be taken. Empty if the demand asks for no GPU.
+    /// The verdict on each GPU if it were the only pick and had to be taken. Empty if the demand asks for no GPU.
     pub gpus: Vec<Verdict>,
     /// For a model whose verdict is `Fit`: whether the node works only together with other nodes, and the same for each
     /// of its GPUs.
@@ -69,7 +70,7 @@ pub fn on_gpu(demand: &Demand, gpu: GpuId) -> Demand {
     Demand { tasks: 1, pick: Some(Pick::AllGpus(vec![gpu])), ..without_pick(demand) }
 }
 
-/// The demand without its pick. The conditions that an exact pick puts on each picked node then apply to every node.
+/// The demand without its pick. The conditions of an exact pick for each picked node then apply to every node.
 pub(super) fn without_pick(demand: &Demand) -> Demand {
     let kind = match &demand.kind {
         // This number applies only to a pick.

@@ -1,4 +1,4 @@
-//! The inputs of a decision. A later question about the decision uses the same fleet and the same demand.
+//! The inputs of a decision. A later question about the decision can so use the same fleet and the same demand.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct SchedulerView {
     pub demand: Arc<Demand>,
     pub context: PlacementContext,
     pub seats: Seats,
-    /// How many candidates the decision wants. If it wants one, it draws one of several equal candidates.
+    /// How many candidates the decision wants. A decision that wants one candidate draws it from several equal ones.
     pub keep: usize,
 }
 

@@ -10,7 +10,7 @@ use dryrack_units::{Bytes, GpuShare, MilliCpu};
 /// Maximum number of GPUs of a node for which shares are computed.
 pub const MOST_GPUS: usize = 8;
 
-/// What is known of the classes of a fleet. Each entry is as old as the last call of [`States::know`] for its class.
+/// What is known about the classes of a fleet. Each entry is as old as the last call of [`States::know`] for its class.
 #[derive(Default)]
 pub struct States {
     /// The state of each class, with the generation for which it was computed.
@@ -107,7 +107,7 @@ impl Shares {
 }
 
 pub fn ascending(mut free: SmallVec<[u32; MOST_GPUS]>) -> SmallVec<[u32; MOST_GPUS]> {
-    // Usually, at most one value is out of order, so an insertion sort is fast.
+    // At most one value is usually out of order, so an insertion sort is fast.
     for end in 1..free.len() {
         let mut at = end;
         while at > 0 && free[at - 1] > free[at] {

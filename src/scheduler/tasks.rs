@@ -264,7 +264,7 @@ impl TaskPlacer<'_> {
         if room < u64::from(tasks) {
             return None;
         }
-        // A gang often needs far fewer nodes than fit. A heap sorts only the nodes that are taken.
+        // A gang often needs far fewer nodes than fit, so a heap sorts only the nodes that are taken.
         let mut ranked = BinaryHeap::from(ranked);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         let (mut left, mut best) = (tasks, Score::ZERO);
@@ -281,7 +281,7 @@ impl TaskPlacer<'_> {
     }
 }
 
-/// The rank of a node for a gang: capacity first, but only for packed gangs; then score; then the lowest id.
+/// The rank of a node for a gang: capacity first (only for packed gangs), then score, then the lowest id.
 type Ranked = (u32, Score, Reverse<NodeId>, usize);
 
 /// The verdict before all filters. Only jobs with `resources` can use instances of fleets, and they use blocks of them.

@@ -97,7 +97,7 @@ impl Uniform {
         Some(by_gpus.min(by_cpu).min(by_ram).min(u64::from(limit)) as u32)
     }
 
-    /// The share that must be free on each GPU, and the reason for a refusal otherwise.
+    /// The share that must be free on each GPU, and the reason for a refusal if it is not.
     fn by_share(&self) -> Option<(GpuShare, Reason)> {
         match self.take {
             GpuTake::Whole => Some((GpuShare::WHOLE, Reason::InsufficientGpus)),

@@ -1,4 +1,4 @@
-//! Arguments of backends, parsed in the same ways as released schedulers parse them.
+//! The arguments of backends, parsed as released schedulers parse them.
 
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ mod tests {
         elements.iter().map(|element| Arc::from(*element)).collect()
     }
 
-    /// Values that the released programs found, see the source of `tests/data/gpustack`, and values from reading
+    /// Values that the released programs found (the source is given in `tests/data/gpustack`), and values from reading
     /// their `find_parameter`.
     #[test]
     fn each_reading_finds_its_value() {

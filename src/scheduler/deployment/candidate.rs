@@ -9,8 +9,8 @@ use dryrack_fleet::GpuKind;
 pub struct CandidatePart {
     /// The node's index in the order of nodes.
     pub node: usize,
-    /// GPU indexes on the node, in the order in which the GPUs were chosen. If the scheduler keeps picked GPUs that do
-    /// not exist, or duplicate picks, they are included.
+    /// GPU indexes on the node, in the order in which the GPUs were chosen. Picked GPUs that do not exist and duplicate
+    /// picks are included if the scheduler keeps them.
     pub indexes: SmallVec<[u32; 8]>,
     /// Existing GPUs, each with the claimed bytes.
     pub claims: SmallVec<[(u32, u64); 8]>,

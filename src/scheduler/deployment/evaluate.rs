@@ -14,7 +14,7 @@ use dryrack_workload::{Backend, Deployment};
 /// Whether a deployment would fit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluation {
-    /// The deployment fits. `memory` is the GPU memory in bytes that one replica would claim on all nodes together.
+    /// The deployment fits. `memory` is the GPU memory in bytes that one replica would claim, summed over all nodes.
     Compatible {
         memory: u64,
     },
@@ -42,7 +42,7 @@ pub fn evaluate(options: &DeploymentOptions, request: &Request, serving: &Servin
     }
 }
 
-/// Adds a selector for Linux if the user has neither selected nor picked nodes. vLLM runs only on Linux.
+/// Adds a selector for Linux if the user has neither selected nor picked nodes, because vLLM runs only on Linux.
 pub(super) fn with_selector<'d>(
     options: &DeploymentOptions,
     is_picked: bool,

@@ -1,9 +1,9 @@
 //! GPUs that each hold an equal part of a model. The search takes the fewest GPUs of one node. If no node has enough,
 //! it takes all GPUs of the fewest nodes that have the same number of GPUs.
 //!
-//! A backend divides a model evenly, so a GPU that is larger than the others helps only up to the equal part. Claims
-//! reduce what a GPU can hold, and the part shrinks as the number of GPUs grows. So with one more idle node, or with a
-//! smaller model, the search never finds less.
+//! A backend divides a model evenly, so a GPU that is larger than the others helps only up to the equal part. More GPUs
+//! mean smaller parts, and claims reduce what a GPU can hold. So with one more idle node, or with a smaller model, the
+//! search never finds less.
 
 use smallvec::SmallVec;
 
@@ -31,7 +31,7 @@ pub fn find_gpus(search: &Search) -> Generated {
             let is_sound = |at: usize| !asks || search.columns().sound[at];
             let free = &search.left().free;
             let worth = |(holds, at): &Usable| (std::cmp::Reverse((*holds, is_sound(*at), free[*at])), *at);
-            // Most nodes are skipped because of what their GPUs can hold. The order does not matter for that.
+            // Most nodes are skipped because of what their GPUs can hold. For this, the order does not matter.
             if search.host(*node).unified {
                 usable.sort_unstable_by_key(worth);
             }
@@ -91,7 +91,7 @@ fn claim<'s>(search: &'s Search, count: usize) -> impl Fn(usize) -> u64 + use<'s
     move |at| if plan.reserves() { plan.reservation(totals[at]) } else { part }
 }
 
-/// The listed GPUs of a node. If GPUs were picked, only the picked ones.
+/// The listed GPUs of a node, or only the picked ones if GPUs were picked.
 fn listed(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize; 8]> {
     match search.request.picks {
         Picks::Gpus(_) => {
@@ -121,8 +121,8 @@ pub(super) fn holds(search: &Search, at: usize) -> Option<u64> {
 pub(super) struct Whole {
     pub node: u32,
     pub gpus: SmallVec<[usize; 8]>,
-    /// The smallest amount that one of the GPUs can hold. If GPU memory is part of RAM, at most an equal part of the
-    /// free RAM.
+    /// The smallest amount that one of the GPUs can hold. If GPU memory is part of RAM, this is at most an equal part
+    /// of the free RAM.
     pub holds: u64,
 }
 
@@ -178,8 +178,7 @@ pub(super) fn by_count(wholes: &[Whole]) -> Vec<Vec<&Whole>> {
 }
 
 /// The smallest number of nodes on which every GPU can hold an equal part. Among the suitable nodes, those with the
-/// best scores of their own are taken. So the order of declaration matters only on a tie, where the first node is
-/// taken.
+/// best scores are taken. On a tie, the node that was declared first is taken.
 fn fewest_nodes(search: &Search, equal: &[&Whole]) -> Result<Option<Candidate>, UpstreamException> {
     let plan = search.plan;
     let Some(each) = equal.first().map(|whole| whole.gpus.len()).filter(|each| plan.divides(*each as i64)) else {

@@ -54,7 +54,7 @@ pub fn judge(
                 Picks::Gpus(picks) => picks.iter().any(|pick| pick.node == host.name),
                 Picks::Nodes(names) => names.contains(&host.name),
             };
-            // The generators refuse missing GPUs, because they know how a release reads picks.
+            // The generators refuse missing GPUs, because only they know how a release reads picks.
             picked::judge(is_picked, || true).reason()
         }
         DeploymentFilter::Labels => verdicts.labels.judge(request, serving, node),

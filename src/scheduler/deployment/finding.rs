@@ -39,7 +39,7 @@ pub struct NodeFindings {
     pub gpus: Vec<GpuFinding>,
 }
 
-/// The need, or why it cannot be determined, together with the findings for every node in order of ids.
+/// The need of a replica (or why it cannot be determined), and the findings for every node in order of ids.
 pub fn findings(
     options: &DeploymentOptions,
     demand: &Demand,

@@ -1,4 +1,4 @@
-//! GPUs of one node. GPUs are added, the one with the most free memory first, until they are enough.
+//! GPUs of one node, added in order of free memory (most first) until they are enough.
 
 use smallvec::SmallVec;
 
@@ -69,7 +69,7 @@ fn enough_of(
             Some(_) if rule == CountRule::Reached || is_enough => true,
             // The requested number is reached, but the GPUs are not enough.
             Some(_) => return None,
-            // No number of GPUs equals a requested number of zero.
+            // A request for zero GPUs is never satisfied.
             None => plan.count.is_none() && is_enough,
         };
         if accepted {
@@ -80,7 +80,7 @@ fn enough_of(
     None
 }
 
-/// The GPUs that the score considers. All copies of a node share the list of one kind, so only those GPUs count.
+/// The GPUs that the score considers. All copies of a node have the list of one kind, so only GPUs of that kind count.
 pub fn known(search: &Search, node: u32, kind: Option<GpuKind>) -> Option<SmallVec<[usize; 8]>> {
     let is_mixed = search.host(node).kinds.len() > 1 && kind.is_some();
     is_mixed.then(|| search.listed(node, kind).collect())

@@ -69,7 +69,7 @@ fn is_in_ram(search: &Search, node: u32, ram: u64, on_gpus: u64) -> bool {
     host.ram_free >= ram.saturating_add(pooled)
 }
 
-/// The usable GPUs of a node, most free memory first. If GPUs were picked, only the picked ones.
+/// The usable GPUs of a node, or only the picked ones if GPUs were picked; most free memory first.
 fn usable(search: &Search, node: u32, kind: Option<GpuKind>) -> SmallVec<[usize; 8]> {
     let picked = match search.request.picks {
         Picks::Gpus(_) => Some(search.picked_on(node, kind)),
@@ -126,7 +126,7 @@ fn whole_on_gpus(search: &Search, estimate: &GgufEstimate) -> Vec<NodeLayout> {
     found
 }
 
-/// The candidates with the most layers on GPUs, or with the requested number of layers. Among them, those with the
+/// The candidates with the most layers on GPUs, or with the requested number of layers. Among them, only those with the
 /// fewest GPUs.
 fn part_on_gpus(search: &Search, estimate: &GgufEstimate, asked: Option<u32>) -> Vec<NodeLayout> {
     let mut found: Vec<NodeLayout> = Vec::new();
@@ -193,8 +193,8 @@ fn laid_on(
     is_in_ram(search, node, laid.ram, claimed).then_some(laid)
 }
 
-/// Whether this GPU has enough free memory for layers of the model. `Some(true)` means alone, `Some(false)` together
-/// with other GPUs of its node, and `None` not at all.
+/// Whether this GPU has enough free memory for layers of the model. `Some(true)` means that the GPU can hold layers
+/// alone, `Some(false)` only together with other GPUs of its node, and `None` not at all.
 pub fn could_hold(search: &Search, estimate: &GgufEstimate, node: u32, at: usize) -> Option<bool> {
     let kind = (search.options.pool != super::Pool::One).then(|| search.columns().kind[at]);
     let (least, most) = match search.plan.gpu_layers.map(|layers| layers.min(estimate.layers)) {

@@ -2,8 +2,8 @@
 //!
 //! A decision is a pure function of a request and of [`dryrack_fleet::Serving`]. Every stage is a file named after its
 //! rule. The options ([`DeploymentOptions`]) say which stages run, with which thresholds and orders. Some released
-//! programs end a decision with an exception. In this case, the profile of the program refuses with a reason that is
-//! named after the exception.
+//! programs end a decision with an exception. The profile of such a program refuses with a reason that is named after
+//! the exception.
 
 mod arguments;
 mod candidate;
@@ -94,8 +94,8 @@ fn hardware(options: &DeploymentOptions, request: &Request, serving: &Serving) -
     }
 }
 
-/// Whether this reason refuses the request even if no node passed the filters. A ValueError does so only in profiles in
-/// which an unreadable need raises it.
+/// Whether this reason refuses the request even if no node passed the filters. A ValueError does so only in profiles
+/// that raise it for an unreadable need.
 fn halts_without_nodes(options: &DeploymentOptions, reason: Reason) -> bool {
     reason != Reason::UpstreamValueError || options.need.unreadable == UnreadableNeed::ValueError
 }
@@ -111,7 +111,7 @@ fn search_stages(search: &Search, keep: usize) -> Result<Vec<(Candidate, f64)>, 
         |generator: &&Generator| matches!(generator, Generator::PickedAll { .. } | Generator::PickedSome {});
     let has_picking = search.options.generators.iter().any(|generator| takes_picks(&generator));
     for generator in &search.options.generators {
-        // If the profile has generators for picks, they handle all requests with picks and no other requests.
+        // If the profile has generators for picks, they handle all requests with picks, and only those.
         if takes_picks(&generator) != (is_picked && has_picking) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! All GPUs of several nodes with equal numbers of GPUs. Nodes are added until their GPUs are enough.
+//! All GPUs of several nodes with equal numbers of GPUs, added node by node until they are enough.
 
 use super::candidate::{Candidate, Generated};
 use super::largest_gpus::known;

@@ -55,13 +55,13 @@ pub enum DeploymentFilter {
 }
 
 /// The selector of a deployment for which the user has chosen nothing. vLLM runs only on Linux, so GPUStack's model
-/// controller writes `os: linux`. From 0.6.1 on, its check before deployment does so too.
+/// controller writes `os: linux`. From 0.6.1 on, GPUStack's check before deployment does so too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultSelector {
     /// Linux for deployments. An evaluation uses the selector as it is.
     LinuxWhenDeployed,
-    /// No selector. Another filter checks what the backend runs on.
+    /// No selector. Another filter checks on which systems the backend runs.
     None,
     /// Linux for deployments and evaluations.
     Linux,
@@ -139,9 +139,9 @@ pub enum UnreadableNeed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DivisibleOptions {
-    /// The numbers that must be multiples of the number of GPUs. Unknown numbers pass the test.
+    /// The numbers that must be multiples of the number of GPUs. Unknown numbers pass the check.
     pub by: Vec<Divided>,
-    /// Which number of GPUs is tested before the search.
+    /// The number of GPUs that is checked before the search.
     pub tested: TestedNumber,
     pub indivisible: Fault,
 }
@@ -173,8 +173,8 @@ pub enum Pool {
     One,
     /// GPUs of one kind, in the order of [`GpuKind`](dryrack_fleet::GpuKind). A node is in the pools of all its kinds.
     EachKind,
-    /// GPUs of one kind. A node is in the pool of its last kind only. In the first search it is also in the pools of
-    /// its other kinds, but without free memory there.
+    /// GPUs of one kind. A node is in the pool of its last kind only. In the first search, it is also in the pools of
+    /// its other kinds, where it has no free memory.
     LastKind,
 }
 
@@ -182,11 +182,11 @@ pub enum Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Generator {
-    /// For picked GPUs: takes all of them, whether they fit or not. If their memory is too small, the candidate is
+    /// For picked GPUs: takes all of them, even if they do not fit. If they have too little memory, the candidate is
     /// overcommitted.
     PickedAll {
         need: SingleNeed,
-        /// The rule for picks on several nodes: what their free memory must hold.
+        /// For picks on several nodes, what their free memory must hold.
         several_nodes: FreeMemory,
         /// What happens on one node if the claims are too small and the model reserves nothing.
         short: Short,
@@ -195,13 +195,13 @@ pub enum Generator {
     PickedSome {},
     /// One GPU.
     SingleGpu { need: SingleNeed, left: Left },
-    /// GPUs of one node. They are added, the one with the most free memory first, until they are enough.
+    /// GPUs of one node, added in order of free memory (most first) until they are enough.
     LargestGpus { count: CountRule },
-    /// All GPUs of nodes with equal numbers of GPUs. Nodes are added one after the other until the GPUs are enough.
+    /// All GPUs of nodes with equal numbers of GPUs, added node by node until they are enough.
     NodePrefix {
         divisor: Divisor,
         count: NodeCount,
-        /// What one GPU counts for if the model reserves nothing.
+        /// How much one GPU counts if the model reserves nothing.
         without_reservation: Unreserved,
     },
     /// The fewest GPUs of one node such that each holds an equal part of the need.
@@ -262,7 +262,7 @@ pub enum CountRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Divisor {
-    /// All GPUs together. If the number of heads is unknown, the test fails.
+    /// All GPUs together. If the number of heads is unknown, the check fails.
     Total,
     /// The GPUs of each node.
     PerNode,
@@ -327,8 +327,8 @@ pub struct SpreadOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpreadRule {
-    /// In steps. Best is a node without instances, then a node with instances of other models only, then with instances
-    /// of this model only, then with both. On a node, the GPUs with the fewest instances are best.
+    /// In steps. The best node has no instances; then follow nodes with instances of other models only, of this model
+    /// only, and of both. On a node, the GPUs with the fewest instances are best.
     Stepped,
     /// By the number of instances on a node relative to all candidates, plus a bonus for the GPUs with the fewest
     /// instances.
@@ -365,7 +365,8 @@ pub enum Absent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadinessOptions {
-    /// The loss at a readiness of zero. For comparison, the best placement scores 100. With zero, readiness is ignored.
+    /// The loss at a readiness of zero. For comparison, the best placement scores 100. With a weight of zero, readiness
+    /// is ignored.
     pub weight: u32,
 }
 

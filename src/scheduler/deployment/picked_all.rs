@@ -1,4 +1,4 @@
-//! All manually picked GPUs are taken, whether they fit or not. This is the rule of GPUStack up to 0.7.
+//! Takes all manually picked GPUs, even if they do not fit. This is the rule of GPUStack up to 0.7.
 
 use smallvec::SmallVec;
 

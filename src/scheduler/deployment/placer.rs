@@ -112,15 +112,15 @@ impl Placer for ModelPlacer<'_> {
         let verdict = match (alone, now) {
             (Verdict::Fit, _) | (_, Pickable::WithOthers | Pickable::Alone) => Verdict::Fit,
             (Verdict::Never(reason), Pickable::Not(_)) if idle == Pickable::WithOthers => Verdict::Unfit(reason),
-            // A final refusal states what is missing forever, not what is missing now.
+            // For a final refusal, states what is missing even on an idle fleet.
             (Verdict::Never(_), Pickable::Not(_)) => judged(now, idle),
             (unfit @ Verdict::Unfit(_), Pickable::Not(_)) => unfit,
         };
         (verdict, !alone.is_fit())
     }
 
-    /// Judges a pick of this GPU alone. The pick passes the checks at submission and then the scheduler itself, because
-    /// a release may have rules that apply only to picks.
+    /// Judges a pick of this GPU alone. The pick must pass the checks at submission and then the scheduler itself,
+    /// because a release may have rules that apply only to picks.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
         let choices = self.choices();
         let answer = |nodes: &[PickableNode]| nodes[gpu.node.index()].gpus.get(usize::from(gpu.index)).copied();
@@ -168,8 +168,8 @@ impl Placer for ModelPlacer<'_> {
         Some((if for_ever { Refusal::Never } else { Refusal::Unfit }, reason))
     }
 
-    /// Scores by the model's strategy. For a packed model all scores are zero, because every replica counts among the
-    /// claims that fill its own GPU. So such replicas cannot be compared.
+    /// Scores by the model's strategy. For a packed model, all scores are zero: every replica counts among the claims
+    /// that fill its own GPU, so such replicas cannot be compared.
     fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
         let none = || vec![Score::ZERO; placements.len()];
         if self.deployment.strategy == Strategy::Binpack {
@@ -229,7 +229,7 @@ impl<'a> ModelPlacer<'a> {
         })
     }
 
-    /// Whether this node alone would hold a replica.
+    /// Whether a replica would fit on this node alone.
     fn alone(&self, free: &Demand, node: NodeId) -> Verdict {
         let alone = on_node(free, node);
         let alone = self.asked(&alone);

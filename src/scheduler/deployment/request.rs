@@ -50,12 +50,12 @@ pub enum Picks {
 pub struct Request<'a> {
     pub deployment: &'a Deployment,
     pub picks: Picks,
-    /// The model whose instances count as this request's own; `None` before deployment.
+    /// The model whose instances count as instances of the requested model; `None` before deployment.
     pub model: Option<ModelKey>,
     /// The total number of replicas of the deployment.
     pub replicas: u32,
     /// Kinds of GPU for which there is an image of the backend, if they differ from the profile. An inner `None` allows
-    /// every kind and also nodes without GPUs.
+    /// every kind, and nodes without GPUs.
     pub runners: Option<Option<&'a [GpuKind]>>,
     /// The fleet. Custom filters read it.
     pub fleet: &'a Fleet,
@@ -102,7 +102,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether all numbers that must be multiples of `number` are multiples of it. False for zero.
+    /// Whether every number that must be a multiple of `number` is one. False for zero.
     pub fn divides(&self, number: i64) -> bool {
         number != 0 && self.divided.iter().all(|whole| whole % number == 0)
     }
@@ -122,7 +122,7 @@ pub fn whole_bytes(bytes: f64) -> u64 {
     bytes as u64
 }
 
-/// Why a request is refused before nodes are considered.
+/// Why a request is refused before any node is considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt(pub Reason);
 

@@ -26,7 +26,7 @@ pub fn scores(search: &Search, found: &Generated) -> Result<Vec<f64>, UpstreamEx
     }
 }
 
-/// Reduces the score of each candidate with unreliable nodes or GPUs, see [`super::ReadinessOptions`].
+/// Reduces the score of each candidate with unreliable nodes or GPUs (see [`super::ReadinessOptions`]).
 pub fn subtract_doubts(search: &Search, found: &Generated, scores: &mut [f64]) {
     let weight = search.options.readiness.weight;
     if weight == 0 || !search.serving.is_any_doubtful() {
@@ -90,7 +90,8 @@ fn packed(search: &Search, left: &Left, candidate: &Candidate) -> Result<f64, Up
     Ok((main * MAIN_WEIGHT + sum * count as f64) / (MAIN_WEIGHT + count as f64))
 }
 
-/// The score of the GPU that becomes fullest, plus a third of the score for RAM. Without GPUs, the score for RAM alone.
+/// The score of the GPU that becomes fullest, plus a third of the score for RAM. If there are no GPUs, the score for
+/// RAM alone.
 fn fullest(
     search: &Search,
     left: &Left,
@@ -101,7 +102,7 @@ fn fullest(
     let ram = if share.ram == 0 || ram_free == 0 { 0.0 } else { share.ram as f64 / ram_free as f64 * MOST };
     match (share.indexes.is_empty(), share.ram) {
         (false, _) => {}
-        // A part of a vLLM model states no RAM claim, which makes the upstream program fail.
+        // A part of a vLLM model has no RAM claim, and the upstream program fails on this.
         (true, 0) => return Err(UpstreamException(Reason::UpstreamTypeError)),
         (true, _) => return Ok(ram),
     }
@@ -115,7 +116,7 @@ fn fullest(
     Ok(if share.ram == 0 { most } else { most + ram / 3.0 })
 }
 
-/// Two thirds of the fraction of the GPU's free memory that is claimed. RAM contributes the last third.
+/// Two thirds of the score is the fraction of the GPU's free memory that is claimed. RAM contributes the last third.
 fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f64, UpstreamException> {
     match (claim, free, search.options.binpack.absent) {
         (Some(claim), Some(free), _) if free > 0 => Ok(claim as f64 / free as f64 * MOST * 2.0 / 3.0),
@@ -187,7 +188,7 @@ impl<'s> Counts<'s> {
         Count { own, others: all - own }
     }
 
-    /// The count for a GPU index. The index may not exist on the node, but an instance may still hold it.
+    /// The count for a GPU index. The node may not have a GPU with this index, although an instance still holds it.
     fn on_index(&self, node: u32, index: u32) -> Count {
         if let Some(at) = self.search.find(node, index, None) {
             return self.on_gpu(at);
@@ -214,8 +215,8 @@ fn spread(search: &Search, found: &Generated) -> Vec<f64> {
     }
 }
 
-/// A base score plus a bonus. The bonus is so small that the base, which depends on the kinds of instances on the node,
-/// always decides first.
+/// A base score plus a bonus. The base depends on the kinds of instances on the node, and the bonus is too small to
+/// outweigh a difference of the base.
 fn stepped(counts: &Counts, found: &Generated) -> Vec<f64> {
     let on_node = |node: u32| (counts.on_node(node), counts.search.host(node).gpus.len());
     match found {

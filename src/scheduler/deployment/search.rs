@@ -73,7 +73,7 @@ impl<'a> Search<'a> {
         }
         if self.options.pool == Pool::EachKind {
             groups.retain(|group| group.kind.is_none_or(|kind| self.has_runner(kind)));
-            // The groups are sorted. Otherwise a node on which nothing fits could change which kind comes first.
+            // The groups are sorted, so that a node on which nothing fits cannot change which kind comes first.
             groups.sort_by_key(|group| group.kind);
         }
         groups
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
         host.gpus.clone().filter(move |at| only.is_none_or(|only| columns.kind[*at] == only)).filter(runs_there)
     }
 
-    /// Whether [`Search::listed`] lists every GPU of a node, and the pool sees the real values of each.
+    /// Whether [`Search::listed`] lists every GPU of a node, and the pool sees the real values of all of them.
     pub fn lists_all(&self, node: u32) -> bool {
         self.host(node).kinds.len() < 2 && !self.hardware.refuses()
     }

@@ -1,8 +1,8 @@
 //! The GPUs and nodes that could be picked for a model: those that could hold a replica, alone or together with others.
 //!
 //! A pick can be placed if each of its GPUs holds an equal part of the need ([`super::even`]). So a GPU can be picked
-//! if there is a number of GPUs for which it can hold its part, and enough other GPUs can hold theirs. The other GPUs
-//! must be on the same node, unless a replica may use several nodes.
+//! if, for some number of GPUs, it can hold its part and enough other GPUs can hold theirs. The other GPUs must be on
+//! the same node, unless a replica may use several nodes.
 //!
 //! A profile may add constraints, such as a selector, to a model without a pick. They do not apply to a model with a
 //! pick, so this module ignores them.
@@ -30,8 +30,8 @@ pub enum Pickable {
 /// The answers for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PickableNode {
-    /// Whether the node could hold a part together with other nodes: [`Pickable::WithOthers`] or a reason. Whether it
-    /// could hold a replica alone is answered by a decision about the node.
+    /// Whether the node could hold a part of a replica together with other nodes: [`Pickable::WithOthers`] or a reason.
+    /// A decision about the node says whether it could hold a replica alone.
     pub node: Pickable,
     pub gpus: Vec<Pickable>,
 }
@@ -139,7 +139,7 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
         here.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
         let beside = least_among(&here);
         let is_one_of = |holds: u64, most: &[u64], parts: &[(usize, u64)]| {
-            // If this GPU is itself among those that can hold the most, the next GPU takes its place among the others.
+            // If this GPU is one of those that can hold the most, the next GPU takes its place among the others.
             parts.iter().any(|(count, part)| {
                 let other = if holds >= most[count - 2] { most[count - 1] } else { most[count - 2] };
                 holds >= *part && other >= *part
@@ -156,7 +156,8 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     }
 }
 
-/// Marks nodes on which every GPU could hold a part, together with equally many GPUs on each of the other nodes.
+/// Marks nodes that could be used together with other nodes: each node contributes the same number of GPUs, and every
+/// GPU could hold a part.
 fn mark_whole_nodes(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
     if !search.request.deployment.distributable || matches!(search.request.deployment.backend, Backend::LlamaBox(_)) {
         return;

@@ -28,7 +28,8 @@ pub fn reasons(
     histogram
 }
 
-/// The reason of each node, in the order of nodes. `None` if the node could be used, or if this is not known yet.
+/// The reason of each node, in the order of nodes. `None` if the node could be used, or if it is not known yet whether
+/// it could.
 pub fn each<'s>(
     options: &'s DeploymentOptions,
     request: &'s Request<'s>,
@@ -101,7 +102,8 @@ fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Re
     }
 }
 
-/// For a node that could hold a part: the reason why it does not, or `alone`, the reason why it cannot hold everything.
+/// Of a node that could hold a part: the reason why it does not, or else `alone`, the reason why it cannot hold
+/// everything.
 fn spread_out(search: &Search, node: u32, alone: Reason) -> Reason {
     let deployment = search.request.deployment;
     if search.nodes.len() < 2 {

@@ -1,6 +1,6 @@
 //! Compares the fixed properties of a node with what a task can use: operating system, CPU architecture, GPU models and
-//! GPU sizes. For a model deployment, it checks what the backend runs on. These properties never change while a node
-//! exists, so every refusal is final.
+//! GPU sizes. For a model deployment, compares them with what the backend runs on. These properties never change while
+//! a node exists, so every refusal is final.
 
 use super::Verdict;
 use crate::fit::{is_large_enough, is_of_type};

@@ -1,5 +1,5 @@
-//! Filters decide whether nodes may be used at all, and say why if not. Each filter judges only classes that passed all
-//! earlier filters.
+//! Filters decide whether nodes may be used at all, and say why if not. Each filter judges only classes that have
+//! passed all earlier filters.
 
 mod compatible;
 pub mod labels;
@@ -43,7 +43,7 @@ impl Verdict {
 pub enum Reads {
     /// Only whether the node is picked. If there is no pick, every node passes.
     Pick,
-    /// Only properties that never change. One answer is valid for all nodes of a shape forever.
+    /// Only properties that never change. One answer is valid for all nodes of a shape as long as they exist.
     Shape,
     /// Properties that change with time.
     State,
@@ -99,7 +99,7 @@ macro_rules! filters {
 }
 
 filters! {
-    /// Only what was picked by hand.
+    /// Only nodes and GPUs that were picked manually.
     Picked => "picked", Pick, |it| picked::judge(it.class.picked, || picked::has_gpus(it.demand, it.class));
     /// Only nodes with the labels that the task asks for.
     Labels => "labels", Shape, |it| labels::judge(&it.demand.task.labels, &it.class.shape.labels);
@@ -107,7 +107,7 @@ filters! {
     Ready => "ready", State, |it| ready::judge(it.class.status.state);
     /// Only nodes whose system and GPUs can run the task.
     Compatible => "compatible", Shape, |it| compatible::judge(it.demand, it.class);
-    /// Only nodes with enough left.
+    /// Only nodes with enough free resources.
     Resources => "resources", State, |it| resources::judge(it.demand, it.order, it.class);
 }
 
@@ -120,7 +120,7 @@ impl StageName for FilterName {
     }
 }
 
-/// Runs one filter over the classes that are still fit.
+/// Runs one filter over the classes that have passed all earlier filters.
 pub fn apply(
     stage: &FilterStage,
     order: GpuOrder,

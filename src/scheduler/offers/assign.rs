@@ -123,8 +123,8 @@ fn allowed<'o, 'r, 'f>(
     offers.iter().filter(is_allowed).copied().collect()
 }
 
-/// Whether a host of this kind may be used only in the place of the first node. `is_split` says whether the host is
-/// split.
+/// Whether a host of this kind may be used only in the backend and region of the first node. `is_split` says whether
+/// the host is split.
 pub fn is_pinned(rule: PinsRegion, is_split: bool) -> bool {
     match rule {
         PinsRegion::Always => true,

@@ -78,8 +78,8 @@ fn has_room(fleet: &Fleet, classes: &[NodeClass<'_>], id: FleetId, nodes: u32) -
     }
 }
 
-/// The best candidate. Fleets with enough idle offers come first, then fleets with a cheaper idle offer, then fleets in
-/// which a cheaper instance would be created.
+/// The best candidate. The order is: fleets with enough idle offers, then fleets with a cheaper idle offer, then fleets
+/// in which a cheaper instance would be created.
 pub fn best(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&ClassOffer<'_, '_>]) -> Option<FleetId> {
     ranked(ask, candidates, offers).first().copied()
 }
@@ -96,7 +96,7 @@ pub fn ranked(ask: &Ask<'_>, candidates: &[FleetId], offers: &[&ClassOffer<'_, '
         (!enough, cheapest, new.map(|offer| offer.price).min().unwrap_or(dearest))
     };
     let mut ranked = candidates.to_vec();
-    // The sort is stable: on a tie, the first candidate stays first.
+    // The sort is stable, so on a tie the first candidate stays first.
     ranked.sort_by_key(key);
     ranked
 }

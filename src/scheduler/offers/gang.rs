@@ -36,8 +36,8 @@ impl<'a> OfferPlacer<'a> {
         OfferPlacer { options, demand, ask, fleet, picked: OnceCell::new() }
     }
 
-    /// The verdict on each node alone: whether it could take one node of the job, beside the nodes that are already
-    /// placed.
+    /// The verdict on each node alone: whether it could take one node of the job in addition to the nodes that are
+    /// already placed.
     fn judge(&self, classes: &[NodeClass<'_>]) -> Vec<Verdict> {
         let offers = class_offers(self.options, &self.ask, self.fleet, classes);
         verdicts(self.options, &self.ask, self.fleet, classes, &offers)
@@ -114,7 +114,7 @@ impl Placer for OfferPlacer<'_> {
         (verdicts[node.index()], false)
     }
 
-    /// Jobs get blocks, not single GPUs. So the verdict on a GPU is that on its node.
+    /// Jobs get blocks, not single GPUs. So the verdict on a GPU is the verdict on its node.
     fn select_gpu(&self, gpu: GpuId) -> (Verdict, bool) {
         self.select_node(gpu.node)
     }
@@ -215,7 +215,7 @@ fn gang(
     }
 }
 
-/// Places the first node where it fits best, then each later node.
+/// Places the first node where it fits best, and then each later node.
 fn node_by_node(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -226,7 +226,7 @@ fn node_by_node(
     with_first(options, ask, fleet, offers, (node, index))
 }
 
-/// Places the nodes after the first. On pinned hosts, they must be in the place of the first node.
+/// Places the nodes after the first. On pinned hosts, they must be in the backend and region of the first node.
 fn with_first(
     options: &OfferOptions,
     ask: &Ask<'_>,
@@ -249,7 +249,8 @@ fn with_first(
     Some(std::iter::once(first).chain(rest).collect())
 }
 
-/// Places all nodes in one place. If several places can hold all nodes, the one with the best first offer is taken.
+/// Places all nodes in one backend and region. If several places can hold all nodes, takes the one with the best first
+/// offer.
 fn whole(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet, offers: &[&ClassOffer<'_, '_>]) -> Option<Claims> {
     let mut heads: Vec<(NodeId, usize)> = Vec::new();
     let mut places: Vec<(&str, &str)> = Vec::new();

@@ -33,7 +33,7 @@ pub fn smallest_slice(
             Some(common) => common.into_iter().filter(|reason| faults.contains(reason)).collect(),
         });
     }
-    // If every slice has the same fault, the host has this fault.
+    // If every slice has the same fault, this fault is the reason for the host.
     Err(common.and_then(|common| common.first().copied()).unwrap_or(Reason::NoSliceMatches))
 }
 

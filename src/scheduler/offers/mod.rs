@@ -1,10 +1,10 @@
 //! Offers: what instances of fleets offer to one node of a job, in which order, and which offer the node takes.
 //!
-//! A job states ranges of resources. Each instance offers it a *slice*: the fewest blocks that match, or all blocks for
-//! a multi-node job. An offer is idle if that many blocks are idle, and busy otherwise. An offer is new if the instance
-//! does not exist yet and its cloud would create it. New offers come after idle ones. The options of the profile
-//! ([`OfferOptions`]) decide which fleets are considered, how offers are ordered, what a multi-node job takes, and how
-//! its nodes stay together. Each option is named after its rule.
+//! A job states ranges of resources. Each instance offers it a *slice*: all blocks for a multi-node job, and the fewest
+//! blocks that match for any other job. An offer is idle if that many blocks are idle, and busy otherwise. An offer is
+//! new if the instance does not exist yet and its cloud would create it. New offers come after idle ones. The options
+//! of the profile ([`OfferOptions`]) decide which fleets are considered, how offers are ordered, what a multi-node job
+//! takes, and how its nodes stay together. Each option is named after its rule.
 //!
 //! This module reads a fleet, changes nothing and knows no time. [`seek`] decides about one node, for control planes
 //! that place the nodes of a job one after the other. [`assign`] finds the instance of one node, and [`plan`] lists the
@@ -31,18 +31,18 @@ use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Money;
 use dryrack_workload::{Demand, Requirements};
 
-/// The request of one node of a job, and what is known of the places of the other nodes.
+/// The request of one node of a job, and what is known about the places of the other nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     pub requirements: &'a Requirements,
     /// The number of nodes of the whole job.
     pub nodes: u32,
-    /// The number of nodes for which a fleet must have room. For a service, one node for each of its minimum replicas.
-    /// For other jobs, all nodes of the job.
+    /// The number of nodes for which a fleet must have room. For a service, this is one node for each of its minimum
+    /// replicas; for other jobs, all nodes of the job.
     pub room_for: u32,
     /// The fleet of the job, if it already has one.
     pub fleet: Option<FleetId>,
-    /// The place of the job's first node, if it is already placed. The later nodes need it.
+    /// The place of the job's first node, if it is already placed. Later nodes may have to be near it.
     pub master: Option<NodeId>,
 }
 

@@ -31,7 +31,7 @@ pub struct OfferOptions {
     pub known_gpus: KnownGpus,
 }
 
-/// Which instances a job chooses from.
+/// From which instances a job chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferPool {
@@ -46,10 +46,10 @@ pub enum OfferPool {
 #[serde(rename_all = "snake_case")]
 pub enum FitTest {
     None,
-    /// A fleet must be large enough. If it has a maximum number of instances and does not split them, the maximum minus
-    /// the instances in use must be at least the number of the job's nodes. Otherwise, a fleet of machines that are
-    /// reached by SSH must have at least as many idle blocks as the job has nodes. These blocks need not match, and
-    /// machines that could not be split count too.
+    /// A fleet must be large enough. The rule for a fleet that has a maximum number of instances and does not split
+    /// them: the maximum minus the instances in use must be at least the number of the job's nodes. Any other fleet of
+    /// machines that are reached by SSH must have at least as many idle blocks as the job has nodes. These blocks need
+    /// not match, and machines that could not be split count too.
     NodesOrBlocks,
 }
 
@@ -84,7 +84,7 @@ pub enum PinsRegion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GangRule {
-    /// The first node takes its own best place, then each later node follows. All nodes are in the one fleet that was
+    /// The first node takes its own best place, and each later node follows. All nodes are in the one fleet that was
     /// chosen.
     NodeByNode,
     /// All nodes go to the first fleet and region that can hold all of them. Fleets and regions are ordered by their
@@ -106,10 +106,10 @@ pub enum NetworkHost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewInstances {
-    /// The job gets no place, because no instance is created for a job.
+    /// The job gets no place, because instances are never created for a job.
     Never,
     /// An instance is created, and the job takes all of it. The instance is not split, even if its fleet splits
-    /// instances (dstack 3475). So a fleet whose machines are too large for a job creates none (dstack 4188).
+    /// instances (dstack 3475). So a fleet whose machines are too large for a job creates no instance (dstack 4188).
     Whole,
     /// An instance is created, and split as its fleet states.
     AsFleet,
@@ -125,7 +125,7 @@ pub enum WithoutGpus {
     Filtered,
 }
 
-/// One sort key for offers. The better offer comes first.
+/// One sort key for offers. Each key says which offer comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferKey {

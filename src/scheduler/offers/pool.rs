@@ -99,7 +99,7 @@ fn class_offer<'r, 'f>(
     let offer =
         |availability| ClassOffer { class, fleet: instance.fleet, slice, total_blocks: total, price, availability };
     if let (Some(number), NodeState::Gone) = (instance.offer, class.status.state) {
-        // The blocks of the previous instance in this place are not yet recorded as given back.
+        // The blocks of the previous instance in this place are not recorded as given back yet.
         let may = if class.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
         let may = may.and_then(|()| may_be_made(options, ask, fleet, (instance.fleet, number)));
         may.map_err(Verdict::Unfit)?;
@@ -156,7 +156,7 @@ impl ClassOffer<'_, '_> {
         self.total_blocks > 1
     }
 
-    /// The backend and region of the offer. The later nodes of a job may be bound to them.
+    /// The backend and region of the offer. The later nodes of a job may be limited to them.
     pub fn place(&self) -> (&str, &str) {
         self.class.shape.instance.as_ref().map_or(("", ""), |instance| (&*instance.backend, &*instance.region))
     }
@@ -188,8 +188,8 @@ impl ClassOffer<'_, '_> {
 }
 
 /// The first `most` nodes of these offers, each with the index of its offer. Idle nodes come before nodes that would be
-/// created. Then the keys of the order decide, and then the declaration. `but` is a node that is already taken, with
-/// its offer. The result has no more new instances than the fleet and the offer allow.
+/// created; then the keys of the order decide, and then the order of declaration. `but` is a node that is already
+/// taken, with its offer. The result has no more new instances than the fleet and the offer allow.
 pub fn in_order<'r, 'f>(
     fleet: &Fleet,
     offers: &[&ClassOffer<'r, 'f>],
@@ -251,7 +251,7 @@ fn compare(
 struct NewInstanceCounts(Vec<(FleetId, u32, u32)>);
 
 impl NewInstanceCounts {
-    /// Counts one more instance of this offer, if the fleet and the offer allow another one. Returns whether they do.
+    /// Counts one more instance of this offer, if the fleet and the offer allow it. Returns whether they do.
     fn may_have(&mut self, fleet: &Fleet, offer: &ClassOffer<'_, '_>) -> bool {
         if offer.availability != Availability::New {
             return true;

@@ -26,7 +26,7 @@ pub fn check_scorer(text: &str) -> Result<Expression, ExpressionError> {
     Expression::new(text, OF_PLACEMENT, Type::Number).map_err(without_names)
 }
 
-/// Adds a help text to the error that a node has no name here.
+/// Adds a help text to the error that nodes have no names in expressions.
 fn without_names(fault: ExpressionError) -> ExpressionError {
     if !fault.message.starts_with("`node.name`") {
         return fault;

@@ -1,4 +1,4 @@
-//! Stages that a program registers by name. A profile can then use the name like that of a built-in stage.
+//! Stages that a program registers by name. A profile can then use such a name like that of a built-in stage.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl std::error::Error for StageError {}
 /// Registers a scorer. A profile uses it with `scorers: [{stage: NAME}]`. A higher score is better. The score is
 /// multiplied by the weight, and is usually between 0 and 1.
 ///
-/// The function must depend only on its arguments, and compute only with `+ - * /`. Then a run gives the same log on
+/// The function must depend only on its arguments, and compute only with `+ - * /`. Then a run produces the same log on
 /// every machine. Programs that register the same scorer can replay the log of such a run.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub fn register_scorer(name: &str, score: fn(&NodeView<'_>, &RequestView<'_>) ->
 }
 
 /// Registers a filter. A profile uses it with `filters: [..., {stage: NAME}]`. The function returns whether a node is
-/// refused. The reason of a refusal has the name of the filter. The function must depend only on its arguments.
+/// refused. The filter's name is the reason of its refusals. The function must depend only on its arguments.
 ///
 /// # Errors
 /// If the name is taken, or is not a plain word.
@@ -54,7 +54,7 @@ pub fn register_filter(name: &str, refuses: fn(&NodeView<'_>, &RequestView<'_>) 
     let is_taken = FilterName::ALL.iter().any(|known| known.name() == name);
     let because = OwnReason::new(name).map_err(StageError::Name)?;
     let unless = Rule::Function(refuses);
-    // It is not known what a function reads, so state is assumed.
+    // A function may read anything, so this assumes that it reads the state of nodes.
     let rule = FilterRule { name: name.to_string(), unless, because, reads: Reads::State };
     register(&FILTERS, name, is_taken, || OwnFilter(Box::leak(Box::new(rule))))
 }

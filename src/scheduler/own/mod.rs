@@ -1,6 +1,6 @@
 //! Custom stages: expressions in a profile, and functions that a program registers by name.
 //!
-//! Each stage is stored once and lives as long as the process. So options hold only references, and can be copied.
+//! Each stage is stored once and lives as long as the process, so options hold only references and can be copied.
 
 mod expressions;
 mod functions;
@@ -83,8 +83,8 @@ impl OwnFilter {
         self.0.reads
     }
 
-    /// The verdict on a node. A node that is assumed to be empty (`is_ideal`) passes a filter that reads state, because
-    /// it may pass in another state.
+    /// The verdict on a node. If the node is assumed to be empty (`is_ideal`), a filter that reads state always lets it
+    /// pass, because the node may pass in another state.
     pub(crate) fn judge(self, node: &NodeView<'_>, job: &RequestView<'_>, is_ideal: bool) -> Verdict {
         if is_ideal && self.0.reads == Reads::State {
             return Verdict::Fit;
@@ -131,8 +131,8 @@ impl OwnKey {
     }
 }
 
-/// The parts that all stages share. Two stages are equal if they are the same object, because equal stages are stored
-/// only once.
+/// The parts that all stages share. Equal stages are stored only once, so two stages are equal if they are the same
+/// object.
 macro_rules! kept_once {
     ($($own:ident by $rule:ident),*) => {$(
         impl $own {

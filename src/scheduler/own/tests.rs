@@ -52,7 +52,7 @@ fn what_a_stage_reads_decides_when_it_is_asked_again() {
 
 #[test]
 fn every_variable_has_a_value() {
-    // A function that reads all variables of each list, so that a name without a value panics here.
+    // A function that reads all variables of each list, so that a variable without a value panics here.
     let entry = crate::Entry {
         priority: 3,
         at: dryrack_units::SimTime::from_nanos(5_000_000_000),

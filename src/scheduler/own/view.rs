@@ -186,7 +186,8 @@ impl<'a> RequestView<'a> {
         }
     }
 
-    /// The request of a model. The scheduler itself determines what a model takes, so only its selector is known here.
+    /// The request of a model. Only its selector is known here, because the scheduler itself determines what a model
+    /// takes.
     pub(crate) fn of_model(deployment: &'a Deployment) -> RequestView<'a> {
         let labels = deployment.selector.as_ref();
         RequestView { tasks: 1, cpus: 0.0, ram: 0.0, gpus: 0, gpu_share: 0.0, gpu_memory: 0.0, gpu_types: &[], labels }
@@ -390,7 +391,7 @@ pub(super) fn value<'a>(
 
 /// The value of a variable of [`OF_ORDER`].
 pub(super) fn value_of_waiting(job: &WaitingView, path: &'static str) -> Value<'static> {
-    /// Value in seconds for a job without an estimate. It is longer than any real estimate.
+    /// The value in seconds for a job without an estimate. It is longer than any real estimate.
     const NO_ESTIMATE: f64 = 1e15;
     match path {
         "job.priority" => Value::Number(f64::from(job.priority())),

@@ -1,4 +1,4 @@
-//! Scorers: how good a node is for a demand. A score is from 0 to 1, or from 0 to 100 if its source publishes it so.
+//! Scorers: how good a node is for a demand. A score is from 0 to 1, or from 0 to 100 if it is published that way.
 //! Scores are computed from fractions in the written order, so they are the same on every machine. Two scores that are
 //! equal in exact arithmetic may still differ in their last bit if they come from different states. They then count as
 //! different.
@@ -75,33 +75,32 @@ macro_rules! scorers {
 }
 
 scorers! {
-    /// The node with the least of the requested resources left over.
+    /// Prefers the node with the least of the requested resources left over.
     BestFit => "best_fit", "least free capacity left of the requested resources",
         |it| 1.0 - mean(&left_over(it.largest, it.demand, it.class));
-    /// The node whose resources are used most, averaged over CPU, RAM and GPUs.
+    /// Prefers the node whose resources are used most, averaged over CPU, RAM and GPUs.
     Pack => "pack", "most allocated resources", |it| mean(&taken_after(it.demand, it.class));
-    /// The node whose resources are used least, averaged over CPU, RAM and GPUs.
+    /// Prefers the node whose resources are used least, averaged over CPU, RAM and GPUs.
     Spread => "spread", "least allocated resources", |it| 1.0 - mean(&taken_after(it.demand, it.class));
-    /// Fragmentation gradient descent: the node on which the fewest GPUs become useless for the target workload
+    /// Fragmentation gradient descent: prefers the node on which the fewest GPUs become useless for the target workload
     /// (`scheduler::fragment`).
     Fgd => "fgd", "least growth of fragmentation",
         |it| f64::from(fragment::score(&it.options.target, it.demand, it.class));
-    /// The node with the least CPU and GPU left, as in the Kubernetes simulator for openb. The module `openb` names the
-    /// source of this scorer and of the next three.
+    /// Prefers the node with the least CPU and GPU left, as in the Kubernetes simulator for openb. The module `openb`
+    /// names the source of this scorer and of the next three.
     BestFitOpenb => "best_fit_openb", "least free CPUs and GPUs left", |it| openb::best_fit(it.demand, it.class);
-    /// GPUs that are in use first, then free GPUs on nodes that are in use.
+    /// Prefers GPUs that are in use, then free GPUs on nodes that are in use.
     GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.class);
-    /// Nodes that hold tasks with the same number of GPUs.
+    /// Prefers nodes that hold tasks with the same number of GPUs.
     GpuClustering => "gpu_clustering", "nodes whose tasks have as many GPUs", |it| openb::clustering(it.demand, it.class);
-    /// The node with the smallest product of requested and free resources.
+    /// Prefers the node with the smallest product of requested and free resources.
     DotProduct => "dot_product", "smallest dot product of free and requested resources",
         |it| openb::dot_product(it.demand, it.class);
-    /// The node whose NVLink islands suit a task best: the task needs the fewest islands and leaves the least of them
-    /// free (`scheduler::islands`).
+    /// Prefers the node whose NVLink islands suit a task best: the task needs the fewest islands and leaves the fewest
+    /// GPUs free in them (`scheduler::islands`).
     Islands => "islands", "tasks in the fewest NVLink islands, with the fewest free GPUs left in them",
         |it| islands::score(it.demand, it.class);
-    /// The most reliable node: its heartbeats are on time, it did not lose readiness recently, and its GPUs are
-    /// healthy.
+    /// Prefers reliable nodes: heartbeats are on time, readiness was not lost recently, and GPUs are healthy.
     Readiness => "readiness", "reliable nodes: heartbeats on time, not lost recently, healthy GPUs",
         |it| readiness(it.class.status);
 }
@@ -151,9 +150,9 @@ fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The amount of each requested resource that one task would leave free, as a fraction of the largest node's amount.
-/// GPUs count by their time, or by their memory if the task asks for memory. Failed GPUs and GPUs of another type count
-/// too. The score is 1 minus the mean of these fractions.
+/// The amount of each requested resource that would be left free after placing one task, as a fraction of the largest
+/// node's amount. GPUs count by their time, or by their memory if the task asks for memory. Failed GPUs and GPUs of
+/// another type count too. The score is 1 minus the mean of these fractions.
 fn left_over(largest: &Largest, demand: TaskGroup<'_>, class: &NodeClass) -> Parts {
     let (task, shape, status) = (demand.task, class.shape, class.status);
     let mut parts = Parts::new();
@@ -214,7 +213,7 @@ fn taken_after(demand: TaskGroup<'_>, class: &NodeClass) -> Parts {
     parts
 }
 
-/// The used part of one GPU, by any user: the larger of its used time and its used memory, as fractions.
+/// The used part of one GPU, by any user: its used time or its used memory, whichever is the larger fraction.
 fn gpu_held(class: &NodeClass, index: usize) -> f64 {
     let gpu = &class.status.gpus[index];
     let capacity = class.shape.gpu_memory_capacity(index);

@@ -2,8 +2,8 @@
 //! kubernetes-scheduler-simulator (8f3d641, `pkg/simulator/plugin`), in integers from 0 to 100.
 //!
 //! That simulator measures CPU relative to 128 cores and GPUs relative to 8, the largest amounts of any machine that it
-//! knows. It then stretches the best-fit score to the range from 0 to 100. Stretching changes neither the order nor the
-//! ties, so it is left out here.
+//! knows. It then stretches the best-fit score to the range from 0 to 100, which changes neither the order nor the
+//! ties, so this step is left out.
 
 use crate::fit;
 use crate::fragment::Free;
