@@ -10,8 +10,7 @@
 //! - the list of offers contains these nodes;
 //! - an evaluation of the job at that moment says that the job fits.
 //!
-//! For each wait, it checks that an explanation and an evaluation of the same demand give the logged refusal and
-//! reasons.
+//! a later candidate only if the earlier ones could not be committed;
 //!
 //! All decisions of a run are checked. Checks that replay the whole run are sampled: three explanations of a random job
 //! at a random moment for each run, and one `select` query for every fourth seed. These checks take about a third of
@@ -34,7 +33,8 @@ use dryrack_workload::{Demand, Pick};
 
 /// The number of explanations that are checked for each run.
 const EXPLAINED: u64 = 3;
-/// `select` is checked for one seed in this many.
+/// For each wait, it checks that an explanation and an evaluation of the same demand give the refusal and the reasons
+/// in the log.
 const SELECTED: u64 = 4;
 
 /// Panics if an answer contradicts the log of this rehearsal. Returns the number of placements and waits that were
@@ -68,7 +68,7 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
     questions.placed + questions.held
 }
 
-/// Whether the run ends because its hand pick was refused. A `Held` event before such an end does not come from a
+/// Whether the run ends because its hand pick was refused. A `Held` event just before such an end does not come from a
 /// decision, so it is not checked.
 fn is_of_pick(records: &[Record], run: RunId) -> bool {
     let ended = |record: &Record| match &record.said {
@@ -124,8 +124,8 @@ impl Questions<'_> {
 
     /// Whether this decision also explains a wait of `job`.
     fn is_alike(&self, decided: &Watched, job: JobId) -> bool {
-        // A historic scanning profile reuses row ids. It can write a decision about one row into another row that now
-        // has the same id.
+        // In a historic scanning profile, a new row can get the id of a deleted row. Such a profile can write a
+        // decision about one row into another row that now has the same id.
         let rows_change_hands = self.profile().historic && self.profile().flow.scanned().is_some();
         rows_change_hands || decided.run.job == job || *decided.sight.demand == **self.demand(job)
     }
@@ -271,8 +271,8 @@ impl Questions<'_> {
     }
 }
 
-/// The verdict of `select` on a node and the GPUs that a claim takes there. If the demand names its GPUs, only these
-/// GPUs are checked, because such a demand may take fewer GPUs of the node than an unconstrained demand.
+/// The verdict of `select` on a node and the GPUs that a claim takes there. If the demand names its GPUs, checks only
+/// these GPUs, because such a demand may take fewer GPUs of the node than a demand without names.
 fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     match demand.pick {
         Some(Pick::AllGpus(_)) if demand.model().is_none() => {
@@ -283,7 +283,7 @@ fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
     }
 }
 
-/// Asserts that a node can be picked by hand exactly if the decision judges it as fit. Skips jobs with a hand pick.
+/// Asserts that a node can be picked by hand if and only if the decision judges it as fit. Skips jobs with a hand pick.
 /// Skips models too, because a node may hold only a part of a model.
 fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examination: &Examination) {
     if demand.pick.is_some() || demand.model().is_some() {

@@ -64,7 +64,7 @@ impl Audit {
     }
 
     /// Switches to another profile. If the previous profile was historic, broken safety stays allowed, because the runs
-    /// that broke it may go on.
+    /// that broke it may continue.
     fn follow(&mut self, profile: &Profile) {
         let Audit { historic, utilization, shares_hosts, .. } = Audit::new(profile);
         (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
@@ -211,8 +211,8 @@ impl Audit {
         }
     }
 
-    /// Asserts that an instance leaves the state that it was in, that an idle instance holds no claim, and that a busy
-    /// instance holds one.
+    /// Asserts that a change of state begins in the instance's current state, that an idle instance holds no claim, and
+    /// that a busy instance holds one.
     fn instance_changed(&mut self, node: NodeId, from: InstanceState, to: InstanceState) {
         let known = self.instances.insert(node, to);
         assert!(known.is_none_or(|known| known == from), "an instance leaves a state that it was not in");

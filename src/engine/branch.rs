@@ -1,4 +1,4 @@
-//! Branches: a run that is the same as another run until a given time, and that has another fleet, profile or load from
+//! Branches: a branch is a run that equals another run until a given time, and has another fleet, profile or load from
 //! then on.
 //!
 //! A branch is made from two rehearsals, a base and another one. Everything before the given time comes from the base.

@@ -1,5 +1,5 @@
-//! How clouds answer requests for instances: whether a request is accepted, how long the instance takes to start, and
-//! when the cloud takes it away again. Each of these questions has its own random stream.
+//! How clouds answer requests for instances: whether they accept a request, how long an instance takes to start, and
+//! when they take it away again. Each of these questions has its own random stream.
 
 use std::collections::BTreeSet;
 

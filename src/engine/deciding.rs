@@ -1,4 +1,4 @@
-//! Drives a scheduler in another process from the main loop: when to ask it, and when its answers arrive.
+//! Connects the main loop to a scheduler in another process: when the scheduler is asked, and when its answers arrive.
 
 use super::world::earlier;
 use dryrack_control::{Control, step};
@@ -8,7 +8,8 @@ use dryrack_units::SimTime;
 
 pub(super) struct Deciding<'d> {
     pub decider: &'d mut dyn Decider,
-    /// An answer that has not arrived yet, with its time of arrival. Nothing is asked while an answer is on its way.
+    /// An answer that has not arrived yet, with its time of arrival. The scheduler is not asked while an answer is on
+    /// its way.
     coming: Option<(SimTime, Answer)>,
     /// Queries of the scenario that the scheduler has still to answer.
     questions: Vec<Input>,
@@ -72,7 +73,7 @@ impl<'d> Deciding<'d> {
 
     /// Returns the time of the next instant. `next` is the time of the next instant without this scheduler. Asks the
     /// scheduler if nothing else happens in the current instant and no answer is on its way. If `may_wish` is false,
-    /// ignores the time at which the scheduler wants to be asked again.
+    /// ignores the time at which the scheduler wants to be asked next.
     pub fn next(&mut self, now: SimTime, next: Option<SimTime>, fleet: &Fleet, may_wish: bool) -> Option<SimTime> {
         if next != Some(now) && self.coming.is_none() {
             self.request_decision(now, fleet);
@@ -94,8 +95,8 @@ impl<'d> Deciding<'d> {
                 break;
             }
         }
-        // Ask for decisions only if no query was answered, because a query must be answered in the instant of the
-        // query.
+        // Ask for decisions only if no query was answered, because the answer to a query must arrive in the instant of
+        // the query.
         if answer.inputs.is_empty() {
             answer = match self.decider.decide(now, fleet) {
                 Some(answer) => answer,

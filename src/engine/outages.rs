@@ -58,7 +58,7 @@ impl FailureModel {
         let mut outages = Vec::new();
         let mut at = self.from;
         loop {
-            // At least 1 ns passes between two failures. Otherwise a zero length could make this loop endless.
+            // At least 1 ns passes between two failures, because lengths of zero could make this loop endless.
             let from = at.saturating_add(self.up.draw(&mut stream).max(SimDuration::from_nanos(1)));
             if from >= self.until {
                 return Some(outages);

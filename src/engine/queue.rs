@@ -1,5 +1,5 @@
-//! The event queue. It returns events in order of time, one whole instant after the other. Events of the same instant
-//! come in order of insertion.
+//! The event queue. It returns events in order of time, one whole instant at a time. Events of the same instant come in
+//! order of insertion.
 //!
 //! It is a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan: Faster algorithms for the shortest path problem, J. ACM 37,
 //! 1990). The heap relies on time that never decreases. An event is kept in the bucket of the highest bit in which its

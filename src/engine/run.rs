@@ -28,10 +28,11 @@ pub struct RunOptions<'a> {
     pub grouping: Grouping,
     pub caching: Caching,
     pub checks: Checks,
-    /// Updated during the run. A progress bar reads it. If an invariant breaks, the error names the step from it.
+    /// Updated during the run, for example for a progress bar. If an invariant breaks, the error takes the number of
+    /// the step from it.
     pub progress: Option<&'a Progress>,
-    /// The largest number of records. Some more are allowed for each submitted job. A run with more records is stopped:
-    /// see [`Runaway`](super::Runaway).
+    /// The largest number of records. The limit is higher by a fixed number for each submitted job. A run with more
+    /// records is stopped: see [`Runaway`](super::Runaway).
     pub most_records: u64,
 }
 
@@ -76,18 +77,18 @@ pub struct RunEnd {
     /// The last instant in which something happened.
     pub at: SimTime,
     pub steps: u64,
-    /// Whether the run was stopped although more was to come. The cause is `until`, a scheduler that never rests, or a
-    /// failure.
+    /// Whether the run was stopped before its natural end. The cause is `until`, a scheduler that never stops retrying,
+    /// or a failure.
     pub cut_short: bool,
     /// Whether the run ended because the scheduler in another process failed.
     pub failed: bool,
 }
 
 /// How long a scheduler may continue after the last event of the world. In historic releases, some scan entries come
-/// back forever. Without this limit, such a run would never end.
+/// back forever, and without this limit the run would never end.
 const PATIENCE: SimDuration = SimDuration::from_secs(24 * 3600);
 
-/// The largest number of rounds at the same time. Only a bug in dryrack takes more.
+/// The largest number of rounds at one time. Only a bug in dryrack leads to more rounds.
 const STANDSTILL: u64 = 10_000_000;
 
 /// Runs a rehearsal to its end. Every sink gets every record.
@@ -106,8 +107,8 @@ pub fn run_decided(
     drive(rehearsal, ArrivalSource::listed(&rehearsal.arrivals), options, sinks, Some(Deciding::new(decider)))
 }
 
-/// Runs a rehearsal whose jobs come from a stream in order of time. The records are the same as with a list of the same
-/// jobs. Only a few bytes of memory are kept for each job that has ended.
+/// Runs a rehearsal whose jobs come from a stream in order of time. The records are the same as for a list of these
+/// jobs. Only a few bytes of memory are kept for each ended job.
 ///
 /// Evaluations and branches are not allowed, because they need jobs before they arrive.
 pub fn run_streamed(
@@ -130,7 +131,8 @@ fn drive<'a>(
 ) -> RunEnd {
     let mut control = Control::with_grouping(Arc::clone(&rehearsal.profile), rehearsal.seed, options.grouping)
         .with_caching(options.caching);
-    // After a branch changes the profile, all jobs that ever arrived are ordered again. So they must not be dropped.
+    // When a branch changes the profile, all jobs that ever arrived are put in order again, so they must not be
+    // dropped.
     if rehearsal.branch.is_none() {
         control = control.dropping_ended();
     }
@@ -201,8 +203,8 @@ fn drive<'a>(
     end
 }
 
-/// Returns the time of the next instant, and whether the run is cut short although more was to come. `last_of_world` is
-/// the last time at which the world still had events to come.
+/// Returns the time of the next instant, and whether the run stops before its natural end. `last_of_world` is the last
+/// time at which the world still had events scheduled.
 fn next_instant(
     now: SimTime,
     world: &mut World<'_>,

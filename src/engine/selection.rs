@@ -21,8 +21,8 @@ pub struct Selection {
     pub nodes: Vec<Selectable>,
 }
 
-/// How long after the submission the search for the first decision simulates. If there is no decision by then, the
-/// length is multiplied by ten.
+/// How far after the submission the search for the first decision simulates the run. If there is no decision by then,
+/// this time is multiplied by ten.
 const REACH: SimDuration = SimDuration::from_secs(60);
 /// The number of attempts before the search gives up.
 const REACHES: u32 = 8;

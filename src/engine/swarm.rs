@@ -44,9 +44,9 @@ pub struct WorldResult {
     pub accounts: Accounts,
 }
 
-/// Runs the world of one seed with all checks. Runs it again without node classes, and as a stream or without queries,
-/// and compares the results. Then replays the log and checks the answers to queries against it. Panics if a check
-/// fails.
+/// Runs the world of one seed with all checks. Runs it again node by node, and once more as a stream or without
+/// queries, and compares the results. Then replays the log and checks the answers to queries against it. Panics if a
+/// check fails.
 pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
     let rehearsal = draw_world(seed, profiles);
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {

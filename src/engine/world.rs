@@ -1,4 +1,4 @@
-//! The simulated world: what nodes and runs really do, whether or not the control plane knows.
+//! The simulated world: what nodes and runs really do, no matter what the control plane knows.
 
 mod branching;
 
@@ -93,7 +93,8 @@ pub(super) fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<Si
 pub struct World<'a> {
     rehearsal: &'a Rehearsal,
     queue: EventQueue<Due>,
-    /// The events of the instant that is happening now, else empty. The field exists only to reuse the allocation.
+    /// The events of the current instant while they are processed; empty at all other times. The field exists only to
+    /// reuse the allocation.
     taken: Vec<Due>,
     nodes: Vec<WorldNode>,
     runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
@@ -101,7 +102,8 @@ pub struct World<'a> {
     places: Places,
     checkpoints: Checkpoints,
     arrival_source: ArrivalSource<'a>,
-    /// Cancellations and scalings of jobs that a stream has not delivered yet. Each has its time and a sequence number.
+    /// Cancellations and changes of scale for jobs that a stream has not delivered yet. Each has its time and a
+    /// sequence number.
     early: BTreeMap<JobId, Vec<(SimTime, u64, Due)>>,
     asked_early: u64,
     heartbeat: SimDuration,
@@ -190,8 +192,8 @@ impl<'a> World<'a> {
             }
         }
         if !early.is_empty() {
-            // The order must be the same as with listed jobs. There, an early request waits for the arrival of its job
-            // and comes after the requests of the instant itself.
+            // The order must be the same as for a list of jobs. In that case, an early request waits for the arrival of
+            // its job and is applied after the requests of that instant.
             early.sort_by_key(|(at, number, _)| (*at < now, *number));
             early.into_iter().for_each(|(_, _, due)| self.queue.push(now, due));
         }
@@ -230,7 +232,7 @@ impl<'a> World<'a> {
                     self.runs.remove(&run);
                 }
             }
-            // A simulated run never sends these commands: they are for an outside cluster.
+            // A simulated run never sends these commands, which are for an external cluster.
             Command::Submit { .. } | Command::Withdraw { .. } => {}
             Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
             Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
@@ -547,8 +549,8 @@ impl<'a> World<'a> {
         self.fate((&spec, run), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
     }
 
-    /// Draws the n-th fate of an attempt for one purpose. The draw does not depend on other runs. Skips the draw if
-    /// nothing can go wrong.
+    /// Draws the result of the n-th fault check of an attempt, for one purpose. The draw does not depend on other runs.
+    /// If no fault is possible, draws nothing.
     fn fate(
         &self,
         (spec, run): (&JobSpec, RunId),

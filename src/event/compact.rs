@@ -16,8 +16,8 @@ use serde::ser::{
 /// The output buffer.
 pub struct Compact<'a>(pub &'a mut Vec<u8>);
 
-/// The error type of [`Compact`], without variants, because every record has a compact form. A type without a compact
-/// form, such as a sequence of unknown length, is a bug in this program. So no code has to pass errors on.
+/// The error type of [`Compact`], which has no variants, because every record has a compact form. A type without a
+/// compact form, such as a sequence of unknown length, is a bug in this program, so no code has to pass errors on.
 #[derive(Debug)]
 pub enum NoCompactForm {}
 

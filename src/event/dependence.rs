@@ -1,4 +1,4 @@
-//! The state of a dependency of one job on another.
+//! The state of a dependency between two jobs.
 
 use super::output::Outcome;
 use dryrack_workload::Condition;

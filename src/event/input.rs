@@ -69,8 +69,8 @@ pub enum Lifecycle {
     Exited(Ending),
     /// The run ended because one of its GPUs failed.
     GpuFailed,
-    /// The run ended because its node failed. The node reports so after it has come back, or another node of the run
-    /// does.
+    /// The run ended because its node failed. The node reports it after coming back, or another node of the run reports
+    /// it.
     NodeFailed,
     /// The run ended because it was told to stop.
     Stopped,
@@ -201,7 +201,7 @@ pub enum Input {
         run: RunId,
         placement: Option<Placement>,
     },
-    /// Anything else that a scheduler in another process said, or a failure of that scheduler.
+    /// Any other message of a scheduler in another process, or a failure of that scheduler.
     Outside(Outside),
 }
 

@@ -85,8 +85,8 @@ pub trait Sink {
     fn input(&mut self, step: u64, at: SimTime, input: &Input);
     fn event(&mut self, step: u64, at: SimTime, event: &Event);
 
-    /// Makes all records so far durable, so that they survive a crash. In a run on a real machine, called after each
-    /// step.
+    /// Makes all records so far durable, so that they survive a crash. In a run on a real machine, this is called after
+    /// each step.
     fn keep(&mut self) -> std::io::Result<()> {
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Digester {
     fn begin(&mut self, begins: (u64, SimTime), kind: u8) {
         if self.begins == Some(begins) {
             let end = self.buffer.len() + self.beginning_length;
-            // Copy the whole array and cut it off, because a copy of constant length needs no function call.
+            // Copies the whole array and cuts the copy off, because a copy of constant length needs no function call.
             self.buffer.extend_from_slice(&self.beginning);
             self.buffer.truncate(end);
         } else {

@@ -107,7 +107,7 @@ impl Outcome {
 pub enum Refusal {
     /// The demand does not fit at the moment.
     Unfit,
-    /// The demand will never fit, whatever frees up or comes back.
+    /// The demand will never fit, even if all resources are free and all nodes are back.
     Never,
 }
 
@@ -227,8 +227,8 @@ pub enum Event {
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// A sample is odd. Reported only for the first sample of each kind of fault in each run. `at` is the sample's own
-    /// time.
+    /// A sample is odd. Reported only for the first sample of each kind of fault in each run. `at` is the time of the
+    /// sample itself.
     SampleOdd {
         run: RunId,
         at: SimTime,

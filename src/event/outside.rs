@@ -38,7 +38,7 @@ pub enum Outside {
     Answers { name: Arc<str>, refusal: Option<Refusal>, reasons: Histogram, text: Option<Arc<str>> },
     /// One decision of the scheduler cannot be carried out. The run continues without it.
     Mistaken { fault: OutsideFault, run: Option<RunId>, text: Arc<str> },
-    /// The process cannot continue. If `restarted` is true, a fresh process takes over; else the run ends here.
+    /// The process cannot continue. If `restarted` is true, a new process takes over; otherwise the run ends here.
     Failed { fault: OutsideFault, text: Arc<str>, restarted: bool },
 }
 
@@ -87,7 +87,7 @@ macro_rules! faults {
                 match self { $(OutsideFault::$variant => $is_fatal,)* }
             }
 
-            /// The rest of a sentence that begins with the program's name.
+            /// A text that continues a sentence after the program's name.
             pub fn text(self) -> &'static str {
                 match self { $(OutsideFault::$variant => $text,)* }
             }
@@ -128,8 +128,8 @@ pub trait Decider: Sink {
     /// Passes on a command of the control plane.
     fn command(&mut self, now: SimTime, command: &Command);
 
-    /// Asks for decisions if there is a reason to ask: something has changed, or the time in `wakes_at` has come. Else
-    /// returns `None`.
+    /// Asks for decisions if there is a reason to ask: something has changed, or the time in `wakes_at` has come.
+    /// Otherwise returns `None`.
     fn decide(&mut self, now: SimTime, fleet: &Fleet) -> Option<Answer>;
 
     /// Whether the scheduler itself answers the scenario's queries.

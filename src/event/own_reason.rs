@@ -17,7 +17,7 @@ pub struct OwnReason(u16);
 pub const LONGEST: usize = 40;
 
 struct Names {
-    /// Each name, with its sentence.
+    /// Each name, with its text.
     by_number: Vec<(&'static str, &'static str)>,
     numbers: BTreeMap<&'static str, u16>,
 }
@@ -67,7 +67,7 @@ impl OwnReason {
         NAMES.read().unwrap_or_else(PoisonError::into_inner).by_number[usize::from(self.0)].0
     }
 
-    /// The sentence after a count, as in "3 nodes: …".
+    /// The text after a count, as in "3 nodes: …".
     pub fn text(self) -> &'static str {
         NAMES.read().unwrap_or_else(PoisonError::into_inner).by_number[usize::from(self.0)].1
     }

@@ -35,7 +35,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// The index in [`Reason::ALL`]. All reasons outside the table share the index after the last.
+            /// The index in [`Reason::ALL`]. All reasons that are not in the table share the index after the last one.
             #[inline]
             pub fn place(self) -> usize {
                 match self {
@@ -114,7 +114,7 @@ macro_rules! reasons {
                 )
             }
 
-            /// The sentence after a count, as in "3 nodes: …".
+            /// The text after a count, as in "3 nodes: …".
             pub fn text(self) -> &'static str {
                 match self {
                     $(Reason::$variant => $text,)*
@@ -295,7 +295,7 @@ impl fmt::Display for Reason {
 }
 
 /// The number of nodes refused for each reason, largest number first. [`Reason::NotPicked`] comes last, because it only
-/// repeats the request.
+/// repeats what the user requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram(SmallVec<[(Reason, u32); 2]>);

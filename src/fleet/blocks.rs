@@ -42,7 +42,7 @@ pub struct Slice {
     pub ram: Bytes,
     /// The number of GPUs, or of GPU parts if each block is a GPU part.
     pub gpus: u32,
-    /// The memory of each GPU or part. Zero if there are none.
+    /// The memory of each GPU or part; zero if there are none.
     pub gpu_memory: Bytes,
 }
 
@@ -247,8 +247,8 @@ impl NodeStatus {
 mod tests {
     use super::*;
 
-    /// Each row is (CPUs, GPUs) and the number of blocks with `blocks: auto`, as decided by dstack 0.19.10 and 0.22.5.
-    /// Both versions agree.
+    /// Each row is (CPUs, GPUs) and the number of blocks for `blocks: auto`, as decided by both dstack 0.19.10 and
+    /// 0.22.5.
     #[test]
     fn auto_has_no_other_number_to_fall_back_on() {
         let rows = [
@@ -272,7 +272,7 @@ mod tests {
         for ((cpus, gpus, count), expected) in rows {
             assert_eq!(Blocks::Count(count).split(cpus, gpus), expected, "{cpus} CPUs, {gpus} GPUs, {count} blocks");
         }
-        // 1, 2, 4 and 8 divide both numbers. 2 and 4 are equally near, so the smaller one is suggested.
+        // The numbers 1, 2, 4 and 8 divide both counts. 2 and 4 are equally near, so the smaller one is suggested.
         assert_eq!(Blocks::nearest_split(3, 32, 8), Some(2));
         assert_eq!(Blocks::nearest_split(16, 32, 8), Some(8));
         assert_eq!(Blocks::nearest_split(5, 12, 0), Some(4));

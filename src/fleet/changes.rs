@@ -23,7 +23,7 @@ impl Fleet {
         self.node_changes.iter().flat_map(move |changes| changes.since(read))
     }
 
-    /// Marks a node as changed even if it has not changed, so that caches recompute its entry.
+    /// Marks a node as changed, even if it is unchanged, so that caches compute its entry again.
     pub fn note_change(&mut self, node: NodeId) {
         if let Some(changes) = &mut self.node_changes {
             changes.note(node);

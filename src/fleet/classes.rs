@@ -1,12 +1,12 @@
-//! Classes of nodes in equal state, which means equal shape and equal status. If the GPUs of a shape are
-//! interchangeable, it does not matter which GPU of a node is in which state. Then the class lists its GPUs sorted by
-//! state, and the node's own status says which GPU is which.
+//! Classes of nodes in equal state, which means equal shape and equal status. In some shapes, the GPUs are
+//! interchangeable: it does not matter which GPU of a node is in which state. A class of such a shape lists its GPUs
+//! sorted by state, and the status of each node says which GPU is which.
 //!
-//! Node states recur, and then the results that are cached for their class can be reused. So some empty classes are
-//! kept. Their number is an eighth of how often an empty class was needed again, but at most the number of nodes. In a
-//! workload where tasks only arrive, states rarely recur, and kept classes would displace useful cache entries. There,
-//! a class with one node is changed in place into the class of the node's next state, which is one change instead of
-//! two.
+//! Node states recur, so some empty classes are kept, and the results that are cached for them can be used again. The
+//! number of kept classes is an eighth of how often an empty class was needed again, and at most the number of nodes.
+//! In a workload where tasks only arrive, states rarely recur, and kept classes would push useful entries out of the
+//! cache. In such a workload, a class with one node is changed in place into the class of the node's next state, which
+//! is one change instead of two.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -99,7 +99,7 @@ impl ClassHead {
         self.shape_index as usize
     }
 
-    /// A number that tells the classes apart that have used this slot over time.
+    /// A number that distinguishes the classes that have used this slot over time.
     pub fn generation(&self) -> u32 {
         self.generation
     }
@@ -184,8 +184,8 @@ impl Changes {
         }
     }
 
-    /// Whether empty classes were dropped often and needed again rarely. Then a class that loses its last member is not
-    /// worth keeping.
+    /// Whether empty classes were dropped often and needed again rarely. If so, a class that loses its last member is
+    /// not kept.
     fn is_rarely_known(&self) -> bool {
         self.given_up > 4 * KEPT_EMPTY && self.come_back < self.given_up / 8
     }
@@ -363,7 +363,7 @@ impl Classes {
             return;
         }
         let ClassHead { before, after, .. } = heads[id.index()];
-        // Only a class that is not in the list yet has no successor here.
+        // Only a class that was not in the list has no successor here.
         if after != NOWHERE {
             heads[after.index()].before = before;
             if before != NOWHERE {
@@ -461,8 +461,8 @@ impl Classes {
         assert!(is_its_own, "node {} is in the wrong class: {status:?} in {:?}", node.index(), class.status);
     }
 
-    /// Finds the class of this status, or creates it. If `its_own` is given, its only member is about to move to the
-    /// new class, so its slot may be reused.
+    /// Finds or creates the class of this status. If `its_own` is given, the only member of that class is about to move
+    /// to the new class, so its slot may be reused.
     fn find_or_open(&mut self, shape_index: u32, status: &NodeStatus, its_own: Option<ClassId>) -> ClassId {
         let Classes { slots, heads, by_hash, shapes, changes, .. } = self;
         let (changes, group) = (&mut changes[shape_index as usize], &shapes[shape_index as usize]);
@@ -524,7 +524,7 @@ mod tests {
     use dryrack_units::{Bytes, GpuShare, MilliCpu};
 
     /// Compares the classes with nodes grouped by their taken resources. Some draws use few states, which recur, and
-    /// some use many states, which do not.
+    /// others use many states, which do not.
     #[test]
     fn nodes_in_equal_state_are_one_class_whatever_was_before() {
         const NODES: usize = 30;

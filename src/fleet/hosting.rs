@@ -32,7 +32,7 @@ pub(super) struct Hosts {
 }
 
 impl Fleet {
-    /// The state that decides where deployments go. It is kept up to date once there is a replica. Before that, each
+    /// The state that decides where deployments go. It is kept up to date once there is a replica; before that, each
     /// call computes it.
     pub fn serving(&self) -> Cow<'_, Serving> {
         match &self.hosts.serving {
@@ -117,8 +117,8 @@ fn serving_of(nodes: &[Node]) -> Serving {
     serving
 }
 
-/// Updates a node of [`Serving`] from the node's status. Everything that the ledger holds beyond the claims of model
-/// instances belongs to other jobs.
+/// Updates a node of [`Serving`] from the node's status. Everything in the ledger beyond the claims of model instances
+/// belongs to other jobs.
 fn sync(serving: &mut Serving, node: usize, status: &NodeStatus) {
     serving.set_state(node, status.state);
     let mut memory: SmallVec<[u64; 8]> = status.gpus.iter().map(|gpu| gpu.memory_taken.get()).collect();

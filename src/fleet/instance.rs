@@ -48,7 +48,7 @@ pub enum FleetPlacement {
 pub struct FleetNodes {
     pub min: u32,
     pub target: u32,
-    /// The largest number of instances. `None` means no limit.
+    /// The largest number of instances. `None` if there is no limit.
     pub max: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ pub struct Instance {
     /// The number of blocks of this instance. `None` if it could not be split as configured. Such an instance is never
     /// used.
     pub total_blocks: Option<u32>,
-    /// The disk size. Zero if unknown; then it is not compared with requirements.
+    /// The disk size. Zero if unknown, and then not compared with requirements.
     pub disk: Bytes,
     /// The provider. `remote` for machines reached by SSH.
     pub backend: Arc<str>,

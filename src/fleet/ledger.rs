@@ -33,7 +33,7 @@ pub struct NodeClaim {
     pub blocks: SmallVec<[u16; 4]>,
 }
 
-/// The nodes of one run: one claim for each node, in order of node ids. The claims are shared between messages, the
+/// A placement of one run: one claim for each node, in order of node ids. The claims are shared between messages, the
 /// ledger and the records of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

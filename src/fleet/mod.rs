@@ -1,7 +1,7 @@
 //! Floor 2. The resources: nodes, GPUs, their states, and the ledger of what is taken.
 //!
 //! Owns the facts that a scheduler reads. Nodes in equal state form classes, and every change updates the classes. So a
-//! decision looks at each class once instead of at each node. Must never decide where anything goes.
+//! decision examines each class once instead of each node. Must never decide where anything is placed.
 
 #![warn(clippy::unwrap_used)]
 
@@ -163,7 +163,8 @@ impl Fleet {
         self.version
     }
 
-    /// Incremented by every change after which a refused demand might fit. Only taking resources does not count.
+    /// Incremented by every change after which a refused demand might fit. A change that only takes resources does not
+    /// count.
     pub fn growth(&self) -> u64 {
         self.growth
     }
@@ -332,7 +333,7 @@ impl Fleet {
         }
     }
 
-    /// Asserts that the claims in `held` add up to the ledger and that each node is in the class of its state. Looks at
+    /// Asserts that the claims in `held` add up to the ledger and that each node is in the class of its state. Visits
     /// every node, so it is called only in tests, in the swarm and at the end of a run.
     pub fn assert_adds_up<'a>(&self, held: impl Iterator<Item = &'a Placement>) {
         let mut expected: Vec<NodeStatus> =

@@ -50,9 +50,9 @@ pub struct NodeShape {
     pub instance: Option<Arc<Instance>>,
 }
 
-/// The power draw of a machine. It is linear between `idle` and `busy` in the utilization of the machine's GPUs. For a
-/// machine without GPUs, it is linear in the share of its CPU that is taken. Fan, Weber and Barroso found this for
-/// whole servers (*Power Provisioning for a Warehouse-sized Computer*, ISCA 2007).
+/// The power draw of a machine. It increases linearly from `idle` to `busy` with the utilization of the machine's GPUs.
+/// For a machine without GPUs, it increases linearly with the share of its CPU that is taken. Fan, Weber and Barroso
+/// found this for whole servers (*Power Provisioning for a Warehouse-sized Computer*, ISCA 2007).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
@@ -126,7 +126,7 @@ pub enum NodeState {
 /// The states that a node enters through silence. A heartbeat takes the node out of them.
 pub const SILENT_STATES: [NodeState; 2] = [NodeState::NotReady, NodeState::Unreachable];
 
-/// The state of a GPU. Use by other programs is not a state, because it has an amount: see [`Foreign`].
+/// The state of a GPU. Use by other programs is not a state, because it is an amount: see [`Foreign`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuState {

@@ -1,5 +1,5 @@
-//! Tracks which nodes changed since a reader last asked, each node once. The nodes form a linked list, ordered by their
-//! latest changes.
+//! Tracks which nodes changed since a reader last asked, and lists each node once. The nodes form a linked list,
+//! ordered by their latest changes.
 
 use dryrack_ids::NodeId;
 

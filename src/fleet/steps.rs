@@ -1,4 +1,4 @@
-//! Caches the changes of class that claims cause. Most claims take or release the same amounts as earlier claims, on
+//! Caches how claims move nodes from class to class. Most claims take or release the same amounts as earlier claims, on
 //! nodes in the same state.
 
 use super::classes::ClassId;
@@ -35,7 +35,7 @@ pub(super) fn common_key(status: &NodeStatus, claim: &NodeClaim) -> Option<u64> 
     Some(key)
 }
 
-/// Known steps. The hash of a step gives its slot. A new step replaces the step that was in its slot.
+/// Known steps. The hash of a step determines its slot. A new step replaces the step that was in its slot.
 #[derive(Debug, Default)]
 pub(super) struct Steps(Vec<Option<Known>>);
 
@@ -50,7 +50,7 @@ struct Known {
 const PLACES: usize = 1024;
 
 impl Clone for Steps {
-    /// A clone starts with an empty cache, because a copy of a fleet is used only for a few queries.
+    /// A clone starts with an empty cache, because a copy of a fleet answers only a few queries.
     fn clone(&self) -> Steps {
         Steps::default()
     }

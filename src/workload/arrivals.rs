@@ -22,13 +22,13 @@ pub enum Arrivals {
     /// *Simulation of Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26, 1979).
     Daily {
         gap: SimDuration,
-        /// The time of the peak after midnight. A run begins at midnight.
+        /// The time of the peak after midnight. The simulation begins at midnight.
         peak: SimDuration,
         /// The amplitude of the rate as a proportion of the mean, at most 100 %.
         swing: Permille,
     },
     /// A Poisson process whose rate has one weight for each of the 24 hours of a day or the 168 hours of a week. It is
-    /// drawn by thinning. A run begins at midnight, in the first hour.
+    /// drawn by thinning. The simulation begins at midnight, in the first hour.
     Hourly {
         /// The mean gap over the whole day or week.
         gap: SimDuration,
@@ -109,7 +109,7 @@ impl Process<'_> {
     fn next_of_hours(&mut self, stream: &mut Stream, gap: SimDuration, weights: &[u64]) {
         let (sum, most) = (weights.iter().sum::<u64>() as f64, weights.iter().copied().max().unwrap_or(0));
         assert!(most > 0, "something comes in some hour");
-        // Thinning draws at the highest rate. So the shortest gap is the mean gap times the mean weight divided by the
+        // Thinning draws at the highest rate, so the shortest gap is the mean gap times the mean weight divided by the
         // largest weight.
         let shortest = gap.as_nanos() as f64 * (sum / weights.len() as f64 / most as f64);
         loop {
@@ -151,7 +151,8 @@ mod tests {
         assert_eq!(found, [0, 6, 12, 18].map(|hour| SimTime::from_secs(3600 * hour)));
     }
 
-    /// 10 per hour for 400 days give 96,000 arrivals. The tolerance is three times the square root of that.
+    /// 10 arrivals per hour give 96,000 arrivals in 400 days. The tolerance is three times the square root of this
+    /// number.
     #[test]
     fn a_poisson_process_keeps_its_rate() {
         let found = times(Arrivals::Poisson { gap: SimDuration::from_secs(360) }, 400).len() as f64;
@@ -188,9 +189,9 @@ mod tests {
         assert!((part - 9.0 / 14.0).abs() < 3.0 * (45.0 / 196.0 / total).sqrt(), "{part}");
     }
 
-    /// A cycle has 2 h at 2 per hour and 20 min at 40 per hour, which is 7.4286 per hour on average. The number of
-    /// arrivals in one cycle of 2.3333 h has the mean 17.33. With exponential states, its variance is 17.33 + 4^2 +
-    /// 13.33^2 = 211.1. 400 days have 4114.3 cycles.
+    /// A cycle has 2 hours with 2 arrivals per hour and 20 minutes with 40 per hour, which is 7.4286 per hour on
+    /// average. The number of arrivals in one cycle of 2.3333 h has the mean 17.33. With exponential states, its
+    /// variance is 17.33 + 4^2 + 13.33^2 = 211.1. 400 days have 4114.3 cycles.
     #[test]
     fn bursts_come_in_their_proportion() {
         let quiet = Spell { gap: SimDuration::from_secs(1800), lasts: HOUR.saturating_mul(2) };

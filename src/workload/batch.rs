@@ -60,7 +60,7 @@ mod tests {
         assert!((2..=5).all(|size| sizes.contains(&size)) && sizes.iter().all(|size| (2..=5).contains(size)));
     }
 
-    /// With mean 4, p is 1/4. So 1/4 of the sizes are 1, 3/16 of them are 2, and the variance (1 - p) / p^2 is 12.
+    /// With mean 4, p is 1/4, so 1/4 of the sizes are 1, 3/16 of them are 2, and the variance (1 - p) / p^2 is 12.
     #[test]
     fn a_geometric_size_has_its_mean_and_its_ones() {
         let (count, sizes) = (20_000.0, sizes(Batch::Geometric { mean: 4 }, 20_000));

@@ -30,7 +30,7 @@ pub struct Demand {
 pub enum DemandKind {
     /// Each task takes a part of a node.
     Tasks(TaskDemand),
-    /// One replica of a model takes GPUs. How many and how much of them depends on the model.
+    /// One replica of a model takes GPUs. How many GPUs and how much of each depends on the model.
     Model(Arc<Deployment>),
     /// Each task takes blocks of a fleet's instance.
     Requirements(Arc<Requirements>),
@@ -74,12 +74,12 @@ pub struct GpuDemand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuTake {
-    /// The whole GPU, exclusively. If the GPU's memory is part of the RAM, the task gets the RAM that its own RAM
-    /// demand leaves.
+    /// The whole GPU, exclusively. If the GPU's memory is part of the RAM, the task gets the RAM that is left after its
+    /// own RAM demand.
     Whole,
     /// A share of the GPU's time, with the same share of its memory.
     Share(GpuShare),
-    /// Memory only. The task has no guaranteed share of the GPU's time, but other tasks must leave some time free.
+    /// Memory only. The task has no guaranteed share of the GPU's time, but the other tasks must not take all of it.
     Memory(Bytes),
 }
 
@@ -155,7 +155,7 @@ impl Demand {
         Demand { tasks: 1, kind: kind.into(), gang: Gang::Anywhere, pick: None }
     }
 
-    /// How many nodes a run has in a profile with multi-node runs: one for each task that needs its own node.
+    /// The number of nodes of a run in a profile with multi-node runs: one for each task that needs its own node.
     pub fn nodes_apart(&self) -> u32 {
         let apart = match self.kind {
             DemandKind::Tasks(_) => self.gang == Gang::Spread,
@@ -217,7 +217,8 @@ impl From<Arc<Requirements>> for DemandKind {
     }
 }
 
-/// The form of a demand in logs. The field `task` is always present. For models and requirements, it is [`NO_TASK`].
+/// The form in which logs store a demand. The field `task` is always present. For models and requirements, it is
+/// [`NO_TASK`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Demand", deny_unknown_fields)]
 struct Written<'a> {

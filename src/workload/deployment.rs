@@ -18,7 +18,7 @@ pub struct Deployment {
     pub strategy: Strategy,
     /// Whether one replica may span several nodes.
     pub distributable: bool,
-    /// Labels that a node must have. Some schedulers treat an empty selector differently from none.
+    /// Labels that a node must have. Some schedulers distinguish an empty selector from a missing one.
     pub selector: Option<BTreeMap<Arc<str>, Arc<str>>>,
     /// The number of GPUs that each replica takes, if GPUs were picked by hand.
     pub gpus_per_replica: Option<u32>,
@@ -43,7 +43,7 @@ impl Deployment {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFacts {
-    /// The name in the catalog, or a name that only the scenario defines. An example is `Qwen/Qwen3-32B`.
+    /// The name in the catalog, or a name that only the scenario defines; for example, `Qwen/Qwen3-32B`.
     pub name: Arc<str>,
     pub categories: Vec<Category>,
     /// The entry `architectures[0]` of the model's config file.

@@ -24,8 +24,8 @@ pub struct JobSpec {
     pub demand: Arc<Demand>,
     /// The number of replicas. Each is placed on its own, and the control plane keeps this number running.
     pub replicas: u32,
-    /// How the number of replicas follows the number of requests. Then `replicas` is the initial number. Used only by a
-    /// profile with multi-node runs.
+    /// How the number of replicas follows the number of requests. If set, `replicas` is the initial number. Used only
+    /// by a profile with multi-node runs.
     #[serde(default)]
     pub scaling: Option<Box<Scaling>>,
     /// A job with a higher number goes first.
@@ -86,7 +86,7 @@ impl JobSpec {
     }
 }
 
-/// What happens to a hand pick that is not allowed. A front end would not have offered such a pick.
+/// What happens to a hand pick that is not allowed, and that a front end would not have offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unselectable {

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::requirements::Bounds;
 use dryrack_units::Bytes;
 
-/// Why a text is not a range. The message is meant to follow a name and a colon.
+/// Why a text is not a range. The message follows a name and a colon.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
     #[error("a range without both ends allows anything")]
@@ -23,7 +23,8 @@ pub enum RangeError {
 pub trait Bound: Copy + Ord {
     const EXPECTED: &'static str;
 
-    /// Parses one end of a range. A value between two units is rounded up if `is_min` is true (a lower end), else down.
+    /// Parses one end of a range. A value between two units is rounded up at a lower end (`is_min`), and down at an
+    /// upper end.
     fn read(text: &str, is_min: bool) -> Option<Self>;
 }
 

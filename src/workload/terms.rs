@@ -48,7 +48,7 @@ pub struct EventRetry {
 pub enum RetryEvent {
     /// There was no capacity for the node.
     NoCapacity,
-    /// The instance of the node was taken away.
+    /// The node's instance was taken away.
     Interruption,
     /// The node failed by itself, or never started.
     Error,

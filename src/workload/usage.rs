@@ -186,8 +186,8 @@ impl Shape {
         Reading { utilization, memory: None }
     }
 
-    /// Calls `tell` with each level between two times and the length of that level in nanoseconds. May call it several
-    /// times for the same level.
+    /// Calls `tell` with each level between two times, and with how long that level lasts, in nanoseconds. May call it
+    /// several times for the same level.
     fn pieces(&self, from: SimDuration, to: SimDuration, tell: &mut impl FnMut(u128, Option<Permille>)) {
         let nanos = |time: SimDuration| u128::from(time.as_nanos());
         match self {
@@ -256,7 +256,7 @@ fn told_again_and_again(
     let whole: u64 = parts.iter().map(|(length, _)| *length).fold(0, u64::saturating_add);
     let mut before = 0;
     for (length, level) in parts {
-        // The time that this part takes up until `time`: its whole length in each whole round, and its share of the
+        // The time that this part takes until `time`: its whole length in each complete round, and its share of the
         // last round.
         let up_to = |time: SimDuration| {
             let (rounds, into) = (time.as_nanos() / whole, time.as_nanos() % whole);

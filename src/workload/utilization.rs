@@ -18,7 +18,7 @@ pub enum UtilizationRule {
     /// Evaluated at each sample.
     #[default]
     Covered,
-    /// The rule of dstack 0.18.44 to 0.22.5, which looks only at the samples in the window at the time of evaluation.
+    /// The rule of dstack 0.18.44 to 0.22.5, which uses only the samples in the window at the time of evaluation.
     Dstack {
         /// The interval between two evaluations, counted from the start of the run.
         #[serde(with = "text_form")]
@@ -102,7 +102,7 @@ pub enum AtMinimum {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaps {
-    /// It does not count as idle. The window begins again after the gap.
+    /// It does not count as idle. The idle window begins again after the gap.
     #[default]
     Void,
     /// If the readings before and after the gap are idle, the gap counts as idle.
@@ -124,7 +124,7 @@ pub struct UtilizationPolicy {
     /// The intended time between two samples.
     #[serde(with = "text_form")]
     pub interval: SimDuration,
-    /// The longest time between two readings without a gap between them.
+    /// The longest time between two readings that does not count as a gap.
     #[serde(with = "text_form")]
     pub longest_gap: SimDuration,
     pub gaps: Gaps,
@@ -145,7 +145,7 @@ pub struct UtilizationOverrides {
     pub longest_gap: Option<SimDuration>,
     pub gaps: Option<Gaps>,
     pub grace: Option<SimDuration>,
-    /// The sampling interval of this run's GPUs. It is a property of the sampler and not a setting of the user.
+    /// The sampling interval of this run's GPUs, which is a property of the sampler and not a user setting.
     pub interval: Option<SimDuration>,
     /// The source of these settings. If a file takes its settings from a project's profiles, the source is the profile.
     pub from: PolicySource,
@@ -190,9 +190,9 @@ pub struct Coverage {
 pub enum SampleFault {
     /// The sample arrived after a sample with a later time. The sample is used.
     Disorder,
-    /// The sample is used, but the buffer was full, because samples come faster than the interval says. So an older
-    /// sample that a window may still need was dropped. Its effect is kept, but samples from before it will be
-    /// rejected.
+    /// The buffer was full, because samples come faster than the interval says. The sample is used. An older sample
+    /// that a window may still need was dropped. The effect of the dropped sample is kept, but samples from before it
+    /// will be rejected.
     Overflow,
     /// There already is a sample with the same time.
     Duplicate,

@@ -21,7 +21,7 @@ use super::node::{GpuState, NodeShape, NodeState, Reliance};
 /// The labels of a node. Nodes with equal labels share them.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
-/// What counts as taken on a GPU. The free memory is kept up to date for each of these rules.
+/// What counts as taken on a GPU. The free memory by each of these rules is kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accounting {
@@ -29,8 +29,8 @@ pub enum Accounting {
     MainParts,
     /// Counts what instances hold on any node.
     AllParts,
-    /// Counts what an instance holds on any node, if the instance states the kind of this GPU. If an instance states no
-    /// kind, only its main part counts.
+    /// Counts what an instance holds on any node, if the instance states the same kind as this GPU. If an instance
+    /// states no kind, only its main part counts.
     PartsByKind,
     /// Counts everything in the ledger, including foreign use. A GPU in an unusable state has no free memory.
     Ledger,

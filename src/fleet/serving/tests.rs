@@ -39,8 +39,8 @@ fn instance(kind: GpuKind, main: Part, subordinates: &[Part]) -> ServedInstance 
     }
 }
 
-/// Calculated by hand: 80 GiB, 1 GiB reserved by the system, 10 GiB held by a main part, 20 GiB by a subordinate one
-/// of an instance that states another kind, 5 GiB of foreign use.
+/// Calculated by hand. Of 80 GiB, the system reserves 1 GiB, and 5 GiB are in use by other programs. Of two instances,
+/// one holds 10 GiB as its main part, and the other, which states another kind, holds 20 GiB as a subordinate part.
 #[test]
 fn each_accounting_counts_what_it_says() {
     let mut serving = Serving::default();
@@ -58,8 +58,8 @@ fn each_accounting_counts_what_it_says() {
     assert_eq!((serving.hosts()[0].main_count, serving.hosts()[0].subordinate_count), (1, 1));
 }
 
-/// 256 GiB of RAM, 2 and 1 GiB reserved, 10 GiB held as RAM and 40 GiB as GPU memory: 203 GiB of RAM are left, but
-/// only 159 of the GPU's own 200 GiB.
+/// Calculated by hand. Of 256 GiB of RAM, 2 and 1 GiB are reserved, 10 GiB are held as RAM, and 40 GiB as GPU memory.
+/// So 203 GiB of RAM are left, but only 159 of the GPU's own 200 GiB.
 #[test]
 fn unified_memory_is_taken_from_ram() {
     let mut serving = Serving::default();
