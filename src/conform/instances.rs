@@ -55,15 +55,15 @@ pub struct RecordedHost {
     pub gpu_name: Option<String>,
     pub gpu_memory_mib: u64,
     pub blocks: Blocks,
-    /// The number of blocks. The record put this number into the database, so the host is split this way even if it
-    /// could not be.
+    /// The number of blocks. The record wrote this number into the database, so the host counts as split this way even
+    /// if the split was not possible.
     pub total_blocks: Option<u32>,
     pub backend: Arc<str>,
     pub region: Arc<str>,
     pub price: Option<Money>,
 }
 
-/// A limit for the figures of a machine. No real machine exceeds it.
+/// A limit for the figures of a machine, which no real machine exceeds.
 const MOST: u64 = 1 << 32;
 
 impl RecordedHost {
@@ -140,7 +140,7 @@ pub fn build(
     Ok(fleet)
 }
 
-/// The result for each node of a run. Each node is decided by itself, after the nodes before it.
+/// The result of assigning each node of a run. Each node is decided separately, after the nodes before it.
 pub struct Outcome {
     /// The assigned nodes, by number, in order of assignment.
     pub assigned: Vec<(u32, Assigned)>,

@@ -225,7 +225,7 @@ fn world(record: &Record, profile: &Profile) -> Result<Fleet, String> {
             });
         }
     }
-    // Round down, as the recording harness does.
+    // Round down, as the recording program does.
     let busy = |index: usize, total: u32| (fractions[index] * f64::from(total)) as u32;
     build(specs.collect(), &told, profile.scheduler.offers.known_gpus, busy)
 }
@@ -286,12 +286,13 @@ const NO_CAPACITY: &str = "failed_to_start_due_to_no_capacity";
 const NO_FLEET: &str =
     "No matching fleet found. Possible reasons: https://dstack.ai/docs/guides/troubleshooting/#no-fleets";
 
-/// The course of a run, as the recording harness sees it. The harness steps only submitted jobs and runs, so jobs do
+/// The progress of a run, as the recording program sees it. The program steps only submitted jobs and runs, so jobs do
 /// not progress beyond that.
 ///
-/// Two generations of dstack were recorded. In the newer one, a fleet is chosen first. The nodes after the first are
-/// released once that node is provisioned, a run is examined in every second round, and refusals have a message. In the
-/// older one, the other nodes are assigned in the round after the first node, and a run is examined in every round.
+/// Two generations of dstack were recorded. In the newer one, a fleet is chosen first, the nodes after the first are
+/// released once the first node is provisioned, a run is examined in every second round, and refusals have a message.
+/// In the older one, the other nodes are assigned in the round after the first node, and a run is examined in every
+/// round.
 struct Course {
     is_new: bool,
     rounds: u32,

@@ -43,7 +43,7 @@ pub trait RecordKind: Sync {
     /// The name in reports, such as `utilization`.
     fn name(&self) -> &'static str;
 
-    /// The fields by which records of this kind are recognized.
+    /// The fields that identify records of this kind.
     fn fields(&self) -> &'static [&'static str];
 
     /// Whether the record is of this kind. Only the names of its fields matter, not their values.
@@ -51,9 +51,9 @@ pub trait RecordKind: Sync {
         self.fields().iter().all(|field| record.contains_key(*field))
     }
 
-    /// Compares each answer of the record. Returns an error if the record itself is wrong; the error says what was
-    /// expected and what was found. If the record does not state the version that answered, the file name `file` may
-    /// state it.
+    /// Compares each answer of the record. Returns an error if the record itself is wrong. The error says what was
+    /// expected and what was found. If the record does not state which version answered, the version may come from the
+    /// file name `file`.
     fn compare(&self, record: &RecordFields, file: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String>;
 }
 
@@ -72,8 +72,7 @@ fn parse<R: DeserializeOwned>(record: &RecordFields) -> Result<R, String> {
     serde_json::from_value(Value::Object(record.clone())).map_err(|fault| fault.to_string())
 }
 
-/// Repeats the decision for each of these versions of a program that has a profile. `id` and `class` are those of the
-/// record.
+/// Repeats the decision for each of these versions that has a profile. `id` and `class` are those of the record.
 fn each_version<'v>(
     profiles: &mut Profiles,
     (program, versions): (&str, impl IntoIterator<Item = &'v str>),
@@ -102,7 +101,7 @@ pub struct Compared {
 }
 
 pub enum Comparison {
-    /// The answer was compared. Contains each decision that differs, so it is empty if all are equal.
+    /// The answer was compared. Contains each decision that differs; empty if all are equal.
     Asked(Vec<Difference>),
     /// The answer was not compared, because there is no profile of this name.
     NotAsked { profile: String },
@@ -113,6 +112,6 @@ pub enum Comparison {
 pub struct Difference {
     /// The kind of difference, such as `fires early`. Differences of the same kind are counted together.
     pub kind: &'static str,
-    /// The recorded and the found value, as a sentence.
+    /// A sentence with the recorded and the found value.
     pub text: String,
 }

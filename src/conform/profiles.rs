@@ -7,11 +7,11 @@ use std::sync::Arc;
 use dryrack_control::Profile;
 use dryrack_profile::{load_profile, profile_names};
 
-/// The profile of each version, such as `dstack-0.22.5` for version 0.22.5 of dstack. Or one profile for all versions.
+/// The profile of each version, such as `dstack-0.22.5` for version 0.22.5 of dstack, or one profile for all versions.
 #[derive(Default)]
 pub struct Profiles {
     fixed: Option<Arc<Profile>>,
-    /// Whether to compare nothing if the fixed profile is not the profile of any version in the record.
+    /// Whether nothing is compared if the fixed profile is not the profile of any version in the record.
     own_only: bool,
     loaded: BTreeMap<String, Arc<Profile>>,
 }
@@ -28,7 +28,7 @@ impl Profiles {
         Profiles { fixed: Some(profile), own_only: true, ..Profiles::default() }
     }
 
-    /// Whether one profile is used for all answers. Then a record need not state its version.
+    /// Whether one profile is used for all answers, so that a record need not state its version.
     pub fn is_fixed(&self) -> bool {
         self.fixed.is_some()
     }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::account::Account;
 use super::{KINDS, Profiles, RecordFields, RecordKind};
 
-/// The largest length of a line. A longer line is not a record. The limit bounds the memory for any file.
+/// The largest length of a line in bytes. A longer line is not a record, so any file can be read in bounded memory.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 /// The largest number of faults that are reported for one file.
 const FAULTS_MAX: usize = 20;
@@ -90,7 +90,7 @@ pub(super) fn each_line(
     }
 }
 
-/// The faults of lines. Equal faults are stored once.
+/// The faults of lines; equal faults are stored once.
 #[derive(Default)]
 pub(super) struct Faults(Vec<Fault>);
 

@@ -29,7 +29,7 @@ struct MetRecord<'r> {
 }
 
 impl Records {
-    /// Reads the records of these files. An error contains the file that it is about.
+    /// Reads the records of these files. An error comes with the path of its file.
     pub fn read(files: &[PathBuf]) -> Result<Records, (&Path, ConformError)> {
         let mut records = Vec::new();
         for file in files {
@@ -43,8 +43,8 @@ impl Records {
         Ok(Records(records))
     }
 
-    /// Compares every answer of the version whose profile has this profile's name. An error contains the file that it
-    /// is about.
+    /// Compares every answer of the version whose profile has this profile's name. An error comes with the path of its
+    /// file.
     pub fn met_by(&self, profile: &Arc<Profile>) -> Result<Met<'_>, (&Path, ConformError)> {
         let own = || Profiles::own(Arc::clone(profile));
         let asked: Vec<_> = self.0.par_iter().map_init(own, |profiles, record| record.are_met(profiles)).collect();

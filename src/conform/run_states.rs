@@ -23,7 +23,7 @@ use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryE
 
 pub struct RunStates;
 
-/// The version of the program that was recorded.
+/// The recorded version of the program.
 const VERSION: &str = "0.22.5";
 /// The time for setting up the hosts before the first round.
 const SETUP: SimDuration = SimDuration::from_secs(8);
@@ -165,7 +165,7 @@ impl RecordKind for RunStates {
     }
 }
 
-/// The parsed contents of a record.
+/// The contents of a record, after parsing.
 struct ParsedRecord {
     hosts: Vec<RecordedHost>,
     /// The requirements of each run, in order of submission.
@@ -173,7 +173,7 @@ struct ParsedRecord {
     scaling: Vec<Option<Scaling>>,
 }
 
-/// Hardware that each host has in addition to what the record says. No run requests more disk or a particular GPU.
+/// Hardware that each host has in addition to what the record says. No run requires more disk, or a particular GPU.
 const DISK_MIB: u64 = 500 << 10;
 const GPU: (&str, u64) = ("A100", 81_920);
 

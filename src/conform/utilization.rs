@@ -108,7 +108,7 @@ fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
     for sample in &record.samples_ms {
         let (at, percents, memory_entries) = sample.parts();
         let at = SimTime::ZERO.saturating_add(SimDuration::from_millis(at));
-        // A check at the time of a sample already sees that sample.
+        // A check at the same time as a sample already sees that sample.
         if let Some(fires) = monitor.next(now).filter(|fires| *fires < at) {
             return (fires <= horizon).then_some(fires);
         }
@@ -122,7 +122,7 @@ fn fires(record: &Record, profile: &Profile) -> Option<SimTime> {
 
 fn policy(record: &Record, profile: &Profile) -> Option<UtilizationPolicy> {
     let window = SimDuration::from_secs(record.time_window_s);
-    // Samples come at irregular times. So choose an interval short enough that one window has room for all of them.
+    // Samples come at irregular times, so choose an interval that is short enough for one window to hold all of them.
     let most = record.samples_ms.len().max(1) as u64;
     let over = UtilizationOverrides {
         mode: Some(PolicyMode::Enforce),

@@ -56,7 +56,7 @@ pub enum ExpectationKind {
         /// If set, counts only events that give this reason.
         because: Option<Reason>,
         whose: CountedJobs,
-        /// For preemptions only: counts a preemption only if it was for one of these jobs. `None` means for any job.
+        /// For preemptions only: the jobs for which a replica was preempted. `None` means any job.
         preempted_by: Option<Arc<[JobId]>>,
         is: Comparison,
         window: Window,
@@ -99,7 +99,7 @@ pub enum Judgement {
     Incompatible,
 }
 
-/// How an expectation about waiting treats jobs that can never run and jobs that still wait when the run ends.
+/// How an expectation about waiting treats jobs that can never run, and jobs that still wait when the run ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unplaced {
     /// An upper bound on waiting fails if a job can never run, or if the waits that have not ended already exceed the
@@ -212,10 +212,10 @@ pub enum Window {
     Throughout(SimTime, SimTime),
     /// From the job's submission to this time after it, both included.
     Within(SimDuration),
-    /// Before the first instant of another state. That state must occur.
+    /// Before the first instant of another state, which must occur.
     BeforeState(Landmark),
-    /// From the first instant of another state on. That state must occur. With `Is`, the expected state must begin to
-    /// hold for the first time in this window.
+    /// From the first instant of another state on, which must occur. With `Is`, the expected state must begin to hold
+    /// for the first time in this window.
     AfterState(Landmark),
 }
 

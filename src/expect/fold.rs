@@ -8,8 +8,8 @@ use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
 use super::expectation::{BlockCount, State, Subject};
 
-/// The current state of each subject. Knows only the records that it was given. A judge passes on only the records of
-/// jobs that it watches.
+/// The current state of each subject. It knows only the records that it was given. A judge passes on only the records
+/// of jobs that it watches.
 #[derive(Default)]
 pub struct Fold {
     jobs: BTreeMap<JobId, JobFold>,
@@ -39,8 +39,8 @@ struct ReplicaFold {
     outcome: Option<Outcome>,
     /// The run for which this replica was preempted.
     gave_way_to: Option<RunId>,
-    /// Whether the replica still belongs to its job. False for a replica that was scaled away, so "all replicas"
-    /// excludes it.
+    /// Whether the replica still belongs to its job. False for a replica that scaling down removed, so that "all
+    /// replicas" excludes it.
     is_wanted: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct StateCondition<'e> {
     /// The jobs whose replicas count for a node. `None` means all jobs.
     pub of: Option<&'e [JobId]>,
     pub on: Option<NodeId>,
-    /// The number of blocks of that node that the replica holds.
+    /// The number of blocks of the node that the replica holds.
     pub blocks: Option<BlockCount>,
     pub because: Option<Reason>,
 }
@@ -186,7 +186,7 @@ impl Fold {
                 replica.claim = remains.filter(|claim| !claim.is_empty());
             }
             Event::ClaimFreed { run, node } => {
-                // The claim may be from an earlier attempt. Then it is not the claim of the current one.
+                // The claim may belong to an earlier attempt instead of the current one.
                 let replica = self.replica(*run);
                 if replica.attempt == run.attempt {
                     let remains = replica.claim.take().map(|claim| claim.split(|other| other != *node).0);

@@ -1,7 +1,8 @@
 //! Judges expectations while a run writes its records.
 //!
 //! The judge follows only the subjects that expectations name. It evaluates an expectation only after an instant that
-//! affected its subject. So in a run of fifty thousand jobs, three expectations about jobs cost as much as three jobs.
+//! affected its subject. So in a run of fifty thousand jobs, three expectations about three jobs cost only as much as a
+//! run of three jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub struct Verdict {
     pub expected: String,
     /// What really happened, in order of time.
     pub happened: String,
-    /// The job and time to explain if the expectation failed.
+    /// The job and the time to explain if the expectation failed.
     pub turned_on: Option<DecidedBy>,
 }
 
@@ -65,8 +66,8 @@ pub struct Judge {
     by_node: BTreeMap<usize, Vec<usize>>,
     counts: Vec<usize>,
     evaluations: Vec<usize>,
-    /// Watches that counted an event in this instant. At the end of the instant it is known whether their windows
-    /// include it.
+    /// Watches that counted an event in this instant. Whether their windows include the instant is known only at its
+    /// end.
     counted: Vec<usize>,
     cancelled: BTreeSet<JobId>,
     /// Whether all runs must be followed, because an expectation depends on the runs on a node.
@@ -436,7 +437,7 @@ impl Judge {
         Some(DecidedBy { job, replica, at: broken.or(of_window) })
     }
 
-    /// Names a subject that never existed, although the expectation can be judged only if it exists.
+    /// Names a subject that never existed, if the expectation can be judged only for a subject that exists.
     fn missing(&self, what: &ExpectationKind, window: Window, horizon: Horizon) -> Option<String> {
         let (subject, whose) = match what {
             ExpectationKind::State { subject, .. } => (Some(*subject), CountedJobs::Any),

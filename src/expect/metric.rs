@@ -30,7 +30,7 @@ struct Values {
     at_least: Value,
 }
 
-/// How many replicas a figure is based on.
+/// The numbers of replicas behind a figure.
 #[derive(Clone, Copy, Default)]
 struct Replicas {
     /// Replicas with a value.

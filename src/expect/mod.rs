@@ -1,6 +1,6 @@
 //! Floor 8. Expectations: the conditions that a scenario states, checked against the event log.
 //!
-//! Owns the meaning of `expect:` and `reproduces:`. Reads only records and must never look into the engine, so an
+//! It owns the meaning of `expect:` and `reproduces:`. It reads only records and must never look into the engine, so an
 //! expectation can be only about facts that are in the log. The values of metrics come from the crate `metrics`, which
 //! computes them from the same records.
 //!

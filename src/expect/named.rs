@@ -97,7 +97,7 @@ impl EventName {
     }
 
     /// Whether an event of this kind can be about this subject. Events about a node or a GPU are its own events and the
-    /// events of runs that are placed on it.
+    /// events of runs that have a claim on it.
     pub fn can_concern(self, subject: Subject) -> bool {
         match self {
             EventName::NodeChanged | EventName::InstanceChanged => matches!(subject, Subject::Node(_)),

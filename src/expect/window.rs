@@ -26,10 +26,10 @@
 //! | `never` | the state held at no counted instant of the window, and there was at least one |
 //! | `always` | the state held at every counted instant of the window, and there was at least one |
 //!
-//! After the last record nothing changes, so a window may extend beyond it. But a run that was stopped early (`until:`
-//! of the scenario, or `--until`) says nothing about later instants. An expectation that depends on them fails and says
-//! so. A window without an end is judged up to the end of the run. If such a window begins after the end of the run, it
-//! cannot be judged and fails.
+//! Nothing changes after the last record, so a window may extend beyond it. But a run that was stopped early (`until:`
+//! of the scenario, or `--until`) says nothing about later instants. An expectation that depends on later instants
+//! fails and says so. A window without an end is judged up to the end of the run. If such a window begins after the end
+//! of the run, it cannot be judged and fails.
 
 use super::expectation::{Mode, Window};
 use dryrack_units::SimTime;
@@ -63,7 +63,7 @@ pub(super) enum Standing {
 /// The first and the last instant of a window. `None` if the window contains no instant.
 pub(super) fn bounds(window: Window) -> Option<(u64, u64)> {
     match window {
-        // Some windows are not set yet. They either have no end yet or have not begun.
+        // These windows are not set yet: they have no end yet, or they have not begun.
         Window::Unstated | Window::Within(_) | Window::BeforeState(_) => Some((0, u64::MAX)),
         Window::AfterState(_) => None,
         Window::At(at) => Some((at.as_nanos(), at.as_nanos())),

@@ -32,7 +32,7 @@ pub(super) struct Slot {
 enum Kind {
     Is(Type),
     Numbers,
-    /// An empty list, which matches a list of any type.
+    /// An empty list, which matches lists of any type.
     Nothings,
 }
 
@@ -387,7 +387,7 @@ impl Checker<'_> {
         let condition = self.part(each.loop_cond)?;
         let mut step = self.part(each.loop_step.clone())?;
         if init.kind == Kind::Nothings && step.kind != Kind::Nothings {
-            // `map` and `filter` start with an empty list. The first check of the step gives the type of the added
+            // `map` and `filter` start with an empty list. The first check of the step finds the type of the added
             // elements, so check again with that type.
             self.locals[depth].kind = step.kind;
             step = self.part(each.loop_step)?;

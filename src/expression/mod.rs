@@ -4,9 +4,9 @@
 //! crate `cel` parses and evaluates it. This room must never know the meaning of a variable, and never evaluate an
 //! unchecked expression. A checked expression always ends, and always has a value of the expected type.
 //!
-//! Three rules differ from CEL's, because an operator of a cluster would not expect CEL's behavior. All numbers are
-//! doubles, even without a decimal point, so `1 / 2` is 0.5. A division by zero gives 0, so `gpus.free / gpus.total` is
-//! 0 on a node without GPUs. A missing label reads as `""`.
+//! In three points, the rules differ from CEL's, because the operator of a cluster would not expect CEL's behavior. All
+//! numbers are doubles, even without a decimal point, so `1 / 2` is 0.5. A division by zero gives 0, so
+//! `gpus.free / gpus.total` is 0 on a node without GPUs. A missing label reads as `""`.
 
 #![warn(clippy::unwrap_used)]
 
@@ -63,7 +63,7 @@ pub const MOST_STEPS: u64 = 10_000;
 /// The largest number of characters of an expression.
 pub const MOST_CHARACTERS: usize = 2_000;
 
-/// The number of elements that a list variable is assumed to have at most, for counting steps.
+/// The number of elements that a list variable is assumed to have at most, when steps are counted.
 pub const ASSUMED_ELEMENTS: u64 = 16;
 
 /// The stack of the parser in bytes. It suffices for the longest and most deeply nested text.

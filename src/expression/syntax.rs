@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str) -> Result<(IdedExpr, SourceInfo), ExpressionErro
     })
 }
 
-/// The byte at this line and column. Both are counted from one, and columns are counted in characters.
+/// The byte at this line and column. Both are counted from one; columns count characters.
 fn byte_at(text: &str, (line, column): (isize, isize)) -> usize {
     let before: usize = text.split_inclusive('\n').take(line.max(1) as usize - 1).map(str::len).sum();
     let rest = &text[before.min(text.len())..];

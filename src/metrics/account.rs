@@ -23,14 +23,15 @@ use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, UtilizationPolicy};
 
-/// Only fleets with at most this many nodes record which run was where and when. The timeline of each GPU shows this.
+/// The largest number of nodes for which the accounts record when each run was on which GPU. The timeline shows this
+/// for each GPU.
 const STINT_NODES: usize = 12;
 /// The largest number of recorded stints. A longer timeline would not be readable.
 const STINTS: usize = 20_000;
 
 #[derive(Default)]
 pub struct RunAccount {
-    /// All jobs. In accounts for figures only, just the jobs that have not ended.
+    /// All jobs; in accounts for figures only, just the jobs that have not ended.
     pub jobs: Records<JobAccount>,
     /// Jobs that have ended, in compact form. Used only in accounts for figures only.
     finished: FinishedReplicas,
@@ -79,7 +80,7 @@ pub struct RunAccount {
     /// The totals after each instant in which they changed.
     pub samples: Vec<Sample>,
     pub stints: Vec<Stint>,
-    /// The share of the GPUs that was taken, as a function of the load requested so far.
+    /// The share of the GPUs that was taken, as a function of the total GPU demand so far.
     pub load: LoadAccount,
     kept: BTreeMap<RunId, (Placement, SimTime)>,
     current: Current,
@@ -178,7 +179,7 @@ impl RunAccount {
         &self.finished
     }
 
-    /// Closes the accounts at the end of the run. Capacity that is still held counts as held until then.
+    /// Closes the accounts at the end of the run. Capacity that is still held counts as held until this time.
     pub fn finish(&mut self, end: SimTime) {
         self.settle(self.now.max(end));
         for node in &mut self.nodes {
@@ -248,7 +249,7 @@ impl RunAccount {
         }
     }
 
-    /// Closes the current instant. The next instant is `at`.
+    /// Closes the current instant; `at` is the next one.
     fn settle(&mut self, at: SimTime) {
         self.sample();
         self.load.settle(self.current.gpu_taken);
@@ -310,8 +311,7 @@ impl RunAccount {
         let started = replica.last_started.filter(|started| *started >= since);
         let ran = started.map(|started| (started, ended.unwrap_or(self.now)));
         let mut gpus_before = 0;
-        // `placement` may be only a part of the run's placement. But the run's GPUs are numbered through the whole
-        // placement.
+        // `placement` may be only a part of the run's placement. The run's GPUs are numbered over the whole placement.
         let whole = replica.placement.as_ref().unwrap_or(placement);
         for claim in whole.claims() {
             if placement.touches(claim.node) && from < self.now {
@@ -438,8 +438,8 @@ impl RunAccount {
     fn hold(&mut self, run: RunId, refusal: Refusal, reasons: &Histogram) {
         self.charge_wait(run);
         let led = reasons.iter().next().map(|(reason, _)| reason);
-        // If the job could be placed later, blame a reason that can change. The nodes that can never serve the job do
-        // not matter then, even if there are more of them.
+        // If the job could be placed later, blame a reason that can change. In this case, the nodes that can never
+        // serve the job do not matter, even if they are more.
         let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
         let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
@@ -448,7 +448,7 @@ impl RunAccount {
         // Prefer a reason that cannot change to a reason about a node's state or a hand pick.
         let lasting = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_of_state_or_pick());
         let never = lasting.or(led).filter(|_| refusal == Refusal::Never);
-        // If the job waits for another job in vain, the fleet lacks nothing.
+        // If the job waits for another job that can never meet the condition, the fleet lacks nothing.
         replica.never = never.filter(|reason| *reason != Reason::DependencyNeverSatisfied);
     }
 
@@ -526,7 +526,7 @@ impl RunAccount {
 }
 
 impl ReplicaAccount {
-    /// The leading reason why the replica could never be placed, if this is so. Cancelled replicas do not count.
+    /// If the replica could never be placed, the leading reason. Cancelled replicas do not count.
     pub fn unplaceable(&self) -> Option<Reason> {
         self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
     }

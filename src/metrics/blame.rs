@@ -1,9 +1,9 @@
 //! Finds the cause of a wait: the resources that were short. With more of them, the wait would have ended.
 //!
 //! A hold names for each node only the first resource that was short. If CPU or RAM leads the reasons of a hold, other
-//! resources may have been short on the same nodes. Then more CPU alone would not have helped. So the nodes are
-//! evaluated again in their state at that time. The wait is blamed on the smallest set of resources that would have
-//! made room if they were unlimited.
+//! resources may have been short on the same nodes. In that case, more CPU alone would not have helped. So the nodes
+//! are evaluated again in their state at that time. The wait is blamed on the smallest set of resources that would have
+//! made room if these resources were unlimited.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -108,7 +108,7 @@ impl Blame {
         self.joined("+", Reason::name)
     }
 
-    /// The sentence after a count, as in "3 nodes: …".
+    /// The text after a count, as in "3 nodes: …".
     pub fn text(self) -> String {
         self.joined(", and ", Reason::text)
     }
@@ -275,8 +275,8 @@ mod tests {
         nodes.iter().enumerate().map(account).collect()
     }
 
-    /// The decision of the real scheduler on a fleet with the same claims. Where `endless` says so, the nodes have a
-    /// thousand times the CPU or RAM, or all of their GPUs are free.
+    /// The decision of the real scheduler on a fleet with the same claims. Nodes have a thousand times the CPU or RAM,
+    /// or all of their GPUs are free, if `endless` includes the resource.
     fn decision(options: &SchedulerOptions, demand: &Demand, nodes: &[NodeUse], endless: Shortages) -> Decision {
         let mut fleet = Fleet::default();
         for (index, node) in nodes.iter().enumerate() {

@@ -10,7 +10,7 @@ use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// One replica. Its job may have ended or not.
+/// One replica. Its job may have ended or may still be running.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     pub job: JobId,
@@ -106,7 +106,7 @@ impl<'a> Row<'a> {
 }
 
 impl FinishedReplicas {
-    /// Adds a job that has ended. A job without replicas adds no row.
+    /// Adds a job that has ended; a job without replicas adds no row.
     pub(super) fn add(&mut self, id: JobId, job: &JobAccount, of_job: Outcome) {
         let kind = Kind { user: job.spec.user.clone(), queue: job.spec.queue.clone(), cpu: cpu_of(&job.spec) };
         let known = self.numbers.get(&kind).copied();

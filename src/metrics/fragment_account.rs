@@ -55,7 +55,7 @@ struct NodeLevel {
 impl FragmentAccount {
     /// An account that measures against the profile's target workload, or against all tasks of the run if the profile
     /// has none. Measures nothing if there are no GPUs. The measure does not cover models and jobs with `resources`, so
-    /// it also measures nothing if there are no other jobs.
+    /// if there are no other jobs, the account measures nothing either.
     pub fn of(rehearsal: &Rehearsal) -> FragmentAccount {
         let known = &rehearsal.profile.scheduler.target;
         if rehearsal.nodes.iter().all(|node| node.spec.shape.gpus.is_empty()) {
@@ -65,7 +65,7 @@ impl FragmentAccount {
             return FragmentAccount::against(known.clone());
         }
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
-        // Many jobs share one demand. So count the jobs of each demand first, and look at each demand once.
+        // Many jobs share one demand, so count the jobs of each demand first, and examine each demand once.
         let mut counts: Vec<(&TaskDemand, u64)> = Vec::new();
         let mut places: HashMap<usize, usize, FixedState> = HashMap::default();
         for demand in demands.filter(|demand| demand.tasks > 0) {

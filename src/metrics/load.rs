@@ -1,4 +1,4 @@
-//! GPU allocation as a function of the requested load. It does not depend on time.
+//! GPU allocation as a function of the requested load instead of time.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ pub struct Sample {
 
 /// The mean GPU allocation at each load, measured in each instant in which jobs arrived.
 ///
-/// The load is the GPU demand of all jobs that have arrived so far, divided by all GPUs. It is in whole percents,
-/// rounded half to even. The allocation is the GPU capacity taken after the instant, divided by all GPUs. It is in
-/// hundredths of a percent, rounded half up. This is the GPU allocation of Weng and others (USENIX ATC 2023), whose
-/// table shows its mean at a load of 130 %.
+/// The load is the GPU demand of all jobs that have arrived so far, divided by all GPUs, in whole percents, rounded
+/// half to even. The allocation is the GPU capacity taken after the instant, divided by all GPUs, in hundredths of a
+/// percent, rounded half up. This is the GPU allocation of Weng and others (USENIX ATC 2023), whose table shows its
+/// mean at a load of 130 %.
 ///
 /// A demand for GPU memory alone does not count in the load, because it takes no share of a GPU's time.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +32,8 @@ pub struct LoadAccount {
     has_asked: bool,
     /// For each percent of load, the sum of the allocations and their number.
     sums: BTreeMap<u32, (u64, u64)>,
-    /// The load of the last instant, with its sum and number. They are added to `sums` later, because the next instant
-    /// usually has the same load.
+    /// The load of the last instant, with the sum and the number of its allocations. They are added to `sums` later,
+    /// because the next instant usually has the same load.
     last: (u32, u64, u64),
 }
 

@@ -46,7 +46,7 @@ struct GpuAccount {
     part: u64,
 }
 
-/// The current totals in thousandths. They are constant from one change of the node to the next.
+/// The current totals in thousandths, which are constant between two changes of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rates {
     pub gpu_ready: u64,
@@ -226,7 +226,7 @@ impl NodeAccount {
         self.spec.shape.ram_capacity().saturating_sub(self.ram_taken)
     }
 
-    /// The number of tasks for which the node's GPUs have room, up to `most`. If `empty` is true, computed as if no GPU
+    /// The number of tasks for which the node's GPUs have room, up to `most`. If `empty` is true, counts as if no GPU
     /// were taken.
     ///
     /// Each task needs several different GPUs. So this is the largest number n such that the GPUs together have enough

@@ -226,8 +226,8 @@ impl Definition {
         }
     }
 
-    /// The name in an expectation, which has no unit: `makespan` for `makespan_seconds`. The unit is part of the
-    /// compared value.
+    /// The name in an expectation, such as `makespan` for `makespan_seconds`. It has no unit, because the compared
+    /// value has one.
     pub fn short_name(&self) -> &'static str {
         self.name.strip_suffix("_seconds").unwrap_or(self.name)
     }

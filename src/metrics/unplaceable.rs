@@ -43,7 +43,7 @@ impl UnplaceableAccount {
         self.kinds[number].2 += 1;
     }
 
-    /// Finds out what the nodes lack. Includes all nodes that ever existed.
+    /// Finds out what the nodes lack, including all nodes that ever existed.
     pub(super) fn name(&mut self, nodes: &[NodeAccount]) {
         self.name_among(nodes.iter().map(|node| &*node.spec.shape));
     }

@@ -6,7 +6,7 @@ use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
 /// GPU time in nanoseconds times thousandths of a GPU, for runs whose GPU usage is stated. If several runs share a GPU
-/// at 50% utilization, each of them is counted as using its own part at 50%.
+/// at 50% utilization, each of them counts as using its own part at 50%.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageAccount {
     /// The GPU time that was held with known usage.

@@ -13,7 +13,7 @@ use dryrack_workload::{JobBehavior, Usage};
 #[derive(Default)]
 pub struct InputHash {
     hasher: blake3::Hasher,
-    /// The recording that was hashed last. Jobs share recordings, so this avoids hashing one many times.
+    /// The recording that was hashed last. Jobs share recordings, so this avoids hashing one several times.
     recording: Option<Arc<Usage>>,
 }
 
@@ -47,8 +47,8 @@ impl InputHash {
         self.recording.as_ref().is_some_and(|known| Arc::ptr_eq(known, usage))
     }
 
-    /// Hashes a value in its written form, which leaves out unset options. So the hash stays the same if dryrack later
-    /// gains an option.
+    /// Hashes a value in its serialized form, which leaves out unset options. So the hash stays the same if dryrack
+    /// later gains an option.
     fn written(&mut self, value: &impl Serialize) {
         self.text(&serde_json::to_string(value).expect("profiles and jobs are written in logs too"));
     }

@@ -36,8 +36,8 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width: Some(half_width), runs })
 }
 
-/// The quantile of Student's t. Beyond the table it uses the first two terms of the expansion about the normal
-/// quantile, which is accurate to 1e-4 there: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+/// The quantile of Student's t. Beyond the table, it uses the first two terms of an expansion about the normal
+/// quantile, which is accurate to 1e-4: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
 fn student_t(freedom: usize) -> f64 {
     match T_975.get(freedom - 1) {
         Some(quantile) => *quantile,
@@ -49,15 +49,15 @@ fn student_t(freedom: usize) -> f64 {
     }
 }
 
-/// A lower bound on the share of all runs that satisfy a constraint, if `kept` of `runs` observed runs did. It is the
-/// one-sided 95 % limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-/// Binomial, Biometrika 26(4), 1934. Accurate to 1e-9.
+/// A lower bound on the share of all possible runs that satisfy a constraint, given that `kept` of `runs` observed runs
+/// did. It is the one-sided 95 % limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in
+/// the Case of the Binomial, Biometrika 26(4), 1934. Accurate to 1e-9.
 pub fn share_at_least(kept: usize, runs: usize) -> f64 {
     assert!(kept <= runs, "{kept} of {runs}");
     if kept == 0 {
         return 0.0;
     }
-    // The probability that at least `kept` runs satisfy the constraint, if `part` of all runs do.
+    // The probability that at least `kept` of the runs satisfy the constraint, if `part` of all possible runs do.
     let chance = |part: f64| {
         let mut term = libm::pow(part, runs as f64);
         let mut sum = term;
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn of_a_few_that_all_keep_little_is_known_of_the_rest() {
-        // If all n runs hold: the nth root of 0.05. For 1 of 2: 1 - (1-p)² = 0.05. For 8 of 10: 45 p⁸(1-p)² + 10
+        // If all n runs satisfy it: the nth root of 0.05. For 1 of 2: 1 - (1-p)² = 0.05. For 8 of 10: 45 p⁸(1-p)² + 10
         // p⁹(1-p) + p¹⁰ = 0.05.
         let rows = [(8, 8, 0.6877), (4, 4, 0.4729), (100, 100, 0.9705), (8, 10, 0.4931), (0, 5, 0.0), (1, 2, 0.0253)];
         for (kept, runs, least) in rows {

@@ -1,8 +1,8 @@
 //! The journal of finished runs, written line by line. If the process is killed, only the runs in progress are lost.
 //!
 //! The first line identifies the plan. Every other line is one run. If the process was killed while it wrote a line,
-//! the last line is incomplete and is cut off. Lines are in the order in which runs end. The journal of a finished plan
-//! is therefore rewritten in the order of the alternatives.
+//! the last line is incomplete and is cut off. Lines are in the order in which runs end, so the journal of a finished
+//! plan is rewritten in the order of the alternatives.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -60,7 +60,7 @@ impl Journal {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        // A text after the last line break is an incomplete line.
+        // Text after the last line break is an incomplete line.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let held = if whole == 0 { BTreeMap::new() } else { read(path, &bytes[..whole], (header, plan))? };
         file.set_len(whole as u64).map_err(failed)?;

@@ -1,9 +1,9 @@
 //! Floor 10. Plans: runs many alternatives of one scenario, compares them, and searches for the cheapest alternative
 //! that meets the constraints.
 //!
-//! This room decides which runs a plan makes and draws the conclusions from them. An *alternative* is a value of each
-//! factor. A *run* is an alternative with a seed. Every alternative uses the same seeds, so all of them get the same
-//! random draws and only the factors make a difference (common random numbers).
+//! This room decides which runs a plan makes and draws the conclusions from them. In this room, an *alternative* is a
+//! choice of one value for each factor. A *run* is an alternative with a seed. All alternatives use the same seeds, so
+//! they get the same random draws, and only the factors make a difference (common random numbers).
 //!
 //! | module | purpose |
 //! | --- | --- |

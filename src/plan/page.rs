@@ -69,7 +69,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The cost to show for a plan without an objective: the price if all alternatives have one, or else the number of
+/// The cost to show for a plan without an objective: the price if all alternatives have one, otherwise the number of
 /// GPUs.
 fn cost_of(comparison: &Comparison) -> Objective {
     match comparison.has_prices() {

@@ -3,7 +3,7 @@
 //!
 //! Each job of one alternative is paired with the job of the same name and seed in the other alternative, so that the
 //! random draws that both share cancel out. Jobs of one run are not independent observations, because they wait for the
-//! same machines. Seeds are independent, so the mean difference with each seed is one observation. The interval is
+//! same machines. Seeds are independent, so the mean difference for each seed is one observation. The interval is
 //! Student's t over these observations (paired replications: Law, Simulation Modeling and Analysis, 5th edition,
 //! section 10.2.1).
 
@@ -18,8 +18,8 @@ use dryrack_units::{SimDuration, SimTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobWait {
     pub submitted: SimTime,
-    /// The longest wait of the job's replicas, from when a replica was wanted until it was first placed. A replica that
-    /// was never placed waits until it ends, or until the run ends.
+    /// The longest wait among the job's replicas, from when a replica was wanted until it was first placed. A replica
+    /// that was never placed waits until it ends, or until the run ends.
     pub wait: SimDuration,
     /// Whether all of its replicas were placed.
     pub placed: bool,
@@ -39,7 +39,8 @@ pub struct PairedJob {
 pub struct PairedSeed {
     /// The jobs of both alternatives, in the order of the first.
     pub jobs: Vec<PairedJob>,
-    /// The number of jobs that exist only in the first alternative. The next field counts those only in the second.
+    /// The number of jobs that exist only in the first alternative; the next field counts those that exist only in the
+    /// second.
     pub only_first: usize,
     pub only_second: usize,
 }
@@ -47,18 +48,19 @@ pub struct PairedSeed {
 /// The difference over all seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Among the jobs that both placed: how many wait longer, less, or equally long with the second alternative.
+    /// Among the jobs that both alternatives placed: how many wait longer, less, or equally long with the second
+    /// alternative.
     pub longer: usize,
     pub less: usize,
     pub same: usize,
-    /// How many jobs only the first placed, only the second placed, or neither placed.
+    /// How many jobs were placed only by the first alternative, only by the second, or by neither.
     pub placed_by_first: usize,
     pub placed_by_second: usize,
     pub placed_by_neither: usize,
     pub only_first: usize,
     pub only_second: usize,
-    /// The wait with the second minus the wait with the first, in seconds, over jobs that both placed. Each seed with
-    /// such jobs is one observation.
+    /// The wait with the second alternative minus the wait with the first, in seconds, over jobs that both placed. Each
+    /// seed with such jobs is one observation.
     pub mean: Option<Estimate>,
     /// The number of seeds in which the mean wait rises, and in which it falls.
     pub seeds_longer: usize,

@@ -95,7 +95,7 @@ fn yes() -> bool {
     true
 }
 
-/// Runs one alternative with one seed. If an invariant breaks, `progress` tells at which step.
+/// Runs one alternative with one seed. If an invariant breaks, `progress` tells the step.
 pub fn run_alternative(
     plan: &PlanFile,
     (cell, seed): (usize, u64),

@@ -1,15 +1,15 @@
 //! Finds the cheapest alternative that satisfies the constraints, with few runs.
 //!
-//! A factor is *presumed* to be monotone if its values are ascending numbers and the objective rises with each value:
-//! more of it costs more. If an alternative fails, every alternative that only has less of such factors is presumed to
-//! fail as well. Any result settles other alternatives. If an alternative holds, all alternatives that cost as much or
-//! more are settled. If it fails, all alternatives that have less are settled. The next run is the alternative whose
-//! worse result settles the most others.
+//! A factor is *presumed* to be monotone if its values are ascending numbers and the objective rises with each value,
+//! so that more of it costs more. If an alternative fails, every alternative that only has less of such factors is
+//! presumed to fail as well. Each result also settles other alternatives. If an alternative holds, all alternatives
+//! that cost at least as much are settled. If it fails, all alternatives that only have less of such factors are
+//! settled. The next alternative to run is the one that settles the most others in its worse case.
 //!
 //! When no cheaper alternative is open, some of the alternatives presumed to fail are run as a test. The first is the
-//! one nearest to the answer, and the others are spread over the rest. If one of them holds, at least one of the
-//! factors in which it differs from the failed alternative is not monotone. None of these factors is presumed monotone
-//! any longer, and the search continues.
+//! one nearest to the answer, and the others are spread evenly. If one of them holds, it differs from a failed
+//! alternative by factors of which at least one is not monotone. These factors are no longer presumed to be monotone,
+//! and the search continues.
 
 use dryrack_scenario::PlanFile;
 
@@ -20,7 +20,7 @@ enum Standing {
     Holds,
     /// The alternative was run and violates a constraint.
     Fails,
-    /// The alternative was not run, but the alternative with this number, which has more, was run and fails.
+    /// The alternative was not run, but the alternative with this number was run and fails, although it has more.
     Presumed(usize),
     Unknown,
 }
@@ -92,8 +92,8 @@ impl Search {
         if presumed.is_empty() || self.tested >= wanted {
             return None;
         }
-        // Test the most expensive alternative first, because it is nearest to the answer. Spread the others at 0, 1/2,
-        // 1/4, 3/4, 1/8 ... of the way down.
+        // Test the most expensive alternative first, because it is nearest to the answer. Spread the others over the
+        // rest, at 0, 1/2, 1/4, 3/4, 1/8 and so on of the way down.
         let spread = (u64::from((self.tested as u32).reverse_bits()) * presumed.len() as u64) >> 32;
         Some(presumed[presumed.len() - 1 - spread as usize])
     }
@@ -148,7 +148,7 @@ impl Search {
         cells
     }
 
-    /// The open alternative whose worse possible result settles the most others. `open` is sorted, the cheapest first.
+    /// The open alternative that settles the most others in its worse case. `open` is sorted, the cheapest first.
     fn most_telling(&self, open: &[usize]) -> usize {
         let step = open.len().div_ceil(WEIGHED);
         let weigh = |position: usize| {
@@ -164,7 +164,7 @@ impl Search {
         open[best.expect("something is open")]
     }
 
-    /// Whether `one` differs from `other` only by having less of some monotone factors.
+    /// Whether `one` differs from `other` only in having less of some monotone factors.
     fn has_less(&self, one: usize, other: usize) -> bool {
         let pairs = || self.places[one].iter().zip(&self.places[other]).zip(&self.monotone);
         one != other && pairs().all(|((one, other), monotone)| one == other || (*monotone && one < other))

@@ -33,7 +33,7 @@ pub struct Row {
     pub kept: usize,
     /// Whether seeds can make a difference, because some run drew a random number.
     pub is_random: bool,
-    /// Whether the alternative satisfies every constraint; `None` while this depends on seeds that were not run.
+    /// Whether the alternative satisfies every constraint; `None` if this depends on seeds that were not run yet.
     pub keeps: Option<bool>,
     /// A violated constraint: the first seed with which it failed, its name, and what happened.
     pub broken: Option<(u64, String, String)>,
@@ -74,8 +74,8 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
     }
 }
 
-/// Whether every constraint holds in its required share of all `seeds`. `None` if the results of `run` seeds do not
-/// decide this yet.
+/// Whether every constraint holds in its required share of all `seeds`. `None` if the results of the first `run` seeds
+/// do not decide this yet.
 pub(super) fn keeps(asked: &[SeedShare], held: &[usize], run: usize, seeds: usize) -> Option<bool> {
     let left = seeds - run;
     // In the worst case all remaining seeds fail; in the best case all of them hold.
@@ -91,7 +91,7 @@ pub(super) fn keeps(asked: &[SeedShare], held: &[usize], run: usize, seeds: usiz
 }
 
 impl Row {
-    /// The violated constraint and its seed. If jobs can never run, also their number.
+    /// The violated constraint and its seed and, if some jobs can never run, their number.
     pub fn broken_text(&self) -> Option<String> {
         let (seed, name, happened) = self.broken.as_ref()?;
         let never = happened.split_once(" can never run").map(|(jobs, _)| format!(": {jobs} can never run"));
@@ -242,7 +242,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
     text
 }
 
-/// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
+/// What the seeds that were run imply about all possible seeds; empty for a single run.
 fn how_sure(row: &Row) -> String {
     if row.runs < 2 {
         return String::new();

@@ -6,16 +6,16 @@ use dryrack_workload::Scaling;
 /// The result of evaluating a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingDecision {
-    /// The service should have this many replicas from now on. Often the number is the same as before.
+    /// The service should have this many replicas from now on. Often this is the number that the service already has.
     To(u32),
-    /// A change is wanted, but is allowed only this long after the last change.
+    /// The number should change, but may do so only this long after the last change.
     NotBefore(SimDuration),
 }
 
 /// Returns the number of replicas that the service should have. It is the smallest number within the limits that keeps
 /// each replica at or below its target. The number increases only if `scale_up_delay` has passed since the last change,
-/// and decreases only if `scale_down_delay` has passed. An increase from zero has no delay. The number does not change
-/// before requests were counted for the first time.
+/// and decreases only if `scale_down_delay` has passed. An increase from zero has no delay. Before the first count of
+/// requests, the number does not change.
 ///
 /// Source: dstack 0.18.44 to 0.22.5, its scaler by requests per second. dstack divides in floating point. Here the
 /// division is exact.

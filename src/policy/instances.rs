@@ -24,8 +24,8 @@ pub fn longest_idle(rule: IdleDuration, made_for: InstancePurpose) -> Option<Sim
 }
 
 /// The idle duration of an instance that was made for a run, from the settings of its fleet and of the run. It is the
-/// shorter of the two, and [`IdleDuration::Off`] counts as longest. If the fleet has its usual duration, the run's
-/// setting applies.
+/// shorter of the two, where [`IdleDuration::Off`] counts as the longest. If the fleet has its usual duration, the
+/// run's setting applies.
 ///
 /// Source: dstack 0.22.5, how the profiles of fleets and runs are combined.
 pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDuration {
@@ -38,7 +38,7 @@ pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDurat
     }
 }
 
-/// Whether a fleet with this many instances may give one back. Instances that are still being created count.
+/// Whether a fleet with this many instances may give one back. Instances that are still being created also count.
 pub fn may_give_back(nodes: Option<FleetNodes>, instances: u32) -> bool {
     instances > nodes.map_or(0, |nodes| nodes.min)
 }
@@ -72,7 +72,7 @@ impl Consolidation {
         self.attempts < MOST_ATTEMPTS
     }
 
-    /// Records that a check found no instance missing.
+    /// Records that a check found no missing instance.
     pub fn found_whole(&mut self) {
         self.attempts = 0;
     }

@@ -111,7 +111,7 @@ impl Quotas {
         Quotas { projects: quotas.iter().map(unused).collect(), freed: BTreeSet::new() }
     }
 
-    /// Whether the quota of a project allows this much more. Without a quota, everything is allowed.
+    /// Whether the quota of a project allows this additional amount. Without a quota, everything is allowed.
     pub fn admits(&self, project: Option<&str>, more: Holding) -> bool {
         let known = project.and_then(|project| self.projects.get(project));
         known.is_none_or(|(quota, held)| held.checked_and(more).is_some_and(|sum| quota.admits(sum)))
@@ -135,7 +135,7 @@ impl Quotas {
         }
     }
 
-    /// How many times the quota of a project allows this amount in addition, up to `most`.
+    /// How many times the quota of a project allows this additional amount, up to `most`.
     pub fn admits_times(&self, project: Option<&str>, each: Holding, most: u64) -> u64 {
         let (mut admitted, mut beyond) = (0, most + 1);
         while beyond - admitted > 1 {
@@ -201,7 +201,7 @@ mod tests {
     fn a_project_may_take_as_many_times_as_its_quota_has_room_for() {
         let mut quotas = quotas(Some(4), None);
         quotas.take(Some("lab"), holding(1500, 9));
-        // 2,500 thousandths are left.
+        // 2,500 thousandths of a GPU are left.
         assert_eq!(quotas.admits_times(Some("lab"), holding(1000, 0), 9), 2);
         assert_eq!(quotas.admits_times(Some("lab"), holding(500, 0), 9), 5);
         assert_eq!(quotas.admits_times(Some("lab"), holding(500, 0), 3), 3);

@@ -16,8 +16,8 @@ pub enum Next {
 }
 
 impl RetryState {
-    /// Records that an attempt failed after it had run for `ran`. If it ran at least as long as the longest pause, the
-    /// earlier failures are forgotten. Kubernetes does the same after ten minutes of running.
+    /// Records that an attempt failed after it had run for `ran`. If it ran for at least the longest pause, the earlier
+    /// failures are forgotten. Kubernetes does the same after ten minutes of running.
     pub fn failed(&mut self, policy: &RetryPolicy, ran: SimDuration) -> Next {
         if ran >= policy.backoff.max && !ran.is_zero() {
             self.failures = 0;

@@ -1,7 +1,7 @@
 //! The event log as a file: a header, a line for each record, and a footer with the digest of all records.
 //!
-//! A log needs no other file, and is checked as a whole. If it is cut off or was changed, the error names the file and
-//! the line.
+//! A log needs no other file, and it is checked as a whole. If it is cut off or was changed, the error names the file
+//! and the line.
 
 use std::io::{self, BufRead, Write};
 

@@ -5,8 +5,8 @@
 //! attempt on a GPU is a complete event (`X`) with its description. The queue and the allocation are counters (`C`).
 //! Events of one thread must nest, so jobs that share a GPU are on separate threads.
 //!
-//! Times are whole microseconds, rounded down. With decimal fractions, a reader might truncate when it converts to
-//! nanoseconds, and an event could then begin inside the previous one. Thread numbers are unique across processes and
+//! Times are whole microseconds, rounded down. With decimal fractions, a reader might truncate them when it converts to
+//! nanoseconds, and then an event could begin inside the previous one. Thread numbers are unique across processes and
 //! differ from process numbers, as in a kernel. The number 0 is not used, because it stands for an idle thread.
 
 use std::io::{self, Write};

@@ -45,7 +45,7 @@ pub fn idle_text(minimum: Permille, at_minimum: AtMinimum) -> String {
     }
 }
 
-/// The condition in the text of an event. The event does not state whether the minimum itself counts as idle. With a
+/// The condition in the text of an event, which does not state whether the minimum itself counts as idle. With a
 /// minimum of 0% it must count, because nothing is below 0%.
 fn fired_text(minimum: Permille) -> String {
     idle_text(minimum, if minimum == Permille::ZERO { AtMinimum::Idle } else { AtMinimum::Busy })
@@ -58,7 +58,7 @@ pub fn covered_text(idle: &str, window: SimDuration, covered: &Coverage) -> Stri
     format!("{noun} {} {}", gpus.join(", "), covered_alone_text(idle, window, covered))
 }
 
-/// The same text for a single GPU without its number: `below 30% for 10m: 61 samples from 5m to 15m`.
+/// The same text for a single GPU, without its number: `below 30% for 10m: 61 samples from 5m to 15m`.
 pub fn covered_alone_text(idle: &str, window: SimDuration, covered: &Coverage) -> String {
     let Coverage { first, last, samples, .. } = covered;
     format!("{idle} for {window}: {samples} samples from {first} to {last}")

@@ -1,4 +1,4 @@
-//! The contents of a timeline: where and when each attempt ran, and why it waited before.
+//! The contents of a timeline: where and when each attempt ran, and why it waited before that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -285,8 +285,8 @@ mod tests {
         let bar = |span, from, to| Bar { span, row: 0, from: SimTime::from_secs(from), to: SimTime::from_secs(to) };
         let found = lane(NodeId::new(0), Some(0), vec![bar(0, 0, 10), bar(1, 5, 8), bar(2, 8, 12), bar(3, 12, 13)]);
         let rows: Vec<usize> = found.bars.iter().map(|bar| bar.row).collect();
-        // The second bar begins during the first, and the third when the second ends. Both rows are free for the
-        // fourth.
+        // The second bar begins during the first one, and the third bar when the second ends. Both rows are free for
+        // the fourth.
         assert_eq!((rows, found.rows), (vec![0, 1, 1, 0], 2));
     }
 }

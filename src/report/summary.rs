@@ -55,7 +55,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     text
 }
 
-/// The sentence about jobs that can never run. It comes before all figures, so that a reader cannot miss it.
+/// The sentence about jobs that can never run. It comes before all figures, so that a reader cannot overlook it.
 fn never_runs(accounts: &RunAccount, metrics: &Metrics) -> String {
     let bad = AnsiColor::Red.on_default().bold();
     let sentence = accounts.unplaceable.sentence(metrics.count("jobs_submitted"));

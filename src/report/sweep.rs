@@ -29,7 +29,7 @@ pub struct SweepPoint {
 
 pub struct SweepPlot {
     pub title: String,
-    /// The number of jobs. It is the same for all policies.
+    /// The number of jobs, which is the same for all policies.
     pub jobs: u32,
     /// The points, sorted by window and then by minimum.
     pub points: Vec<SweepPoint>,

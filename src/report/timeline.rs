@@ -6,7 +6,7 @@ use dryrack_ids::JobId;
 use dryrack_metrics::{RunAccount, Sample, Stint};
 use dryrack_units::{SimDuration, SimTime};
 
-/// The number of columns. The whole run is divided evenly among them.
+/// The number of columns into which the whole run is divided evenly.
 const WIDTH: usize = 60;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Colours that can be distinguished with red-green colour blindness.
@@ -81,7 +81,7 @@ fn gantt(accounts: &RunAccount, end: SimTime) -> String {
     text
 }
 
-/// A strip of jobs. Each job has its name once, if there is room.
+/// A strip of jobs, in which each job has its name once if there is room.
 fn strip<'a>(accounts: &RunAccount, stints: impl Iterator<Item = &'a Stint>, end: SimTime) -> String {
     let mut cells: Vec<Option<JobId>> = vec![None; WIDTH];
     for stint in stints {

@@ -2,9 +2,9 @@
 //!
 //! Each curve shows the part of all jobs that waited longer than a given time (the complement of the empirical
 //! distribution function). Both axes are logarithmic, because schedulers differ mainly in the few long waits. The time
-//! axis is log(1 + t / 1 s), so that a wait of zero has a position. A curve begins there at the part of jobs that
+//! axis is log(1 + t / 1 s), so that a wait of zero has a position. At time zero, a curve shows the part of jobs that
 //! waited at all. A part below one in ten thousand is drawn at the bottom. Jobs that were never placed count as waiting
-//! longer than all others, so a curve with such jobs does not fall to zero.
+//! longer than all others, so a curve that includes such jobs does not fall to zero.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -14,7 +14,7 @@ use super::timeline::about;
 use dryrack_metrics::quantile;
 use dryrack_units::SimDuration;
 
-/// The waits of one run in one queue.
+/// The waits of one run's jobs in one queue.
 #[derive(Clone, Debug)]
 pub struct Curve {
     pub name: String,
@@ -124,7 +124,7 @@ impl WaitsPlot {
         Ok(())
     }
 
-    /// The legend. The names are in a row at equal distances, which needs no measuring of a font.
+    /// The legend, with the names in a row at equal distances, so that no font must be measured.
     fn legend(&self, area: &Area, width: i32) -> PlotResult {
         let Some(panel) = self.panels.iter().max_by_key(|panel| panel.curves.len()) else { return Ok(()) };
         let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as i32;
@@ -218,7 +218,7 @@ impl Frame {
         let beyond = |count: usize| self.y((all - count) as f64 / all as f64);
         let mut points: Vec<(i32, i32)> = Vec::new();
         for x in self.left..=self.right {
-            // A pixel shows the function at the left edge of its column. So the first pixel counts only waits of zero.
+            // A pixel shows the function at the left edge of its column, so the first pixel counts only waits of zero.
             let place = f64::from(x - self.left) / f64::from(self.right - self.left) * self.end;
             let y = beyond(places.partition_point(|known| *known <= place));
             if let Some(last) = points.last().copied()

@@ -1,5 +1,5 @@
 //! Turns a recorded run into a rehearsal. Arrivals, run times and GPU usage are those of the recording. Everything else
-//! comes from the simulator.
+//! is simulated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut V
             not_taken.push(format!("the lengths of {others} attempts of {job} but the first: a job has one course"));
         }
     } else if let Some(stopped) = runs.iter().find(|run| run.stopping.is_some()) {
-        // A stopped run would have lasted longer than it ran, but the recording does not say how long. So assume at
-        // least twice the time.
+        // A stopped run would have lasted longer, but the recording does not say how much longer, so assume at least
+        // twice the time.
         let at_least = stopped.started.and_then(|started| stopped.ended.map(|ended| ended.since(started)));
         behavior.run = behavior.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
     }

@@ -11,7 +11,7 @@ use dryrack_ids::{Names, RunId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior};
 
-/// The delays of a machine. Each of the first three is the median of the recorded values, so it is a value that
+/// The delays of a machine. Each of the first three is the median of the recorded values, so it is a value that really
 /// occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
@@ -99,7 +99,7 @@ fn lateness(
     late
 }
 
-/// The median. Of two middle values, the lower one. Zero if there are no values.
+/// The median; of two middle values, the lower one. Zero if there are no values.
 pub(super) fn median(mut values: Vec<SimDuration>) -> SimDuration {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()

@@ -28,10 +28,9 @@ impl Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError {
     pub run: String,
-    /// How much later than predicted the event happened, in nanoseconds. Negative if it happened earlier.
+    /// How much later than predicted the event happened, in nanoseconds; negative if it happened earlier.
     pub by: i64,
-    /// An error that is allowed in addition to the tolerance. It is the sampling interval if the event depends on
-    /// samples.
+    /// An additional allowed error: the sampling interval, if the event depends on samples.
     pub allowed: SimDuration,
 }
 

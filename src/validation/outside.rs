@@ -1,5 +1,5 @@
-//! Estimates from recordings at which times an external scheduler examines its queue. Also detects if the recordings do
-//! not determine these times.
+//! Estimates from recordings when an external scheduler examines its queue. Also detects whether the recordings
+//! determine these times at all.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use dryrack_event::{AttemptTimeline, Record};
 use dryrack_ids::Names;
 use dryrack_units::SimDuration;
 
-/// The periods to try, in addition to a pass on every change. They are those that Slurm uses, from a second to a minute
-/// (sched_interval, bf_interval and sched_min_interval of slurm.conf(5), Slurm 22.05), and shorter ones.
+/// The periods to try, in addition to a pass on every change. They are the periods that Slurm uses, from a second to a
+/// minute (sched_interval, bf_interval and sched_min_interval of slurm.conf(5), Slurm 22.05), and shorter ones.
 const PERIODS: [SimDuration; 12] = [
     SimDuration::from_millis(100),
     SimDuration::from_millis(250),
@@ -35,7 +35,7 @@ const PERIODS: [SimDuration; 12] = [
 /// The number of phases to try for each period. The best phase is then shifted by its remaining error.
 const PHASES: u64 = 8;
 
-/// The completing times to try, in addition to the profile's. A Slurm cluster with an epilog has such times.
+/// The completing times to try, in addition to the profile's. A Slurm cluster with an epilog has a completing time.
 const COMPLETING: [SimDuration; 5] = [
     SimDuration::ZERO,
     SimDuration::from_millis(250),
@@ -47,8 +47,8 @@ const COMPLETING: [SimDuration; 5] = [
 /// To be determined, a value must be at least this many polling intervals long.
 const LOOKS: u64 = 4;
 
-/// The largest number of rounds of fitting. In each round, one clock is fitted after the other. Fitting ends earlier if
-/// a round changes nothing.
+/// The largest number of rounds of fitting. Each round fits one clock after the other. Fitting ends earlier if a round
+/// changes nothing.
 const ROUNDS: usize = 3;
 
 /// When an external scheduler examines its queue, and how long a job stays in its state "completing".
@@ -99,8 +99,8 @@ pub enum Calibrated<T> {
     Exact(T),
     /// Several values explain the starts about equally well.
     Ambiguous(Vec<SimDuration>),
-    /// The value is short compared with the polling interval. Ends are seen late by up to that interval. So a start can
-    /// seem to come early, and then a period that is too short explains it better than the true one.
+    /// The value is short compared with the polling interval. The end of a run is seen late by up to that interval. So
+    /// a start can seem to come early, and a period that is too short can explain it better than the true one.
     Coarse {
         found: SimDuration,
         every: SimDuration,
@@ -123,9 +123,9 @@ pub struct Calibration {
     /// The backfill pass, if the profile has a separate backfill pass.
     pub backfill: Option<Calibrated<PassOptions>>,
     pub completing: Calibrated<SimDuration>,
-    /// The determined values. Values that are not determined are those of the profile.
+    /// The values to use: those that are determined, and the profile's values for the rest.
     pub outside: Outside,
-    /// By how much the real starts are still later than rehearsed, if these values are used. `None` if a clock is not
+    /// How much later than rehearsed the real starts still are, if these values are used. `None` if a clock is not
     /// determined, because then the error may come from its phase alone.
     pub later: Option<SimDuration>,
 }
@@ -133,11 +133,11 @@ pub struct Calibration {
 /// Fits the clocks of an external scheduler to recordings. The rehearsals use the recorded run times.
 ///
 /// The best clocks are those with the smallest median error of starts. On a tie, the smallest total error decides, then
-/// the order of trying. Fits first one clock for both passes, then the clock of backfill and the clock of the other
-/// pass, and repeats the last two while anything changes. Fits the completing time last.
+/// the order of trying. First one clock is fitted for both passes. Then the clock of backfill and the clock of the
+/// other pass are fitted in turn, as long as something changes. The completing time is fitted last.
 ///
-/// A value is determined if all other values are ruled out and if it is at least four polling intervals long. Another
-/// value is ruled out if it fits more starts worse than better, and if chance causes such an excess in at most one of a
+/// A value is determined if all other values are ruled out, and if it is at least four polling intervals long. A value
+/// is ruled out if it fits more starts worse than better, and if chance causes such an excess in at most one of a
 /// hundred cases.
 ///
 /// `rehearse` runs one rehearsal. Returns `None` if no run started.
@@ -203,8 +203,8 @@ fn period(outside: Outside, clock: Clock) -> SimDuration {
     }
 }
 
-/// Judges whether the best value is determined, that is, whether it rules out all others. Each of `others` comes with
-/// its value.
+/// Judges whether the best value is determined, which means that it rules out all others. `others` contains the other
+/// choices, each with its value.
 fn judged<'t, T>(
     it: T,
     value: SimDuration,
@@ -229,8 +229,8 @@ struct ClockTrial {
 }
 
 impl ClockTrial {
-    /// The score of the choice: the median of the absolute errors and their sum. Smaller is better. Of two middle
-    /// values, the lower one is the median. Without errors, the worst possible score.
+    /// The score of the choice: the median of the absolute errors, and their sum; smaller is better. Of two middle
+    /// values, the lower one is the median. If there are no errors, the score is the worst possible one.
     fn score(&self) -> (u64, u64) {
         let mut sizes: Vec<u64> = self.errors.values().map(|error| error.unsigned_abs()).collect();
         sizes.sort_unstable();
@@ -245,7 +245,7 @@ impl ClockTrial {
         errors.get(errors.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     }
 
-    /// Whether the other choice is worse for significantly more starts than it is better.
+    /// Whether, compared with this choice, the other one is worse for significantly more starts than it is better.
     fn rules_out(&self, other: &ClockTrial) -> bool {
         let sizes = self.errors.iter().filter_map(|(run, error)| Some((error.abs(), other.errors.get(run)?.abs())));
         let (mut further, mut nearer) = (0, 0);
@@ -318,7 +318,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         tried.filter(|tried| !tried.errors.is_empty()).min_by_key(ClockTrial::score)
     }
 
-    /// The best choice for each period of one clock. For the place pass, also a pass on every change.
+    /// The best choice for each period of one clock. For the place pass, this includes a pass on every change.
     fn of_each_period(&self, known: Outside, of: Clock) -> Vec<ClockTrial> {
         let Some(own) = known.clock(of) else { return Vec::new() };
         let event =
@@ -335,14 +335,14 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         let (offset, coarse) = coarse.min_by_key(|(_, tried)| tried.score()).expect("there are some phases");
         let moved = i128::from(offset.as_nanos()) + i128::from(coarse.bias());
         let moved = u64::try_from(moved.rem_euclid(i128::from(period.as_nanos()))).expect("less than the period");
-        // Recorded times have milliseconds at best.
+        // Recorded times are exact to the millisecond at best.
         let fine = self.tried(choice(SimDuration::from_millis(moved / 1_000_000)));
         std::cmp::min_by_key(coarse, fine, ClockTrial::score)
     }
 }
 
-/// The pass with this trigger and offset. Its duration stays that of the profile, because to fit it, starts would have
-/// to be observed to the millisecond.
+/// The pass with this trigger and offset. Its duration stays that of the profile, because fitting it would require
+/// starts that are observed to the millisecond.
 fn clock(pass: PassOptions, trigger: Trigger, offset: SimDuration) -> PassOptions {
     let takes = if trigger == Trigger::Event { PassTime::NONE } else { pass.takes };
     PassOptions { trigger, offset, takes, ..pass }

@@ -14,12 +14,12 @@ const BUSY: Permille = Permille::new(200);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
     pub idle: u64,
-    /// The number of samples predicted as idle whose real reading is at most 5 %.
+    /// The number of samples that were predicted as idle and whose real reading is at most 5 %.
     pub idle_as_foretold: u64,
     /// The largest real reading of the samples that were predicted as idle.
     pub worst_idle: Permille,
     pub busy: u64,
-    /// The number of samples predicted as busy whose real reading is at least 20 %.
+    /// The number of samples that were predicted as busy and whose real reading is at least 20 %.
     pub busy_as_foretold: u64,
     /// The smallest real reading of the samples that were predicted as busy. `None` if there are none.
     pub worst_busy: Option<Permille>,

@@ -1,7 +1,7 @@
 //! Checks that the prediction in a log's header and the log's first records follow from the log's source.
 //!
 //! Someone could write the source after the run, with the real run times and usage, and the header would still be
-//! consistent. So the log alone cannot prove that the prediction came first. That takes a copy of the prediction's
+//! consistent. So the log alone cannot prove that the prediction came first. Proof requires a copy of the prediction's
 //! digest that was stored elsewhere before the run.
 
 use super::timelines::timelines;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The spread of errors in nanoseconds. An error is positive if the machine was later. Each figure is a value that
-/// occurred.
+/// really occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     pub count: usize,

@@ -68,7 +68,7 @@ pub struct RowRecord {
 }
 
 impl Sequence {
-    /// Checks that the record contains everything that the control plane must be told.
+    /// Checks that the record contains everything that the control plane needs.
     pub fn check(&self) -> Result<(), String> {
         let models: BTreeSet<&str> = self.models.iter().map(|model| &*model.name).collect();
         let workers: BTreeSet<&str> = self.workers.iter().map(|worker| &*worker.name).collect();

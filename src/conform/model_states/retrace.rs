@@ -49,7 +49,7 @@ fn time(ms: u64) -> SimTime {
     SimTime::ZERO.saturating_add(SimDuration::from_millis(ms))
 }
 
-/// The users and workers. They repeat their recorded actions and answer the commands of the control plane.
+/// The users and workers, which repeat their recorded actions and answer the commands of the control plane.
 struct Outside<'s> {
     sequence: &'s Sequence,
     control: Control,
@@ -183,8 +183,8 @@ impl<'s> Outside<'s> {
                 inputs.push(Input::NodeReported { node, state: NodeState::Ready });
                 inputs
             }
-            // If a worker does not answer a probe, that is a recorded event, so the control plane gets it as an input.
-            // The control plane itself decides if heartbeats are too old.
+            // A worker that does not answer a probe is a recorded event, so the control plane gets it as an input.
+            // Whether heartbeats are too old is decided by the control plane itself.
             "syncer" => {
                 let unreachable = |node: &NodeId| {
                     let name = &self.sequence.workers[node.index()].name;

@@ -17,7 +17,7 @@ struct Spell {
 }
 
 pub(super) struct Covered {
-    /// Earlier readings do not count.
+    /// Readings before this time do not count.
     counts_from: SimTime,
     spells: Box<[Spell]>,
     /// The spells as they were before the oldest sample in the ring.

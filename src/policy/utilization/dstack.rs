@@ -1,10 +1,10 @@
 //! The rule of dstack 0.18.44 to 0.22.5. It was measured on 0.19.10 and 0.22.5.
 //!
 //! The rule is evaluated at fixed instants t. The samples from t - window on, including that instant, are *in the
-//! window*. The oldest of them is skipped, and the others count. The rule fires if all of these conditions hold:
+//! window*. The oldest of them is skipped, and all others count. The rule fires if all of these conditions are met:
 //!
 //! - At least one sample counts.
-//! - The first sample that counts is at most `first_within` after t - window.
+//! - The first sample that counts is at most `first_within` later than t - window.
 //! - All samples that count have the same number of GPUs, and as many memory entries.
 //! - Some GPU is strictly below the minimum in every sample that counts.
 //!
@@ -26,9 +26,10 @@ pub(super) struct Dstack {
     first_within: SimDuration,
     /// The last sample in which each GPU was not idle.
     last_busy: Box<[u64]>,
-    /// The last sample that is malformed or that is followed by a change of shape.
+    /// The last sample that is malformed, or after which the shape of the samples changes.
     last_misfit: u64,
-    /// The newest sample when the rule last fired. The rule fires again only if the skipped sample is at least as new.
+    /// The newest sample when the rule last fired. The rule fires again only if the skipped sample is not older than
+    /// this one.
     fired: u64,
 }
 
@@ -81,8 +82,7 @@ impl Rule for Dstack {
 
     fn inserted(&mut self, policy: &UtilizationPolicy, ring: &Ring, place: usize) {
         self.fired += u64::from(ring.number(place) < self.fired);
-        // Samples that are no longer in the ring are either older than any window, or a fault has reported that they
-        // were dropped.
+        // Samples that have left the ring are older than any window, or a fault has reported that they were dropped.
         self.last_misfit = 0;
         self.last_busy.fill(0);
         for index in 0..ring.len() {
@@ -103,12 +103,12 @@ impl Rule for Dstack {
             IdleGpus::Any => *self.last_busy.iter().min()?,
             IdleGpus::All => *self.last_busy.iter().max()?,
         };
-        // The skipped sample may be the last sample that would prevent the rule from firing.
+        // The skipped sample may be the last one that prevents the rule from firing.
         let passed_over = busy.max(self.last_misfit).max(self.fired).saturating_sub(1);
         let mut oldest = ring.index(passed_over);
         while oldest + 1 < ring.len() {
-            // This sample is the oldest in the window from the moment its predecessor leaves the window until it leaves
-            // itself.
+            // This sample is the oldest one in the window from the moment at which its predecessor leaves the window
+            // until it leaves the window itself.
             let window = policy.time_window;
             let leaves = ring.time(oldest).saturating_add(window);
             let alone = match oldest {

@@ -7,38 +7,39 @@
 //! is idle too. A GPU that could not be read has no reading in that sample. Readings count only after `grace` has
 //! passed since the start of the run.
 //!
-//! Samples are ordered by their own times, even if they arrive in another order. After each sample, the policy fires
-//! exactly if it would fire had all accepted samples arrived in order. Four kinds of samples are rejected, each with a
-//! name ([`SampleFault`]): a second sample with the same time; a sample from before the start, or more than
-//! `longest_gap` in the future; a sample with another number of GPUs; and a sample that is older than all samples that
-//! are kept.
+//! Samples are ordered by their own times, even if they arrive in another order. After each sample, the policy fires if
+//! and only if it would have fired with all accepted samples in the order of their times. Four kinds of samples are
+//! rejected, each with a name ([`SampleFault`]): a second sample with the same time; a sample from before the start, or
+//! more than `longest_gap` in the future; a sample with another number of GPUs; and a sample that is older than all
+//! samples that are kept.
 //!
-//! The *idle spell* of a GPU is the longest sequence of its readings that ends with the newest one, such that all
-//! readings are idle and each comes at most `longest_gap` after the one before. The default of `longest_gap` is twice
-//! the sampling interval. A longer silence proves nothing, so the spell starts again after it. With `gaps: bridge`, the
+//! The *idle spell* of a GPU is the longest sequence of readings that ends with the newest one, in which every reading
+//! is idle and comes at most `longest_gap` after the one before. The default of `longest_gap` is twice the sampling
+//! interval. A longer silence shows nothing about the GPU, so the spell starts again after it. With `gaps: bridge`, the
 //! time between readings does not matter.
 //!
-//! With `gpus: any`, the policy *fires* when the first and the last reading of one GPU's spell are at least
-//! `time_window` apart. With `gpus: all`, it fires when the latest first reading and the earliest last reading of all
-//! GPUs are that far apart. These two readings *cover* the window, and the policy reports them. A spell fires only
-//! once.
+//! With `gpus: any`, the policy *fires* when the first and the last reading in the spell of one GPU are at least
+//! `time_window` apart. With `gpus: all`, it fires when the latest of the GPUs' first readings and the earliest of
+//! their last readings are that far apart. These two readings *cover* the window, and the policy reports them. A spell
+//! fires only once.
 //!
-//! **Never early:** when the policy fires, every reading over at least a whole window was idle, and consecutive
+//! **Never early:** when the policy fires, every reading over at least one whole window was idle, and consecutive
 //! readings were at most the longest gap apart.
 //!
 //! **Never missed:** suppose that a GPU is idle from time x on. Readings come at most d apart, where d is at most the
-//! longest gap, and each arrives at most D after it was taken. Then the first idle reading comes at x + d or earlier.
-//! The reading that completes the window comes less than d after a window has passed. So the policy fires **before x +
-//! window + 2d + D**. If samples are on time, d is the interval, and the policy is less than two intervals late. This
-//! is true for intervals shorter and longer than the window. Each lost sample adds an interval, up to the longest gap.
+//! longest gap, and each reading arrives at most D after it was taken. Then the first idle reading comes at x + d or
+//! earlier. The reading that completes the window comes less than d after the end of a whole window. So the policy
+//! fires **before x + window + 2d + D**. If samples are on time, d is the interval, and the policy fires less than two
+//! intervals late. This is true whether the interval is shorter or longer than the window. Each lost sample adds an
+//! interval, up to the longest gap.
 //!
 //! # What it costs
 //!
 //! Memory is allocated once for each run: a ring of ceil(window / interval) + 2 samples, and two spells for each GPU. A
-//! sample in order costs one step for each GPU. A late sample is inserted in its place, and the samples after it are
-//! read again. If samples come faster than the interval, the ring forgets some samples of the window
+//! sample in order costs one step for each GPU. A late sample is inserted at its place, and the samples after it are
+//! read again. If samples come faster than the interval, the ring drops some samples of the window
 //! ([`SampleFault::Overflow`]). The spells keep what these samples showed, so the policy still fires on time. Only a
-//! late sample that is older than the ring is lost.
+//! late sample that is older than all samples in the ring is lost.
 //!
 //! # Another rule
 //!
@@ -143,7 +144,7 @@ impl UtilizationMonitor {
         if is_last { fault } else { Some(SampleFault::Disorder) }
     }
 
-    /// When the policy fires next if no more samples arrive. Returns `now` if it is already due.
+    /// When the policy fires next if no more samples arrive. Returns `now` if the policy is already due.
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         self.rule.next(&self.policy, &self.ring, self.bound_at, now).map(|(at, _)| at)
     }

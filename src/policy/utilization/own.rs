@@ -47,8 +47,8 @@ pub type RuleFunction = fn(&Window<'_>) -> bool;
 static RULES: RwLock<BTreeMap<String, RuleFunction>> = RwLock::new(BTreeMap::new());
 
 /// Registers a rule. A profile uses it with `policies: {utilization: {rule: {own: NAME}}}`. The rule is evaluated at
-/// each sample, beginning a whole window after the start and the grace. It fires once for each unbroken sequence of
-/// samples at which it holds. The function must depend only on its argument.
+/// each sample, starting a whole window after the end of the grace time. It fires once for each unbroken sequence of
+/// samples at which it is true. The function must depend only on its argument.
 ///
 /// # Errors
 /// If the name is taken.
@@ -68,10 +68,10 @@ pub fn policy_rule_named(name: &str) -> Option<RuleFunction> {
 
 pub(super) struct Own {
     rule: RuleFunction,
-    /// The first time at which a whole window of samples counts.
+    /// The first time at which a whole window of samples is available.
     from: SimTime,
     width: usize,
-    /// Whether the rule holds at the newest sample. `has_fired` says whether it has fired since it began to hold.
+    /// Whether the rule is true at the newest sample. `has_fired` says whether it has fired since it became true.
     holds: bool,
     has_fired: bool,
 }

@@ -4,7 +4,7 @@ use super::{Sample, UtilizationMonitor};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Coverage, SampleFault, UsageRow, UtilizationPolicy};
 
-/// GPU time: one hour of two GPUs counts two hours.
+/// GPU time: one hour on two GPUs counts as two hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuTime {
     pub idle: SimDuration,
@@ -23,8 +23,8 @@ pub struct JudgedJob {
     /// GPU time after the policy fired. If the job had been ended, the idle part would have been saved, and the busy
     /// part would have been lost work.
     pub after: GpuTime,
-    /// The time from firing until a GPU that had been idle was busy again. Such a job was only waiting, for example for
-    /// data, so it would have been wrong to end it.
+    /// How long after firing a GPU that had been idle was busy again. Such a job was only waiting, for example for
+    /// data, so ending it would have been wrong.
     pub busy_again_after: Option<SimDuration>,
     /// The number of samples with each fault, in the order of [`SampleFault::ALL`].
     pub odd: [u64; SampleFault::ALL.len()],
@@ -82,7 +82,7 @@ fn account(judged: &mut JudgedJob, policy: &UtilizationPolicy, rows: &[UsageRow]
     for (index, row) in in_order.iter().enumerate() {
         let from = SimTime::ZERO.saturating_add(row.at);
         let to = in_order.get(index + 1).map_or(end, |next| SimTime::ZERO.saturating_add(next.at)).max(from);
-        // It is not known what happened in a gap of a recording.
+        // Nothing is known about a gap in a recording.
         let known = to.since(from).as_nanos().min(policy.longest_gap.max(policy.interval).as_nanos());
         let known_to = from.saturating_add(SimDuration::from_nanos(known));
         for (gpu, reading) in row.utilization.iter().enumerate() {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     /// GPU 0 is idle from minute 5 on, so the policy fires at minute 15; 20 rows last 20 minutes. After firing, GPU 0
-    /// idles for five minutes and GPU 1 works for five.
+    /// is idle for five minutes and GPU 1 works for five.
     #[test]
     fn what_it_would_have_saved_and_cost_is_what_arithmetic_on_paper_gives() {
         let levels: Vec<u32> = (0..20).map(|minute| if minute < 5 { 950 } else { 0 }).collect();

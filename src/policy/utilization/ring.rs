@@ -17,8 +17,8 @@ pub struct Sample<'s> {
 /// Stored in place of a missing reading.
 const NONE: u16 = u16::MAX;
 
-/// A ring of `ceil(window / interval) + 2` samples. This is enough for a window with both its ends, and the sample
-/// before it.
+/// A ring of `ceil(window / interval) + 2` samples. This is enough for a window including both of its ends, and for the
+/// sample before it.
 pub(super) struct Ring {
     times: Box<[SimTime]>,
     /// For each sample, the number of GPUs and the number of memory entries.
@@ -95,7 +95,7 @@ impl Ring {
         self.dropped + index as u64
     }
 
-    /// The index of the sample with this number. If the sample was dropped, the index of the oldest sample.
+    /// The index of the sample with this number. If that sample was dropped, the index of the oldest sample.
     pub fn index(&self, number: u64) -> usize {
         number.saturating_sub(self.dropped) as usize
     }

@@ -14,7 +14,7 @@ pub(super) trait Rule {
     /// Called just before the oldest sample is dropped. The rule can keep what that sample shows.
     fn drops_oldest(&mut self, _policy: &UtilizationPolicy, _ring: &Ring) {}
 
-    /// Reads the newest sample, which was added at the end.
+    /// Reads the newest sample, which is the last one in the ring.
     fn added(&mut self, policy: &UtilizationPolicy, ring: &Ring);
 
     /// Reads all samples again, after one was inserted at `place` before newer samples.

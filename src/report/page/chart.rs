@@ -138,7 +138,7 @@ impl Chart {
     }
 }
 
-/// The colour in the form of plotters: `#0072B2`.
+/// The colour in the format of plotters: `#0072B2`.
 pub fn hex(ink: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", ink.0, ink.1, ink.2)
 }

@@ -17,7 +17,7 @@ const LANES: usize = 64;
 /// The horizontal unit is a millionth of the run; the vertical unit is a pixel.
 const WHOLE: u64 = 1_000_000;
 const PITCH: usize = 20;
-/// In pixels: the width below which a strip has no job names without the script, and the width of a letter.
+/// Both are in pixels: the width below which a strip without the script has no job names, and the width of a letter.
 const NARROW: u64 = 240;
 const LETTER: u64 = 8;
 const TICKS: u64 = 4;
@@ -43,7 +43,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
             let span = &spans.spans[bar.span];
             let (from, to) = (place(bar.from, end), place(bar.to, end));
             let look = span.run.job.index() % 6;
-            // Heights are in tenths of a pixel. Jobs that share a lane share its height.
+            // Heights are in tenths of a pixel, and jobs on the same lane share its height.
             let (row_top, row_height) = (bar.row * 190 / lane.rows, (190 / lane.rows).max(5));
             let name = run_name(span.run, accounts);
             let cut = match span.ended {
@@ -99,7 +99,7 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
     )
 }
 
-/// The lanes to show: from the first on, as many as can be drawn and read, but at least one.
+/// The lanes to show: as many from the beginning as can be drawn and read, but at least one.
 fn shown(all: &[Lane]) -> Vec<&Lane> {
     let mut bars = 0;
     let is_shown = |(index, lane): &(usize, &Lane)| {

@@ -55,7 +55,7 @@ const ROWS: usize = 200;
 const WAIT: &str = "queue_wait_p95_seconds";
 const PLACED: &str = "placed";
 
-/// Texts about the frontier, the plot and the burden, which is the wait here.
+/// Texts about the frontier and the plot, if the burden is the wait.
 const WAITING: [&str; 3] = [
     "the frontier: none is cheaper and faster",
     "What it costs, and how long is waited",
@@ -127,7 +127,7 @@ impl PlanReport {
         none_waits && placed.min_by(|one, other| one.0.total_cmp(&other.0)).is_some_and(|(least, _)| *least < 1.0)
     }
 
-    /// The burden, which the report compares with the cost. It is the wait. If nobody waits, it is the percentage of
+    /// The burden, which the report compares with the cost. It is the wait or, if no replica waits, the percentage of
     /// replicas that were not placed.
     fn burden(&self, row: usize) -> Option<(f64, Option<f64>)> {
         match self.nobody_waits() {
@@ -279,7 +279,7 @@ impl PlanReport {
             })
             .collect();
         // Remove columns that are empty in all rows. Also remove the cost column if the objective is a measured metric,
-        // because that metric has its own column with an interval.
+        // because that metric has a column of its own with an interval.
         let first = self.factors.len();
         for column in (first..header.len()).rev() {
             let is_twice = column == first && header[first + 1..].contains(&self.objective);
@@ -356,8 +356,8 @@ mod tests {
         for (row, placed) in found.rows.iter_mut().zip([0.5, 0.98, 0.97]) {
             row.metrics.insert(PLACED, (placed, None));
         }
-        // The first alternative refuses half of the jobs, the second two in a hundred. The third costs more and refuses
-        // more.
+        // The first alternative refuses half of the jobs, and the second refuses two in a hundred. The third costs more
+        // and refuses more than the second.
         assert_eq!(found.frontier(), [0, 1]);
         let html = found.html();
         assert!(html.contains("Cost against who is turned away") && !html.contains("How long was waited"));
@@ -366,8 +366,8 @@ mod tests {
 
     #[test]
     fn the_frontier_has_those_that_none_beats_in_both() {
-        // By cost: 1 waits 90 s; 2 waits 100 s and is beaten; 3 waits 50 s; another 3 waits 40 s; 4 waits 40 s and is
-        // beaten.
+        // By cost: the alternative at 1 waits 90 s; the one at 2 waits 100 s and is beaten; one at 3 waits 50 s and
+        // another 40 s; the one at 4 waits 40 s and is beaten.
         let rows = [(3.0, 50.0, false), (1.0, 90.0, false), (2.0, 100.0, false), (3.0, 40.0, true), (4.0, 40.0, true)];
         let found = report(&rows, Some(3));
         assert_eq!(found.frontier(), [1, 3]);
