@@ -16,10 +16,10 @@ pub struct Decision {
     pub line: String,
     /// The decision without its score and its reasons.
     pub(super) bare: String,
-    /// Whether the job waited before and still waits, for other reasons.
+    /// Whether the job already waited before, and now waits for other reasons.
     pub(super) goes_on: bool,
-    /// Whether the job stopped waiting at the same time. A job waits for a scheduler outside until that scheduler
-    /// answers, so a wait of no length is not a decision of its own.
+    /// Whether the job stopped waiting at the same time. A job waits for an external scheduler until that scheduler
+    /// answers, so a wait of zero length is not a decision of its own.
     pub(super) was_momentary: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Decision {
 pub struct Decisions {
     names: Names,
     pub all: Vec<Decision>,
-    /// The refusal with which each replica waits, and the index of the decision in `all`.
+    /// For each waiting replica, the refusal and the index of the decision in `all`.
     waiting: BTreeMap<(JobId, u32), (Refusal, usize)>,
 }
 
@@ -36,7 +36,7 @@ impl Decisions {
         Decisions { names, all: Vec::new(), waiting: BTreeMap::new() }
     }
 
-    /// One decision to a line.
+    /// The decisions as lines, one decision in each.
     pub fn into_lines(self) -> Vec<String> {
         self.all.into_iter().map(|decision| decision.line).collect()
     }

@@ -11,7 +11,7 @@ use dryrack_units::SimTime;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A run, with its decisions.
+/// A run and its decisions.
 pub struct RunDecisions {
     pub decisions: Vec<Decision>,
     pub verdicts: Vec<Verdict>,
@@ -21,12 +21,12 @@ pub struct RunDecisions {
     names: Names,
 }
 
-/// In what two runs differ.
+/// What differs between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
     Decision,
-    /// Every decision is the same, but a job waits for other reasons.
+    /// All decisions are the same, but a job waits for other reasons.
     Reasons,
 }
 
@@ -40,14 +40,14 @@ pub struct Difference {
     pub sides: [SideDecision; 2],
 }
 
-/// What one side decided about the job.
+/// The decisions of one side about the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SideDecision {
-    /// At that time, with reasons and scores.
+    /// The decisions at that time, with reasons and scores.
     pub decided: Vec<String>,
     /// The last decision before that time.
     pub before: Option<String>,
-    /// The next after it.
+    /// The next decision after that time.
     pub after: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub fn decide(
     }
 }
 
-/// The first decision in which two runs of one scenario differ, or else the first difference in reasons.
+/// The first decision in which two runs of one scenario differ or, if there is none, the first difference in reasons.
 pub fn first_difference(one: &RunDecisions, other: &RunDecisions) -> Option<Difference> {
     let ways: [(DifferenceKind, Listed); 2] = [
         (DifferenceKind::Decision, |decision| (!decision.goes_on).then_some(decision.bare.as_str())),
@@ -105,17 +105,18 @@ pub fn first_difference(one: &RunDecisions, other: &RunDecisions) -> Option<Diff
 }
 
 impl RunDecisions {
-    /// Whether an expectation has another verdict, or a metric another value.
+    /// Whether a verdict on an expectation or the value of a metric differs.
     pub fn has_other_outcome(&self, other: &RunDecisions) -> bool {
         let passed = |ran: &RunDecisions| ran.verdicts.iter().map(|verdict| verdict.passed).collect::<Vec<_>>();
         passed(self) != passed(other) || self.metrics != other.metrics
     }
 }
 
-/// What is compared of a decision, if anything.
+/// The part of a decision that is compared, or `None` to skip the decision.
 type Listed = fn(&Decision) -> Option<&str>;
 
-/// The earlier of the first two decisions that differ. The order within an instant does not matter between jobs.
+/// The first decision that differs; of the two sides, the one with the earlier time. The order of decisions about
+/// different jobs within an instant does not matter.
 fn first_other<'d>(one: &'d [Decision], other: &'d [Decision], listed: Listed) -> Option<&'d Decision> {
     let sorted = |decisions: &'d [Decision]| {
         let mut chosen: Vec<(&Decision, &str)> = decisions

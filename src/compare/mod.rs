@@ -1,7 +1,8 @@
 //! Floor 10. Comparison: one scenario decided by several schedulers, and the first decision in which they differ.
 //!
-//! Owns which records are decisions, and when two decisions are the same. Scores and reasons do not make a decision
-//! another one. Must never judge which of the schedulers is right: that is what expectations are for.
+//! Owns which records count as decisions, and when two decisions are the same. A difference in scores or reasons does
+//! not make two decisions different. Must never judge which of the schedulers is right, which is the purpose of
+//! expectations.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! On small files whose decisions are known by hand.
+//! Tests with small files whose decisions are known by hand.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::*;
 use dryrack_engine::Progress;
 use dryrack_scenario::{Options, load_text};
 
-/// `wide` waits for the GPU that `long` has. Only `backfill` lets `small` go before it.
+/// `wide` waits for the GPU that `long` holds. Only `backfill` lets `small` start before `wide`.
 const TEXT: &str = "\
 scenario: A small job behind a wide one
 nodes: [{name: a, gpus: 2, gpu: l4}]

@@ -1,5 +1,5 @@
-//! Where a world is run: under the program in another process, which is started once for many worlds, or under the
-//! rules of its own profile.
+//! Runs worlds: under the program in another process, which is started once for many worlds, or under the profile that
+//! a world names.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,21 +21,21 @@ use dryrack_scheduler::Caching;
 pub struct Arena {
     command: Command,
     kept: Option<IdleProcess>,
-    /// What came of each world that was asked about since the last [`Arena::forget`].
+    /// The result of each world that was run since the last [`Arena::forget`].
     known: BTreeMap<[u8; 32], Option<Arc<Observed>>>,
-    /// Worlds that the program decided.
+    /// The number of worlds that the program decided.
     pub asked: u64,
-    /// Why the last world that could not be run could not.
+    /// Why the last world that failed to run did so.
     pub refusal: Option<String>,
 }
 
-/// What came of a scenario with expectations.
+/// The result of a scenario with expectations.
 pub struct ScenarioResult {
     pub told: Observed,
     pub verdicts: Vec<Verdict>,
 }
 
-/// Who decides.
+/// Who makes the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionMaker {
     Program,
@@ -49,12 +49,13 @@ impl Arena {
         Arena { command, kept: None, known: BTreeMap::new(), asked: 0, refusal: None }
     }
 
-    /// Forgets the worlds that were run, but not the process.
+    /// Forgets the results of earlier worlds, but keeps the process.
     pub fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// What the program decides in this world. `None` if that is no valid scenario, or the run broke or did not end.
+    /// The decisions of the program in this world. `None` if the world is not a valid scenario, or if the run broke or
+    /// did not end.
     pub fn observe(&mut self, text: &str) -> Option<Arc<Observed>> {
         let hash = *blake3::hash(text.as_bytes()).as_bytes();
         if let Some(known) = self.known.get(&hash) {
@@ -79,7 +80,7 @@ impl Arena {
                 return None;
             }
         };
-        // A world without an end would be asked about for ever.
+        // A run without an end could go on forever.
         if loaded.rehearsal.until.is_none() {
             self.refusal = Some("it has no `until`".to_string());
             return None;
@@ -149,15 +150,15 @@ impl Arena {
     }
 }
 
-/// Whether the driver of a released program cannot say what the scenario does, or has found that it would not be true to
-/// the program: that is no decision of the program.
+/// Whether the fault is in the driver of a released program: it cannot represent the scenario, or it has found that it
+/// would not be true to the program. Neither is a decision of the program.
 fn is_of_driver(failure: &str) -> bool {
     let faults = ["stand_in_unused", "stand_in_unstated", "seam_missing", "network", "process", "unmapped"];
     let named = failure.trim_start_matches("fault: ");
     faults.iter().any(|fault| named.strip_prefix(fault).is_some_and(|rest| rest.starts_with(':')))
 }
 
-/// One world, what came of it, and the means to ask about others.
+/// A world with its result, and the means to run other worlds.
 pub struct Case<'a> {
     pub world: World,
     pub told: Arc<Observed>,
@@ -165,18 +166,18 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// `None` if it is no world that can be run.
+    /// Runs a world. `None` if it cannot be run.
     pub fn of(text: &str, arena: &'a mut Arena) -> Option<Case<'a>> {
         let told = arena.observe(text)?;
         Some(Case { world: World::read(text)?, told, arena })
     }
 
-    /// What the program decides in another world. `None` if it fails there.
+    /// The decisions of the program in another world. `None` if the program fails there.
     pub fn observe(&mut self, world: &World) -> Option<Arc<Observed>> {
         self.arena.observe(&world.text()).filter(|told| told.failure.is_none())
     }
 
-    /// Each way in which a property is broken. A program that failed has decided nothing to judge but the failure.
+    /// All ways in which the property is broken. If the program failed, only properties that judge failures apply.
     pub fn breaches(&mut self, property: &dyn Property) -> Vec<Breach> {
         match self.told.failure.is_some() && !property.judges_failures() {
             true => Vec::new(),
@@ -184,7 +185,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What the profile that the world names decides.
+    /// The decisions of the profile that the world names.
     pub fn ask_profile(&mut self, world: &World) -> Option<Observed> {
         Some(self.arena.judge(&world.text(), DecisionMaker::Profile)?.told)
     }

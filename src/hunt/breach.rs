@@ -1,4 +1,4 @@
-//! One decision that breaks a property, and when two of them are the same finding.
+//! A decision that breaks a property, and the rule by which two such decisions are the same finding.
 
 use super::told::{Observed, Placed};
 use dryrack_workload::{Category, DemandKind};
@@ -7,23 +7,24 @@ use dryrack_workload::{Category, DemandKind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
     pub property: &'static str,
-    /// In which way, in words that many worlds share. Breaches of a property in the same manner are one finding.
+    /// How the property is broken, in words that many worlds share. Breaches of a property with the same manner are one
+    /// finding.
     pub manner: String,
-    /// What happened, in a sentence or two with the names of the world.
+    /// What happened, in a sentence or two that use the names of the world.
     pub account: String,
-    /// The scenario that shows it, if it is not the drawn one: the text of a changed world.
+    /// The text of the changed world that shows the breach, if the drawn world does not show it.
     pub shown_in: Option<String>,
-    /// What should be, and is not.
+    /// Expectations that should hold and do not.
     pub expects: Vec<Expected>,
-    /// What happens instead.
+    /// Expectations that hold instead.
     pub witness: Vec<String>,
 }
 
-/// An expectation, with its name.
+/// A named expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub name: &'static str,
-    /// What follows the name: `job: chat, is: placed`.
+    /// The expectation without its name: `job: chat, is: placed`.
     pub what: String,
 }
 
@@ -33,7 +34,7 @@ impl Expected {
     }
 }
 
-/// What two breaches of the same finding have in common.
+/// The properties that two breaches of the same finding share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     pub property: &'static str,
@@ -46,7 +47,7 @@ impl Breach {
     }
 }
 
-/// The stage of the scheduler that a job goes through, in words: how it is asked for, and what it is.
+/// In words, the stage of the scheduler that a job goes through: how the job requests its place, and what the job is.
 pub fn stage(told: &Observed, job: usize) -> String {
     let spec = &told.jobs[job].spec;
     let how = if spec.demand.pick.is_some() { "picked" } else { "automatic" };
@@ -62,7 +63,7 @@ pub fn stage(told: &Observed, job: usize) -> String {
     format!("{how} {what}")
 }
 
-/// How far a placement extends.
+/// The extent of a placement, in words.
 pub fn extent(placed: &Placed) -> &'static str {
     match (placed.parts.len(), placed.gpus()) {
         (0 | 1, 0) => "one node",

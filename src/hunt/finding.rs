@@ -1,4 +1,4 @@
-//! From a breach to a file: the smallest scenario that shows it, confirmed by a fresh process.
+//! Turns a breach into a file: the smallest scenario that shows the breach, confirmed by a new process.
 
 use super::arena::{Arena, Case, DecisionMaker};
 use super::breach::{Breach, Group};
@@ -6,7 +6,7 @@ use super::draw::Kind;
 use super::properties::Property;
 use dryrack_minimize::{CandidateResult, Limits, MinimizeProgress, Numbers, minimize, with_entries};
 
-/// What one seed has shown.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct SeedResult {
     pub seed: u64,
@@ -17,7 +17,7 @@ pub struct SeedResult {
     pub refusal: Option<String>,
 }
 
-/// Runs the world of a seed, and holds it against each property.
+/// Runs the world of a seed and checks each property.
 pub fn hunt_seed(kind: &Kind, seed: u64, properties: &[&dyn Property], arena: &mut Arena) -> SeedResult {
     arena.forget();
     let text = kind.draw(seed);
@@ -29,18 +29,18 @@ pub fn hunt_seed(kind: &Kind, seed: u64, properties: &[&dyn Property], arena: &m
     SeedResult { seed, text, breaches, refusal: None }
 }
 
-/// Whether the finding was seen again.
+/// Whether a new process repeats the finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// A fresh process decides so, and the world's own profile does what is expected.
+    /// A new process decides in the same way, and the world's own profile meets the expectations.
     WithProfile,
-    /// A fresh process decides so. dryrack's own profile does not do what is expected either.
+    /// A new process decides in the same way, but the world's own profile does not meet the expectations either.
     Alone,
-    /// Not by a fresh process: the finding is not sound.
+    /// A new process decides differently, so the finding is not reliable.
     No,
 }
 
-/// A finding, as it is written to a file.
+/// A finding in the form in which it is written to a file.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub group: Group,
@@ -52,7 +52,7 @@ pub struct Finding {
     pub runs: u64,
 }
 
-/// Minimizes the world of a seed to the smallest that breaks the property in the same manner.
+/// Minimizes the world of a seed to the smallest world that breaks the property in the same manner.
 pub fn smallest(
     (property, group): (&dyn Property, &Group),
     (outside, seed, text): (&str, u64, &str),
@@ -66,7 +66,7 @@ pub fn smallest(
         case.breaches(property).into_iter().find(|breach| breach.group() == *group)
     };
     let first = found(text, arena)?;
-    // A failure that is the program's alone must stay so.
+    // If the profile meets the expectations in the first world, it must also do so in the smallest one.
     let is_held = holds_under_profile(&shown(&first, text), &first, arena);
     let mut still_fails = |text: &str| {
         let Some(breach) = found(text, arena) else {
@@ -99,12 +99,12 @@ pub fn smallest(
     })
 }
 
-/// The scenario that shows the breach.
+/// The text of the scenario that shows the breach.
 fn shown(breach: &Breach, text: &str) -> String {
     breach.shown_in.clone().unwrap_or_else(|| text.to_string())
 }
 
-/// The scenario with what should be and what is instead, all as expectations.
+/// The scenario with two kinds of expectations: those that should hold, and those that hold instead.
 fn asked(world: &str, breach: &Breach) -> String {
     let mut text = without_expectations(world);
     text.push_str("expect:\n");
@@ -117,7 +117,7 @@ fn asked(world: &str, breach: &Breach) -> String {
     text
 }
 
-/// A world has expectations only as questions of a property.
+/// The world without expectations. A drawn world has none; a property may have added some as questions.
 fn without_expectations(world: &str) -> String {
     match world.find("\nexpect:") {
         Some(at) => world[..=at].to_string(),
@@ -125,22 +125,23 @@ fn without_expectations(world: &str) -> String {
     }
 }
 
-/// Under the rules of the world's profile, what should be is so, and what was witnessed is not.
+/// Whether, under the world's profile, all expectations that should hold do so, and not all of the witnesses hold.
 fn holds_under_profile(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
     let Some(judged) = arena.judge(&asked(world, breach), DecisionMaker::Profile) else { return false };
     let (expected, witness) = judged.verdicts.split_at(breach.expects.len().min(judged.verdicts.len()));
     expected.iter().all(|verdict| verdict.passed) && !witness.iter().all(|verdict| verdict.passed)
 }
 
-/// A fresh process decides as the one that has decided many worlds.
+/// Whether a new process makes the same decisions as the process that has already decided many worlds.
 fn is_confirmed(world: &str, breach: &Breach, arena: &mut Arena) -> bool {
     let Some(judged) = arena.judge(&asked(world, breach), DecisionMaker::Fresh) else { return false };
     let (expected, witness) = judged.verdicts.split_at(breach.expects.len().min(judged.verdicts.len()));
     expected.iter().all(|verdict| !verdict.passed) && witness.iter().all(|verdict| verdict.passed)
 }
 
-/// The file: a title, what happened, the world, what should be, and under which release it is not so. If the profile
-/// of the world meets the expectations, it decides in the file, and the program's run is a reproduction.
+/// The text of the file: a title, what happened, the world, the expectations, and the release under which they fail. If
+/// the profile of the world meets the expectations, the file runs under that profile, and the run under the program
+/// becomes a reproduction.
 fn written(
     world: &str,
     rule: &str,
@@ -156,7 +157,7 @@ fn written(
         text.push_str(&format!("# {line}\n"));
     }
     text.push_str(&format!("# Found by `{command}` and minimized.\n"));
-    // JSON's quotes are YAML's.
+    // Quotation marks of JSON are valid in YAML.
     let program = serde_json::Value::from(outside).to_string();
     if confirmed == Confirmation::Alone {
         text.push_str(

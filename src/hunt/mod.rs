@@ -7,9 +7,9 @@
 //!  breaches of one manner ──minimize──> the smallest scenario ──> a file that states what should be
 //! ```
 //!
-//! Owns which worlds are drawn, what is said of decisions, and when two breaches are the same finding. Must never know a
-//! defect: worlds and properties are general, and none is made for one program's fault. Must never trust a finding that
-//! a fresh process does not repeat.
+//! Owns the worlds that are drawn, the properties of decisions, and the rule by which two breaches are the same
+//! finding. Must never know a defect: worlds and properties are general, and none is made for the fault of one program.
+//! Must never trust a finding that a new process does not repeat.
 //!
 //! A property is one row of `properties::ALL` and one file. A kind of world is one row of `draw::KINDS`.
 

@@ -1,11 +1,11 @@
-//! Worlds as they are drawn.
+//! Checks the worlds that are drawn.
 
 use super::*;
 use std::path::Path;
 
 use dryrack_scenario::{Options, load_text};
 
-/// A world that no scenario file can say would be refused, and nothing would be found in it.
+/// A world that is not a valid scenario would be refused, so nothing could be found in it.
 #[test]
 fn every_world_is_a_valid_scenario_and_the_same_each_time() {
     for kind in &KINDS {

@@ -1,4 +1,4 @@
-//! What came of a run: where everything was placed, what waited, and what was broken.
+//! What happened in a run: where each job was placed, which jobs waited, and which safety rules were broken.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use dryrack_ids::RunId;
 use dryrack_units::{Bytes, Money, SimTime};
 use dryrack_workload::JobSpec;
 
-/// More records than a small world has.
+/// A limit on records that is far above the number of records of a small world.
 const MOST_RECORDS: u64 = 200_000;
 
-/// What was decided in one run.
+/// The decisions of one run.
 #[derive(Clone, Debug)]
 pub struct Observed {
     pub nodes: Vec<ObservedNode>,
     pub jobs: Vec<ObservedJob>,
-    /// In the order in which they were made.
+    /// The placements, in the order in which they were made.
     pub placements: Vec<Placed>,
     pub broken: Vec<Broken>,
-    /// The answers to questions, by the name of the job.
+    /// The answers to evaluations, by the name of the job.
     pub answers: BTreeMap<Arc<str>, Answered>,
-    /// Why the program gave up.
+    /// Why the program failed.
     pub failure: Option<String>,
     pub until: SimTime,
 }
@@ -32,9 +32,9 @@ pub struct Observed {
 pub struct ObservedNode {
     pub name: Arc<str>,
     pub is_ready: bool,
-    /// Whether it was ready, or not, from the beginning to the end.
+    /// Whether its readiness never changed during the run.
     pub is_steady: bool,
-    /// Of an instance in a cloud.
+    /// The region, if the node is an instance in a cloud.
     pub region: Option<Arc<str>>,
     pub price: Money,
     pub has_foreign_use: bool,
@@ -45,14 +45,14 @@ pub struct ObservedNode {
 pub struct ObservedJob {
     pub at: SimTime,
     pub spec: Arc<JobSpec>,
-    /// Each text with which it was said to wait, or was refused.
+    /// The texts with which the program explained that the job waits or is refused, each once.
     pub texts: Vec<Arc<str>>,
-    /// When each replica that is over ended for good.
+    /// For each replica that has ended for good, the time of its end.
     pub ended: BTreeMap<u32, SimTime>,
     pub is_cancelled: bool,
 }
 
-/// A node by its name, with the indexes of its GPUs and its blocks.
+/// The name of a node, the indexes of the GPUs, and the indexes of the blocks.
 pub type Place = (Arc<str>, Vec<u16>, Vec<u16>);
 
 #[derive(Clone, Debug)]
@@ -64,12 +64,12 @@ pub struct Placed {
     pub ended: Option<SimTime>,
 }
 
-/// What is held of one node.
+/// The part of a placement on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub node: usize,
     pub name: Arc<str>,
-    /// The index of each GPU, and the memory that is held of it.
+    /// The index of each GPU, and the memory that the placement holds on it.
     pub gpus: Vec<(u16, Bytes)>,
     pub blocks: Vec<u16>,
 }
@@ -93,12 +93,12 @@ impl Observed {
         &self.jobs[job].spec.name
     }
 
-    /// The placements of a job, the first ones of its replicas before later ones.
+    /// The placements of a job, in the order in which they were made.
     pub fn of(&self, job: usize) -> impl Iterator<Item = &Placed> {
         self.placements.iter().filter(move |placed| placed.job == job)
     }
 
-    /// Whether all of its replicas were placed at some time.
+    /// Whether each replica of the job was placed at some time.
     pub fn is_placed(&self, job: usize) -> bool {
         let mut replicas: Vec<u32> = self.of(job).map(|placed| placed.replica).collect();
         replicas.sort_unstable();
@@ -106,7 +106,7 @@ impl Observed {
         replicas.len() as u32 >= self.jobs[job].spec.replicas
     }
 
-    /// Whether none of its replicas was ever placed.
+    /// Whether no replica of the job was ever placed.
     pub fn is_never_placed(&self, job: usize) -> bool {
         self.of(job).next().is_none()
     }
@@ -115,7 +115,7 @@ impl Observed {
         self.broken.iter().all(|broken| broken.job != job)
     }
 
-    /// What was placed before a time, in words that two worlds have in common.
+    /// The placements before a time, by names, so that two worlds can be compared.
     pub fn before(&self, at: SimTime) -> Vec<(Arc<str>, u32, Vec<Place>)> {
         let placed = self.placements.iter().filter(|placed| placed.at < at);
         placed.map(|placed| (Arc::clone(&self.jobs[placed.job].spec.name), placed.replica, placed.places())).collect()
@@ -135,7 +135,7 @@ impl Placed {
         self.parts.iter().any(|part| &*part.name == name)
     }
 
-    /// Where it is, without how much is held.
+    /// The places without the held amounts, in a fixed order.
     pub fn places(&self) -> Vec<Place> {
         let place = |part: &Part| {
             let gpus = part.gpus.iter().map(|(index, _)| *index).collect();
@@ -146,7 +146,7 @@ impl Placed {
         places
     }
 
-    /// `alpha/0 and alpha/1`, or the nodes if no GPUs are held.
+    /// The place as text: `alpha/0 and alpha/1`, or the names of the nodes if no GPUs are held.
     pub fn text(&self) -> String {
         let mut places: Vec<String> = Vec::new();
         for part in &self.parts {
@@ -159,7 +159,7 @@ impl Placed {
     }
 }
 
-/// `a, b and c`.
+/// Joins words to a list such as `a, b and c`.
 pub fn joined(words: &[String]) -> String {
     match words {
         [] => "nothing".to_string(),
@@ -168,7 +168,7 @@ pub fn joined(words: &[String]) -> String {
     }
 }
 
-/// Folds the records of a run.
+/// Collects the decisions from the records of a run.
 pub struct Recorder<'p> {
     told: Observed,
     left: u64,

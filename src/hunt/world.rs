@@ -2,14 +2,14 @@
 
 use dryrack_yaml::{Entry, Node, Report, Tree, emit, parse};
 
-/// A scenario. A change makes another one; it says nothing about whether that is valid.
+/// A scenario. Each change returns another scenario, which is not checked for validity.
 #[derive(Clone, Debug)]
 pub struct World {
     tree: Tree,
 }
 
 impl World {
-    /// `None` if it is not YAML.
+    /// Reads a scenario. `None` if it is not YAML.
     pub fn read(text: &str) -> Option<World> {
         let mut report = Report::default();
         let source = report.add_source("world", text);
@@ -25,19 +25,19 @@ impl World {
         self.tree.get(key).is_some()
     }
 
-    /// The field of a job, as it is written.
+    /// The field of a job, as written in the scenario.
     pub fn of_job(&self, job: &str, key: &str) -> Option<&Tree> {
         items(self.tree.get("jobs")).iter().find(|item| is_named(item, job))?.get(key)
     }
 
-    /// With these jobs alone, and without faults if `calm`.
+    /// The scenario with only these jobs.
     pub fn with_jobs(&self, keeps: impl Fn(&str) -> bool) -> World {
         let mut world = self.clone();
         world.retain("jobs", &|item| name_of(item).is_some_and(&keeps));
         world
     }
 
-    /// Without what happens to nodes in the course of the run.
+    /// The scenario without changes to nodes during the run.
     pub fn without_faults(&self) -> World {
         let mut world = self.clone();
         if let Node::Map(entries) = &mut world.tree.node {
@@ -46,7 +46,7 @@ impl World {
         world
     }
 
-    /// With these nodes alone. A fleet without hosts goes.
+    /// The scenario with only these nodes. A fleet without hosts is removed.
     pub fn with_nodes(&self, keeps: impl Fn(&str) -> bool) -> World {
         let mut world = self.clone();
         let is_kept = |item: &Tree| name_of(item).is_some_and(&keeps);
@@ -62,7 +62,7 @@ impl World {
         world
     }
 
-    /// With the nodes, and the hosts of each fleet, in the opposite order.
+    /// The scenario with the nodes, and the hosts of each fleet, in the opposite order.
     pub fn with_nodes_reversed(&self) -> World {
         let mut world = self.clone();
         if let Some(Node::List(nodes)) = world.entry_mut("nodes").map(|tree| &mut tree.node) {
@@ -78,7 +78,7 @@ impl World {
         world
     }
 
-    /// With the groups of GPUs of each node in the opposite order. `None` if no node has several.
+    /// The scenario with the groups of GPUs of each node in the opposite order. `None` if no node has several groups.
     pub fn with_gpus_reversed(&self) -> Option<World> {
         let mut world = self.clone();
         let Some(Node::List(nodes)) = world.entry_mut("nodes").map(|tree| &mut tree.node) else { return None };
@@ -92,7 +92,7 @@ impl World {
         is_changed.then_some(world)
     }
 
-    /// With a field of a job set to a value in YAML, or without it.
+    /// The scenario with a field of a job set to a value in YAML, or removed.
     pub fn with_job_field(&self, job: &str, key: &str, value: Option<&str>) -> World {
         let mut world = self.clone();
         if let Some(Node::List(jobs)) = world.entry_mut("jobs").map(|tree| &mut tree.node) {
@@ -103,7 +103,7 @@ impl World {
         world
     }
 
-    /// With a field of the model of a job set.
+    /// The scenario with a field of a job's model set to a value in YAML.
     pub fn with_model_field(&self, job: &str, key: &str, value: &str) -> World {
         let mut world = self.clone();
         if let Some(Node::List(jobs)) = world.entry_mut("jobs").map(|tree| &mut tree.node) {
@@ -116,7 +116,7 @@ impl World {
         world
     }
 
-    /// With an entry of the file set to a value in YAML.
+    /// The scenario with a key of the file set to a value in YAML.
     pub fn with_entry(&self, key: &str, value: &str) -> World {
         let mut world = self.clone();
         set(&mut world.tree, key, Some(value));
@@ -127,7 +127,7 @@ impl World {
         get_mut(&mut self.tree, key)
     }
 
-    /// Shortens a list, and leaves its key out with the last item.
+    /// Shortens a list, and removes its key if no item is left.
     fn retain(&mut self, key: &str, keeps: &dyn Fn(&Tree) -> bool) {
         if let Some(Node::List(list)) = self.entry_mut(key).map(|tree| &mut tree.node) {
             list.retain(|item| keeps(item));

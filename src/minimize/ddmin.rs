@@ -1,8 +1,8 @@
-//! Delta debugging: which parts are needed (`ddmin` of Zeller and Hildebrandt, "Simplifying and Isolating
-//! Failure-Inducing Input", IEEE TSE 28(2), 2002), and which number is the lowest that is enough.
+//! Delta debugging: finds the parts that are needed (`ddmin` of Zeller and Hildebrandt, "Simplifying and Isolating
+//! Failure-Inducing Input", IEEE TSE 28(2), 2002), and the lowest number that is enough.
 
-/// The parts of `0..count` that must be kept so that `fails` holds, which holds for all of them. No single part of the
-/// result can be left out. In order.
+/// The parts of `0..count` that must be kept so that `fails` still holds, in ascending order. `fails` must hold for all
+/// parts together. No single part of the result can be left out.
 pub fn ddmin(count: usize, fails: &mut dyn FnMut(&[usize]) -> bool) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..count).collect();
     if kept.is_empty() || fails(&[]) {
@@ -14,7 +14,7 @@ pub fn ddmin(count: usize, fails: &mut dyn FnMut(&[usize]) -> bool) -> Vec<usize
         let others = |part: &Vec<usize>| kept.iter().copied().filter(|item| !part.contains(item)).collect::<Vec<_>>();
         if let Some(part) = parts.iter().find(|part| fails(part)) {
             (kept, chunks) = (part.clone(), 2);
-        // With two chunks, each is what the other leaves.
+        // With two chunks, the complement of one is the other, which was already tried.
         } else if let Some(rest) = parts.iter().filter(|_| chunks > 2).map(others).find(|rest| fails(rest)) {
             (kept, chunks) = (rest, (chunks - 1).max(2));
         } else if chunks >= kept.len() {
@@ -26,15 +26,15 @@ pub fn ddmin(count: usize, fails: &mut dyn FnMut(&[usize]) -> bool) -> Vec<usize
     kept
 }
 
-/// The items in this many consecutive parts, whose lengths differ by one at most.
+/// Splits the items into this many consecutive parts, whose lengths differ by at most one.
 fn split(items: &[usize], parts: usize) -> Vec<Vec<usize>> {
     let parts = parts.min(items.len());
     let bound = |part: usize| part * items.len() / parts;
     (0..parts).map(|part| items[bound(part)..bound(part + 1)].to_vec()).collect()
 }
 
-/// A step of `0..count` at which `fails` holds although it does not at the step below; the steps are tried by
-/// bisection, the lowest first. `None` if it holds at none that is tried.
+/// Finds by bisection a step of `0..count` at which `fails` holds although it does not hold at the step below. Tries
+/// the lowest step first. `None` if it holds at no step that was tried.
 pub fn lowest(count: u64, fails: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
     if count == 0 {
         return None;
@@ -54,7 +54,7 @@ pub fn lowest(count: u64, fails: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Runs it with a test that holds if all of `needed` are there; returns the result and how often it was tested.
+    /// Runs `ddmin` with a test that holds if all of `needed` are present. Returns the result and the number of tests.
     fn kept(count: usize, needed: &[usize]) -> (Vec<usize>, usize) {
         let mut runs = 0;
         let kept = ddmin(count, &mut |kept| {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn one_of_many_is_found_in_a_logarithm_of_tests() {
-        // Nothing, and at most two halves at each of ten levels.
+        // One test of the empty list, and at most two halves at each of ten levels.
         let (found, runs) = kept(1000, &[777]);
         assert_eq!(found, [777]);
         assert!(runs <= 21, "{runs}");

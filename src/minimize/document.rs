@@ -1,6 +1,6 @@
-//! A text and its tree, and the changes that make it smaller. A change is made in the text, so that comments, order and
-//! style stay as they are. The text is parsed again and held against the changed tree. Where the two differ, as with
-//! aliases and merged maps, the tree is written anew.
+//! A text with its tree, and the changes that make it smaller. Changes are made in the text, so that comments, order
+//! and style stay as they are. The text is then parsed again and compared with the changed tree. If the two differ,
+//! which can happen with aliases and merged maps, the tree is written as new text.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// `None` if it is not YAML.
+    /// Reads a text. `None` if it is not YAML.
     pub fn read(text: String) -> Option<Document> {
         let mut report = Report::default();
         let source = report.add_source("candidate", text.as_str());
@@ -21,17 +21,18 @@ impl Document {
         Some(Document { text, tree })
     }
 
-    /// The value at a path: the number of an item or an entry at each level.
+    /// The value at a path, which has the index of an item or entry for each level.
     pub fn at(&self, path: &[usize]) -> Option<&Tree> {
         path.iter().try_fold(&self.tree, |tree, index| child(tree, *index))
     }
 
-    /// The place of a key of the file.
+    /// The index of a key of the file.
     pub fn find(&self, key: &str) -> Option<usize> {
         entries(&self.tree).iter().position(|entry| entry.key == key)
     }
 
-    /// Without these parts of the list or map at the path. If nothing of it is left, it goes itself.
+    /// The document without these parts of the list or map at the path. If no part is left, the list or map is removed
+    /// too.
     pub fn without(&self, path: &[usize], gone: &[usize]) -> Option<Document> {
         let count = self.at(path).map_or(0, count);
         if gone.is_empty() || gone.iter().any(|index| *index >= count) {
@@ -51,7 +52,7 @@ impl Document {
         Document::matching(cuts.map(|cuts| cut(&self.text, &cuts)), wanted)
     }
 
-    /// With another word in place of the value at the path.
+    /// The document with another word in place of the value at the path.
     pub fn with_word(&self, path: &[usize], word: &str) -> Option<Document> {
         let bytes = self.at(path)?.span.bytes();
         let mut wanted = self.tree.clone();
@@ -60,13 +61,13 @@ impl Document {
         Document::matching(text.map(|(before, after)| format!("{before}{}{after}", scalar(word, true))), wanted)
     }
 
-    /// The text, if it is the wanted tree; otherwise the tree written anew.
+    /// Returns the edited text if it parses to the wanted tree. Otherwise writes the tree as new text.
     fn matching(text: Option<String>, wanted: Tree) -> Option<Document> {
         let edited = text.and_then(Document::read).filter(|document| document.tree.is_alike(&wanted));
         edited.or_else(|| Document::read(emit(&wanted)))
     }
 
-    /// The bytes to leave out, in order. `None` if the text does not show them.
+    /// The byte ranges to remove, in order. `None` if the text cannot be cut in this way.
     fn cuts(&self, tree: &Tree, gone: &[usize]) -> Option<Vec<Range<usize>>> {
         let parts = self.parts(tree);
         let mut runs: Vec<(usize, usize)> = Vec::new();
@@ -85,7 +86,7 @@ impl Document {
         runs.into_iter().map(cut).collect()
     }
 
-    /// The lines from the first part to the last, with the comments right above them.
+    /// The lines from the first part to the last, with the comments directly above them.
     fn block_cut(
         &self,
         first: &Range<usize>,
@@ -100,7 +101,7 @@ impl Document {
         let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let indent = &self.text[line..start];
         if !indent.chars().all(|letter| letter == ' ') {
-            // The first key of an item stands behind its `-`, and the next key takes its place.
+            // The first key of an item is on the line of its `-`, so the next key must move there.
             return (!is_list).then_some(first.start..next?.start);
         }
         let mut from = line;
@@ -115,7 +116,7 @@ impl Document {
         Some(from..to)
     }
 
-    /// The bytes of each item or entry.
+    /// The byte range of each item or entry.
     fn parts(&self, tree: &Tree) -> Vec<Range<usize>> {
         match &tree.node {
             Node::Scalar { .. } => Vec::new(),
@@ -129,7 +130,8 @@ impl Document {
         key.start..key.end.max(self.end(&entry.value))
     }
 
-    /// Where a value ends. The span of a block ends where the next item begins, so its last part is asked.
+    /// The byte at which a value ends. The span of a block extends to the next item, so the end of its last part is
+    /// used.
     fn end(&self, tree: &Tree) -> usize {
         let bytes = tree.span.bytes();
         let own = || self.text.get(bytes.clone()).map_or(bytes.end, |text| bytes.start + text.trim_end().len());
@@ -141,13 +143,13 @@ impl Document {
     }
 }
 
-/// Whether a part of the scenario is not in its text, or the text describes several runs.
+/// Whether a part of the scenario is outside its text, or the text describes several runs.
 pub fn is_composed(text: &str) -> bool {
     let document = Document::read(text.to_string());
     document.is_some_and(|document| ["include", "matrix"].iter().any(|key| document.find(key).is_some()))
 }
 
-/// The profile that the text names, or the first one of its matrix.
+/// The profile that the text names, or the first profile of its matrix.
 pub fn named_profile(text: &str) -> Option<String> {
     let Document { tree, .. } = Document::read(text.to_string())?;
     let axis = tree.get("matrix").and_then(|matrix| matrix.get("profile"));
@@ -155,7 +157,7 @@ pub fn named_profile(text: &str) -> Option<String> {
     named.and_then(Tree::scalar).map(str::to_string)
 }
 
-/// The text with these entries of the file set; new ones follow the title. `None` if it is not YAML.
+/// The text with these keys of the file set. New keys are inserted after the title. `None` if it is not YAML.
 pub fn with_entries(text: &str, given: &[(&str, &str)]) -> Option<String> {
     let mut document = Document::read(text.to_string())?;
     for (key, word) in given {
@@ -189,7 +191,7 @@ pub fn entries(tree: &Tree) -> &[Entry] {
     }
 }
 
-/// The number of items or entries.
+/// The number of items or entries of a list or map; 0 for a scalar.
 pub fn count(tree: &Tree) -> usize {
     match &tree.node {
         Node::Scalar { .. } => 0,

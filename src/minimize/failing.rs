@@ -16,24 +16,26 @@ use dryrack_scheduler::Caching;
 use dryrack_units::SimTime;
 use dryrack_yaml::Diagnostics;
 
-/// What a word about a broken safety rule begins with.
+/// The beginning of a word about a broken safety rule.
 const UNSAFE: &str = "unsafe: ";
 
-/// One expectation that fails, and how.
+/// A failing expectation, and how it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     pub name: Arc<str>,
-    /// The entry of the file, which may be about several subjects.
+    /// The entry of the file that contains the expectation. An entry may be about several subjects.
     pub entry: Arc<str>,
     pub expected: String,
     pub happened: String,
-    /// In words: the standing of the job when the expectation was broken, or in which direction a number was wrong.
+    /// Words that describe the failure: the state of the job when the expectation was broken, or in which direction a
+    /// number was wrong.
     how: BTreeSet<String>,
 }
 
 impl Failing {
-    /// Whether the other is the same expectation, and nothing is said of it that is not said of this one: each reason
-    /// for which a job waits must be one for which it waits here too. A safety rule that was broken must be broken still.
+    /// Whether `other` is a failure of the same entry that adds nothing new: its words must be a subset of these words,
+    /// so a job may wait only for reasons for which it waits here. If a safety rule is broken here, it must also be
+    /// broken there.
     fn is_met_by(&self, other: &Failing) -> bool {
         let is_same = self.entry == other.entry;
         let is_as_unsafe = self.how.iter().all(|word| !word.starts_with(UNSAFE) || other.how.contains(word));
@@ -41,7 +43,7 @@ impl Failing {
     }
 }
 
-/// What is counted before and after.
+/// The counts that are compared before and after minimization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     pub jobs: usize,
@@ -55,20 +57,20 @@ pub struct Size {
 #[derive(Clone, Debug)]
 pub struct Failures {
     pub failing: Vec<Failing>,
-    /// The names of those that hold.
+    /// The names of the expectations that hold.
     pub holding: Vec<Arc<str>>,
     pub size: Size,
     pub records: u64,
 }
 
-/// What became of a candidate.
+/// The result of trying a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateResult {
-    /// It fails in the same way.
+    /// The candidate fails in the same way.
     Same,
-    /// It holds, fails in another way, breaks an invariant or does not end.
+    /// The candidate holds, fails in another way, breaks an invariant or does not end.
     Otherwise,
-    /// It is no valid scenario, and was not run.
+    /// The candidate is not a valid scenario and was not run.
     Invalid,
 }
 
@@ -78,19 +80,18 @@ pub struct Rehearser {
     pub name: String,
     pub folder: PathBuf,
     pub options: Options,
-    /// The profile under which the expectation must go on to hold, if the failure is one of another profile alone.
+    /// The profile under which the expectation must still hold, if only another profile fails it.
     pub holds_under: Option<String>,
 }
 
 impl Rehearser {
-    /// Runs a scenario. Panics as any run does, where an invariant breaks or the run does not end.
+    /// Runs a scenario. Panics like every run if an invariant breaks or if the run does not end.
     pub fn failures(&self, text: &str) -> Result<Failures, Diagnostics> {
         let loaded = load_text(&self.name, text, &self.folder, &self.options)?;
         Ok(judged(text, loaded, u64::MAX))
     }
 
-    /// Decides whether a candidate still fails as `wanted` does. A candidate with many more records than
-    /// `most_records` is stopped.
+    /// Tries whether a candidate still fails like `wanted`. The run is stopped after `most_records` records.
     pub fn still_fails(&self, text: &str, wanted: &Failing, most_records: u64) -> CandidateResult {
         let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else {
             return CandidateResult::Invalid;
@@ -104,7 +105,7 @@ impl Rehearser {
         }
     }
 
-    /// Whether the expectation holds under a profile.
+    /// Whether no expectation of the entry fails under a profile.
     pub fn holds(&self, text: &str, wanted: &Failing, profile: &str, most_records: u64) -> bool {
         let options = Options { profile: Some(profile.to_string()), ..self.options.clone() };
         let Ok(loaded) = load_text(&self.name, text, &self.folder, &options) else { return false };
@@ -150,7 +151,7 @@ fn size(text: &str, rehearsal: &Rehearsal, expectations: &[Expectation]) -> Size
     }
 }
 
-/// How an expectation failed, in words that do not depend on numbers.
+/// Describes how an expectation failed, in words that do not depend on numbers.
 fn how(expectation: &Expectation, verdict: &Verdict, standings: &Standings<'_>) -> BTreeSet<String> {
     let happened = verdict.happened.as_str();
     let word = match (&expectation.what, verdict.turned_on) {
@@ -162,7 +163,7 @@ fn how(expectation: &Expectation, verdict: &Verdict, standings: &Standings<'_>) 
             | ExpectationKind::Count { subject: Some(Subject::Job(_)), .. },
             None,
         ) => "never submitted".to_string(),
-        // Whether something is missing or too much is there.
+        // Whether the count is too low or too high.
         (ExpectationKind::Count { is: Comparison::Exactly(wanted), .. }, _) => {
             let count = happened.split(' ').next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
             match count.cmp(wanted) {
@@ -172,9 +173,9 @@ fn how(expectation: &Expectation, verdict: &Verdict, standings: &Standings<'_>) 
             }
             .to_string()
         }
-        // `unfit (3 node_not_ready)`
+        // The text is like `unfit (3 node_not_ready)`.
         (ExpectationKind::Evaluation { .. }, _) => happened.split(' ').next().unwrap_or_default().to_string(),
-        // `p95(queue_wait) was 12m over 5 replicas`
+        // The text is like `p95(queue_wait) was 12m over 5 replicas`.
         (ExpectationKind::Metric(_) | ExpectationKind::EachCanRun, _) => without_numbers(happened),
         (ExpectationKind::State { .. } | ExpectationKind::Count { .. } | ExpectationKind::Absent { .. }, _) => {
             return BTreeSet::new();
@@ -194,7 +195,7 @@ fn without_numbers(happened: &str) -> String {
     clause.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The jobs that decide an expectation about a state.
+/// The job that decides an expectation about a state.
 fn job_of(what: &ExpectationKind) -> Option<JobId> {
     match what {
         ExpectationKind::State { subject: Subject::Job(job), .. } => Some(*job),
@@ -207,11 +208,11 @@ fn job_of(what: &ExpectationKind) -> Option<JobId> {
     }
 }
 
-/// What becomes of the replicas of some jobs, in words. Stops a run that has too many records.
+/// Collects the states of the replicas of some jobs, in words. Stops a run that has too many records.
 struct Standings<'p> {
     jobs: BTreeSet<JobId>,
     told: Vec<(SimTime, JobId, u32, Vec<String>)>,
-    /// The safety rules that were broken for them.
+    /// The safety rules that were broken by placements of these jobs.
     broken: Vec<(SimTime, JobId, String)>,
     left: u64,
     progress: &'p Progress,
@@ -229,7 +230,7 @@ impl Standings<'_> {
         self.told.push((at, run.job, run.replica, words));
     }
 
-    /// The standing at a time, or at the end: of one replica, or of all of them.
+    /// The words for one replica or for all replicas of a job, at a time or at the end of the run.
     fn of(&self, job: JobId, replica: Option<u32>, at: Option<SimTime>) -> BTreeSet<String> {
         let mut last: BTreeMap<u32, &[String]> = BTreeMap::new();
         for (_, _, replica, words) in self.told.iter().filter(|(when, of, which, _)| {
@@ -240,7 +241,7 @@ impl Standings<'_> {
         let mut words: BTreeSet<String> = last.into_values().flatten().cloned().collect();
         let broken = self.broken.iter().filter(|(when, of, _)| *of == job && at.is_none_or(|at| *when <= at));
         words.extend(broken.map(|(_, _, word)| word.clone()));
-        // Submitted, and nothing was said of it yet.
+        // The job was submitted, and no event was about it yet.
         if words.is_empty() { BTreeSet::from(["waiting".to_string()]) } else { words }
     }
 }

@@ -1,8 +1,8 @@
 //! Floor 10. Minimization: the smallest scenario that still fails in the same way.
 //!
-//! Owns which parts of a file are left out and lowered, in which order, and when two failures are the same. Must never
-//! decide what a run does: it sees a candidate only through the function that decides whether the candidate still
-//! fails. Must never change what the expectation says.
+//! Owns which parts of a file are left out and which numbers are lowered, in which order, and when two failures are the
+//! same. Must never decide what happens in a run: the function that tries a candidate is its only view of a run. Must
+//! never change what the expectation says.
 //!
 //! | module | does |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | `failing` | runs a candidate, and decides whether it still fails in the same way |
 //! | `reduce` | faults, then jobs, then nodes, then settings, then numbers, until nothing more can go |
 //!
-//! [`minimize`] takes the deciding function as an argument, so that another judge, such as a scheduler in another
-//! process, can take the place of [`Rehearser::still_fails`].
+//! [`minimize`] takes this function as an argument, so that another judge, such as a scheduler in another process, can
+//! replace [`Rehearser::still_fails`].
 
 #![warn(clippy::unwrap_used)]
 

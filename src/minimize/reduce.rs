@@ -1,4 +1,4 @@
-//! What is left out and lowered, in which order.
+//! Leaves out parts and lowers numbers, in a fixed order.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use super::failing::CandidateResult;
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Node, Tree};
 
-/// The lists that are shortened first, in this order. What an entry is about must go after what names it, because a
-/// fault of a missing node is an error.
+/// The lists that are shortened first, in this order. An entry that refers to a name must be removed before the entry
+/// that defines the name, because a fault of a missing node is an error.
 const STEPS: [(&str, &[&str]); 4] = [
     ("expectations", &["reproduces", "expect"]),
     ("faults", &["faults", "failures", "changes"]),
@@ -19,32 +19,33 @@ const STEPS: [(&str, &[&str]); 4] = [
     ("nodes", &["nodes", "fleets", "machines"]),
 ];
 
-/// What says which scenario it is, and under which rules it runs.
+/// Keys that identify the scenario and its rules. They are never removed.
 const KEPT: [&str; 3] = ["scenario", "report", "profile"];
 
-/// What numbers are not lowered in: an expectation with another number is another expectation.
+/// Keys below which numbers are not lowered, because, for example, an expectation with another number is another
+/// expectation.
 const AS_WRITTEN: [&str; 5] = ["expect", "scenario", "report", "profile", "seed"];
 
-/// Rounds after which it ends, though another might find something more.
+/// The largest number of rounds. A further round might still find something to remove.
 const MOST_ROUNDS: usize = 8;
 
-/// Round durations, the shortest first.
+/// Round durations in ascending order.
 const DURATIONS: [&str; 16] =
     ["0s", "1s", "2s", "5s", "10s", "30s", "1m", "2m", "5m", "10m", "30m", "1h", "2h", "6h", "12h", "1d"];
 
-/// The smallest text that was found.
+/// The result of a minimization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Minimized {
     pub text: String,
-    /// Candidates that were run.
+    /// The number of candidates that were run.
     pub runs: u64,
-    /// Candidates that were no valid scenario.
+    /// The number of candidates that were not valid scenarios.
     pub invalid: u64,
-    /// Whether it ended because of the limit on runs.
+    /// Whether the limit on runs ended the search.
     pub is_cut_short: bool,
 }
 
-/// How far it has come, for whoever watches.
+/// The progress of a minimization, for display.
 #[derive(Debug, Default)]
 pub struct MinimizeProgress {
     runs: AtomicU64,
@@ -66,20 +67,20 @@ impl MinimizeProgress {
     }
 }
 
-/// How much is tried.
+/// Limits of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most candidates that are run; all if `None`.
+    /// The largest number of candidates that are run; `None` means no limit.
     pub runs: Option<u64>,
     pub numbers: Numbers,
 }
 
-/// Whether numbers are lowered.
+/// Which numbers are lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// All of them.
     Lowered,
-    /// None but how often an entry is repeated: what is left is as realistic as it was.
+    /// Only the numbers that say how often an entry is repeated. So what is left is as realistic as before.
     Kept,
 }
 
@@ -89,8 +90,9 @@ impl Default for Limits {
     }
 }
 
-/// The smallest scenario for which `still_fails` says [`CandidateResult::Same`], as it does for `text`. No single fault, job, node
-/// or setting of the result can be left out, unless the runs were limited. `None` if the text is not YAML.
+/// Finds the smallest scenario for which `still_fails` returns [`CandidateResult::Same`], as it does for `text`. No
+/// single fault, job, node or setting of the result can be left out, unless the runs were limited. `None` if the text
+/// is not YAML.
 pub fn minimize(
     text: &str,
     still_fails: &mut dyn FnMut(&str) -> CandidateResult,
@@ -124,7 +126,7 @@ pub fn minimize(
 struct Search<'a> {
     still_fails: &'a mut dyn FnMut(&str) -> CandidateResult,
     best: Document,
-    /// Whether each text that was tried fails in the same way, by its hash.
+    /// For the hash of each text that was tried, whether it fails in the same way.
     tried: BTreeMap<[u8; 32], bool>,
     runs: u64,
     invalid: u64,
@@ -181,7 +183,7 @@ impl Search<'_> {
         self.best = better;
     }
 
-    /// Leaves out what is not needed of the list or map at the path.
+    /// Removes the parts of the list or map at the path that are not needed.
     fn shorten(&mut self, path: &[usize]) {
         let start = self.best.clone();
         let Some(tree) = start.at(path) else { return };
@@ -196,7 +198,7 @@ impl Search<'_> {
         self.take(smaller(&kept));
     }
 
-    /// Applies a change to each value below the keys of the file that are not kept as written, the outermost first.
+    /// Applies a change to each value in the file, the outermost first, except below the keys of `AS_WRITTEN`.
     fn each_part(&mut self, change: &mut dyn FnMut(&mut Self, &[usize])) {
         let mut at = 0;
         while let Some(entry) = entries(&self.best.tree).get(at) {
@@ -204,7 +206,7 @@ impl Search<'_> {
             if !AS_WRITTEN.contains(&key.as_str()) {
                 self.each_below(&mut vec![at], change);
             }
-            // If the whole entry is gone, the next one has its place.
+            // If the whole entry was removed, the next entry now has its index.
             let is_gone = self.best.tree.size() < before && self.best.find(&key).is_none();
             at += usize::from(!is_gone);
         }
@@ -227,7 +229,7 @@ impl Search<'_> {
         }
     }
 
-    /// Lowers the `count` of each entry of a list, which stands for as many jobs or nodes.
+    /// Lowers the `count` of each entry of a list.
     fn lower_counts(&mut self, key: &str) {
         let Some(list) = self.best.find(key) else { return };
         for item in 0..self.best.at(&[list]).map_or(0, count) {
@@ -238,7 +240,7 @@ impl Search<'_> {
         }
     }
 
-    /// Lowers the number at the path, if one is there.
+    /// Lowers the value at the path, if it is a number.
     fn lower(&mut self, path: &[usize]) {
         let start = self.best.clone();
         let Some(ladder) = start.at(path).and_then(Ladder::of) else { return };
@@ -249,11 +251,11 @@ impl Search<'_> {
     }
 }
 
-/// The numbers to which one can be lowered, the lowest first.
+/// The values to which a number can be lowered, in ascending order.
 enum Ladder {
-    /// From 1 up to less than a number, with its unit.
+    /// The numbers from 1 to one less than `below`, with this unit.
     Whole { below: u64, unit: String },
-    /// Durations that are round and shorter.
+    /// This many of the shortest durations in `DURATIONS`.
     Durations(usize),
 }
 
@@ -268,7 +270,7 @@ impl Ladder {
             return Some(Ladder::Durations(DURATIONS.iter().filter(shorter).count()));
         }
         let number: u64 = number.parse().ok()?;
-        // A decimal is lowered to a whole number.
+        // A number with decimals is lowered to a whole number.
         let (part, unit) = match unit.strip_prefix('.') {
             Some(rest) => (1, rest.trim_start_matches(|letter: char| letter.is_ascii_digit())),
             None => (0, unit),

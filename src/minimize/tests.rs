@@ -1,4 +1,4 @@
-//! On small files whose smallest answer is known by hand.
+//! Tests with small files whose smallest form is known by hand.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ fn smallest(text: &str, name: &str) -> Minimized {
     minimize(text, &mut still_fails, Limits::default(), &MinimizeProgress::default()).expect("it is YAML")
 }
 
-/// `late` waits because `long` holds the only GPU. Everything else has nothing to do with it.
+/// `late` waits because `long` holds the only GPU. Everything else is irrelevant.
 const WAITS: &str = "\
 # What was reported.
 scenario: One job waits for another
@@ -41,9 +41,9 @@ expect:
   - {name: late_runs, job: late, is: running, by: 30m}
 ";
 
-/// By hand: both jobs and the node with the GPU are needed; `cpus`, `user` and `queue` are not. A job without a duration
-/// runs on, so `long` holds the GPU beyond 30m without one. At the same moment, the order of the file decides, so `late`
-/// comes second without `at`.
+/// By hand: both jobs and the node with the GPU are needed, but `cpus`, `user` and `queue` are not. A job without a
+/// duration does not end by itself, so without one, `long` still holds the GPU after 30m. Jobs of the same instant are
+/// in the order of the file, so `late` comes second even without `at`.
 #[test]
 fn what_holds_the_gpu_is_all_that_is_left() {
     let found = smallest(WAITS, "late_runs");
@@ -75,7 +75,7 @@ fn what_is_smallest_already_stays_as_it_is() {
     assert_eq!(smallest(&once, "late_runs").text, once);
 }
 
-/// A job that no node can hold waits in another way than one that waits for another job.
+/// A job that no node can hold waits for another reason than a job that waits for another job.
 #[test]
 fn another_reason_for_the_same_verdict_is_another_failure() {
     let rehearser = rehearser();
@@ -90,7 +90,7 @@ fn another_reason_for_the_same_verdict_is_another_failure() {
     assert_eq!(tried("cpu-04", "cpu-4"), CandidateResult::Invalid);
 }
 
-/// A run that has too many records is stopped, and only that candidate fails.
+/// A run with too many records is stopped, and only this candidate counts as not failing in the same way.
 #[test]
 fn a_candidate_that_runs_away_is_not_taken() {
     let rehearser = rehearser();
@@ -100,7 +100,7 @@ fn a_candidate_that_runs_away_is_not_taken() {
     assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], u64::MAX), CandidateResult::Same);
 }
 
-/// By hand: the last of `n` jobs of an hour on one GPU waits `n - 1` hours.
+/// By hand: the last of `n` jobs waits `n - 1` hours, because each job takes an hour on the only GPU.
 #[test]
 fn a_pattern_is_lowered_by_bisection() {
     let text = "\
@@ -111,7 +111,7 @@ expect: [{name: short, metric: max(queue_wait) < 30h}]
 ";
     let found = smallest(text, "short");
     assert_eq!(found.text, text.replace("400", "31"));
-    // Nine of the bisection, and about as many that leave something out.
+    // The bisection takes nine runs, and about as many runs leave out parts.
     assert!(found.runs <= 40, "{}", found.runs);
 }
 
@@ -129,7 +129,7 @@ fn the_limit_on_runs_is_kept_and_said() {
     assert_eq!(runs, 3);
 }
 
-/// By hand: that alpha is not ready is what one profile sees and the other does not, so it stays.
+/// By hand: the two profiles differ in whether they notice that alpha is not ready, so this fact stays.
 #[test]
 fn what_only_one_profile_does_wrong_stays_wrong_in_that_one_alone() {
     let text = "\

@@ -1,10 +1,10 @@
-//! Runs on fleets of instances: several fleets with blocks, regions and prices; runs of one or several nodes, with
-//! priorities, retries and arrivals over time.
+//! Runs on fleets of instances: several fleets with blocks, regions and prices, and runs of one or several nodes with
+//! priorities, retries and different arrival times.
 
 use super::weighted;
 use dryrack_rng::Stream;
 
-/// GPUs of a host: how many, and their type as dstack names it.
+/// The GPUs of a host: their number, and their type by dstack's name. Each row has a weight.
 const HOSTS: [(u64, (u64, u64, &str)); 6] = [
     (3, (8, 0, "")),
     (2, (8, 1, "L4")),
@@ -24,7 +24,7 @@ pub fn draw(draws: &mut Stream) -> String {
         names.push(name);
     }
     text.push_str("jobs:\n");
-    // A few kinds of demands, so that several runs ask for the same.
+    // Use only a few demands, so that several runs have the same demand.
     let demands: Vec<String> = (0..2).map(|_| draw_demand(draws, usual)).collect();
     for number in 1..=draws.between(1, 6) {
         text.push_str(&draw_run(draws, number, &demands, &names));
@@ -47,7 +47,7 @@ fn draw_fleet(draws: &mut Stream, name: &str, usual: &(u64, u64, &str), number: 
         }
         if is_cloud {
             let region = draws.pick(&["eu-1", "us-1"]);
-            // Of all clouds with clusters this one needs no packages of its own.
+            // Among the clouds with clusters, only this one needs no extra packages.
             fields.push(format!("backend: vultr, region: {region}, price_per_hour: {}", draws.between(1, 4)));
         }
         if draws.chance(60) {

@@ -1,7 +1,7 @@
-//! Random worlds, as scenario files: small enough to be read, and of what such clusters really have. The world of a seed
-//! is the same everywhere.
+//! Random worlds, as scenario files that are small enough to read and have the contents of real clusters. A seed gives
+//! the same world on every machine.
 //!
-//! To add a kind of world, write a file with a function that writes the text, and a row of [`KINDS`].
+//! To add a kind of world, write a file with a function that returns the text, and add a row to [`KINDS`].
 
 mod fleets;
 mod models;
@@ -12,14 +12,14 @@ use dryrack_rng::Stream;
 /// A kind of world.
 pub struct Kind {
     pub name: &'static str,
-    /// For `--help`.
+    /// A description for `--help`.
     pub what: &'static str,
-    /// The program whose worlds are of this kind.
+    /// The program for which this kind of world is meant; `None` for any program.
     pub program: Option<&'static str>,
     draw: fn(&mut Stream) -> String,
 }
 
-/// The last row is for programs that no other row names.
+/// All kinds. The last row is for programs that no other row names.
 pub const KINDS: [Kind; 3] = [
     Kind {
         name: "models",
@@ -31,14 +31,14 @@ pub const KINDS: [Kind; 3] = [
     Kind { name: "tasks", what: "jobs that take GPUs", program: None, draw: tasks::draw },
 ];
 
-/// The kind of world for what was typed behind `--outside`.
+/// The kind of world for a value of `--outside`.
 pub fn kind_of(outside: &str) -> &'static Kind {
     let program = outside.split("==").next().unwrap_or_default();
     KINDS.iter().find(|kind| kind.program == Some(program)).unwrap_or(&KINDS[KINDS.len() - 1])
 }
 
 impl Kind {
-    /// The world of a seed.
+    /// The text of the world of a seed.
     pub fn draw(&self, seed: u64) -> String {
         let mut draws = Stream::new(seed, "hunt", 0);
         let body = (self.draw)(&mut draws);
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// One of these, each as often as its number says.
+/// Draws one of these rows, each with a probability in proportion to its number.
 fn weighted<'a, T>(draws: &mut Stream, rows: &'a [(u64, T)]) -> &'a T {
     let sum: u64 = rows.iter().map(|(weight, _)| weight).sum();
     let mut at = draws.between(1, sum);

@@ -1,10 +1,10 @@
-//! Models to be served: nodes with GPUs of several sizes, some mixed, some not ready, some with memory of which a part is
-//! kept; models of several kinds and sizes, some picked by hand.
+//! Models to be served. Nodes have GPUs of several sizes, some mixed, some not ready, some with reserved memory. Models
+//! are of several kinds and sizes, and some are picked by hand.
 
 use super::weighted;
 use dryrack_rng::Stream;
 
-/// A type of GPU: its name, its memory in GiB, who made it, and its compute capability.
+/// A type of GPU: its name, its memory in GiB, its vendor, and its compute capability.
 struct Gpu(&'static str, u64, &'static str, Option<&'static str>);
 
 const GPUS: [(u64, Gpu); 8] = [
@@ -21,7 +21,7 @@ const GPUS: [(u64, Gpu); 8] = [
 struct Node {
     name: String,
     gpus: u64,
-    /// Of each of its largest GPUs, in GiB.
+    /// The memory of each of its largest GPUs, in GiB.
     memory: u64,
 }
 
@@ -63,7 +63,7 @@ fn draw_node(draws: &mut Stream, number: u64, usual: &Gpu) -> (String, Node) {
         groups.push(group(kind, count, *memory, vendor, capability));
         (gpus, largest, reserve_of) = (gpus + count, largest.max(*memory), reserve_of.min(*memory));
     } else if draws.chance(60) {
-        // Memory that the cores share, as in small workstations.
+        // Memory that the GPU shares with the CPU, as in small workstations.
         groups = vec!["{type: strix-halo, count: 1, memory: 96GiB, vendor: amd, unified: true}".to_string()];
         (gpus, largest, reserve_of) = (1, 96, 96);
     }
@@ -71,7 +71,7 @@ fn draw_node(draws: &mut Stream, number: u64, usual: &Gpu) -> (String, Node) {
     let reserved = match weighted(draws, &[(6, 0), (3, 1), (2, 2)]) {
         0 => String::new(),
         1 => ", reserved: {ram: 2GiB, gpu_memory: 1GiB}".to_string(),
-        // A tenth is what backends leave free.
+        // Backends leave a tenth of the memory free.
         _ => format!(", reserved: {{gpu_memory: {}B}}", (reserve_of << 30) / 10),
     };
     let labels = if draws.chance(400) { draws.pick(&[", labels: {zone: a}", ", labels: {zone: b}"]) } else { &"" };
@@ -145,7 +145,8 @@ fn draw_model(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
         ],
     );
     let gpu = draws.pick(nodes).memory << 30;
-    // A part of the memory of one GPU; 0.75 of it is what fits a GPU of which nine tenths are used.
+    // The size of the weights, as a part of the memory of one GPU. A model of 0.75 of the memory just fits a GPU of
+    // which nine tenths may be used.
     let percent = *draws.pick(&[3, 10, 30, 50, 65, 72, 75, 80, 90, 120, 150, 200, 300]);
     let weights = gpu / 100 * percent;
     let weights = match draws.between(0, 2) {
@@ -167,7 +168,7 @@ fn draw_model(draws: &mut Stream, number: u64, nodes: &[Node]) -> String {
     format!("model: {{{}}}", fields.join(", "))
 }
 
-/// GPUs of one node, or of several.
+/// Picks GPUs on one node or on several nodes.
 fn picks(draws: &mut Stream, nodes: &[Node]) -> Vec<String> {
     let of = |node: &Node, count: u64| -> Vec<String> {
         (0..count.min(node.gpus)).map(|index| format!("{}/{index}", node.name)).collect()

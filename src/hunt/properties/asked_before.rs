@@ -1,4 +1,4 @@
-//! The answer before deployment differs from what deployment does.
+//! The answer of an evaluation before deployment must agree with the deployment.
 
 use super::Property;
 use crate::arena::Case;
@@ -7,7 +7,7 @@ use crate::told::Observed;
 
 pub struct AskedBefore;
 
-/// Whether the answer may be a warning alone: a person may insist on GPUs that were picked by hand.
+/// Whether a negative answer may be only a warning, because a user may insist on GPUs that were picked by hand.
 fn may_be_wanted(told: &Observed, job: usize) -> bool {
     let spec = &told.jobs[job].spec;
     spec.demand.pick.is_some() && spec.replicas == 1
@@ -24,7 +24,7 @@ impl Property for AskedBefore {
 
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach> {
         let told = case.told.clone();
-        // Two that come at the same moment cannot be told apart.
+        // Jobs that arrive at the same moment influence each other, so they prove nothing.
         let is_lone = |job: &usize| told.jobs.iter().filter(|other| other.at == told.jobs[*job].at).count() == 1;
         let jobs: Vec<usize> = (0..told.jobs.len()).filter(is_lone).collect();
         let question = |job: &usize| format!("{{evaluate: {}, at: {}, is: fits}}", told.name(*job), told.jobs[*job].at);

@@ -1,4 +1,4 @@
-//! Automatic and manual selection disagree.
+//! Automatic and manual selection must agree.
 
 use super::Property;
 use super::safety::may_insist;
@@ -38,7 +38,7 @@ impl Property for ByHand {
 }
 
 impl ByHand {
-    /// What was chosen automatically is picked by hand.
+    /// Picks by hand the GPUs that the program chose automatically.
     fn picked(&self, case: &mut Case<'_>, told: &Observed, job: usize, placed: &Placed) -> Option<Breach> {
         let name = told.name(job);
         let gpus: Vec<String> = placed
@@ -68,8 +68,8 @@ impl ByHand {
         })
     }
 
-    /// What was picked by hand is left to the program. GPUs of which something is kept or held may be overcommitted by
-    /// hand, so they prove nothing; nor does a pick on which a person may insist.
+    /// Lets the program choose for a job whose GPUs were picked by hand. Two cases prove nothing: GPUs with reserved or
+    /// held memory, which a pick by hand may overcommit, and a pick on which a user may insist.
     fn unpicked(&self, case: &mut Case<'_>, told: &Observed, job: usize, placed: &Placed) -> Option<Breach> {
         let name = told.name(job);
         if may_insist(told, job) {

@@ -1,4 +1,4 @@
-//! A node is taken away: what was placed elsewhere stays placed, and what was not placed stays so.
+//! Removes a node: a job that was placed elsewhere must stay placed, and a job that was not placed must stay unplaced.
 
 use super::Property;
 use crate::arena::Case;
@@ -26,7 +26,7 @@ impl Property for FewerNodes {
         let has_prices = told.nodes.iter().any(|node| node.price.get() > 0);
         for node in 0..told.nodes.len() {
             let extra = told.nodes[node].name.to_string();
-            // What lies there alone goes with it.
+            // Jobs that are placed only on this node are removed with it.
             let is_there = |placed: &Placed| placed.parts.iter().all(|part| part.node == node);
             let goes = |job: usize| !told.is_never_placed(job) && told.of(job).all(is_there);
             let keeps = |other: &str| told.find(other).is_some_and(|other| !goes(other));
@@ -35,7 +35,7 @@ impl Property for FewerNodes {
             let all = (has_prices && (0..told.jobs.len()).any(goes)).then_some(fewer);
             for fewer in [Some(without), all].into_iter().flatten() {
                 let Some(other) = case.observe(&fewer) else { continue };
-                // Only the first job about which the two worlds differ proves anything.
+                // Only the first job that differs between the two worlds proves anything.
                 let jobs = (0..told.jobs.len()).filter(|job| other.find(told.name(*job)).is_some());
                 breaches.extend(jobs.filter_map(|job| self.compare((&told, job), (&other, &fewer), &extra)).next());
             }
@@ -53,7 +53,7 @@ impl FewerNodes {
     ) -> Option<Breach> {
         let name = told.name(job);
         let same = other.find(name)?;
-        // Whatever was decided before must have been decided alike.
+        // All earlier decisions must have been the same.
         let is_kept = |placed: &&Placed| other.find(told.name(placed.job)).is_some();
         let earlier = told.placements.iter().filter(is_kept).filter(|placed| placed.at < told.jobs[job].at);
         let earlier: Vec<_> = earlier.map(|placed| placed.places()).collect();

@@ -1,4 +1,4 @@
-//! By the rules of the world's own profile a lone job fits, and the program does not place it.
+//! A lone job that fits by the rules of the world's own profile must be placed by the program.
 
 use super::Property;
 use super::order::placed_whole;

@@ -1,4 +1,4 @@
-//! The program fails, or one of its decisions ends in an error.
+//! The program must not fail, and none of its decisions may end in an error.
 
 use super::Property;
 use crate::arena::Case;
@@ -6,7 +6,7 @@ use crate::breach::{Breach, Expected, stage};
 
 pub struct GoesOn;
 
-/// What an error says of itself, in any program.
+/// Words by which a text is recognized as an error, whatever the program is.
 const SIGNS: [&str; 4] = ["Traceback", "Exception", "Error:", "Failed to find candidate"];
 
 impl Property for GoesOn {
@@ -54,7 +54,7 @@ impl Property for GoesOn {
     }
 }
 
-/// The first line without words that hold digits or names.
+/// The first line, with `#` in place of words that contain digits, quotation marks or slashes.
 fn without_names(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     let word = |word: &str| match word.chars().any(|letter| letter.is_ascii_digit() || "`'\"/".contains(letter)) {

@@ -1,4 +1,4 @@
-//! A job of lower priority is placed while one of higher priority, that asks for the same, waits.
+//! A job of lower priority must not be placed while a job of higher priority with the same demand waits.
 
 use super::Property;
 use crate::arena::Case;
@@ -7,7 +7,8 @@ use dryrack_units::SimDuration;
 
 pub struct Priority;
 
-/// Both must have waited for so long, so that a program that looks at its queue every few seconds has seen both.
+/// How long the job of higher priority must have waited, so that a program that reads its queue every few seconds has
+/// seen it.
 const PATIENCE: SimDuration = SimDuration::from_secs(15);
 
 impl Property for Priority {

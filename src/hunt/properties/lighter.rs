@@ -1,4 +1,4 @@
-//! A lighter model does not fit where a heavier one did.
+//! A lighter model must fit wherever a heavier one fits.
 
 use super::Property;
 use super::order::placed_whole;

@@ -1,5 +1,5 @@
-//! What must hold of decisions, whoever makes them. To add a property, write a file with a type that implements
-//! [`Property`], its `mod` line, and a row of [`ALL`].
+//! Properties: rules for decisions that hold for every scheduler. To add a property, write a file with a type that
+//! implements [`Property`], its `mod` line, and a row of [`ALL`].
 
 mod asked_before;
 mod by_hand;
@@ -20,19 +20,19 @@ use super::breach::Breach;
 pub trait Property: Sync {
     fn name(&self) -> &'static str;
 
-    /// The rule, as a sentence.
+    /// The rule as a sentence.
     fn rule(&self) -> &'static str;
 
-    /// Whether it also judges runs in which the program failed.
+    /// Whether the property also judges runs in which the program failed.
     fn judges_failures(&self) -> bool {
         false
     }
 
-    /// Each way in which it is broken in this world. May ask about changed worlds.
+    /// All ways in which the property is broken in this world. May run changed worlds.
     fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach>;
 }
 
-/// All properties; those that ask about no other world come first.
+/// All properties. Those that run no other worlds come first.
 pub const ALL: [&dyn Property; 14] = [
     &goes_on::GoesOn,
     &safety::NOT_READY,

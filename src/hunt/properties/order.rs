@@ -1,4 +1,4 @@
-//! The order in which nodes, or the GPUs of a node, are listed decides what fits.
+//! Whether a job fits must not depend on the order in which nodes, or the GPUs of a node, are listed.
 
 use super::Property;
 use crate::arena::Case;
@@ -48,7 +48,7 @@ impl Property for Order {
     }
 }
 
-/// That all replicas of a job have a place.
+/// The expectation that all replicas of a job are placed.
 pub fn placed_whole(told: &crate::told::Observed, job: usize) -> String {
     format!("job: {}, is: placed", told.name(job))
 }

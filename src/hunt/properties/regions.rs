@@ -1,4 +1,4 @@
-//! A gang of a cluster in several regions.
+//! The nodes of a gang on a cluster must be in one region.
 
 use super::Property;
 use crate::arena::Case;

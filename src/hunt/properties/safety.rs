@@ -1,4 +1,4 @@
-//! Safety: what no placement may do, as dryrack's own commit check judges it.
+//! Safety: rules that no placement may break, as judged by dryrack's own check at commit.
 
 use super::Property;
 use crate::arena::Case;
@@ -82,13 +82,13 @@ impl Safety {
     }
 }
 
-/// Whether a person may have wanted it.
+/// Whether a user may have wanted this overcommitment.
 fn may_overcommit(told: &Observed, broken: &Broken) -> bool {
     broken.what == Rule::Overcommit && may_insist(told, broken.job)
 }
 
-/// Whether a person may insist on these GPUs: some programs let GPUs that were picked by hand for a language model be
-/// overcommitted, and mark the placement, which the protocol does not carry.
+/// Whether a user may insist on these GPUs. Some programs accept overcommitted GPUs if they were picked by hand for a
+/// language model, and mark the placement, but the protocol has no such mark.
 pub(super) fn may_insist(told: &Observed, job: usize) -> bool {
     let spec = &told.jobs[job].spec;
     let is_marked = spec.demand.pick.is_some() && spec.demand.model().is_some() && spec.replicas == 1;

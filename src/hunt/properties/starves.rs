@@ -1,4 +1,4 @@
-//! A job waits although there are idle nodes on which the program itself would place it.
+//! A job must not wait although there are idle nodes on which the program itself would place it.
 
 use super::Property;
 use crate::arena::Case;
@@ -53,8 +53,8 @@ impl Property for Starves {
     }
 }
 
-/// The nodes that are ready, and on which nothing is, for as long as the job has to wait to be sure of it: a program that
-/// retries may double its pauses, so half of the time.
+/// The nodes that are ready and idle while the job waits. A program may double its pauses between retries, so for a job
+/// that waits to the end, only the last two thirds of its wait count.
 fn idle(told: &Observed, job: usize) -> Vec<usize> {
     let at = told.jobs[job].at;
     let to = told.jobs[job].ended.values().min().copied().unwrap_or(told.until);
