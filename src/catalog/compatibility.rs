@@ -1,8 +1,8 @@
 //! Which program can serve which model on which hardware. Each row of `compatibility.csv` is one fact from the
 //! program's own documentation or source code.
 //!
-//! A missing fact never causes a mismatch. A GPU without a known vendor, a node without a known driver and a model
-//! without a known architecture pass the checks.
+//! A missing fact never causes a mismatch. A GPU without a known vendor, a node without a known driver, and a model
+//! without a known architecture all pass the checks.
 
 use std::sync::LazyLock;
 
@@ -82,7 +82,7 @@ pub enum Mismatch {
     Os,
     /// There is no build for this processor.
     Arch,
-    /// There is no build for GPUs of this vendor. Without a GPU: there is no build that runs without one.
+    /// There is no build for GPUs of this vendor. For a host without a GPU, there is no build that runs without one.
     Vendor,
     /// The build needs a higher compute capability than the GPU has.
     ComputeCapability,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{ComputeCapability, Vendor, rows};
 use dryrack_units::Bytes;
 
-/// One of dstack's GPU names, with its properties. A row of `dstack_gpus.csv`.
+/// One of dstack's GPU names, with its properties; a row of `dstack_gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DstackGpu {
     pub name: &'static str,
@@ -36,8 +36,8 @@ impl DstackGpu {
 pub enum KnownGpus {
     #[serde(rename = "gpuhunt-0.1.34")]
     Gpuhunt0134,
-    /// The older list. It lacks the H200, the B200, the RTX 20, 40 (except 4090) and 50 series, and others. The memory
-    /// of GPUs that are not in the list is only rounded.
+    /// The older list. It lacks the H200, the B200, the RTX 20, 40 (except 4090) and 50 series, and other GPUs. The
+    /// memory of a GPU that is not in the list is only rounded.
     #[serde(rename = "gpuhunt-0.1.5")]
     Gpuhunt015,
 }
@@ -109,9 +109,9 @@ pub fn dstack_gpu_name(reported: &str) -> String {
     }
 }
 
-/// The memory that dstack assigns to a GPU. This is the nearest size that dstack knows for that name, if it differs
-/// from the reported size by less than 7 % of itself. Otherwise it is the reported size rounded to whole GiB. A half is
-/// rounded to the even number.
+/// The memory that dstack assigns to a GPU. This is the nearest size that dstack knows for the name, if that size
+/// differs from the reported one by less than 7 % of itself. Otherwise, it is the reported size rounded to whole GiB. A
+/// half is rounded to the even number.
 pub fn dstack_gpu_memory(known: KnownGpus, name: &str, reported: Bytes) -> Bytes {
     let entry = GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name));
     let entry = entry.filter(|gpu| gpu.is_in(known));

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The error for a word that is not in a closed set. The text is meant to follow "failed to read …: ".
+/// The error for a word that is not in a closed set. The text follows "failed to read …: ".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not {expected}")]
 pub struct KindError {
@@ -99,7 +99,7 @@ kind! {
 }
 
 /// The compute capability of an NVIDIA GPU, such as 8.9. It determines which CUDA code the GPU can run. A GPU with a
-/// higher one can run more.
+/// higher value can run more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
     pub major: u8,

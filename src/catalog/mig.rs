@@ -2,7 +2,7 @@
 //!
 //! Source: NVIDIA, *MIG User Guide*, tables of supported profiles. A whole GPU has seven compute slices.
 
-/// A profile. `per_gpu` is the number of its instances on a GPU that has only instances of this profile.
+/// A profile. `per_gpu` is the number of instances on a GPU that has only instances of this profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigProfile {
     pub name: &'static str,

@@ -1,10 +1,10 @@
 //! Floor 1. Known GPUs, machines and models. They come from data files in which each row has its source and date.
 //!
 //! Owns names such as `h100-80g` and `h100-80g-x8`, and the hardware that they mean. A figure comes from a driver, a
-//! vendor or a recorded machine, and its row says from which. If no real product has a machine's number of cores or
-//! memory size, its row says so. `as_of` is the date of the source, or the day it was read if it has no date. Must
-//! never decide or prefer anything. Must never hold a price: sellers' prices differ several-fold, so the user states
-//! prices.
+//! vendor or a recorded machine, and its row states the source. If no real product has the number of cores or the
+//! memory size of a machine, its row says so. `as_of` is the date of the source, or the day it was read if it has no
+//! date. Must never decide or prefer anything. Must never hold a price: the prices of sellers differ several times
+//! over, so the user states them.
 //!
 //! A row that cannot be parsed is a bug in this program and causes a panic on first use. The tests read every row.
 
@@ -42,7 +42,7 @@ pub struct GpuModel {
     /// The total memory that the driver reports (for NVIDIA, by NVML). It differs from the marketing size: an H100 of
     /// "80 GB" has 81 559 MiB. `None` if and only if `unified` is true.
     pub memory: Option<Bytes>,
-    /// Whether the memory is part of the machine's RAM. Then its size depends on the machine: see
+    /// Whether the memory is part of the machine's RAM. If so, its size depends on the machine: see
     /// [`MachineGpu::memory`].
     pub unified: bool,
     /// The architecture: a name such as Ampere, Hopper or CDNA3, or an AMD target such as gfx1101.
@@ -73,7 +73,7 @@ pub struct Machine {
 /// A group of identical GPUs in a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineGpu {
-    /// The name of the GPU model. [`gpu`] finds it.
+    /// The name of the GPU model, for the function [`gpu`].
     pub model: &'static str,
     pub count: u32,
     /// The memory of each GPU. For unified memory, this is the amount that the machine lets its GPU use. On macOS this
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(gpu("h100-80g").unwrap().memory, Some(Bytes::new(85_520_809_984)));
         // The openb trace calls the 32 GB V100 by this name. The trace's authors use the size 34089205760 bytes.
         assert_eq!(gpu("V100M32").unwrap().memory, Some(Bytes::new(34_089_205_760)));
-        // The worker that GPUStack recorded. Its limit on GPU memory was raised by hand.
+        // The worker that GPUStack recorded. Its limit on GPU memory was raised manually.
         let raised = machine("m2-ultra-192g-raised").unwrap();
         assert_eq!(raised.ram, Bytes::new(206_158_430_208));
         assert_eq!(raised.gpus[0].memory, Bytes::new(200_789_721_088));

@@ -3,7 +3,7 @@
 use super::{GpuModel, gpus};
 use dryrack_units::Bytes;
 
-/// Words in a product name that do not tell products apart.
+/// Words in a product name that do not distinguish products.
 const ORNAMENTS: [&str; 14] = [
     "nvidia", "tesla", "geforce", "quadro", "amd", "radeon", "instinct", "apple", "graphics", "oam", "pcie", "pci",
     "hbm3", "hbm2e",
@@ -12,9 +12,9 @@ const ORNAMENTS: [&str; 14] = [
 /// The GPU model for a reported name ("NVIDIA A100-SXM4-80GB", "Tesla T4") and memory. `None` if the model is not
 /// certain.
 ///
-/// The reported name must contain all words of the model's name in order. No other word may mean another product ("RTX
-/// 4080 SUPER"). The memory, if given, must differ from the model's by at most a thirtieth, because drivers reserve
-/// different amounts.
+/// The reported name must contain all words of the model's name in order. No other word of it may belong to another
+/// product ("RTX 4080 SUPER"). The memory, if given, must differ from the model's by at most a thirtieth, because
+/// drivers reserve different amounts.
 pub fn gpu_reported(name: &str, memory: Option<Bytes>) -> Option<&'static GpuModel> {
     let words = words(name);
     let fits = |model: &&GpuModel| {
@@ -61,7 +61,7 @@ fn without<'w>(words: &'w [String], kind: &[&str]) -> Option<Vec<&'w String>> {
 
 fn is_ornament(word: &str, size: Option<u32>) -> bool {
     let is_size = word.strip_suffix("gb").and_then(|digits| digits.parse::<u32>().ok());
-    // Some models differ only in memory size, so another size means another model.
+    // Some models differ only in their memory size, so another size means another model.
     is_size.map_or_else(
         || ORNAMENTS.contains(&word) || word.starts_with("sxm"),
         |said| size.is_none_or(|size| size.abs_diff(said) <= 1),

@@ -92,7 +92,8 @@ named!(NodeId, "node", nodes);
 named!(JobId, "job", jobs);
 named!(FleetId, "fleet", fleets);
 
-/// The serialized form of an id in its declaration. When it is read, the name must be new, and it gets the next id.
+/// The serialized form of an id where it is declared. When the form is read, the name must be new, and it gets the next
+/// id.
 pub mod declared {
     use super::{Deserializer, Named, Serializer};
 

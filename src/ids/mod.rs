@@ -63,8 +63,8 @@ pub struct GpuId {
     pub index: u16,
 }
 
-/// One attempt to run one replica of a job. An acknowledgement contains the attempt, so a late one is never taken for
-/// that of another attempt.
+/// One attempt to run one replica of a job. An acknowledgement contains the attempt, so a late one cannot be taken for
+/// one of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunId {
@@ -167,8 +167,8 @@ impl Names {
         self.jobs.get(job.index()).map_or("?", |name| name)
     }
 
-    /// The name of a run, such as `chat`, `chat[1]` or `chat #2`. The replica is shown unless it is the first, and the
-    /// attempt likewise.
+    /// The name of a run, such as `chat`, `chat[1]` or `chat #2`. The replica is shown unless it is the first, and so
+    /// is the attempt.
     pub fn run(&self, run: RunId) -> String {
         let mut name = self.replica(run.job, run.replica);
         if run.attempt > 1 {

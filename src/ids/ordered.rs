@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
 
-/// The size in bytes above which a tree is used. A tree moves less memory for each change.
+/// The size in bytes above which a tree is used, because a tree moves less memory for each change.
 const MOST_BYTES: usize = 1024;
 
 /// A set in ascending order with fast access to its first item. A small set is stored as a list, which keeps its
@@ -13,7 +13,7 @@ pub struct OrderedSet<T>(Storage<T>);
 
 #[derive(Clone, Debug)]
 enum Storage<T> {
-    /// In descending order, because usually the first item is removed.
+    /// Sorted in descending order, because usually the first item is removed.
     Listed(Vec<T>),
     Tree(BTreeSet<T>),
 }

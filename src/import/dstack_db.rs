@@ -2,8 +2,8 @@
 //! utilization of every job. The history can then be replayed under another policy.
 //!
 //! The file is opened read-only. The tables are those of dstack 0.22.5 (server/models.py). Columns that an older
-//! release lacks are not needed. Unknown values are left out and counted. For example, the database does not show how
-//! long a run would have taken if it never ran. For a run of several nodes, the usage is that of its first node.
+//! release lacks are optional. Unknown values are left out and counted. For example, the database does not show how
+//! long a run would have taken if it never started. For a run of several nodes, the usage is that of its first node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -397,9 +397,9 @@ mod tests {
         import_dstack(&path, names).expect("it is read")
     }
 
-    /// The server had two hosts of two A100. One run took both GPUs of a host. The other took one or two GPUs under a
-    /// policy of 30 % over 10 minutes. Both were submitted in the same second. Each has twelve points, 10 s apart,
-    /// which fall from 97 % and from 50 %.
+    /// The server had two hosts with two A100 each. One run took both GPUs of a host. The other run took one or two
+    /// GPUs, under a policy of 30 % over 10 minutes. Both were submitted in the same second. Each run has twelve
+    /// points, 10 s apart, which start at 97 % and at 50 % and fall.
     #[test]
     fn a_database_of_dstack_is_a_scenario_with_recordings() {
         let imported = imported(Names::Kept);

@@ -111,7 +111,7 @@ pub(super) fn entry(out: &mut String, node: &NodeSnapshot, name: &str, options: 
 }
 
 /// Writes the reservation: CPU and RAM in use are not available. A GPU's use of unified memory is subtracted, because
-/// it is stated at the GPU.
+/// it is stated for the GPU.
 fn reserved(
     node: &NodeSnapshot,
     cpu: MilliCpu,

@@ -1,7 +1,7 @@
 //! The result of importing a server's records, or the reason why the import failed.
 //!
 //! Before the files are written, [`Imported::checked`] passes them to the same parser that will read them later. So an
-//! import ends with a scenario that can run, or with the faults of the source by table, row and column.
+//! import ends either with a scenario that can run, or with the faults of the source, by table, row and column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -79,7 +79,7 @@ impl Imported {
         self.recordings.iter().try_for_each(|(path, text)| write(path, text))?;
         write(SCENARIO, &self.scenario)?;
         for (name, _) in &self.recordings {
-            // Check each recording here: a recording that no job uses is not read by the check of the scenario.
+            // Check each recording here, because the check of the scenario does not read a recording that no job uses.
             if let Err(fault) = read_usage_csv(&folder.path().join(name)) {
                 let said = fault.to_string().replace(&format!("{}/", folder.path().display()), "");
                 return Err(ImportError::Refused { faults: vec![said], more: 0 });
@@ -137,7 +137,7 @@ pub enum Names {
     Numbered,
 }
 
-/// New names for one kind of thing. Equal names always get the same new name.
+/// New names for one kind of object; equal names always get the same new name.
 #[derive(Debug)]
 pub(super) struct NameBook {
     names: Names,

@@ -1,9 +1,9 @@
 //! Floor 10. Converts the records of other systems to scenario files: databases of servers, pages of their interfaces,
 //! and the findings of probes.
 //!
-//! This room knows the tables and columns of those systems, and the key of a scenario for each of them. It must never
-//! invent a value that a source does not state. It must never return a scenario that the room `scenario` refuses. A
-//! fault in the written scenario is reported as a fault of the source, by table, row and column.
+//! This room knows the tables and columns of those systems, and which key of a scenario each of them becomes. It must
+//! never invent a value that a source does not state. It must never return a scenario that the room `scenario` refuses.
+//! A fault in the written scenario is reported as a fault of the source, by table, row and column.
 
 #![warn(clippy::unwrap_used)]
 

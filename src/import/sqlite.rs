@@ -75,7 +75,7 @@ impl Database {
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
         let order = if names.iter().any(|name| name == "id") { " ORDER BY id" } else { "" };
-        // The table's name is a constant in this program, so no escaping is needed.
+        // The table's name is a constant of this program, so it need not be escaped.
         let asked = format!("SELECT {} FROM {table}{order}", list.join(", "));
         let told = |error: rusqlite::Error| of_table(table, &error);
         let mut statement: Statement<'_> = self.connection.prepare(&asked).map_err(told)?;

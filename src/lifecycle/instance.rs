@@ -1,6 +1,6 @@
-//! The states of an instance that a cloud makes. They say what the instance is doing. The states of its node say
-//! whether it can be used. An unreachable instance shows in the state of its node, and an unhealthy GPU in the state of
-//! the GPU.
+//! The states of an instance that a cloud makes, which say what the instance is doing. Whether the instance can be used
+//! is shown by the states of its node. An unreachable instance is shown by the state of its node, and an unhealthy GPU
+//! by the state of the GPU.
 //!
 //! ```text
 //!  terminated ──> pending ──> provisioning ──> idle <──> busy      requested, accepted, up

@@ -43,7 +43,7 @@ impl MemberState {
         MemberState::Ended,
     ];
 
-    /// The phase of this state. A node that terminates without ever having a place is still pending.
+    /// The phase of this state. A node that terminates without ever having had a place is still pending.
     pub fn phase(self, has_place: bool) -> Phase {
         match self {
             MemberState::Waiting | MemberState::Submitted => Phase::Pending,
@@ -62,7 +62,8 @@ impl MemberState {
     }
 }
 
-/// Whether a node of a run may go from `from` to `to`. From the last state, a new submission leads to the first state.
+/// Whether a node of a run may go from `from` to `to`. From the last state, a new submission leads back to the first
+/// state.
 pub fn is_member_edge(from: MemberState, to: MemberState) -> bool {
     use MemberState::{Assigned, Draining, Ended, Provisioning, Pulling, Running, Submitted, Terminating, Waiting};
     match from {

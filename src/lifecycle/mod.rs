@@ -1,5 +1,5 @@
-//! Floor 4. The transition tables of nodes, instances, attempts and multi-node runs. Only transitions in a table can be
-//! taken.
+//! Floor 4. The transition tables of nodes, instances, attempts and multi-node runs. Only transitions in a table are
+//! allowed.
 //!
 //! A table must have exactly the edges of the diagram in its file. This room must never decide when an edge is taken.
 

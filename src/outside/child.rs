@@ -2,7 +2,7 @@
 //! its group.
 //!
 //! One thread reads its stdout, one reads its stderr and one writes its stdin. So a process that does not read or write
-//! can delay the run only until the deadline of an answer.
+//! can delay the run only until the deadline for an answer.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +22,7 @@ pub const LONGEST_LINE: usize = 16 << 20;
 /// How many of the last bytes of stderr are kept.
 const KEPT_ERRORS: usize = 64 << 10;
 
-/// The number of lines that are read in advance. A process that writes more must wait.
+/// The number of lines that are read ahead. A process that writes more lines than this must wait.
 const LINES_AHEAD: usize = 16;
 
 /// How long to wait for a process that is ending by itself.
@@ -80,7 +80,7 @@ impl Child {
         Ok(Child { process, group, to_write, lines, errors: kept, errors_over, is_over: false })
     }
 
-    /// Sends a line. Whether the process has read it shows only in its answer.
+    /// Sends a line. Only the answer shows whether the process has read the line.
     pub fn send(&mut self, line: Vec<u8>) {
         if let Some(to_write) = &self.to_write {
             // Sending fails if the process has closed its input, which is ignored here.

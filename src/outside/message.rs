@@ -1,4 +1,4 @@
-//! Reads the messages of the program. An unknown field is an error, because ignoring it would hide a mistake.
+//! Reads the messages of the program. An unknown field is an error, because ignoring the field would hide a mistake.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct Hello {
     pub stands_in: Vec<StandIn>,
 }
 
-/// The message by which the program gives up, with its reason.
+/// The message with which the program gives up, with its reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GiveUp {
@@ -65,7 +65,7 @@ pub enum Interest {
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
     Evaluate,
-    /// Begin another world in the same process.
+    /// Begins another world in the same process.
     Again,
 }
 
@@ -200,7 +200,7 @@ pub enum CancelBecause {
 #[serde(deny_unknown_fields)]
 pub struct Evaluated {
     pub fits: bool,
-    /// Whether the demand would not even fit this fleet if the fleet were empty.
+    /// Whether the demand would not fit even if this fleet were empty.
     #[serde(default)]
     pub never: bool,
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The state of the run that the program has been told, built from records and commands.
+//! What the program has been told about the run, built from records and commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use dryrack_ids::{JobId, Names, NodeId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// An attempt that has not ended, or whose end the program has not been told.
+/// An attempt that has not ended, or of whose end the program has not been told.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub phase: Phase,
     pub since: SimTime,
     /// Whether the control plane asks the program to decide about it.
     pub waits: bool,
-    /// Its number in the order in which attempts began to wait.
+    /// The position in the order in which attempts began to wait.
     pub queued: Option<u64>,
     pub placement: Placement,
     pub ended: Option<(Outcome, Reason)>,
@@ -45,7 +45,7 @@ pub struct Changes {
     pub usage: Vec<Input>,
     /// Decisions that the control plane did not carry out.
     pub refused: Vec<(RunId, Reason)>,
-    /// Whether any of the changes frees resources or asks for some. Such a change is a cause to ask the program.
+    /// Whether any of the changes frees resources or requests some. Such a change is a reason to ask the program.
     pub is_cause: bool,
     /// Whether a decision was not carried out.
     pub is_refused: bool,
@@ -186,7 +186,7 @@ impl Mirror {
         }
     }
 
-    /// Takes a command that hands an attempt to the program or takes it back.
+    /// Processes a command that hands an attempt to the program or takes it back.
     pub fn command(&mut self, command: &Command) {
         match command {
             Command::Submit { run } => {
@@ -210,7 +210,7 @@ impl Mirror {
         }
     }
 
-    /// Clears the changes, and forgets the jobs and runs whose end the program has now been told.
+    /// Clears the changes, and forgets the jobs and runs of whose end the program has now been told.
     pub fn clear_changes(&mut self) {
         let changes = std::mem::take(&mut self.changes);
         for run in changes.runs {

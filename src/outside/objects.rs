@@ -146,7 +146,7 @@ pub fn fleet(fleets: &dryrack_fleet::Fleet, id: FleetId) -> Value {
     })
 }
 
-/// A job. `submitted` is `None` for a job that the program is only asked about.
+/// A job. `submitted` is `None` if the program is only asked whether the job would fit.
 pub fn job(mirror: &Mirror, spec: &JobSpec, submitted: Option<SimTime>) -> Value {
     let demand = &*spec.demand;
     let mut job = json!({

@@ -12,7 +12,7 @@ use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, Pick, TaskDemand};
 
-/// An upper limit for amounts. No node has so much of anything, and sums of such amounts cannot overflow.
+/// An upper limit for amounts. No node has this much of anything, and sums of such amounts cannot overflow.
 const MOST: u64 = 1 << 49;
 
 /// The placements of one answer, in their order.
@@ -197,7 +197,7 @@ fn gpu_claims(
     for index in sorted {
         let capacity = shape.gpu_memory_capacity(index.into());
         let (share, memory) = match gpus.take {
-            // Memory that is part of RAM: take as much as the task's own RAM leaves.
+            // If the memory is part of RAM, take as much as the task's own RAM demand leaves.
             GpuTake::Whole if shape.gpus[usize::from(index)].unified => (GpuShare::WHOLE, capacity.min(ram_left)),
             GpuTake::Whole => (GpuShare::WHOLE, capacity),
             GpuTake::Share(share) => (share, share.of(capacity)),

@@ -1,5 +1,4 @@
-//! The conversation of one run with the program: messages and questions to it, the treatment of its answers, and the
-//! treatment of its failures.
+//! The dialogue with the program during one run: the messages and questions to it, its answers, and its failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,7 +31,7 @@ const MOST_REFUSED: u32 = 3;
 /// The largest number of questions in a row without a decision.
 const MOST_IDLE: u32 = 1_000_000;
 
-/// The name and version that the program gives itself.
+/// The name and version that the program states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramName {
     pub name: Arc<str>,
@@ -85,7 +84,7 @@ pub struct Session {
     wake_at: Option<SimTime>,
     restarts_left: u32,
     asked_at: Option<(SimTime, u32)>,
-    /// Whether the program was told of a reason to decide while it was asked something else.
+    /// Whether a reason for a decision came up while the program was asked something else.
     is_decision_due: bool,
     idle: u32,
     pub timings: Timings,
@@ -93,7 +92,7 @@ pub struct Session {
     transcript: Option<Box<dyn Write + Send>>,
 }
 
-/// The process of a run that is over, which can be greeted again.
+/// The process of a run that is over; another run can use it.
 pub struct IdleProcess {
     child: Child,
     setup: Setup,
@@ -105,7 +104,7 @@ impl Session {
         Session::start_or_keep(None, setup, scenario, seed)
     }
 
-    /// The same in the process of an earlier run, if that was started in the same way; otherwise in a new one.
+    /// Like [`Session::start`], but uses the process of an earlier run if it was started in the same way.
     pub fn start_or_keep(
         kept: Option<IdleProcess>,
         setup: Setup,
@@ -174,7 +173,7 @@ impl Session {
         Some(IdleProcess { child, setup: self.setup.clone() })
     }
 
-    /// Says goodbye, and ends the process and its group.
+    /// Ends the process and its group after a last message.
     pub fn end(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         let line = json!({"type": "bye", "because": "over"});
@@ -188,7 +187,7 @@ impl Session {
 
     fn note(&mut self, direction: char, line: &[u8]) {
         if let Some(out) = &mut self.transcript {
-            // A failed write is ignored: a transcript is for reading, and must not end a run.
+            // Ignore a failed write, because a transcript is only for reading and must not end a run.
             let _unwritten =
                 write!(out, "{direction} ").and_then(|()| out.write_all(line)).and_then(|()| writeln!(out));
         }
@@ -256,7 +255,7 @@ impl Session {
         Ok(Input::Outside(Outside::Joined { name, version, stands_in }))
     }
 
-    /// Runs `attempt`. After each failure, runs it again with a new process while restarts are left.
+    /// Runs `attempt`. After each failure, starts a new process and runs it again, as long as restarts are left.
     fn insisting<T>(
         &mut self,
         answer: &mut Answer,
@@ -507,7 +506,7 @@ impl Session {
                 placement.map(|placement| vec![Input::Decided { run, placement: Some(placement) }])
             }
             Decision::Wait(wait) => waits(run, &wait.reasons, wait.text).map(|waits| vec![waits]),
-            // State the reasons first. A run that ends without having run gets its reasons from this input.
+            // State the reasons first, because a run that ends without having run gets its reasons from this input.
             Decision::Refuse(refuse) => waits(run, &refuse.reasons, refuse.text)
                 .map(|waits| vec![waits, Input::Decided { run, placement: None }]),
             Decision::Preempt(preempt) => preempt
@@ -528,8 +527,8 @@ impl Session {
         (Some(run), inputs)
     }
 
-    /// Whether the input contains anything new. A wait that was already stated with the same reasons and text is not
-    /// new.
+    /// Whether the input contains anything new. A wait is not new if it was already stated with the same reasons and
+    /// text.
     fn is_news(&self, input: &Input) -> bool {
         let Input::Outside(Outside::Waits { run, reasons, text }) = input else { return true };
         let Some(known) = self.mirror.runs.get(run).filter(|known| known.waits) else { return true };
@@ -555,7 +554,7 @@ impl Session {
         let job = parts.next().and_then(|job| self.mirror.names.jobs.find(job));
         let (Some(attempt), Some(replica), Some(job)) = (attempt, replica, job) else { return Err(unknown()) };
         let run = RunId { job: JobId::new(job), replica, attempt };
-        // For an ended job only the name is kept, so its runs are unknown.
+        // For an ended job, only the name is kept, so its runs are unknown.
         let is_or_was = self.mirror.jobs.get(&run.job).is_some_and(|job| replica < job.replicas && attempt >= 1);
         if is_or_was { Ok(run) } else { Err(unknown()) }
     }

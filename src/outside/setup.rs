@@ -52,7 +52,7 @@ impl Setup {
 pub enum ThinkTime {
     #[default]
     Free,
-    /// The real time that the answer took. Two runs then differ.
+    /// The real time that the answer took. As a result, two runs of the same scenario differ.
     Measured,
     /// The time that the program states.
     Stated,
@@ -97,7 +97,7 @@ impl Command {
         }
     }
 
-    /// Checks the value of `--outside` as far as possible without the program: a released program must be known, but
+    /// Checks the value of `--outside` as far as possible without the program: a released program must be known but
     /// need not be installed.
     pub fn check(text: &str) -> Result<(), CommandError> {
         match text.trim().split_once("==") {

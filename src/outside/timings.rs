@@ -1,4 +1,4 @@
-//! How long the program's answers took, in real time. The times are printed and never affect a run.
+//! How long the program's answers took, in real time. These times are printed, and never affect a run.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Timings {
         self.took.iter().sum()
     }
 
-    /// The quantile of the answer times, for a part given in thousandths.
+    /// A quantile of the answer times, given in thousandths.
     pub fn quantile(&self, permille: usize) -> Option<Duration> {
         let mut sorted = self.took.clone();
         sorted.sort_unstable();

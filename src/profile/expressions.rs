@@ -30,7 +30,7 @@ const STAGES: [Stages; 5] = [
     (&["order"], "is", fault_of!(check_order)),
 ];
 
-/// Reports every invalid stage that is defined by an expression. Returns whether all of them are valid.
+/// Reports every invalid stage that an expression defines. Returns whether all of them are valid.
 pub(super) fn check(profile: &Tree, report: &mut Report) -> bool {
     let Some(scheduler) = profile.get("scheduler") else { return true };
     let mut are_valid = true;
@@ -63,7 +63,7 @@ fn check_stage<'t>(
     if let Some((because, _)) = because {
         report.declare(because);
     }
-    // In a built-in filter, `unless` names an exemption and is no expression.
+    // In a built-in filter, `unless` names an exemption and is not an expression.
     if let (Some(tree), true) = (stage.get("stage"), kind != "filter" && stage.get(key).is_some()) {
         let message = format!("`stage` names a stage of dryrack, and this one has an expression in `{key}`");
         report.error_with_help(tree.span, message, format!("write `{kind}` in place of `stage`"));

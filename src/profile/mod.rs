@@ -1,8 +1,8 @@
 //! Floor 6. Profile files: read by name or path, merged with their bases, checked and compared.
 //!
 //! This room owns the profiles that come with dryrack, the rules of bases, and the comparison of profiles. It must
-//! never define the meaning of an option, which is the task of `control`. It must report every fault of a profile that
-//! it returns.
+//! never define the meaning of an option, which is the task of the room `control`. It must report every fault of a
+//! profile that it returns.
 
 #![warn(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
 //! Compares two complete profiles. Lists each option that differs, with both values.
 //!
-//! The comparison uses the meaning of the files, merged with their bases: `60s` and `1m` are equal.
+//! It compares the meaning of the files after they are merged with their bases, so `60s` and `1m` are equal.
 
 use serde::Serialize;
 use serde_json::Value;

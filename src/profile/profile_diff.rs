@@ -1,9 +1,9 @@
 //! Finds the options in which a profile differs from its base, and can reset one of them to the base.
 //!
 //! An option is a leaf of the data, named by the keys that lead to it: `commit.recheck`. A stage in a list is named by
-//! its stage: `scheduler.filters.ready.unless`. Any other list is one option. A list of stages in a different order
-//! than in the base is one option too. A loop of a server is also one option, because its pace, batch and intervals
-//! belong together: `flow.polled.loops.polled.submitted`.
+//! its stage: `scheduler.filters.ready.unless`. Any other list is one option. If the stages of a list are in another
+//! order than in the base, the order is one option too. A loop of a server is also one option, because its rounds, its
+//! batch and its intervals belong together: `flow.polled.loops.polled.submitted`.
 
 use dryrack_yaml::{Entry, Node, Tree};
 

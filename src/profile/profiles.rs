@@ -76,7 +76,7 @@ builtin![
     "worst-fit"
 ];
 
-/// The longest chain of bases. People could not follow a longer one.
+/// The longest chain of bases; people could not follow a longer one.
 const MAX_BASES: usize = 8;
 /// The largest number of faults that are searched for in one profile.
 const MAX_FAULTS: usize = 32;
@@ -107,7 +107,7 @@ pub fn check_profile(path: &Path) -> Diagnostics {
     let mut report = Report::default();
     let typed = path.display().to_string();
     let span = report.add_source(COMMAND_LINE, typed.as_str()).span(0, typed.len());
-    // Add a folder if necessary: a bare name would mean a profile that comes with dryrack.
+    // Add a folder if necessary, because a bare name would mean a profile that comes with dryrack.
     let path = if is_path(&typed) { path.to_path_buf() } else { Path::new(".").join(path) };
     profile(&path.display().to_string(), span, Path::new(""), &mut report);
     report.finish()
@@ -219,8 +219,8 @@ pub fn profile_with(
     Some(profile)
 }
 
-/// The nearest releases before and after a release that has no profile. The requested release need not decide like
-/// either of them.
+/// The nearest releases before and after a release that has no profile. The missing release may decide differently from
+/// both.
 struct NearestReleases {
     before: Option<&'static str>,
     after: Option<&'static str>,
@@ -424,7 +424,7 @@ fn read(mut tree: Tree, base: Option<&Tree>, report: &mut Report) -> Option<Prof
             Ok(profile) => return Some(profile),
             Err(misfit) => misfit,
         };
-        // If an earlier faulty value was removed, that removal may be the reason why a value is missing now.
+        // If a faulty value was removed before, that removal may be the reason why a value is missing now.
         if misfit.is_missing && found > 0 {
             return None;
         }

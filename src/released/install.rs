@@ -16,7 +16,7 @@ pub struct Installed {
     pub release: Release,
     /// Whether the release was already installed.
     pub was_here: bool,
-    /// Whether the base was built for this release. Otherwise an earlier release had brought it.
+    /// Whether the base was built for this release. If not, it was already there because of an earlier release.
     pub made_base: bool,
     pub base_bytes: u64,
     pub release_bytes: u64,
@@ -102,14 +102,14 @@ impl Store {
     }
 }
 
-/// Write the lock last: an environment part with a lock is then always complete.
+/// Writes the lock last, so that an environment part with a lock is always complete.
 fn settle(beside: UnfinishedFolder, place: &Path, lock: &str) -> Result<(), ReleasedError> {
     let file = beside.path.join(LOCK);
     fs::write(&file, lock).map_err(|source| ReleasedError::file(&file, source))?;
     beside.settle(place)
 }
 
-/// Remove the lock first: an interrupted removal then leaves nothing that looks complete.
+/// Removes the lock first, so that an interrupted removal leaves nothing that looks complete.
 fn take_away(folder: &Path) -> Result<(), ReleasedError> {
     let lock = folder.join(LOCK);
     if lock.exists() {

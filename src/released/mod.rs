@@ -1,4 +1,4 @@
-//! Floor 1. Released schedulers: the environments in which they run, and the drivers that ask them.
+//! Floor 1. Released schedulers: the environments in which they run, and the drivers through which they are asked.
 //!
 //! This room owns the lock files (packages with their versions and checksums), the cache folder of the environments,
 //! and the drivers. A driver is a Python program embedded in the dryrack binary. It speaks the protocol of outside

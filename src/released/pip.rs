@@ -36,7 +36,7 @@ pub(crate) fn install(
         command.arg("--target").arg(target);
     }
     command.arg("--requirement").arg(&requirements);
-    // The result must not depend on the user's settings. But the address of the index and its certificates may be set.
+    // The result must not depend on the user's settings, except for the address of the index and its certificates.
     for name in ["PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_CONSTRAINT", "PIP_DRY_RUN"] {
         command.env_remove(name);
     }

@@ -17,8 +17,8 @@ pub struct Python {
     pub version: String,
 }
 
-/// A Python of version [`PYTHON`]: the one that `DRYRACK_PYTHON` names, or else the first one found on the search path,
-/// in pyenv or in uv.
+/// A Python of version [`PYTHON`]: the one that `DRYRACK_PYTHON` names, otherwise the first one found on the search
+/// path, in pyenv or in uv.
 pub fn find_python() -> Result<Python, ReleasedError> {
     if let Some(named) = env::var_os("DRYRACK_PYTHON").filter(|named| !named.is_empty()) {
         let path = PathBuf::from(named);

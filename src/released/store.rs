@@ -31,7 +31,7 @@ pub struct Store {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledRelease {
     pub release: Release,
-    /// Whether it was built from the lock in this dryrack. Otherwise it must be installed again.
+    /// Whether it was built from the lock that this dryrack contains. If not, it must be installed again.
     pub is_current: bool,
     /// The size of the release's own part in bytes, without its base.
     pub bytes: u64,
@@ -171,7 +171,7 @@ impl UnfinishedFolder {
         }
         match settled {
             Ok(()) => Ok(()),
-            // Another process was faster and has created the same content.
+            // Another process has created the same content in the meantime.
             Err(_) if place.is_dir() => Ok(()),
             Err(source) => Err(ReleasedError::file(place, source)),
         }

@@ -2,8 +2,8 @@
 //!
 //! Owns every random draw of the crate. Each stream is a separate ChaCha8 generator, so adding a node or enabling a
 //! fault changes no other stream's draws. Distributions are inverse transforms that call `libm` by name. `rand_distr`
-//! and `f64::ln` are not used, because other crates can enable features that change their low bits. Must never be
-//! seeded from the machine.
+//! and `f64::ln` are not used, because features that other crates enable can change their low bits. Must never take a
+//! seed from the machine.
 
 #![warn(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ thread_local! {
     static DRAWS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of draws that this thread has made. A run without draws is the same with any seed.
+/// The number of draws that this thread has made. A run without draws is the same for every seed.
 pub fn draws() -> u64 {
     DRAWS.get()
 }
@@ -88,7 +88,7 @@ impl Stream {
     }
 
     /// A number from a Weibull distribution: (-ln(1 - U))^(1/shape) times the scale (inverse transform; Devroye 1986,
-    /// II.2.1). A `shape` below 1 models early failures, 1 is the exponential distribution, and above 1 models wear.
+    /// II.2.1). A `shape` below 1 models early failures, 1 gives the exponential distribution, and above 1 models wear.
     pub fn weibull(&mut self, shape: f64, scale: SimDuration) -> SimDuration {
         scaled(scale, libm::pow(-libm::log(1.0 - self.unit()), 1.0 / shape))
     }
@@ -100,8 +100,8 @@ impl Stream {
     }
 
     /// A number from the standard normal distribution: sqrt(-2 ln U) cos(2 pi V) (Box and Muller, *A Note on the
-    /// Generation of Random Normal Deviates*, Annals of Mathematical Statistics 29, 1958). The method gives a second
-    /// number, with the sine, which is not used. So each call makes exactly two draws.
+    /// Generation of Random Normal Deviates*, Annals of Mathematical Statistics 29, 1958). The method also gives a
+    /// second number, with the sine, which is not used, so each call makes exactly two draws.
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         radius * libm::cos(std::f64::consts::TAU * self.unit())

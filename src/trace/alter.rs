@@ -5,8 +5,7 @@ use dryrack_units::{Permille, SimDuration, SimTime};
 
 use super::row::TraceTask;
 
-/// A random part of a list. Each task has its own random draw, so whether a task is kept does not depend on the other
-/// tasks.
+/// A random part of a list. Each task has its own random draw, so keeping a task does not depend on other tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub part: Permille,
@@ -65,7 +64,7 @@ mod tests {
         // 1,000 tasks are expected. The standard deviation is the square root of 10,000 * 0.1 * 0.9, which is 30.
         let tenth = kept(100);
         assert!((850..=1150).contains(&tenth.len()), "{}", tenth.len());
-        // A larger sample contains the smaller one.
+        // The larger sample contains the smaller one.
         let half = kept(500);
         assert!(tenth.iter().all(|line| half.contains(line)));
     }

@@ -17,7 +17,7 @@ use super::tally::Tally;
 #[derive(Clone, Debug, Default)]
 pub struct Census {
     submits: Vec<u64>,
-    /// Hashes of names. If two names have the same hash by chance, they count as one.
+    /// Hashes of names. If two names have the same hash by chance, they count as the same name.
     names: Vec<u64>,
     runs: Vec<u64>,
     gpus: BTreeMap<u32, u64>,
@@ -53,19 +53,19 @@ pub struct Facts {
     /// The number of tasks for each requested number of GPUs, if the list states GPUs.
     pub by_gpus: BTreeMap<u32, u64>,
     pub by_processors: BTreeMap<u32, u64>,
-    /// The number of tasks for each set of accepted GPU models, if the list names any.
+    /// The number of tasks for each set of accepted GPU models, if the list contains any.
     pub by_models: BTreeMap<String, u64>,
     pub by_virtual_cluster: BTreeMap<String, u64>,
     pub by_application: BTreeMap<String, u64>,
-    /// The sum of GPUs, or parts of GPUs, times duration.
+    /// The GPUs of each task, or its parts of GPUs, multiplied by its duration, summed over all tasks.
     pub gpu_seconds: u64,
     pub processor_seconds: u64,
     /// For each optional field, the number of tasks that state it.
     pub said_of: BTreeMap<&'static str, u64>,
 }
 
-/// Statistics of durations. The quantile p is the smallest value such that at least a part p of the durations is not
-/// larger.
+/// Statistics of durations. The quantile p is the smallest value such that at least a fraction p of the durations is
+/// not larger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lengths {
     #[serde(rename = "mean_ns")]
@@ -220,14 +220,14 @@ impl Facts {
     }
 }
 
-/// If the first submission of a list is later than this, its times are taken to count from 1970, because no log covers
+/// If the first submission is later than this, the list's times are assumed to count from 1970, because no log covers
 /// 27 years.
 pub const SINCE_1970: SimTime = SimTime::from_secs(27 * 365 * 86_400);
 
 /// The largest number of applications in the text. The JSON lists all of them.
 const MOST_APPLICATIONS: usize = 32;
 
-/// If there are more different numbers than this, they are counted in ranges, each twice as wide as the one before.
+/// If there are more different numbers than this, they are counted in ranges, each twice as wide as the previous one.
 const MOST_NUMBERS: usize = 16;
 
 fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
@@ -247,7 +247,7 @@ fn in_ranges(counts: &BTreeMap<u32, u64>) -> Vec<(String, u64)> {
     ranges.into_iter().map(|(bits, count)| (text(bits), count)).collect()
 }
 
-/// A percentage rounded down to tenths, so 100 % is shown only if it is exactly all of them.
+/// A percentage rounded down to tenths, so that 100 % is shown only if nothing is missing.
 fn percent(part: u64, whole: u64) -> String {
     let permille = part * 1000 / whole.max(1);
     format!("{}.{} %", permille / 10, permille % 10)

@@ -36,7 +36,7 @@ impl Daily {
     }
 }
 
-/// A clock that advances by weight instead of by time.
+/// A clock that advances by weight instead of time.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     daily: Daily,

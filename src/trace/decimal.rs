@@ -12,7 +12,7 @@ pub(super) struct Decimal {
     nanos: u32,
 }
 
-/// Why bytes are not a [`Decimal`]. The text is meant to follow the quoted field.
+/// Why bytes are not a [`Decimal`]. The text follows the quoted field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotDecimal {
     Malformed,

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The largest number of faults of one file that are kept. Further faults are only counted.
 const FAULTS_SHOWN: usize = 20;
 
-/// Why a trace cannot be read, found or fetched. The text is meant to follow "failed to …: ".
+/// Why a trace cannot be read, found or fetched. The text follows "failed to …: ".
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// A field has an invalid value. `column` is the position of the field's first byte in the line, counted from 1.
@@ -107,8 +107,8 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Converts faults to an error: a single fault to itself, several to [`TraceError::Several`]. `faults` must not be
-    /// empty.
+    /// Converts faults to an error. A single fault stays itself, and several become [`TraceError::Several`]. `faults`
+    /// must not be empty.
     pub(super) fn from_faults(file: &Path, faults: Faults) -> TraceError {
         let Faults { mut shown, more } = faults;
         match (shown.len(), more) {
@@ -117,7 +117,7 @@ impl TraceError {
         }
     }
 
-    /// Converts failures to an error: a single failure to itself, several to [`TraceError::AllFailed`].
+    /// Converts failures to an error. A single failure stays itself, and several become [`TraceError::AllFailed`].
     pub(super) fn from_attempts(mut attempts: Vec<TraceError>) -> TraceError {
         match attempts.len() {
             1 => attempts.remove(0),

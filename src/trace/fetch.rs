@@ -44,10 +44,10 @@ pub enum Acquisition {
     },
 }
 
-/// Makes every file of the trace `name` available. Copies the files from the folder `from` if it is given, or else
-/// downloads them. Verifies all checksums.
+/// Makes every file of the trace `name` available. Copies the files from the folder `from` if one is given, and
+/// downloads them otherwise. Verifies all checksums.
 ///
-/// If some files cannot be fetched, the error names them, and the files that were fetched stay.
+/// If some files cannot be fetched, the error names them. The files that were fetched are kept.
 pub fn get(index: &Index, roots: &Roots, name: &str, from: Option<&Path>) -> Result<GetResult, TraceError> {
     get_with(index, roots, name, from, CURL)
 }
@@ -89,7 +89,7 @@ fn bring(
                 return Ok(GotFile { file: file.name.clone(), path, how: Acquisition::AlreadyThere });
             }
             // Replace a wrong file in the cache. Do not replace a wrong file elsewhere, because it does not belong to
-            // dryrack. It would still be found first, so report it as an error.
+            // dryrack. Such a file would still be found first, so report it as an error.
             FileState::Wrong { path, found, expected } if Some(&folder) != cache.as_ref() => {
                 return Err(TraceError::InTheWay { file: path, found, expected });
             }
@@ -139,7 +139,7 @@ fn download(file: &TraceFile, cache: &Path, curl: &str) -> Result<GotFile, Trace
     let why = TraceError::from_attempts(failures);
     Err(match is_unreached {
         true => TraceError::NotFetched { why: Box::new(why), into: cache.join(&file.name) },
-        // Do not suggest a download by hand, because it would fail in the same way.
+        // Do not suggest a manual download, because it would fail in the same way.
         false => why,
     })
 }
@@ -151,7 +151,7 @@ fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Re
     // Give up a connection that makes no progress.
     command.args(["--connect-timeout", "30", "--speed-time", "60", "--speed-limit", "1"]);
     if is_loopback(address) {
-        // Do not reach this machine through a proxy.
+        // Do not use a proxy for addresses of this machine.
         command.args(["--noproxy", "*"]);
     }
     command.arg("-o").arg(&beside.path).arg(address);

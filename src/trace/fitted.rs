@@ -54,7 +54,7 @@ pub struct Distances {
     pub work: f64,
 }
 
-/// If a distance exceeds `by_chance` by more than this factor, the list does not resemble the model.
+/// If a distance exceeds `by_chance` by more than this factor, the list does not follow the model.
 const UNLIKE: f64 = 3.0;
 
 /// Why no list can be drawn from a model.

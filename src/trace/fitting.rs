@@ -1,9 +1,9 @@
 //! Finds the parameters of the model of Lublin and Feitelson under which a recorded list is most likely.
 //!
-//! - *Width.* The share of jobs on one processor is counted. The widths of all other jobs fall into two intervals. A
-//!   grid search finds where the intervals begin and meet. For each grid point, expectation maximization (Dempster,
-//!   Laird and Rubin, JRSS B 39, 1977) finds the share of jobs in the first interval, and the share of jobs whose width
-//!   is rounded to a power of two.
+//! - *Width.* The share of jobs that take one processor is counted. The widths of all other jobs fall into two
+//!   intervals. A grid search finds where the intervals begin and where they meet. For each grid point, expectation
+//!   maximization (Dempster, Laird and Rubin, JRSS B 39, 1977) finds the share of jobs in the first interval, and the
+//!   share of jobs whose width is rounded to a power of two.
 //! - *Length.* Expectation maximization also finds the two gamma distributions. The share of short jobs is a linear
 //!   function of the width, limited to the range from none to all.
 //! - *Arrival.* The day begins in the middle of its quietest three hours. The distribution over the day is the one
@@ -11,8 +11,8 @@
 //!   The distribution of their logarithms is either the most likely one or the one with the same moments, whichever is
 //!   closer.
 //!
-//! A run time or a gap in whole seconds stands for all values up to the next second, so the middle of these is used.
-//! The model has no run time below one second and no gap below one point.
+//! A run time or a gap in whole seconds stands for all values up to the next second, so the middle of this range is
+//! used. The model has no run time below one second and no gap below one point.
 
 use std::collections::BTreeMap;
 
@@ -83,14 +83,14 @@ fn seconds(task: &TraceTask) -> u64 {
     task.run.as_nanos() / 1_000_000_000
 }
 
-/// The logarithm of a whole number of seconds. The number stands for all values up to the next second, so half a second
-/// is added.
+/// The logarithm of a whole number of seconds. Half a second is added, because the number stands for all values up to
+/// the next second.
 fn logarithm(whole: f64) -> f64 {
     libm::log(whole + 0.5).max(LEAST_LOGARITHM)
 }
 
-/// A width and the number of jobs with this width. Two intervals of binary logarithms lead to it: one without rounding,
-/// and one by rounding to a power of two.
+/// A width and the number of jobs with this width. Two intervals of binary logarithms lead to this width: one without
+/// rounding, and one with rounding to a power of two.
 struct Width {
     count: f64,
     exact: (f64, f64),
@@ -386,8 +386,8 @@ mod tests {
     use super::*;
     use crate::{Kinds, lublin};
 
-    /// The list is drawn with the parameters of the authors' program, for 256 processors. Each parameter must be found
-    /// again within about four standard errors for 20,000 jobs. The two intervals of widths meet at 8 - 2.5.
+    /// The list is drawn for 256 processors, with the parameters of the authors' program. For 20,000 jobs, each
+    /// parameter must be recovered to within about four standard errors. The two intervals of widths meet at 8 - 2.5.
     #[test]
     fn parameters_come_back_out_of_a_list_that_was_drawn_with_them() {
         let tasks: Vec<TraceTask> = lublin(Kinds::One, 256, 20_000, 7).collect();

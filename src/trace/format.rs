@@ -23,8 +23,8 @@ pub enum TaskResources {
     Nodes,
     /// Whole GPUs on any nodes of the virtual cluster.
     WholeGpus,
-    /// The resources that the task's columns state. Nodes are used if stated, else processors if stated, else parts of
-    /// one node.
+    /// The resources that the task's columns state. Nodes are used if they are stated, otherwise processors if they are
+    /// stated, otherwise parts of one node.
     AsStated,
 }
 
@@ -124,8 +124,7 @@ formats! {
 }
 
 impl Format {
-    /// Whether lists of this format are contained in an archive. A scenario refers to such a list by the name of the
-    /// trace.
+    /// Whether lists of this format are in an archive. A scenario refers to such a list by the name of the trace.
     pub fn is_archive(self) -> bool {
         self == Format::Genai
     }
@@ -147,7 +146,7 @@ fn is_swf_job(line: &str) -> bool {
     numbers.count() == SWF_FIELDS
 }
 
-/// Tests whether a header line has this column. No other format has it.
+/// Tests whether a header line has this column, which no other format has.
 fn has_column(sign: &'static str) -> impl Fn(&str) -> bool {
     move |line| line.split(',').any(|column| column.trim() == sign)
 }

@@ -8,7 +8,7 @@ pub struct Gamma {
     pub scale: f64,
 }
 
-/// The bounds of the shape. Draws need a shape of at least 1. Values that hardly differ would lead to an unlimited
+/// The bounds of the shape. Draws need a shape of at least 1. Values that hardly differ would lead to an infinite
 /// shape.
 const SHAPES: (f64, f64) = (1.0, 1e5);
 
@@ -20,13 +20,13 @@ impl Gamma {
         if x <= 0.0 {
             return 0.0;
         }
-        // Beyond this point the probability above x is too small for a double, and the terms of the series might
-        // overflow.
+        // Beyond this point, the probability of a value above x is too small for a double, and the terms of the series
+        // might overflow.
         if x > shape + 30.0 * libm::sqrt(shape) + 200.0 {
             return 1.0;
         }
         let (mut term, mut sum, mut number) = (1.0, 1.0, shape);
-        // The terms decrease once their number exceeds x.
+        // The terms decrease once their index exceeds x.
         while term > sum * 1e-16 {
             number += 1.0;
             term = term * x / number;

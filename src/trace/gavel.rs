@@ -6,11 +6,11 @@
 //! folder, the flag, whether the job needs data, the total steps, the number of GPUs, the weight of the priority, the
 //! objective, and the arrival time. The files have no job names. So a job is named after its position, counted from 0.
 //!
-//! The run time of a job is its number of steps divided by its steps per second. The steps per second depend on the
-//! job's type and its number of GPUs. The file `simulation_throughputs.json` of the repository has them, for V100s that
-//! a job has to itself on as few machines as possible (`v100`, `null`). The reader looks for this file in the list's
-//! folder and in each folder above it. A job is left out if the file has no throughput for it. This happens with more
-//! than 8 GPUs, or with types that run only on one GPU.
+//! The run time of a job is its number of steps divided by its throughput in steps per second. The throughput depends
+//! on the job's type and its number of GPUs. The file `simulation_throughputs.json` of the repository contains it for
+//! V100s that a job does not share, on as few machines as possible (`v100`, `null`). The reader looks for this file in
+//! the list's folder and in each folder above it. A job is left out if the file has no throughput for it. This is the
+//! case for more than 8 GPUs, and for types that run only on one GPU.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -153,8 +153,8 @@ mod tests {
     const TABLE: &str = r#"{"k80": {}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
         "('Net (batch size 8)', 2)": {"null": 4.0}}}"#;
 
-    /// Contains both kinds of lines, and a number of GPUs without a throughput. Durations are steps divided by steps
-    /// per second.
+    /// The list contains both kinds of lines, and a number of GPUs without a throughput. Durations are steps divided by
+    /// steps per second.
     #[test]
     fn a_job_runs_for_its_steps() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Alibaba's cluster-trace-v2026-GenAI: the GPU usage of 143 inference pods over 22.8 hours. As a task, a pod takes one
-//! GPU from its first reading to its last. The trace does not say which other resources the pod requested.
+//! GPU from its first to its last reading. The trace does not say which other resources the pod requested.
 //!
 //! Each file is an archive with one CSV table. Its columns, in any order, are `value`, `timestamp_anon` (seconds) and
 //! `container_ip` (the pod). The value is either the duty cycle in percent or the used GPU memory in bytes.
@@ -18,8 +18,7 @@ use dryrack_workload::{Series, utilization_of_percent};
 /// The name of the table in an archive of duty cycles. The archive begins with this name.
 pub(super) const DUTY_CYCLES: &str = "pod_gpu_duty_cycle";
 
-/// A time in seconds that is later than all timestamps of this trace. It limits a float before the float is converted
-/// to a time.
+/// A time in seconds that is later than all timestamps of this trace. Limits a float before it is converted to a time.
 const LATEST_SECONDS: f64 = 1e10;
 
 /// The recorded values of each pod. The outer key is the pod's name, and the inner key is the time in nanoseconds of

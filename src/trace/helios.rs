@@ -127,8 +127,8 @@ fn task<R: BufRead>(lines: &Lines<R>, [submit, run, gpus, vc]: [&Span; 4]) -> Re
     Ok(TraceTask { gpus: Some(number), virtual_cluster: Some(vc), ..task })
 }
 
-/// The name of a task, such as `line-7`. It is built by hand because there is one for each row, and `format!` takes ten
-/// times as long.
+/// The name of a task, such as `line-7`. It is built without `format!`, which would take ten times as long, because
+/// there is one for each row.
 fn called(line: u64) -> String {
     let (mut digits, mut first, mut left) = ([b'0'; 20], 19, line);
     while left >= 10 {

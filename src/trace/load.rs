@@ -73,15 +73,14 @@ fn checked<T>(
 ) -> Result<T, TraceError> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, ChecksumReader::open(&located.path)?);
     let rows = read(&mut input);
-    // Read the rest of the file, because the checksum needs the whole file, and a reader that found a fault may have
-    // stopped early.
+    // Read the rest of the file, because a reader that found a fault may have stopped early, and the checksum needs the
+    // whole file.
     let rest = io::copy(&mut input, &mut io::sink());
     let found = match rest {
         Ok(_) => input.into_inner().hex(),
         Err(fault) => format!("none ({fault})"),
     };
-    // A wrong checksum takes precedence. If the file is a different one, faults in its rows say nothing about this
-    // trace.
+    // A wrong checksum takes precedence, because faults in the rows of a different file say nothing about this trace.
     match found == located.sha256 {
         true => rows,
         false => Err(TraceError::WrongSum {

@@ -97,7 +97,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Whether no existing file is wrong. A missing file does not count as wrong.
+    /// Whether no existing file is wrong; a missing file does not count as wrong.
     pub fn nothing_wrong(&self) -> bool {
         !self.files.iter().any(|check| matches!(check.state, FileState::Wrong { .. }))
     }

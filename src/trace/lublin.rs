@@ -2,16 +2,16 @@
 //!
 //! Source: *The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs*, Journal of Parallel
 //! and Distributed Computing 63, 2003. The parameters, the cuts and the weight of each half hour come from the authors'
-//! program `lublin99` (Parallel Workloads Archive). The random draws are dryrack's own. So a list resembles a list of
-//! that program but is not the same.
+//! program `lublin99` (Parallel Workloads Archive). The random draws are dryrack's own. So a list resembles the lists
+//! of that program but is not equal to one of them.
 //!
 //! - *Width.* Some jobs take one processor. For the other jobs, the binary logarithm of the width is uniform in one of
 //!   two intervals. Some of these widths are rounded to a power of two.
 //! - *Length.* The natural logarithm of the length follows one of two gamma distributions, one for short and one for
 //!   long jobs. Wider jobs are more often long. A length above e^12 s, which is nearly two days, is drawn again.
 //! - *Arrival.* The natural logarithm of a gap follows a gamma distribution. A logarithm above 13 is drawn again. A gap
-//!   is measured in *points*. Each half hour of the day has points in proportion to its share of a gamma distribution
-//!   over the day. The mean half hour has 1,800 points.
+//!   is measured in *points*. Each half hour of the day has a number of points in proportion to its share of a gamma
+//!   distribution over the day. The mean half hour has 1,800 points.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct Kind {
     pub serial: f64,
     pub powers: f64,
     /// The binary logarithms of the least width, of the width at which the two intervals meet, and of the greatest
-    /// width. Then the share of jobs in the first interval.
+    /// width. The next field is the share of jobs in the first interval.
     pub widths: [f64; 3],
     pub narrow: f64,
     pub short: Gamma,
@@ -148,7 +148,7 @@ impl Kind {
         let (from, to) = if draws.unit() <= self.narrow { (low, middle) } else { (middle, high) };
         let drawn = from + (to - from) * draws.unit();
         let logarithm = if which <= self.serial + self.powers { libm::floor(drawn + 0.5) } else { drawn };
-        // Rounding up may exceed the machine if its size is not a power of two.
+        // Rounding up can exceed the size of the machine if it is not a power of two.
         ((libm::exp2(logarithm) + 0.5) as u32).clamp(1, processors)
     }
 
@@ -283,7 +283,7 @@ mod tests {
         }
         for half_hour in 0..HALF_HOURS {
             let expected = worth[half_hour] * jobs as f64 / HALF_HOURS as f64;
-            // Lengths of gaps vary widely, so the counts deviate by more than their square root.
+            // The lengths of gaps vary widely, so the counts deviate by more than their square root.
             let error = (16.0 * expected).sqrt();
             assert!(
                 (found[half_hour] - expected).abs() < 4.0 * error,

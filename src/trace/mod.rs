@@ -12,7 +12,7 @@
 //!   [`fit()`]);
 //! - the [`Index`] of known traces, the places in which their files are looked for, and the download of their files.
 //!
-//! Knows nothing of the simulator. A row says what was recorded, and the caller decides what to do with it.
+//! Knows nothing about the simulator. A row contains what was recorded, and the caller decides what to do with it.
 //!
 //! Must never invent a value that a trace does not state (such a value is `None`). Must never drop a row without
 //! counting it. Must never return a named trace whose checksum differs from the index. Must never leave a half-written

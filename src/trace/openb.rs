@@ -225,7 +225,7 @@ fn mebibytes<R: BufRead>(lines: &Lines<R>, field: &Span) -> Result<Bytes, TraceE
     Bytes::checked_from_mib(mib).ok_or_else(|| lines.wrong(field, expected, NotDecimal::TooLarge))
 }
 
-/// The share of each GPU. A value above 1000 is capped and counted, because a GPU has no more than its whole.
+/// The share of each GPU. A value above 1000 is capped and counted, because no task can have more than a whole GPU.
 fn gpu_share<R: BufRead>(
     lines: &Lines<R>,
     field: &Span,

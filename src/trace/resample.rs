@@ -1,14 +1,14 @@
 //! Draws lists of tasks that resemble a recorded list.
 //!
 //! The daily cycle is the share of submissions in each half hour of the day. Gaps are measured in the weight of this
-//! cycle: in an hour with twice the mean number of submissions, a gap counts twice. Each new task is a copy of a
+//! cycle, so a gap counts twice in an hour with twice the mean number of submissions. Each new task is a copy of a
 //! recorded task, and each new gap is a recorded gap. Tasks and gaps are drawn with replacement and independently of
 //! each other (the bootstrap of Efron, *Bootstrap Methods: Another Look at the Jackknife*, Annals of Statistics 7,
 //! 1979).
 //!
-//! So widths keep their lengths, users keep their widths, and on average the hours keep their load. The correlation
-//! between one submission and the next is lost, and so is the weekly cycle. A list shorter than two days shows no daily
-//! cycle, so every hour gets the same weight.
+//! So lengths stay with their widths, and widths with their users, and on average each hour keeps its load. The
+//! correlation between one submission and the next is lost, and so is the weekly cycle. A list shorter than two days
+//! shows no daily cycle, so every hour gets the same weight.
 
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
@@ -84,7 +84,7 @@ mod tests {
         let recorded = Recorded::new((0..10).map(|number| task(number, 100 + 60 * number, 5)).collect()).unwrap();
         let drawn: Vec<TraceTask> = recorded.draw(10, 3).collect();
         for (number, drawn) in (0..10).zip(&drawn) {
-            // A gap is a difference of doubles. It is exact to within a microsecond.
+            // A gap is a difference of doubles, which is exact to within a microsecond.
             let expected = SimTime::from_secs(100 + 60 * number).as_nanos();
             assert!(drawn.submit.as_nanos().abs_diff(expected) < 1000, "{:?}", drawn.submit);
             assert_eq!((drawn.run, drawn.processors), (SimDuration::from_secs(5), Some(5)));
@@ -93,8 +93,8 @@ mod tests {
     }
 
     /// A recorded list of three days. All tasks arrive between noon and one o'clock, one every half minute. In the
-    /// drawn list, each width must keep its length, and each of the three widths must appear about equally often. All
-    /// tasks must arrive between noon and one o'clock, 120 a day.
+    /// drawn list, each width must still have its length, and each of the three widths must occur about equally often.
+    /// All tasks must arrive between noon and one o'clock, 120 a day.
     #[test]
     fn hours_and_what_belongs_together_are_kept() {
         let at = |day: u64, number: u64| 86_400 * day + 43_200 + 30 * number;

@@ -1,4 +1,4 @@
-//! The rows that the readers of all formats return. Knows nothing of the simulator.
+//! The rows that the readers of all formats return. Knows nothing about the simulator.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,8 @@ pub struct TraceTask {
     pub recorded_wait: Option<SimDuration>,
     /// The user's estimate of the run time. The task may have run longer.
     pub estimate: Option<SimDuration>,
-    /// The number of nodes that the task was given or requested. Each of them provides an equal part of all the task's
-    /// resources.
+    /// The number of nodes that the task was given or requested. Each of them provides an equal part of all resources
+    /// of the task.
     pub nodes: Option<u32>,
     /// The number of processors, in the unit of the recorded machine. An SWF log does not say how many cores a
     /// processor is.
@@ -100,8 +100,8 @@ impl TraceTask {
         }
     }
 
-    /// Whether all resources of the task must be on one node. This is so if it requests cores or a share of GPUs, as a
-    /// pod does. Whole GPUs alone, or processors, may be on several nodes.
+    /// Whether all resources of the task must be on one node. This is so if the task requests cores or a share of GPUs,
+    /// as a pod does. Whole GPUs without cores, or processors, may be on several nodes.
     pub fn is_of_one_node(&self) -> bool {
         self.nodes.is_none_or(|nodes| nodes <= 1)
             && self.processors.is_none()
@@ -117,7 +117,7 @@ pub enum RunBasis {
     Executed,
     /// The time from the task's arrival to its departure. The task never started, so its run time was not recorded.
     WholeStay,
-    /// Nothing. The trace does not state the run time. The value is zero and has no meaning.
+    /// Nothing, because the trace does not state the run time. The value is zero and has no meaning.
     NotRecorded,
 }
 

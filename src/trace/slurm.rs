@@ -151,8 +151,8 @@ fn resources(text: &str) -> Result<Resources, &str> {
     Ok(found)
 }
 
-/// Parses the memory of the whole job, in powers of 1,024. Does not read the suffixes `n` and `c` (for each node or
-/// CPU), which Slurm wrote only before 21.08.
+/// Parses the memory of the whole job, in units that are powers of 1,024. Does not read the suffixes `n` and `c` (for
+/// each node or CPU), which Slurm wrote only before 21.08.
 fn memory(text: &str) -> Option<Bytes> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -255,7 +255,7 @@ impl<R: BufRead> SacctRows<R> {
             job.resources = asked;
         }
         job.user = known(uid).and_then(|uid| uid.parse().ok());
-        // If there is a UID column, do not number users, because the numbers could be the ids of other users.
+        // If there is a UID column, do not number users, because a number could be the id of another user.
         if let Some(name) = known(user).filter(|_| !columns.iter().any(|column| column == "UID")) {
             let next = users.len() as u64 + 1;
             job.user = Some(*users.entry(name.to_string()).or_insert(next));
@@ -274,8 +274,8 @@ pub(super) struct JobcompRows<R> {
     seen: Seen,
 }
 
-/// The keys of such a line. A value may contain spaces. So a word that does not begin with one of these keys belongs to
-/// the value before it.
+/// The keys of such a line. A value may contain spaces, so a word that does not begin with one of these keys belongs to
+/// the previous value.
 const KEYS: [&str; 25] = [
     "JobId",
     "UserId",
@@ -350,7 +350,7 @@ impl<R: BufRead> JobcompRows<R> {
     }
 }
 
-/// The part that both readers share. Each of them reads one line at a time.
+/// The common part of both readers, each of which reads one line at a time.
 trait LineRows {
     fn lines(&mut self) -> &mut dyn Advance;
     fn read_line(&mut self) -> Result<RowResult, TraceError>;

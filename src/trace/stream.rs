@@ -32,7 +32,7 @@ impl TaskStream {
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut first);
         read.map_err(|source| TraceError::Unreadable { file: path.to_path_buf(), line: 1, source })?;
         // A tar archive has a magic number at this position. The rest of an archive could look like any format, so only
-        // the format that comes in an archive is accepted.
+        // the format that uses archives is accepted.
         let is_archive = first.get(257..262) == Some(b"ustar");
         let format = format.or_else(|| Format::guess(&first)).filter(|format| !is_archive || format.is_archive());
         let format = format.ok_or_else(|| {
@@ -45,7 +45,7 @@ impl TaskStream {
         Ok(TaskStream { format, rows: rows(format, path, Cursor::new(first).chain(input))? })
     }
 
-    /// Passes each task to `take` until a row is faulty. After that, only collects further faults. All faults are
+    /// Passes each task to `take` until a row is faulty. After that, it only collects further faults. All faults are
     /// reported together.
     pub fn each<E: From<TraceError>>(
         &mut self,

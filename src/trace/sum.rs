@@ -1,4 +1,4 @@
-//! The checksum of a file's content. It is the same for the plain and the compressed form of the file.
+//! The checksum of a file's content, which is the same for the plain and the compressed form of the file.
 
 use std::fmt::Write;
 use std::io::{self, Read};

@@ -15,8 +15,7 @@ pub struct Supply {
     pub nodes: Vec<TraceNode>,
     /// The number of processors, if no node is described.
     pub processors: Option<u64>,
-    /// The number of GPUs, if no node is described. All GPUs are then of one kind, and a task may take any of them
-    /// together.
+    /// The number of GPUs, if no node is described. All GPUs are then of one kind, and a task may combine any of them.
     pub gpus: Option<u64>,
 }
 
@@ -29,8 +28,8 @@ pub enum Impossible {
     NoSuchCluster,
     /// No node has GPUs of a model that the task accepts.
     NoSuchGpu,
-    /// The task requests more GPUs than any single suitable node has. If the task may use several nodes, it requests
-    /// more GPUs than all suitable nodes have together.
+    /// The task requests more GPUs than any suitable node has. For a task that may use several nodes: it requests more
+    /// GPUs than all suitable nodes have together.
     TooManyGpus,
     TooMuchCpu,
     TooMuchRam,
@@ -292,9 +291,9 @@ mod tests {
         }
     }
 
-    /// The first and the last submission are 100 s apart. The two T4 GPUs get requests for half of each for 50 s (50
-    /// GPU seconds) and for one whole GPU for 100 s. Together this is 150 of 200 GPU seconds. The pool of all 10 GPUs
-    /// gets a request for 8 GPUs for 25 s, which is 200 of 1,000 GPU seconds.
+    /// The first and the last submission are 100 s apart. Two tasks request T4 GPUs: one requests half of both for 50 s
+    /// (50 GPU seconds), and one requests a whole GPU for 100 s. Together, this is 150 of 200 GPU seconds. The pool of
+    /// all 10 GPUs gets a request for 8 GPUs for 25 s, which is 200 of 1,000 GPU seconds.
     #[test]
     fn load_is_of_each_pool_of_gpus() {
         let supply = Supply { nodes: vec![node("a", "T4", 2, 8), node("b", "V100", 8, 8)], ..Supply::default() };

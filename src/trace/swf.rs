@@ -2,9 +2,9 @@
 //! one job in each line. A job has 18 fields, and -1 means unknown.
 //!
 //! Source: S. Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999, and
-//! the archive's page `swf.html`. Real files deviate from the format in some ways, and the reader accepts these:
-//! decimals in any time, additional fields, a missing header, and gzip. Every other deviation is an error that points
-//! at the field.
+//! the archive's page `swf.html`. Real files deviate from the format, and the reader accepts these deviations: decimals
+//! in any time, additional fields, a missing header, and gzip. Every other deviation is an error that points at the
+//! field.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -55,7 +55,7 @@ pub struct SwfReader<R> {
     lines: Lines<R>,
     header: SwfHeader,
     tally: Tally,
-    /// Whether the current line is the first job, which was reached while the header was read.
+    /// Whether the current line is the first job, because the header ended just before it.
     at_first_job: bool,
     last_submit: SimTime,
     /// The number of the last job that was returned as a whole. Rows about its parts may follow.
@@ -317,7 +317,7 @@ impl<R: BufRead> Row<'_, R> {
         self.unknown_or(number, expected)?.map(|value| self.duration(number, value)).transpose()
     }
 
-    /// Parses a value that was measured and not requested. Other negative values than -1 occur in real files and have
+    /// Parses a value that was measured and not requested. Negative values other than -1 occur in real files and have
     /// no meaning.
     fn measured(&self, number: usize, expected: &str, odd: &mut Vec<Oddity>) -> Result<Option<Decimal>, TraceError> {
         let value = self.decimal(number, expected)?;
@@ -446,9 +446,9 @@ mod tests {
             ("1 0 1 5 2 -1 -1 2 60 -1 143 1 1 1 1 -1 -1 -1", &[Oddity::UndefinedStatus], 1),
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 7 30", &[Oddity::FollowsAnother], 1),
             ("1 0 1 5 2 -1 -1 2 60 -1 1 1 1 1 1 -1 -1 -1 9 9", &[Oddity::ExtraFields], 1),
-            // Times with decimals, and minus zero, which comes from a difference of floats.
+            // Times with decimals, and minus zero, which can result from a difference of floats.
             ("2060 2754.556511 -0.0 140.95 2 -1 -1 2 212.0 -1 1 -1 -1 -1 -1 -1 -1 -1", &[], 1),
-            // A row of status 2 without an earlier row of the same job is not left out.
+            // A row with status 2 is not left out if no earlier row belongs to the same job.
             ("1 0 1 5 2 -1 -1 2 60 -1 2 1 1 1 1 -1 -1 -1", &[], 1),
         ];
         for (row, expected, kept) in rows {

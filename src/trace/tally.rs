@@ -28,8 +28,8 @@ pub enum Oddity {
     NoThroughput,
     /// Neither the allocated nor the requested number of processors is greater than zero.
     NoProcessors,
-    /// The row is a part of the job in the row before, which already has the totals. It has the status 2, 3 or 4 and
-    /// the same job number.
+    /// The row is a part of the job in the previous row, which already contains the totals. It has the status 2, 3 or 4
+    /// and the same job number.
     PartOfJobBefore,
     /// The run time is zero.
     ZeroRun,
@@ -39,13 +39,13 @@ pub enum Oddity {
     OutOfOrder,
     /// No processors were allocated, so the requested number is used.
     ProcessorsAsRequested,
-    /// A measured value is negative but not -1. It is treated as unknown.
+    /// A measured value is negative but not -1, and is treated as unknown.
     NegativeMeasurement,
-    /// The outcome is a number that the format does not define. It is treated as unknown.
+    /// The outcome is a number that the format does not define, and is treated as unknown.
     UndefinedStatus,
-    /// The row names a job that this job waits for. The dependency is ignored.
+    /// The row names a job for which this job waits; the dependency is ignored.
     FollowsAnother,
-    /// The row has more fields than the format defines. The additional fields are ignored.
+    /// The row has more fields than the format defines; the additional fields are ignored.
     ExtraFields,
     /// The pod was never given a node. Its length is the whole time from creation to deletion.
     NeverScheduled,
@@ -152,8 +152,8 @@ impl Tally {
 }
 
 impl Tally {
-    /// One line about the rows that are left out and one about the odd rows that are kept. A line without rows is
-    /// omitted.
+    /// One line about the rows that are left out, and one about the odd rows that are kept; each is omitted if there
+    /// are no such rows.
     pub fn lines(&self) -> Vec<String> {
         let line = |(fate, title)| {
             let counts: Vec<String> = self.of(fate).map(|(odd, count)| format!("{count} {odd}")).collect();

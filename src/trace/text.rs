@@ -9,7 +9,8 @@ use flate2::bufread::MultiGzDecoder;
 use super::decimal::{Decimal, NotDecimal};
 use super::error::TraceError;
 
-/// The largest length of a line. A file with a longer line is not a trace. The limit bounds the memory for any file.
+/// The largest length of a line in bytes. A file with a longer line is not a trace, so any file can be read in bounded
+/// memory.
 pub(super) const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// The largest number of characters of a wrong field that a message quotes.
 const QUOTED_CHARS_MAX: usize = 40;
@@ -23,7 +24,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let file = File::open(path).map_err(unopened)?;
-    // Opening a folder succeeds. Only reading from it would fail, so check it here.
+    // Opening a folder succeeds, and only reading from it would fail, so check it here.
     if file.metadata().map_err(unopened)?.is_dir() {
         return Err(unopened(io::Error::from(io::ErrorKind::IsADirectory)));
     }

@@ -1,4 +1,4 @@
-//! Recorded GPU utilization: a CSV file with one column for each GPU.
+//! Recorded GPU utilization, read from a CSV file with one column for each GPU.
 //!
 //! ```text
 //! time,gpu0,gpu1,gpu0_memory
@@ -6,10 +6,10 @@
 //! 10,N/A,NaN,41GiB
 //! ```
 //!
-//! The first column is the time, in seconds or as `1m30s`. A column whose name ends in `_memory` is the memory of the
-//! GPU with the name before that suffix. Every other column is the utilization of a GPU in percent, with or without
+//! The first column is the time, in seconds or as `1m30s`. A column whose name ends in `_memory` contains the memory of
+//! the GPU with the name before that suffix. Every other column is the utilization of a GPU in percent, with or without
 //! `%`. A cell that is empty or `N/A` has no reading (nvidia-smi writes `[N/A]`). NaN, infinite numbers and numbers
-//! outside 0 to 100 are not readings either. They are counted by name.
+//! outside 0 to 100 are not readings either, and are counted by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -78,14 +78,14 @@ struct Columns {
 }
 
 impl Columns {
-    /// Reads the header. The error is what was expected and what was found.
+    /// Reads the header. The error says what was expected and what was found.
     fn of(header: &[String]) -> Result<Columns, (&'static str, String)> {
         let is_memory = |name: &str| name.ends_with("_memory");
         let gpus: Vec<usize> = (1..header.len()).filter(|column| !is_memory(&header[*column])).collect();
         if gpus.is_empty() {
             return Err(("a time and a column for each GPU, such as time,gpu0,gpu1", header.join(",")));
         }
-        // A file without a header would have its first sample read as names, so reject it.
+        // In a file without a header, the first sample would be read as names, so reject such a file.
         if time(&header[0]).is_some() {
             return Err(("names of columns, such as time,gpu0,gpu1", header.join(",")));
         }
@@ -142,7 +142,7 @@ fn memory(text: &str) -> Option<Option<Bytes>> {
 }
 
 impl UsageRecording {
-    /// Reads one record. The error is the wrong column and what was expected there.
+    /// Reads one record. The error contains the wrong column and what was expected there.
     fn row(&mut self, columns: &Columns, record: &csv::StringRecord) -> Result<UsageRow, (usize, &'static str)> {
         let cell = |column: usize| record[column].trim();
         let at = time(cell(0)).ok_or((0, "seconds, or a time such as 1m30s"))?;

@@ -20,10 +20,10 @@ pub enum OutputFormat {
     Swf(Processors),
 }
 
-/// What is written as processors in the Standard Workload Format, if the trace has no processors.
+/// What is written as the processors of a task in the Standard Workload Format, if the trace has no processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processors {
-    /// Nothing is stated. A task without processors then cannot be written.
+    /// Nothing, so a task without processors cannot be written.
     Unsaid,
     Gpus,
     /// The number of cores, rounded up.
@@ -88,7 +88,7 @@ impl<W: Write> TaskWriter<W> {
             (None, Processors::Cores) => cores.unwrap_or(0),
             (None, Processors::Unsaid) => return Err(WriteError::NoProcessors { line: task.line }),
         };
-        // A task without processors is not valid in this format, and no number is invented. So the task is left out.
+        // A task without processors is not valid in this format, and no number is invented, so the task is left out.
         if processors == 0 {
             self.rows -= 1;
             *self.lost.entry("the whole task, which has no processor").or_default() += 1;

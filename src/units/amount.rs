@@ -100,7 +100,7 @@ quantity! {
 impl GpuShare {
     pub const WHOLE: GpuShare = GpuShare(1000);
 
-    /// This share of `memory`, rounded down. So two halves never exceed the whole.
+    /// This share of `memory`, rounded down, so that two halves never exceed the whole.
     pub fn of(self, memory: Bytes) -> Bytes {
         // Multiply thousands and remainder separately, because the full product might overflow before the division.
         let (thousands, rest, share) = (memory.get() / 1000, memory.get() % 1000, u64::from(self.0));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The score of a candidate. A higher score is better.
 ///
 /// It is a double, like the scores of the schedulers with which dryrack is compared. `+ - * /` in the written order
-/// give the same bits on every machine. All other functions are called from `libm` by name, for the same reason. A
+/// produce the same bits on every machine. All other functions are called from `libm` by name, for the same reason. A
 /// score is never NaN, so [`Ord`] is total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -21,7 +21,7 @@ impl Score {
     /// Panics if `value` is NaN. A scorer that divides zero by zero is a bug in this program and not bad input.
     pub fn new(value: f64) -> Score {
         assert!(!value.is_nan(), "a score must be a number");
-        // Adding 0.0 turns -0.0 into 0.0. Otherwise total_cmp would order the two differently.
+        // Adding 0.0 turns -0.0 into 0.0. Otherwise `total_cmp` would not treat the two as equal.
         Score(value + 0.0)
     }
 

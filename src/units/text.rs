@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a text is not the expected quantity. The text of the error is meant to follow "failed to read …: ".
+/// Why a text is not the expected quantity. The text of the error follows "failed to read …: ".
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum UnitError {
     #[error("`{text}` is not {expected}")]
@@ -24,7 +24,7 @@ pub enum UnitError {
 }
 
 impl UnitError {
-    /// The same error for the text that the user typed. Used if a unit was appended to that text before parsing.
+    /// The same error with the text that the user typed. Used if a unit was appended to the typed text before parsing.
     pub(super) fn of(self, typed: &str) -> UnitError {
         let text = typed.to_string();
         match self {
@@ -39,7 +39,7 @@ impl UnitError {
 }
 
 impl UnitError {
-    /// The error in two parts: what is wrong, and for a malformed text also what to write instead.
+    /// The error in two parts: what is wrong and, for a malformed text, also what to write instead.
     pub fn parted(&self) -> (String, Option<String>) {
         let what = |expected: &str| expected.split(" such as ").next().unwrap_or(expected).to_string();
         let (message, expected) = match self {

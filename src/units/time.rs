@@ -10,7 +10,7 @@ use super::text::{UnitError, parse_scaled_sum};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// An instant, in nanoseconds since the start of the run. It can hold 584 years.
+/// An instant, in nanoseconds since the start of the run. The largest instant is after 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SimTime(u64);

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use dryrack_nearest::hint;
 
-/// Severity of a fault: whether the file can run in spite of it.
+/// Severity of a fault: whether the file can still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -64,9 +64,9 @@ pub struct Diagnostics(Vec<Diagnostic>);
 
 /// The number of characters of a line that are shown, because a line may be megabytes long.
 const SHOWN: usize = 110;
-/// The number of characters shown before the fault if a line is cut.
+/// If a line is cut, the number of characters shown before the fault.
 const BEFORE: usize = 30;
-/// The number of characters shown of a text in backticks, and how many of these are from its end.
+/// The number of characters that are shown of a text in backticks, and how many of them are from its end.
 const QUOTED: usize = 300;
 const QUOTED_END: usize = 60;
 
@@ -214,7 +214,7 @@ pub struct Report {
     more: usize,
     /// Spans for which no further fault is reported.
     hushed: Vec<Span>,
-    /// Words that suppress a message which contains them.
+    /// Words that suppress each message that contains them.
     hushed_words: Vec<String>,
     listener: Option<Listener>,
     /// Words that files declare. `declares_any` means that every word counts as declared.
@@ -222,7 +222,7 @@ pub struct Report {
     declares_any: bool,
 }
 
-/// A function that is called for each map that is read, with the kind of map and its known keys.
+/// A function that is called for each map that is read, with the kind of the map and its known keys.
 type Listener = fn(&'static str, &[&str]);
 
 /// The file name for input from the command line.
@@ -364,7 +364,7 @@ impl Report {
     }
 
     /// Suppresses further messages that contain these words. Such a message would be about something that the user did
-    /// not write or already expects.
+    /// not write, or already knows.
     pub fn suppress_about(&mut self, words: impl Into<String>) {
         self.hushed_words.push(words.into());
     }
@@ -381,7 +381,7 @@ impl Report {
         let fault = Fault { message: cut_quotes(&fault.message), help: fault.help.as_deref().map(cut_quotes), ..fault };
         match self.faults.len() < MAX_FAULTS {
             true => self.faults.push(fault),
-            // Replace the last fault: an error must not be hidden behind warnings.
+            // Replace the last fault, because an error must not be hidden behind warnings.
             false if fault.severity == Severity::Error && !self.has_errors() => self.faults[MAX_FAULTS - 1] = fault,
             false => self.more += 1,
         }

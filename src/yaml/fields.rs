@@ -1,5 +1,4 @@
-//! Reads the fields of a map. Checks that every key is known and that every value has the right type, and reports all
-//! faults.
+//! Reads the fields of a map. Checks that every key is known and that every value has the right type.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,11 +15,12 @@ pub struct Fields<'t> {
     pub span: Span,
     what: &'static str,
     entries: &'t [Entry],
-    /// Known keys for which the user probably wrote an unknown key. Such a key is not reported as missing too.
+    /// Known keys that the user probably meant when writing an unknown key. They are not also reported as missing.
     meant: Vec<String>,
 }
 
-/// A function from the kind of map and an unknown key to the intended key and to text that says what to write.
+/// A function that takes the kind of a map and an unknown key. It returns the intended key, and a text that says what
+/// to write.
 type Meant = fn(&str, &str) -> Option<(&'static str, &'static str)>;
 
 impl<'t> Fields<'t> {
@@ -237,7 +237,7 @@ pub fn word<W: Copy>(tree: &Tree, what: &str, words: &[(&'static str, W)], repor
 /// A quantity that can be the value of a field.
 pub trait Value: Sized {
     const EXPECTED: &'static str;
-    /// Units to try after a bare number. The first one that makes the text valid is suggested.
+    /// Units to try after a bare number. The first unit that makes the text valid is suggested.
     const UNITS: &'static [&'static str] = &[];
     /// The largest valid value, which is suggested in place of a larger one.
     const LARGEST: &'static str = "";
@@ -309,7 +309,7 @@ pub fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
         Ok(value) => Some(value),
         Err(error) => {
             let is_number = typed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-            // Suggest a unit of time only for a bare number: in `1h30` the user may mean minutes.
+            // Suggest a unit of time only for a bare number, because in `1h30` the user may mean minutes.
             let units = V::UNITS.iter().filter(|unit| is_number || unit.ends_with('B'));
             let near = units.map(|unit| format!("{typed}{unit}")).find(|text| V::parse(text).is_ok());
             match (near, matches!(error, UnitError::TooLarge { .. })) {

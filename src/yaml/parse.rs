@@ -155,7 +155,7 @@ impl Builder<'_> {
             return self.stop(span, "this alias repeats what it stands in, without end", "write the value out");
         };
         let (size, depth) = (anchored.size, anchored.depth);
-        // Check the size before copying, because a few lines with aliases can ask for billions of values.
+        // Check the size before copying, because a few lines with aliases can lead to billions of values.
         self.nodes += size;
         if self.nodes > MAX_NODES {
             let message = format!("aliases within aliases repeat more than {MAX_NODES} values");
@@ -255,7 +255,7 @@ impl Builder<'_> {
             let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
             help = Some(format!("put it into quotes: {value:?}"));
         }
-        // Show an error at the end of the file on the last line that is not blank.
+        // For an error at the end of the file, point to the last line that is not blank.
         let at = if text[text.floor_char_boundary(at)..].trim().is_empty() { text.trim_end().len() } else { at };
         let span = self.source.span(at, at + 1);
         let help = help.unwrap_or_else(|| "write it as YAML 1.2; a text with other signs goes into quotes".to_string());
@@ -263,8 +263,8 @@ impl Builder<'_> {
     }
 }
 
-/// The innermost open bracket at `at`, if an unclosed bracket can cause this error. It must have been opened on an
-/// earlier line, or the file must end at `at`.
+/// If an unclosed bracket can cause this error, the innermost bracket that is open at `at`. It must have been opened on
+/// an earlier line, or the file must end at `at`.
 fn never_closed(text: &str, at: usize, kind: &ErrorKind) -> Option<(char, usize)> {
     let is_led_to = matches!(
         kind,

@@ -62,8 +62,8 @@ pub fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Optio
     }
 }
 
-/// Replaces a lone carriage return, which ends a line in YAML, by a line feed. So all parts of the program count lines
-/// in the same way.
+/// Replaces a lone carriage return, which ends a line in YAML, by a line feed, so that all parts of the program count
+/// lines in the same way.
 fn end_lines(bytes: &mut [u8]) {
     for at in 0..bytes.len() {
         if bytes[at] == b'\r' && bytes.get(at + 1) != Some(&b'\n') {

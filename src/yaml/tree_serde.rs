@@ -19,7 +19,7 @@ pub struct Misfit {
     /// The word that is not in `known`, if the error is an unknown word.
     pub word: Option<String>,
     pub known: &'static [&'static str],
-    /// Whether a value is missing, instead of wrong.
+    /// Whether a value is missing, as opposed to being wrong.
     pub is_missing: bool,
 }
 

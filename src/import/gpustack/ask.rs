@@ -1,8 +1,8 @@
-//! Derives the demand of one replica from a model's row and its instances.
+//! Finds the demand of one replica from the row of its model and its instances.
 //!
 //! If the weights of a model are known from the catalog or from a downloaded file, the scenario names the model. The
-//! rules of the profile then compute the demand of a replica again. Otherwise, and for backends and categories without
-//! such rules (llama-box, speech synthesis, images), the demand is the claim that GPUStack computed for an instance
+//! rules of the profile then compute the demand of a replica. Otherwise, and for backends and categories without such
+//! rules (llama-box, speech synthesis, images), the demand is the claim that GPUStack computed for an instance
 //! (`computed_resource_claim`).
 
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ pub(super) fn ask(model: &Value, instances: &[&Value], files: &[Value], name: &s
     claimed.map_or(Ask::Unknown, |parts| Ask::Claim(of_claim(&parts)))
 }
 
-/// The backend of a model. If none is stated, the backend that GPUStack chooses (schemas/models.py, `get_backend`).
+/// The backend of a model or, if none is stated, the backend that GPUStack chooses (schemas/models.py, `get_backend`).
 fn backend(model: &Value) -> String {
     if let Some(stated) = word(model, "backend") {
         return stated;
@@ -189,7 +189,7 @@ fn takes_anything(parts: &[Part]) -> bool {
     parts.iter().any(|part| part.ram > 0 || part.vram.values().any(|bytes| *bytes > 0))
 }
 
-/// Formats a claim. If parts or GPUs take different amounts, the largest amount is used for all of them.
+/// Formats a claim. If parts or GPUs take different amounts, all of them get the largest amount.
 fn of_claim(parts: &[Part]) -> String {
     let gpus = parts.iter().map(|part| part.vram.len()).max().unwrap_or(0);
     let memory = parts.iter().flat_map(|part| part.vram.values()).max().copied().unwrap_or(0);

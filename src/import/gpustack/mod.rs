@@ -1,9 +1,9 @@
 //! Imports a GPUStack server's data as a scenario: its workers, its models, and the places of their instances.
 //!
 //! There are two sources: the SQLite file of releases before 2.0 ([`store`]), which is opened read-only, and saved
-//! answers of any release's REST interface ([`pages`]). Both give a [`StoredRows`], whose rows use the field names of the
-//! interface (schemas/workers.py and schemas/models.py of gpustack 0.4.1 to 2.3.0). [`write`] makes a scenario from it.
-//! Fields that a release lacks are not needed. The data show the current state and no history: a deleted instance
+//! answers of any release's REST interface ([`pages`]). Both give a [`StoredRows`], whose rows use the field names of
+//! the interface (schemas/workers.py and schemas/models.py of gpustack 0.4.1 to 2.3.0). [`write`] makes a scenario from
+//! it. Fields that a release lacks are optional. The data show the current state and no history: a deleted instance
 //! leaves no row.
 
 mod ask;
@@ -34,7 +34,7 @@ struct StoredRows {
     workers: Vec<StoredRow>,
     models: Vec<StoredRow>,
     instances: Vec<StoredRow>,
-    /// Downloaded weight files, recorded since 0.6.
+    /// Downloaded weight files, which are recorded since 0.6.
     files: Vec<Value>,
     /// Mean utilization of all GPUs in percent, each with its time in milliseconds since 1970.
     loads: Vec<(i64, f64)>,
@@ -49,7 +49,7 @@ fn text<'v>(row: &'v Value, key: &str) -> Option<&'v str> {
     row[key].as_str().filter(|text| !text.is_empty())
 }
 
-/// A boolean. The database writes it as a whole number.
+/// A boolean, which the database stores as a whole number.
 fn flag(row: &Value, key: &str) -> Option<bool> {
     row[key].as_bool().or_else(|| row[key].as_i64().map(|number| number != 0))
 }

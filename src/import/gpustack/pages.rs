@@ -22,7 +22,7 @@ use dryrack_live::probe::shown;
 /// Kinds of files. No kind is a prefix of another: `model-instances` does not begin with `models`.
 const KINDS: [&str; 4] = ["model-instances", "model-files", "workers", "models"];
 
-/// The size limit of a file in bytes. A larger file is not a server's answer.
+/// The size limit of a file in bytes; a larger file is not a server's answer.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Imports a folder with saved answers, one in each file.
@@ -97,7 +97,7 @@ fn page(path: &Path) -> Result<Value, ImportError> {
         .map_err(|fault| ImportError::malformed(format!("{place}:{}:{}", fault.line(), fault.column()), "JSON"))
 }
 
-/// The rows of a page. They are under the key `items`.
+/// The rows of a page, which are under the key `items`.
 fn items(mut page: Value, path: &Path) -> Result<Vec<StoredRow>, ImportError> {
     let place = path.display().to_string();
     let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) else {

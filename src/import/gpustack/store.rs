@@ -19,8 +19,7 @@ const JSON: [&str; 9] = [
     "distributed_servers",
 ];
 
-/// Imports a file of GPUStack 0.4.1 to 0.7.1. Files of other 0.x releases are read as far as they have the same
-/// columns.
+/// Imports a file of GPUStack 0.4.1 to 0.7.1. Files of other 0.x releases are read if their columns are the same.
 pub fn import_gpustack_store(path: &Path, names: Names) -> Result<Imported, ImportError> {
     let database = Database::open(path, "GPUStack")?;
     database.require(&["workers", "models", "model_instances"])?;

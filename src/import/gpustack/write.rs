@@ -33,8 +33,8 @@ const OF_WORKERS: [(&str, &str); 13] = [
     ("gpu_memory", "system_reserved"),
     ("state", "state"),
 ];
-/// For each key of a job, the field from which it is made. The weights, and what an instance takes, come from other
-/// rows, whose names are given here.
+/// For each key of a job, the field from which it is made. The weights, and the resources that an instance takes, come
+/// from other rows, whose names are given here.
 const OF_MODELS: [(&str, &str); 19] = [
     ("name", "name"),
     ("at", "created_at"),
@@ -104,7 +104,7 @@ fn end(kept: &StoredRows) -> Result<i64, ImportError> {
     Ok(last)
 }
 
-/// The mean utilization of all GPUs as a recording. No job uses it, because it belongs to no single job.
+/// The mean utilization of all GPUs as a recording. No job uses it, because it does not belong to a single job.
 fn loads(kept: &StoredRows, first: i64) -> Option<(String, String)> {
     let mut rows: Vec<_> = kept.loads.iter().filter(|(at, _)| *at >= first).collect();
     rows.sort_by_key(|(at, _)| *at);
@@ -153,7 +153,7 @@ struct Writer {
 
 impl Writer {
     fn nodes(&mut self, out: &mut String, kept: &StoredRows) -> Result<(), ImportError> {
-        // Leave out current use, because the server's own instances are already in the jobs.
+        // Leave out current use, because the server's own instances are already imported as jobs.
         let options = FoundOptions { idle_up_to: Bytes::ZERO, gpu: None, without_use: true };
         let at = Stamp { since_start: SimDuration::ZERO, wall: Wall(0) };
         out.push_str("nodes:\n");
