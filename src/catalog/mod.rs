@@ -73,7 +73,7 @@ pub struct Machine {
 /// A group of identical GPUs in a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineGpu {
-    /// The name of the GPU model, for the function [`gpu`].
+    /// The name of the GPU model, with which [`gpu`] finds it.
     pub model: &'static str,
     pub count: u32,
     /// The memory of each GPU. For unified memory, this is the amount that the machine lets its GPU use. On macOS this

@@ -29,7 +29,7 @@ pub struct Profile {
     pub scheduler: SchedulerOptions,
     pub passes: Passes,
     /// Recorded times at which the place and backfill passes begin. After the last recorded time, passes follow their
-    /// periods. After the last recorded time, they follow their periods.
+    /// periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks: Option<Ticks>,
     pub analysis: AnalysisOptions,

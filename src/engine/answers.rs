@@ -10,7 +10,8 @@
 //! - the list of offers contains these nodes;
 //! - an evaluation of the job at that moment says that the job fits.
 //!
-//! a later candidate only if the earlier ones could not be committed;
+//! For each wait, it checks that an explanation and an evaluation of the same demand give the refusal and the reasons
+//! in the log.
 //!
 //! All decisions of a run are checked. Checks that replay the whole run are sampled: three explanations of a random job
 //! at a random moment for each run, and one `select` query for every fourth seed. These checks take about a third of
@@ -33,8 +34,7 @@ use dryrack_workload::{Demand, Pick};
 
 /// The number of explanations that are checked for each run.
 const EXPLAINED: u64 = 3;
-/// For each wait, it checks that an explanation and an evaluation of the same demand give the refusal and the reasons
-/// in the log.
+/// `select` is checked for one seed in this many.
 const SELECTED: u64 = 4;
 
 /// Panics if an answer contradicts the log of this rehearsal. Returns the number of placements and waits that were

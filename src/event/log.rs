@@ -182,7 +182,7 @@ impl Digester {
     fn begin(&mut self, begins: (u64, SimTime), kind: u8) {
         if self.begins == Some(begins) {
             let end = self.buffer.len() + self.beginning_length;
-            // Copies the whole array and cuts the copy off, because a copy of constant length needs no function call.
+            // Copy the whole array and cut the copy off, because a copy of constant length needs no function call.
             self.buffer.extend_from_slice(&self.beginning);
             self.buffer.truncate(end);
         } else {

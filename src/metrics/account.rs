@@ -439,7 +439,7 @@ impl RunAccount {
         self.charge_wait(run);
         let led = reasons.iter().next().map(|(reason, _)| reason);
         // If the job could be placed later, blame a reason that can change. In this case, the nodes that can never
-        // serve the job do not matter, even if they are more.
+        // serve the job do not matter, even if there are more of them.
         let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
         let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
         let blame = ended_by.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));

@@ -10,7 +10,7 @@ use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// One replica. Its job may have ended or may still be running.
+/// One replica. Its job may or may not have ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     pub job: JobId,

@@ -9,7 +9,7 @@ use dryrack_ids::{JobId, Names, NodeId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
-/// An attempt that has not ended, or of whose end the program has not been told.
+/// An attempt that has not ended, or that the program does not know to have ended.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub phase: Phase,
@@ -210,7 +210,7 @@ impl Mirror {
         }
     }
 
-    /// Clears the changes, and forgets the jobs and runs of whose end the program has now been told.
+    /// Clears the changes, and forgets the jobs and runs that the program now knows to have ended.
     pub fn clear_changes(&mut self) {
         let changes = std::mem::take(&mut self.changes);
         for run in changes.runs {

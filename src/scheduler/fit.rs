@@ -64,7 +64,7 @@ fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> R
     if usable().count() < needed {
         return Reason::GpuNotUsable;
     }
-    // Whether the GPU would have enough free resources if nothing outside the cluster used it.
+    // Whether the GPU would have enough free resources if no other programs used it.
     let own = |index: &usize| {
         let gpu = &status.gpus[*index];
         let capacity = shape.gpu_memory_capacity(*index);

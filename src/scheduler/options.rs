@@ -95,8 +95,8 @@ impl SchedulerOptions {
 pub enum Discipline {
     /// No job starts before the head of the queue.
     Strict,
-    /// Like strict, but the head is fixed. The first job that is judged and does not fit becomes the head and stays it
-    /// until it fits, even if the order would put a new job before it.
+    /// Like strict, but the head is fixed. The first job that is judged and does not fit becomes the head and remains
+    /// the head until it fits, even if the order would put a new job before it.
     Committed,
     /// A job that does not fit is skipped, so later jobs can start.
     Skipping,
@@ -196,8 +196,9 @@ pub enum Backfill {
     Conservative,
     /// RLScheduler's rule (cd433e3, `moveforward_for_resources_backfill_greedy`). In order of submission, a job starts
     /// if it fits now and ends *before* the reservation. The reservation is made once, when the head is first refused.
-    /// After that time, room beside the head is not used. Jobs of the instant at which the reservation is made keep
-    /// their queue order, and jobs that come later follow in order of arrival. (Both sorts of RLScheduler are stable.)
+    /// After that time, room beside the head is not used. Jobs that were submitted in one instant keep the queue order
+    /// of the time when the reservation was made. Jobs that came after that time are in order of arrival. (Both sorts
+    /// of RLScheduler are stable.)
     Rlscheduler,
     /// Slurm's rule (22.05, sched/backfill). In queue order, a job starts if it can begin now and does not run into a
     /// reservation. Every other job reserves whole nodes in a table of time slots (`control::slots`). The reservations

@@ -1,9 +1,9 @@
 //! A ranking holds, for one demand, the classes that fit, best first, and is kept between decisions.
 //!
 //! All members of a class are in equal state, so a verdict or a score is valid as long as the class exists. After a
-//! change, only the shapes in question are examined, and only their new classes are judged. Each stage judges all of
-//! these classes before the next stage runs. Refused nodes are counted by reason as classes come and go. So a decision
-//! takes the top of a heap, and a refusal copies a histogram.
+//! change, only the changed shapes are examined, and only their new classes are judged. Each stage judges all of these
+//! classes before the next stage runs. Refused nodes are counted by reason as classes come and go. So a decision takes
+//! the top of a heap, and a refusal copies a histogram.
 //!
 //! Every answer equals that of the plain computation ([`super::decide`]). [`Caching::Paranoid`] computes both and
 //! compares them. Some demands have no ranking: demands with picks, gangs on several nodes, and random choices. They

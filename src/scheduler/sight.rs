@@ -1,4 +1,4 @@
-//! The inputs of a decision. A later question about the decision can so use the same fleet and the same demand.
+//! The inputs of a decision. So a later question about the decision can use the same fleet and the same demand.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Reads the fields of a map. Checks that every key is known and that every value has the right type.
+//! Reads the fields of a map. Checks that every key is known and that every value has the right type, and reports all
+//! faults.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -183,7 +183,7 @@ impl<'s> Outside<'s> {
                 inputs.push(Input::NodeReported { node, state: NodeState::Ready });
                 inputs
             }
-            // A worker that does not answer a probe is a recorded event, so the control plane gets it as an input.
+            // A worker's missing answer to a probe is a recorded event, so the control plane gets it as an input.
             // Whether heartbeats are too old is decided by the control plane itself.
             "syncer" => {
                 let unreachable = |node: &NodeId| {

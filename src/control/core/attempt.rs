@@ -91,7 +91,7 @@ impl Core {
         kept
     }
 
-    /// Begins the next attempt. How placements are decided, and how a decision is checked when it is committed.
+    /// Begins the next attempt. It is pending, and is due at `at`.
     pub(crate) fn begin_next_attempt(&mut self, index: ReplicaIndex, at: SimTime, because: Reason) {
         let replica = &mut self.replicas[index as usize];
         replica.attempt += 1;

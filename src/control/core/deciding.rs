@@ -1,5 +1,5 @@
-//! Decisions about places, and the check when a decision is committed. A decision is computed on the fleet as it was
-//! read, and committed by compare-and-set.
+//! How placements are decided, and how a decision is checked when it is committed. A decision is computed on the fleet
+//! as it was read, and committed by compare-and-set.
 
 use std::sync::Arc;
 

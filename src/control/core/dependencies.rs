@@ -110,7 +110,7 @@ impl Core {
         let mut open = Vec::new();
         for (job, when) in dependents {
             let dependence = self.dependence(on, when);
-            // The demand counts as the demand of this run.
+            // A dependent job that was cancelled no longer waits.
             let Some(waiting) = self.dependencies.waiting.get_mut(&job) else { continue };
             match dependence {
                 Dependence::Open => {

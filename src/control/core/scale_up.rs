@@ -10,7 +10,7 @@
 //!
 //! Waiting replicas are tried in the order of the flow, on a copy of the fleet. In the copy, every upcoming instance is
 //! up, and holds the replicas for which it was requested. If a replica still fits nowhere, the core requests the
-//! instances that it needs from the cheapest offer on which it fits, if its project's quota allows that.
+//! instances that it needs from the cheapest offer on which it fits and which its project's quota allows.
 //!
 //! A long queue costs little. One search covers all waiting replicas. It tries a demand that finds no instance only
 //! once, and it ends as soon as no cloud can make another instance. No search runs while neither the fleet nor the
@@ -30,8 +30,8 @@ use dryrack_policy::Holding;
 use dryrack_scheduler::{Candidate, Decision, decide_for};
 use dryrack_units::{SimDuration, SimTime};
 
-/// How long an offer is not used after one of its instances failed to come up. Each further failure doubles the time,
-/// up to the longest back-off.
+/// How long no further instances of an offer are requested after one of its instances failed to come up. Each further
+/// failure doubles the time, up to the longest back-off.
 ///
 /// Source: Kubernetes cluster-autoscaler 1.31, `main.go`, defaults of `--initial-node-group-backoff-duration` and
 /// `--max-node-group-backoff-duration`.

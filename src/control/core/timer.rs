@@ -144,8 +144,7 @@ impl Core {
         }
     }
 
-    /// For a replica that was dropped from the store, the answer is no. A dropped replica is not in the store, so the
-    /// answer is no.
+    /// Whether a replica still has this version. A dropped replica is not in the store, so the answer is no.
     fn is_of_version(&self, replica: ReplicaIndex, version: u64) -> bool {
         self.replicas.get(replica as usize).is_some_and(|replica| replica.version == version)
     }

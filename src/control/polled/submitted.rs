@@ -1,4 +1,4 @@
-//! Polls submitted nodes: the first poll finds a place, and the second takes it into use.
+//! Polls submitted nodes: the first poll finds a place, and the second begins to use it.
 
 use std::sync::Arc;
 

@@ -181,7 +181,8 @@ fn is_overcommitted(search: &Search, candidate: &Candidate) -> bool {
     lacking || (candidate.claimed() as f64) < search.plan.need
 }
 
-/// The free memory of the GPUs that are used. If the model reserves memory, the sum is multiplied by the utilization.
+/// The free memory of the GPUs that are used. If all picked GPUs are used, the free memory of all picks. If the model
+/// reserves memory, the sum is multiplied by the utilization.
 fn effective(search: &Search, candidate: &Candidate) -> f64 {
     let kind = candidate.kind.expect("picked by kind");
     let free_of = |node: u32, index: u32, kind: GpuKind| {

@@ -116,7 +116,7 @@ fn fullest(
     Ok(if share.ram == 0 { most } else { most + ram / 3.0 })
 }
 
-/// Two thirds of the score is the fraction of the GPU's free memory that is claimed. RAM contributes the last third.
+/// Two thirds of the fraction of the GPU's free memory that is claimed. RAM contributes the last third.
 fn fullness(search: &Search, claim: Option<u64>, free: Option<u64>) -> Result<f64, UpstreamException> {
     match (claim, free, search.options.binpack.absent) {
         (Some(claim), Some(free), _) if free > 0 => Ok(claim as f64 / free as f64 * MOST * 2.0 / 3.0),

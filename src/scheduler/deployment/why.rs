@@ -102,7 +102,7 @@ fn lacking_for_layers(search: &Search, node: u32, estimate: &GgufEstimate) -> Re
     }
 }
 
-/// Of a node that could hold a part: the reason why it does not, or else `alone`, the reason why it cannot hold
+/// For a node that could hold a part: the reason why it does not, or else `alone`, the reason why it cannot hold
 /// everything.
 fn spread_out(search: &Search, node: u32, alone: Reason) -> Reason {
     let deployment = search.request.deployment;
