@@ -49,8 +49,8 @@ impl<'a> Agenda<'a> {
             inputs.push(Input::Submit { job: JobId::new(self.submitted), spec: Arc::clone(&arrival.spec) });
             self.submitted += 1;
         }
-        // The control plane hears cancellations before arrivals. So a cancellation of a job that arrives at this
-        // instant would be heard before the job exists; it is held back until the next instant.
+        // The control plane receives cancellations before arrivals. It would receive the cancellation of a job that
+        // arrives at this instant before the job exists. So the cancellation is delayed until the next instant.
         let has_come = |job: &JobId, submitted: usize| job.index() < submitted && !inputs_submit(inputs, *job);
         let mut later = Vec::new();
         while let Some((_, job)) = work.cancellations.get(self.cancelled).filter(|(at, _)| *at <= now) {

@@ -1,7 +1,7 @@
 //! Two clocks that are read together: a monotonic clock and the wall clock.
 //!
-//! Every duration is measured on the monotonic clock. The wall clock only gives the date of an event. Somebody may set
-//! the wall clock at any time. This shows as a [`Clock::jump`] and changes nothing else.
+//! Every duration is measured on the monotonic clock. The wall clock only gives the date of an event. It may be set at
+//! any time. [`Clock::jump`] reports this, and nothing else changes.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -58,7 +58,7 @@ impl Clock {
         Stamp { since_start: since(self.start), wall: (self.wall)() }
     }
 
-    /// How far somebody set the wall clock between two stamps, in nanoseconds; positive if it was set ahead.
+    /// How far the wall clock was set between two stamps, in nanoseconds; positive if it was set ahead.
     pub fn jump(&self, from: Stamp, to: Stamp) -> i64 {
         let walked = i128::from(to.since_start.as_nanos()) - i128::from(from.since_start.as_nanos());
         let shown = i128::from(to.wall.0) - i128::from(from.wall.0);

@@ -1,5 +1,6 @@
-//! The GPUs of a snapshot as columns that stay the same in later ones. A column is identified by its node and by the key
-//! of its GPU, which is the UUID if there is one. So if a GPU vanishes, its column does not pass to another GPU.
+//! Columns, one for each GPU of the first snapshot. They stay the same for later snapshots. A column is identified by
+//! its node and by the key of its GPU, which is the UUID if there is one. So if a GPU vanishes, its column does not
+//! pass to another GPU.
 //!
 //! If a machine has no GPU at all, each node has one column for its CPUs. The memory of this column is the node's RAM.
 

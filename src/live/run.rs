@@ -1,4 +1,5 @@
-//! The loop over a real world. It is the same as the loop over a simulated world, except that it waits.
+//! The main loop of a live run. It is the same as the loop over a simulated world, except that it waits for real time
+//! to pass.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Applies a utilization policy to real usage without acting. It reports when the policy would fire, and how well
-//! samples covered its window.
+//! Applies a utilization policy to real usage, but takes no action. It reports when the policy would fire, and which
+//! part of its window had samples.
 
 use std::collections::BTreeMap;
 

@@ -119,7 +119,7 @@ pub(super) fn places(
     changes(fields, common, &names, world, report);
 }
 
-/// The setting of an offer that could keep a run going for ever: its place in the file, and a description of the
+/// The setting of an offer because of which a run could go on forever: its place in the file, and a description of the
 /// problem.
 fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'static str)> {
     let is_quick = matches!(model.provisioning, Lengths::Fixed(length) if length <= LONGEST_PROVISIONING);
@@ -132,7 +132,7 @@ fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'st
     }
 }
 
-/// Requires an `until` for every run that could go on for ever.
+/// Requires an `until` for every run that could go on forever.
 pub(super) fn refuse_endless(world: &World, until: Option<SimTime>, report: &mut Report) {
     for (span, what) in world.endless_clouds.iter().filter(|_| until.is_none()) {
         let help = "write `until: 24h` in the file";

@@ -49,8 +49,8 @@ pub struct Cell {
     pub name: String,
     /// Overrides that select this cell, as [`Options::set`] takes them.
     pub set: Vec<String>,
-    /// Whether the file's `reproduces` entries run in this cell. Each of them names its own profile. So if cells differ
-    /// only in the profile, the entries run only in the first of them.
+    /// Whether the file's `reproduces` entries run in this cell. Each entry names its own profile. So of the cells that
+    /// differ only in the profile, only the first runs the entries.
     pub reproduces: bool,
 }
 

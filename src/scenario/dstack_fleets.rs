@@ -1,4 +1,4 @@
-//! dstack's files of fleets: hosts reached by SSH, and fleets of clouds.
+//! dstack's files of fleets: fleets of hosts that are reached by SSH, and fleets of cloud instances.
 //!
 //! A file states how many nodes a fleet has and where they may be, but never their hardware. The scenario states the
 //! hardware beside the path: either `machine` for all nodes, or a list of `offers`. Only the offers that the file

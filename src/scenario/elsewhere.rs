@@ -1,4 +1,4 @@
-//! Names that Slurm and Kubernetes use for the keys of a scenario, to help people with their first scenario.
+//! Names of Slurm and Kubernetes for keys of a scenario. Messages about unknown keys suggest the scenario's key.
 
 /// The scenario's key for a word of Slurm or Kubernetes, with text about how to write it; `None` for any other word.
 /// `what` names the kind of map in which the word was used as a key.

@@ -11,7 +11,7 @@ use dryrack_yaml::{Report, Span};
 /// The largest number of attempts of one job. Simulating this many takes seconds; a larger number is surely a mistake.
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
-/// Refuses every job that would be retried for ever, or more than [`MAX_ATTEMPTS`] times. `cancellations` may be in any
+/// Refuses every job that would be retried forever, or more than [`MAX_ATTEMPTS`] times. `cancellations` may be in any
 /// order.
 pub(super) fn refuse(
     arrivals: &[Arrival],

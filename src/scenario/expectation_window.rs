@@ -43,7 +43,7 @@ pub(super) fn read(
 /// Names and patterns of all jobs that the expectation mentions, either as its subjects or in its window.
 pub(super) fn jobs_named<'t>(fields: &Fields<'t>) -> Vec<&'t str> {
     let own = ["job", "evaluate", "preempted_by", "before", "after"].into_iter().filter_map(|key| fields.get(key));
-    // A metric may have `of` without `node`. It checks the jobs in `of` itself.
+    // A metric may have `of` without `node`. The code for metrics checks those jobs.
     let own = own.chain(fields.get("of").filter(|_| fields.has("node")));
     own.filter_map(|tree| tree.scalar().or_else(|| tree.get("job")?.scalar())).collect()
 }

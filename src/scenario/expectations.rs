@@ -542,7 +542,8 @@ fn of_each(fields: &Fields<'_>, subjects: &[Subject], what: impl Fn(Option<Subje
     }
 }
 
-/// Reads `for: cancelled`, which names jobs. A length of time is read elsewhere.
+/// Reads `for:` of an event count: either a word such as `cancelled`, which selects jobs, or a length of time, which
+/// other code reads.
 fn whose(fields: &Fields<'_>, report: &mut Report) -> (CountedJobs, ForKey) {
     let typed = fields.get("for").and_then(Tree::scalar);
     match typed {

@@ -1,9 +1,9 @@
 //! Includes other files: `include: [fleet.part.yaml]`.
 //!
 //! The contents of included files come before those of the file itself, in the order in which the files are named.
-//! Lists are concatenated and maps are merged. Two machines or fleets with the same name are an error. But a parameter
-//! of the file itself overrides a parameter of an included file. A file that is included in several ways is read only
-//! once.
+//! Lists are concatenated and maps are merged. Two machines or fleets with the same name are an error. For parameters,
+//! the value in the file itself overrides that of an included file. A file that is included in several ways is read
+//! only once.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ struct IncludeState {
 pub(super) enum Included {
     Nothing,
     All,
-    /// An included file could not be read. So a name that is missing may have been defined there.
+    /// An included file could not be read. A missing name may have been defined there.
     Lacking,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn include(tree: &mut Tree, path: Option<&Path>, folder: &Path, repor
     }
 }
 
-/// The canonical path, which identifies a file whatever path was written.
+/// The canonical path, which is the same for every way to write the path of a file.
 fn identity(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

@@ -53,7 +53,7 @@ pub struct Options {
     pub outside: Outside,
 }
 
-/// The treatment of a scheduler in another process that the file names.
+/// What to do with a scheduler in another process that the file names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outside {
     /// An error, because this command cannot start such a scheduler.
@@ -63,8 +63,8 @@ pub enum Outside {
     Allowed,
     /// This command starts the scheduler, whether or not the file names one.
     Command(Command),
-    /// The same, started in this folder. Placements that break safety are carried out: what the program really decides
-    /// is the finding.
+    /// The same, started in this folder. Placements that break safety are carried out, so that the result shows what
+    /// the program really decides.
     Reproducing(Command, PathBuf),
 }
 
@@ -190,7 +190,7 @@ pub fn load_text(name: &str, text: &str, folder: &Path, options: &Options) -> Re
 pub fn check(path: &Path, options: &Options) -> Diagnostics {
     let cells = match outline(path, options) {
         Ok(outline) => outline.cells.into_iter().map(|cell| cell.set).collect(),
-        // Load the file anyway. This reports the errors of the outline together with all others.
+        // The outline has errors. Loading the file reports them together with all other errors.
         Err(_) => vec![Vec::new()],
     };
     let mut all = Diagnostics::default();

@@ -32,7 +32,7 @@ struct Part<'t> {
     offset: usize,
 }
 
-/// The whole expression. The offsets of its parts refer to it.
+/// The whole expression. The offsets of its parts count from its beginning.
 struct Whole<'t> {
     span: Span,
     length: usize,
@@ -370,7 +370,7 @@ fn bound(part: Part<'_>, (name, unit): (&str, Unit), whole: &Whole<'_>, report: 
         Unit::Part if !is_bare || part.text.contains('.') => Permille::parse(part.text).err(),
         Unit::Count => u64::parse(part.text).err(),
         Unit::Number => Decimal::parse(part.text).err(),
-        // A bare number only lacks its unit. `value` reports that and suggests the nearest unit.
+        // The number has no unit. `value` reports that and suggests the nearest unit.
         Unit::Time | Unit::Part => None,
     };
     if let Some(error) = fault {

@@ -25,7 +25,7 @@ pub(super) fn read(file: &Fields<'_>, folder: &Path, typed: Option<&Command>, re
     let Some(tree) = file.get("outside") else {
         return typed.map(|command| Setup::of(command.clone(), Path::new("").to_path_buf()));
     };
-    // `outside: gpustack==0.6.0` is complete without further fields.
+    // `outside: gpustack==0.6.0` needs no further fields.
     if let Some(text) = tree.scalar().filter(|_| !tree.is_nothing()) {
         if let Some(typed) = typed {
             return Some(Setup::of(typed.clone(), Path::new("").to_path_buf()));

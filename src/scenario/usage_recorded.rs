@@ -6,7 +6,7 @@ use dryrack_trace::{Index, load_usage, read_usage_csv};
 use dryrack_workload::Series;
 use dryrack_yaml::{Report, Span, Tree, text};
 
-/// A reference to a recording.
+/// A recording that a file names.
 pub(super) struct Recorded<'t> {
     /// The kind of recording: `csv` or `trace`.
     pub shape: &'static str,

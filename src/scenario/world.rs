@@ -17,7 +17,7 @@ pub(super) struct World {
     pub fleets: Vec<Arc<FleetSpec>>,
     /// Models of the clouds that create instances for fleets.
     pub clouds: CloudModels,
-    /// Settings of these clouds that could keep a run going for ever, with their places.
+    /// Settings of these clouds because of which a run could go on forever, with their places.
     pub endless_clouds: Vec<(Span, &'static str)>,
     /// For each job that needs instances: its requirements, the number of nodes, and its place in the file.
     pub wanted: Vec<(Arc<Requirements>, u32, Span)>,

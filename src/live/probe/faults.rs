@@ -1,5 +1,5 @@
-//! Tests of all faults that a program, a page or a machine can inflict on a probe. A real process or a real socket
-//! causes each fault. Each case must end in time with a named reason, and leave no process behind.
+//! Tests of all faults of programs, pages and machines that a probe must handle. A real process or a real socket causes
+//! each fault. Each case must end in time with a named reason, and leave no process behind.
 //!
 //! The readings come from these sources: nvidia-smi for a GeForce RTX 2080 with driver 440.64, in GitHub
 //! Ricks-Lab/gpu-utils#83; amd-smi, in GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go

@@ -1,5 +1,5 @@
-//! Tests of faults of the machine itself: a full disk, a clock that is set, and process numbers that are reused. Each
-//! must end in a named reason.
+//! Tests of faults of the machine itself: a full disk, a clock that is set, and process numbers that are reused. A
+//! probe must report a named reason for each.
 //!
 //! Tests with small file systems that really fill up are in `tests/it/probes.rs`.
 

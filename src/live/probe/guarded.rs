@@ -16,7 +16,7 @@ pub struct Guarded {
     source: String,
     ask: Sender<Deadline>,
     answers: Receiver<Result<Snapshot, Missing>>,
-    /// Whether the probe still owes an answer to an earlier question.
+    /// Whether the probe has not answered an earlier question yet.
     owes: bool,
 }
 
@@ -31,7 +31,7 @@ impl Guarded {
         let (ask, asked) = channel::<Deadline>();
         let (answer, answers) = channel();
         let source = probe.source();
-        // The thread ends when the sender is dropped. It is not joined, because it may hang for ever.
+        // The thread ends when the sender is dropped. It is not joined, because it may hang forever.
         std::thread::spawn(move || {
             for deadline in asked {
                 if answer.send(probe.poll(&clock, deadline)).is_err() {

@@ -1,5 +1,5 @@
 //! JSON answers of servers and tools. An answer is parsed as a whole, and values are then looked up by name. A missing
-//! value counts as unsaid.
+//! value has the reason `unsaid`.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Probes: the facts that a machine or a server reports about nodes and GPUs, each source behind the same interface.
+//! Probes: they read the facts that machines and servers report about nodes and GPUs. Every source has the same
+//! interface.
 //!
 //! A [`Probe`] takes one [`Snapshot`] of its source. It either finds nodes or returns one [`Missing`], the reason why
 //! it found none. If a figure of one GPU is missing, the reason takes the place of its reading. A poll ends before its

@@ -16,7 +16,7 @@ pub type Reading<T> = Result<T, Missing>;
 pub struct Snapshot {
     /// The nodes, in the order of the source.
     pub nodes: Vec<NodeSnapshot>,
-    /// Further remarks of the source, one sentence each.
+    /// Remarks about the poll, one sentence each.
     pub notes: Vec<String>,
 }
 

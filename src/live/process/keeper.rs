@@ -1,4 +1,4 @@
-//! A keeper process: if the keeper or the kept process is killed, no process that was started stays behind.
+//! A keeper process. If the keeper or the kept process is killed, all started processes are ended too.
 //!
 //! ```text
 //!  the keeper (started by the user) ──> the kept process (the same program, does the work) ──> tasks and programs

@@ -1,8 +1,8 @@
 //! Runs Slurm's own commands, each with a deadline, and reads their answers.
 //!
-//! `squeue --json` of Slurm 22.05 lists every job that Slurm remembers, whatever the other options are. Its `job_state`
-//! is a word; in later releases it is a list of words. While a job runs, `gres_detail` states what it holds on each
-//! node.
+//! `squeue --json` of Slurm 22.05 lists every job that Slurm remembers, whatever the other options are. In 22.05
+//! `job_state` is a word; in later releases it is a list of words. While a job runs, `gres_detail` states what it holds
+//! on each node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

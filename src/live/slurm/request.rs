@@ -96,7 +96,7 @@ fn faults_of(work: &PendingRun, arrival: &Arrival) -> Vec<String> {
     rows.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_string()).collect()
 }
 
-/// The nodes of the file on which a task may run, whatever is in use there.
+/// The nodes of the file on which a task may run, even if they have no free room at the moment.
 fn allowed(work: &PendingRun, demand: &Demand) -> BTreeSet<NodeId> {
     let does = |node: NodeId| {
         let is_picked = demand.pick.as_ref().is_none_or(|pick| pick.allows_node(node));

@@ -1,5 +1,5 @@
-//! The real world of the control plane on this machine: commands become processes and signals, and what happens to
-//! these processes becomes inputs.
+//! Connects the control plane to this machine: its commands become processes and signals, and changes of these
+//! processes become inputs.
 //!
 //! | command | action | inputs |
 //! | --- | --- | --- |

@@ -1,6 +1,6 @@
 //! Workloads and fleets from traces: converts recorded tasks to arrivals, and recorded nodes to nodes.
 //!
-//! A row of a trace states what was recorded and nothing about this simulator. These rules convert it:
+//! The rows of a trace are independent of this simulator. These rules convert them:
 //!
 //! - A task arrives at its recorded submission and runs for its recorded time, whenever it is placed. A delay therefore
 //!   moves its end. Every run ends as completed and none is retried: the recorded outcome (completed, failed,
@@ -31,8 +31,8 @@
 //!   do not state how long tasks run: `durations` does, by application.
 //! - A pod of GenAI 2026 is a task of one GPU with the recorded usage.
 //! - With `estimates: exact`, the estimate of each task is its actual run time.
-//! - `ranks` (a file of `RANK NODE`) is the order in which the trace's nodes are declared, and so the order in which
-//!   ties between them are broken. With `tune` and without `ranks` they are shuffled.
+//! - `ranks` (a file with lines of the form `RANK NODE`) sets the order in which the trace's nodes are declared. The
+//!   order also decides ties between nodes. With `tune` and without `ranks` the nodes are shuffled.
 
 mod jobs;
 mod nodes;
@@ -162,7 +162,7 @@ impl TraceSettings<'_> {
     }
 
     /// The start of the run, in the time of the trace. If times are dates, the run starts with the first chosen task,
-    /// because nobody wants to simulate the years since 1970.
+    /// because the run would otherwise begin in 1970.
     fn start(&self, first: SimTime) -> SimTime {
         let has_dates = self.offset == SimTime::ZERO && first >= trace::SINCE_1970;
         if self.from.is_some() || has_dates { first } else { self.offset }
