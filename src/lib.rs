@@ -54,7 +54,7 @@
 //! | --- | --- |
 //! | 0 | `nearest`, `units` |
 //! | 1 | `catalog`, `expression`, `ids`, `released`, `rng`, `yaml` |
-//! | 2 | `fleet`, `workload` |
+//! | 2 | `fleet`, `kubernetes`, `workload` |
 //! | 3 | `event`, `policy`, `trace` |
 //! | 4 | `lifecycle`, `scheduler` |
 //! | 5 | `control` |

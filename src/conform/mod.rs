@@ -13,6 +13,7 @@
 
 mod account;
 mod instances;
+mod kubernetes;
 mod matching;
 mod model_states;
 mod placement;
@@ -58,13 +59,14 @@ pub trait RecordKind: Sync {
 }
 
 /// All kinds. A record belongs to the first kind that describes it.
-pub const KINDS: [&dyn RecordKind; 6] = [
+pub const KINDS: [&dyn RecordKind; 7] = [
     &utilization::Utilization,
     &run_states::RunStates,
     &model_states::ModelStates,
     &matching::Matching,
     &regions::Regions,
     &placement::Placement,
+    &kubernetes::Kubernetes,
 ];
 
 /// Deserializes a record as the type of its kind.

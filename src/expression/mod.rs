@@ -75,20 +75,31 @@ pub struct Expression {
     checked: Checked,
 }
 
+/// Parses an expression of standard CEL, such as a device selector of Kubernetes. Checks neither its variables nor its
+/// types: both can fault when it is evaluated.
+///
+/// # Errors
+/// The first fault, with its place in the text.
+pub fn parse_standard(text: &str) -> Result<cel::common::ast::IdedExpr, ExpressionError> {
+    with_large_stack(|| syntax::parse(text)).map(|(program, _)| program)
+}
+
+/// Runs the parser, which is recursive, on its own thread with a large stack: the calling thread may have little left.
+fn with_large_stack<T: Send>(parse: impl FnOnce() -> T + Send) -> T {
+    let parsed = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        thread.spawn_scoped(scope, parse).expect("a thread can be started").join()
+    });
+    parsed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 impl Expression {
     /// Checks an expression over these variables, whose value must have the type `wanted`.
     ///
     /// # Errors
     /// The first fault, with its place in the text.
     pub fn new(text: &str, variables: &'static [Variable], wanted: Type) -> Result<Expression, ExpressionError> {
-        // The parser is recursive. It runs on its own thread with a large stack, because the calling thread may have
-        // little left.
-        let checked = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(STACK);
-            let checking = thread.spawn_scoped(scope, || check::check(text, variables, wanted));
-            checking.expect("a thread can be started").join()
-        });
-        let checked = checked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let checked = with_large_stack(|| check::check(text, variables, wanted))?;
         Ok(Expression { text: text.to_string(), checked })
     }
 

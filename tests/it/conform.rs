@@ -4,6 +4,7 @@ use assert_cmd::Command;
 
 const RECORDS: &str = "tests/data/dstack/utilization.jsonl.gz";
 const RUN_STATES: &str = "tests/data/dstack/sequences.jsonl.gz";
+const KUBERNETES: &str = "tests/data/kubernetes/kube-scheduler-1.35.4.jsonl.gz";
 const SERVICES: &str = "tests/data/dstack/services.jsonl.gz";
 
 fn conform(args: &[&str]) -> (i32, String, String) {
@@ -79,6 +80,56 @@ pub fn each_recorded_match_and_each_region_is_met() {
     assert_eq!(code, 0, "{said}");
     let (code, ..) = conform(&[records[0], "--profile", "dstack", "--at-least", "100%"]);
     assert_eq!(code, 1, "the defects that are mended are recorded");
+}
+
+/// The counts are those of `tests/data/kubernetes/SOURCE.md`.
+pub fn each_recorded_attempt_of_kube_scheduler_is_met() {
+    let (code, said, _) = conform(&[KUBERNETES, "--format", "json"]);
+    assert_eq!(code, 0, "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&152.into(), &1802.into(), &1802.into()));
+    assert_eq!(said["classes"].as_array().map(Vec::len), Some(27));
+    let (code, said, _) = conform(&[KUBERNETES, "--profile", "first-fit"]);
+    assert!(code == 4 && said.contains("not asked: 1802 answers"), "another profile does not answer: {said}");
+}
+
+/// The counts are those of the records' own `SUMMARY.md`, and 25 steps in which gangs lost their nodes.
+pub fn every_public_attempt_of_kube_scheduler_is_met() {
+    let folder = super::data().expect("it is here").join("groundtruth/kubernetes/public");
+    let files = std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
+    let mut files: Vec<String> = files.map(|path| path.to_str().expect("text").to_string()).collect();
+    files.sort();
+    let mut args: Vec<&str> = files.iter().map(String::as_str).collect();
+    args.extend(["--format", "json"]);
+    let (code, said, _) = conform(&args);
+    assert_eq!(code, 0, "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&4500.into(), &51_045.into(), &51_045.into()));
+}
+
+pub fn a_wrong_world_of_kubernetes_is_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("records.jsonl");
+    let record = |more: &str, pod: &str| {
+        format!(
+            r#"{{"id":"a","class":"c","world":{{"id":"a","class":"c","profiles":[],"retry":"end",{more}}},"expect":{{"default":[{{"pod":"{pod}","attempt":1,"outcome":"unschedulable"}}]}}}}"#
+        )
+    };
+    let node = |memory: &str| {
+        format!(r#""nodes":[{{"metadata":{{"name":"n"}},"status":{{"allocatable":{{"memory":"{memory}"}}}}}}]"#)
+    };
+    let on = |node: &str| format!(r#""boundPods":[{{"metadata":{{"name":"b"}},"spec":{{"nodeName":"{node}"}}}}]"#);
+    let rows = [
+        (record(&node("1KiB"), "default/p"), "`1KiB` is not a quantity; expected a number with an optional suffix"),
+        (record(&on("m"), "default/p"), "pod `default/b` is on `m`, but there is no such node"),
+        (record(&node("1Ki"), "default/p"), "a step of `default/p`, which is no pod of this world"),
+        (record(r#""nods":[]"#, "default/p"), "unknown field `nods`"),
+    ];
+    for (record, wanted) in rows {
+        std::fs::write(&path, record).expect("written");
+        let (code, said, fault) = conform(&[path.to_str().expect("text")]);
+        assert!(code == 2 && said.is_empty() && fault.contains(wanted), "{wanted}: {fault}");
+    }
 }
 
 pub fn answers_are_held_against_the_profile_of_one_version_or_against_any() {

@@ -347,9 +347,14 @@ fn main() {
             each_recorded_placement_of_a_model_is_met,
             a_listed_defect_is_mended_in_the_default_profile,
             each_recorded_match_and_each_region_is_met,
+            each_recorded_attempt_of_kube_scheduler_is_met,
+            a_wrong_world_of_kubernetes_is_told,
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        }
+        Data: conform {
+            every_public_attempt_of_kube_scheduler_is_met,
         }
         Nothing: live {
             what_cannot_be_run_for_real_is_refused_whole,

@@ -1,0 +1,166 @@
+//! The state of a cluster that decisions read, kept up to date pod by pod.
+
+mod affinity_term;
+mod gangs;
+mod images;
+mod node_info;
+mod nominations;
+mod pod_info;
+mod port;
+mod resources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub use affinity_term::Term;
+pub use gangs::{Gangs, GroupKey, Policy};
+pub use images::Images;
+pub use node_info::{NodeInfo, NodeShape, Placed};
+pub use nominations::Nominations;
+pub use pod_info::{PodInfo, Spread, Terms};
+pub use port::HostPort;
+pub use resources::{Amounts, Requests, Resource};
+
+use crate::devices::Devices;
+use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector, Service};
+
+/// A cluster: nodes with their pods, and the objects that decisions depend on.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// In the order in which decisions look at them: by name.
+    pub(crate) nodes: Vec<NodeInfo>,
+    by_name: BTreeMap<Arc<str>, usize>,
+    /// Nodes with at least one pod that has terms of affinity, and that requires anti-affinity.
+    with_affinity: BTreeSet<usize>,
+    with_required_anti_affinity: BTreeSet<usize>,
+    pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
+    services: Vec<(Arc<str>, Labels)>,
+    pub budgets: Vec<Budget>,
+    pub images: Images,
+    pub nominations: Nominations,
+    pub devices: Devices,
+    pub gangs: Gangs,
+}
+
+/// A disruption budget.
+#[derive(Debug)]
+pub struct Budget {
+    pub namespace: Arc<str>,
+    pub selector: Selector,
+    pub disruptions_allowed: i32,
+    /// Names of pods that are counted already.
+    pub disrupted: BTreeSet<Arc<str>>,
+}
+
+/// A cluster that cannot be: two objects of one name, or a pod on no node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    #[error("two nodes have the name `{0}`")]
+    SameNode(Arc<str>),
+    #[error("pod `{pod}` is on `{node}`, but there is no such node")]
+    NoNode { pod: Arc<str>, node: Arc<str> },
+}
+
+impl Cluster {
+    /// A cluster of these nodes without pods.
+    ///
+    /// # Errors
+    /// If two nodes have the same name.
+    pub fn new(nodes: Vec<Node>) -> Result<Cluster, ClusterError> {
+        let mut nodes: Vec<NodeInfo> = nodes.into_iter().map(NodeInfo::new).collect();
+        nodes.sort_by(|one, other| one.name().cmp(other.name()));
+        if let Some(pair) = nodes.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
+            return Err(ClusterError::SameNode(Arc::clone(pair[0].name())));
+        }
+        let by_name = nodes.iter().enumerate().map(|(index, node)| (Arc::clone(node.name()), index)).collect();
+        let images = Images::of(&nodes);
+        Ok(Cluster { nodes, by_name, images, ..Cluster::default() })
+    }
+
+    pub fn nodes(&self) -> &[NodeInfo] {
+        &self.nodes
+    }
+
+    pub fn node(&self, index: usize) -> &NodeInfo {
+        &self.nodes[index]
+    }
+
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    pub fn add_namespace(&mut self, namespace: Namespace) {
+        self.namespaces.insert(namespace.metadata.name, namespace.metadata.labels);
+    }
+
+    pub fn add_service(&mut self, service: Service) {
+        if let Some(selector) = service.spec.selector {
+            self.services.push((service.metadata.namespace(), selector));
+        }
+    }
+
+    pub fn add_budget(&mut self, budget: DisruptionBudget) {
+        self.budgets.push(Budget {
+            namespace: budget.metadata.namespace(),
+            selector: Selector::new(budget.spec.selector.as_ref()),
+            disruptions_allowed: budget.status.disruptions_allowed,
+            disrupted: budget.status.disrupted_pods.into_keys().collect(),
+        });
+    }
+
+    pub fn namespace_labels(&self, namespace: &str) -> Option<&Labels> {
+        self.namespaces.get(namespace)
+    }
+
+    /// The labels by which the services of a pod select it, merged.
+    pub fn service_labels(&self, pod: &PodInfo) -> Labels {
+        let selects = |(namespace, selector): &&(Arc<str>, Labels)| {
+            *namespace == pod.namespace && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
+        };
+        self.services.iter().filter(selects).flat_map(|(_, selector)| selector.clone()).collect()
+    }
+
+    /// Puts a pod on a node.
+    ///
+    /// # Errors
+    /// If there is no node of this name.
+    pub fn place(&mut self, pod: Arc<PodInfo>, node: &str, start: Option<Seconds>) -> Result<(), ClusterError> {
+        let Some(index) = self.find(node) else {
+            return Err(ClusterError::NoNode { pod: Arc::clone(&pod.key), node: Arc::from(node) });
+        };
+        self.nodes[index].add(Placed { pod, start });
+        self.note_affinity(index);
+        Ok(())
+    }
+
+    /// Takes a pod off its node. Returns it; None if it is not there.
+    pub fn remove(&mut self, node: usize, key: &str) -> Option<Placed> {
+        let removed = self.nodes[node].remove(key)?;
+        self.note_affinity(node);
+        Some(removed)
+    }
+
+    fn note_affinity(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        note(&mut self.with_affinity, index, node.with_affinity > 0);
+        note(&mut self.with_required_anti_affinity, index, node.with_required_anti_affinity > 0);
+    }
+
+    /// The nodes with a pod that has terms of affinity.
+    pub fn with_affinity(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.with_affinity.iter().map(|index| &self.nodes[*index])
+    }
+
+    /// The nodes with a pod that requires anti-affinity.
+    pub fn with_required_anti_affinity(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.with_required_anti_affinity.iter().map(|index| &self.nodes[*index])
+    }
+}
+
+fn note(set: &mut BTreeSet<usize>, index: usize, is_in: bool) {
+    if is_in {
+        set.insert(index);
+    } else {
+        set.remove(&index);
+    }
+}

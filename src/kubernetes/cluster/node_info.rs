@@ -1,0 +1,101 @@
+//! A node with the pods on it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::pod_info::PodInfo;
+use super::port::HostPort;
+use super::resources::{Amounts, pods_of};
+use crate::object::{Image, Labels, Node, Seconds, Taint};
+
+/// The properties of a node that pods do not change.
+#[derive(Debug)]
+pub struct NodeShape {
+    pub name: Arc<str>,
+    pub labels: Labels,
+    pub taints: Vec<Taint>,
+    pub unschedulable: bool,
+    pub allocatable: Amounts,
+    pub allowed_pods: i64,
+    pub images: Vec<Image>,
+}
+
+/// A pod on a node.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub pod: Arc<PodInfo>,
+    /// None if the pod has not started.
+    pub start: Option<Seconds>,
+}
+
+/// The state of a node. Copying it copies none of the shape.
+#[derive(Clone, Debug)]
+pub struct NodeInfo {
+    pub shape: Arc<NodeShape>,
+    /// In order of arrival.
+    pub pods: Vec<Placed>,
+    pub requested: Amounts,
+    /// The sum of the requests with defaults.
+    pub assumed: Amounts,
+    /// Each port once, as the scheduler keeps it: a pod that leaves takes its ports with it.
+    pub ports: BTreeSet<HostPort>,
+    /// The number of pods that have terms of affinity, and of these that require anti-affinity.
+    pub with_affinity: usize,
+    pub with_required_anti_affinity: usize,
+}
+
+impl NodeInfo {
+    pub fn new(node: Node) -> NodeInfo {
+        let shape = NodeShape {
+            allowed_pods: pods_of(&node.status.allocatable),
+            allocatable: Amounts::of(&node.status.allocatable),
+            name: node.metadata.name,
+            labels: node.metadata.labels,
+            taints: node.spec.taints,
+            unschedulable: node.spec.unschedulable,
+            images: node.status.images,
+        };
+        NodeInfo {
+            shape: Arc::new(shape),
+            pods: Vec::new(),
+            requested: Amounts::default(),
+            assumed: Amounts::default(),
+            ports: BTreeSet::new(),
+            with_affinity: 0,
+            with_required_anti_affinity: 0,
+        }
+    }
+
+    pub fn name(&self) -> &Arc<str> {
+        &self.shape.name
+    }
+
+    pub fn labels(&self) -> &Labels {
+        &self.shape.labels
+    }
+
+    pub fn add(&mut self, placed: Placed) {
+        let pod = &placed.pod;
+        self.requested.add(&pod.requests.exact);
+        self.assumed.add(&pod.requests.with_defaults);
+        self.ports.extend(pod.ports.iter().cloned());
+        self.with_affinity += usize::from(pod.has_affinity());
+        self.with_required_anti_affinity += usize::from(!pod.anti_affinity.required.is_empty());
+        self.pods.push(placed);
+    }
+
+    /// Removes the pod with this key and returns it; None if it is not on the node.
+    pub fn remove(&mut self, key: &str) -> Option<Placed> {
+        let index = self.pods.iter().position(|placed| *placed.pod.key == *key)?;
+        let placed = self.pods.remove(index);
+        let pod = &placed.pod;
+        self.requested.subtract(&pod.requests.exact);
+        self.assumed.subtract(&pod.requests.with_defaults);
+        for port in &pod.ports {
+            self.ports.remove(port);
+        }
+        self.with_affinity -= usize::from(pod.has_affinity());
+        self.with_required_anti_affinity -= usize::from(!pod.anti_affinity.required.is_empty());
+        Some(placed)
+    }
+}

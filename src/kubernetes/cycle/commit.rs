@@ -1,0 +1,77 @@
+//! Carries out a decision: binding, preemption, and what an attempt without success leaves behind.
+
+use std::sync::Arc;
+
+use super::decision::{Decision, Outcome, PostFilter};
+use crate::cluster::{Cluster, Placed, PodInfo};
+use crate::devices::Allocations;
+use crate::object::{Consumer, Seconds};
+use crate::plugins::dynamic_resources::claim_keys;
+use crate::plugins::gang_scheduling::{Permit, permit};
+
+/// Puts a pod on the node that was chosen, and asks whether it is bound. Its nomination ends.
+///
+/// # Panics
+/// If the node does not exist.
+pub fn reserve(pod: &Arc<PodInfo>, node: &str, cluster: &mut Cluster) -> Permit {
+    cluster.nominations.clear(&pod.key);
+    let placed = cluster.place(Arc::clone(pod), node, None);
+    placed.unwrap_or_else(|fault| panic!("a node that was chosen: {fault}"));
+    permit(pod, &mut cluster.gangs)
+}
+
+/// Binds a pod that holds a node: records when it started and which devices its claims hold.
+pub fn bind(pod: &PodInfo, node: &str, start: Seconds, devices: Option<Allocations>, cluster: &mut Cluster) {
+    if let Some(index) = cluster.find(node)
+        && let Some(placed) = cluster.nodes[index].pods.iter_mut().find(|placed| placed.pod.key == pod.key)
+    {
+        placed.start = Some(start);
+    }
+    let mut found = devices.map(|found| found.claims).unwrap_or_default();
+    for key in claim_keys(pod) {
+        let own = found.iter().position(|claimed| claimed.key == key).map(|place| found.swap_remove(place).allocation);
+        let consumer = Consumer { name: Arc::clone(&pod.pod.metadata.name), uid: Arc::clone(&pod.pod.metadata.uid) };
+        cluster.devices.bind(&key, own, consumer);
+    }
+}
+
+/// What preemption did.
+#[derive(Debug)]
+pub struct Preempted {
+    pub victims: Vec<Placed>,
+    /// Pods of lower priority that lost their nomination to the node.
+    pub cleared: Vec<Arc<PodInfo>>,
+}
+
+/// Evicts the victims on one of the best candidates, and nominates the node to the pod. None if the decision has no
+/// such candidate.
+pub fn preempt(decision: &Decision, node: usize, cluster: &mut Cluster) -> Option<Preempted> {
+    let Outcome::Unschedulable { post_filter, .. } = &decision.outcome else { return None };
+    let preemption = post_filter.preemption.as_ref()?;
+    let (_, victims) = preemption.candidates.iter().find(|(index, _)| *index == node)?;
+    let removed = victims.pods.iter().filter_map(|victim| cluster.remove(node, &victim.pod.key));
+    let victims = removed.collect();
+    let name = Arc::clone(cluster.node(node).name());
+    let weaker = |other: &&Arc<PodInfo>| other.priority < decision.pod.priority;
+    let cleared: Vec<Arc<PodInfo>> = cluster.nominations.on(&name).iter().filter(weaker).cloned().collect();
+    for pod in &cleared {
+        cluster.nominations.clear(&pod.key);
+    }
+    cluster.nominations.nominate(&decision.pod, &name);
+    Some(Preempted { victims, cleared })
+}
+
+/// Carries out what an attempt does that neither binds nor preempts.
+pub fn settle(decision: &Decision, cluster: &mut Cluster) {
+    let Outcome::Unschedulable { post_filter: PostFilter { deallocate, clears_nomination, .. }, .. } =
+        &decision.outcome
+    else {
+        return;
+    };
+    if *clears_nomination {
+        cluster.nominations.clear(&decision.pod.key);
+    }
+    if let Some(claim) = deallocate {
+        cluster.devices.deallocate(claim);
+    }
+}

@@ -1,0 +1,177 @@
+//! One attempt to schedule a pod: filters, scores, and preemption if no node fits.
+
+mod commit;
+mod decision;
+mod message;
+mod profile;
+mod score;
+mod state;
+mod verdict;
+
+use std::sync::Arc;
+
+pub use commit::{Preempted, bind, preempt, reserve, settle};
+pub use decision::{Decision, Outcome, PostFilter, Scores};
+pub use message::histogram;
+pub use profile::{MAX_NODE_SCORE, PreemptionArguments, Profile, ScoringStrategy, Strategy};
+pub use state::{CycleState, Sight};
+pub use verdict::{Code, Objection, Plugin, Reason, Refusal};
+
+use crate::cluster::{Cluster, PodInfo};
+use crate::plugins::{default_preemption, dynamic_resources, gang_scheduling, scheduling_gates};
+
+/// Whether a pod enters the queue.
+///
+/// # Errors
+/// The refusal of the first plugin that holds it back.
+pub fn pre_enqueue(pod: &PodInfo, cluster: &Cluster) -> Result<(), Refusal> {
+    scheduling_gates::pre_enqueue(pod)?;
+    dynamic_resources::pre_enqueue(pod, &cluster.devices)?;
+    gang_scheduling::pre_enqueue(pod, &cluster.gangs)
+}
+
+/// Decides where a pod can go. Changes nothing but caches.
+///
+/// `offset` is the first of the possible nodes on which preemption is tried; upstream draws it.
+pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, offset: usize) -> Decision {
+    let mut decision = Decision {
+        pod: Arc::clone(pod),
+        nominated: cluster.nominations.node_of(&pod.key).cloned(),
+        via_nominated: false,
+        pre_filter: None,
+        only_nodes: None,
+        rejected: Vec::new(),
+        feasible: Vec::new(),
+        scores: None,
+        outcome: Outcome::Failed { message: String::new() },
+    };
+    let mut state = match CycleState::new(pod, cluster) {
+        Ok(state) => state,
+        Err(refusal) => {
+            decision.outcome = unschedulable(&refusal.reasons, cluster);
+            decision.pre_filter = Some(refusal);
+            return decision;
+        }
+    };
+    decision.only_nodes = state.only_nodes.clone();
+    decision.outcome = match find_feasible(&mut decision, &mut state, cluster, profile) {
+        Err(message) => Outcome::Failed { message },
+        Ok(()) if decision.feasible.is_empty() => post_filter(&decision, &mut state, cluster, profile, offset),
+        Ok(()) => choose(&mut decision, &mut state, cluster, profile),
+    };
+    decision
+}
+
+/// The text for a pod that a plugin refused on all nodes.
+fn unschedulable(reasons: &[Reason], cluster: &Cluster) -> Outcome {
+    let nodes = cluster.nodes().len();
+    let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+    let helpless = histogram(nodes, std::iter::once((&Reason::PreemptionNotHelpful, nodes)));
+    let message = format!("0/{nodes} nodes are available: {}. {NO_CLAIMS}, preemption: {helpless}", reasons.join(", "));
+    Outcome::Unschedulable { message, post_filter: PostFilter { clears_nomination: true, ..PostFilter::default() } }
+}
+
+const NO_CLAIMS: &str = "no new claims to deallocate";
+
+/// Filters the nominated node alone, or else all nodes.
+fn find_feasible(
+    decision: &mut Decision,
+    state: &mut CycleState,
+    cluster: &mut Cluster,
+    profile: &Profile,
+) -> Result<(), String> {
+    let nominated = decision.nominated.as_ref().and_then(|name| cluster.find(name));
+    let nodes = &cluster.nodes;
+    let mut sight = Sight {
+        profile,
+        nominations: &cluster.nominations,
+        namespaces: &cluster.namespaces,
+        devices: &mut cluster.devices,
+    };
+    if let Some(index) = nominated {
+        match state.filter_with_nominated(&mut sight, &nodes[index]) {
+            Ok(()) => {
+                decision.via_nominated = true;
+                decision.feasible.push(index);
+                return Ok(());
+            }
+            Err(Objection::Refused(_)) => {}
+            Err(Objection::Failed { plugin, fault }) => return Err(failed(plugin, &fault)),
+        }
+    }
+    let is_looked_at = |node: &Arc<str>| decision.only_nodes.as_ref().is_none_or(|only| only.contains(node));
+    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| is_looked_at(node.name())) {
+        match state.filter_with_nominated(&mut sight, node) {
+            Ok(()) => decision.feasible.push(index),
+            Err(Objection::Refused(refusal)) => decision.rejected.push((index, refusal)),
+            Err(Objection::Failed { plugin, fault }) => return Err(failed(plugin, &fault)),
+        }
+    }
+    Ok(())
+}
+
+fn failed(plugin: Plugin, fault: &str) -> String {
+    format!("running \"{}\" filter plugin: {fault}", plugin.name())
+}
+
+/// Scores the feasible nodes if there are several, and takes the best.
+fn choose(decision: &mut Decision, state: &mut CycleState, cluster: &Cluster, profile: &Profile) -> Outcome {
+    let mut best = decision.feasible.clone();
+    if best.len() > 1 {
+        let scores = score::score(state, cluster, &decision.feasible, profile);
+        let highest = scores.totals.iter().copied().max();
+        let is_best = |(place, _): &(usize, &usize)| Some(scores.totals[*place]) == highest;
+        best = decision.feasible.iter().enumerate().filter(is_best).map(|(_, index)| *index).collect();
+        decision.scores = Some(scores);
+    }
+    let with_devices = |index: usize| {
+        let found = state.claims.as_mut().and_then(|claims| claims.found.remove(cluster.node(index).name()));
+        (index, found)
+    };
+    Outcome::Fits { best: best.into_iter().map(with_devices).collect() }
+}
+
+/// Looks for claims and then for pods whose removal would make room.
+fn post_filter(
+    decision: &Decision,
+    state: &mut CycleState,
+    cluster: &mut Cluster,
+    profile: &Profile,
+    offset: usize,
+) -> Outcome {
+    let deallocate = state.claims.as_ref().and_then(|claims| claims.to_deallocate(&state.pod, &cluster.devices));
+    let of_claims = match (&state.claims, &deallocate) {
+        (None, _) => NO_CLAIMS,
+        (Some(_), Some(_)) => "deallocation of ResourceClaim completed",
+        (Some(_), None) => "still not schedulable",
+    };
+    let nodes = cluster.nodes().len();
+    let outside = Reason::OutsidePreFilter(Plugin::NodeAffinity);
+    let absent = if decision.only_nodes.is_some() { nodes - decision.rejected.len() } else { 0 };
+    let reasons = decision.rejected.iter().flat_map(|(_, refusal)| &refusal.reasons).map(|reason| (reason, 1));
+    let refused = histogram(nodes, reasons.chain(std::iter::once((&outside, absent))));
+    let mut post_filter = PostFilter { deallocate, preemption: None, clears_nomination: false };
+    if !default_preemption::is_allowed(&state.pod) {
+        let message = format!("{refused} {of_claims}, preemption: {}", default_preemption::NOT_ALLOWED);
+        return Outcome::Unschedulable { message, post_filter };
+    }
+    let possible: Vec<usize> = (decision.rejected.iter())
+        .filter(|(_, refusal)| refusal.code == Code::Unschedulable)
+        .map(|(index, _)| *index)
+        .collect();
+    let tried = (!possible.is_empty()).then(|| default_preemption::preempt(state, cluster, profile, &possible, offset));
+    let message = match &tried {
+        Some(Err(fault)) => return Outcome::Failed { message: fault.clone() },
+        Some(Ok(preemption)) if !preemption.best.is_empty() => refused,
+        None | Some(Ok(_)) => {
+            let failed = tried.iter().flatten().flat_map(|preemption| &preemption.failed);
+            let of_failed = failed.clone().flat_map(|(_, failed)| &failed.reasons).map(|reason| (reason, 1));
+            let helpless = (&Reason::PreemptionNotHelpful, nodes - failed.count());
+            let preemption = histogram(nodes, of_failed.chain(std::iter::once(helpless)));
+            post_filter.clears_nomination = true;
+            format!("{refused} {of_claims}, preemption: {preemption}")
+        }
+    };
+    post_filter.preemption = tried.and_then(Result::ok);
+    Outcome::Unschedulable { message, post_filter }
+}

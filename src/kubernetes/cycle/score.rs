@@ -1,0 +1,59 @@
+//! Scores the feasible nodes.
+
+use std::sync::Arc;
+
+use super::decision::Scores;
+use super::profile::Profile;
+use super::state::CycleState;
+use super::verdict::Plugin;
+use crate::cluster::Cluster;
+use crate::plugins::{
+    balanced_allocation, dynamic_resources, image_locality, inter_pod_affinity, node_affinity, node_resources_fit,
+    spread_score, taint_toleration,
+};
+
+pub fn score(state: &CycleState, cluster: &Cluster, feasible: &[usize], profile: &Profile) -> Scores {
+    let mut scores =
+        Scores { totals: vec![0; feasible.len()], rows: vec![Vec::new(); feasible.len()], plugins: Vec::new() };
+    for (plugin, weight) in &profile.scorers {
+        let Some(column) = score_by(*plugin, state, cluster, feasible, profile) else { continue };
+        scores.plugins.push(*plugin);
+        for (node, score) in column.into_iter().enumerate() {
+            scores.rows[node].push(score * weight);
+            scores.totals[node] += score * weight;
+        }
+    }
+    scores
+}
+
+/// The scores from 0 to 100. None if the plugin has nothing to say about the pod.
+fn score_by(
+    plugin: Plugin,
+    state: &CycleState,
+    cluster: &Cluster,
+    feasible: &[usize],
+    profile: &Profile,
+) -> Option<Vec<i64>> {
+    let pod = &state.pod;
+    match plugin {
+        Plugin::TaintToleration => Some(taint_toleration::score(pod, cluster, feasible)),
+        Plugin::NodeAffinity => node_affinity::score(pod, cluster, feasible),
+        Plugin::NodeResourcesFit => Some(node_resources_fit::score(pod, cluster, feasible, &profile.fit)),
+        Plugin::PodTopologySpread => spread_score::score(pod, cluster, feasible, profile),
+        Plugin::InterPodAffinity => inter_pod_affinity::score(pod, cluster, feasible, profile.hard_pod_affinity_weight),
+        Plugin::DynamicResources => {
+            let names = feasible.iter().map(|index| Arc::clone(cluster.node(*index).name()));
+            Some(dynamic_resources::score(state.claims.as_ref(), names))
+        }
+        Plugin::NodeResourcesBalancedAllocation => {
+            balanced_allocation::score(pod, cluster, feasible, &profile.balanced)
+        }
+        Plugin::ImageLocality => Some(image_locality::score(pod, cluster, feasible)),
+        Plugin::SchedulingGates
+        | Plugin::NodeUnschedulable
+        | Plugin::NodeName
+        | Plugin::NodePorts
+        | Plugin::DefaultPreemption
+        | Plugin::GangScheduling => None,
+    }
+}

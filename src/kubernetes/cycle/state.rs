@@ -1,0 +1,117 @@
+//! What the plugins remember about a pod during one attempt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::profile::Profile;
+use super::verdict::{Objection, Plugin, Refusal};
+use crate::cluster::{Cluster, NodeInfo, Nominations, Placed, PodInfo};
+use crate::devices::Devices;
+use crate::object::Labels;
+use crate::plugins::dynamic_resources::ClaimState;
+use crate::plugins::inter_pod_affinity::AffinityState;
+use crate::plugins::spread_filter::SpreadState;
+use crate::plugins::{
+    dynamic_resources, inter_pod_affinity, node_affinity, node_name, node_ports, node_resources_fit,
+    node_unschedulable, spread_filter, taint_toleration,
+};
+
+/// The state of an attempt. None for a plugin that has nothing to say about the pod.
+#[derive(Debug)]
+pub struct CycleState {
+    pub pod: Arc<PodInfo>,
+    /// The only nodes that are looked at, by name.
+    pub only_nodes: Option<BTreeSet<Arc<str>>>,
+    pub spread: Option<SpreadState>,
+    pub affinity: Option<AffinityState>,
+    pub claims: Option<ClaimState>,
+}
+
+/// The parts of a cluster that filters read besides the node.
+pub struct Sight<'c> {
+    pub profile: &'c Profile,
+    pub nominations: &'c Nominations,
+    pub namespaces: &'c BTreeMap<Arc<str>, Labels>,
+    pub devices: &'c mut Devices,
+}
+
+impl CycleState {
+    /// Asks all plugins before any node is looked at.
+    ///
+    /// # Errors
+    /// If a plugin refuses the pod on all nodes.
+    pub fn new(pod: &Arc<PodInfo>, cluster: &Cluster) -> Result<CycleState, Refusal> {
+        let only_nodes = node_affinity::pre_filter(pod)?;
+        Ok(CycleState {
+            pod: Arc::clone(pod),
+            only_nodes,
+            spread: spread_filter::pre_filter(pod, cluster),
+            affinity: inter_pod_affinity::pre_filter(pod, cluster),
+            claims: dynamic_resources::pre_filter(pod, &cluster.devices)?,
+        })
+    }
+
+    /// Counts a pod that is added to a node (`delta` 1) or removed from it (-1), for this attempt alone.
+    pub fn update(&mut self, sight: &Sight, other: &PodInfo, node: &NodeInfo, delta: i64) {
+        if let Some(spread) = &mut self.spread {
+            spread.update(&self.pod, other, node, delta);
+        }
+        if let Some(affinity) = &mut self.affinity {
+            affinity.update(&self.pod, other, sight.namespaces.get(&other.namespace), node, delta);
+        }
+    }
+
+    /// Asks all filters about a node. The first that objects ends the check.
+    ///
+    /// # Errors
+    /// The objection.
+    pub fn filter(&mut self, sight: &mut Sight, node: &NodeInfo) -> Result<(), Objection> {
+        for plugin in &sight.profile.filters {
+            self.filter_by(*plugin, sight.devices, node)?;
+        }
+        Ok(())
+    }
+
+    fn filter_by(&mut self, plugin: Plugin, devices: &mut Devices, node: &NodeInfo) -> Result<(), Objection> {
+        let pod = &self.pod;
+        match plugin {
+            Plugin::NodeUnschedulable => node_unschedulable::filter(pod, node),
+            Plugin::NodeName => node_name::filter(pod, node),
+            Plugin::TaintToleration => taint_toleration::filter(pod, node),
+            Plugin::NodeAffinity => node_affinity::filter(pod, node),
+            Plugin::NodePorts => node_ports::filter(pod, node),
+            Plugin::NodeResourcesFit => node_resources_fit::filter(pod, node),
+            Plugin::PodTopologySpread => self.spread.as_ref().map_or(Ok(()), |spread| spread.filter(node)),
+            Plugin::InterPodAffinity => self.affinity.as_ref().map_or(Ok(()), |affinity| affinity.filter(pod, node)),
+            Plugin::DynamicResources => self.claims.as_mut().map_or(Ok(()), |claims| claims.filter(devices, node)),
+            Plugin::SchedulingGates
+            | Plugin::DefaultPreemption
+            | Plugin::NodeResourcesBalancedAllocation
+            | Plugin::ImageLocality
+            | Plugin::GangScheduling => Ok(()),
+        }
+    }
+
+    /// As `filter`, but the pod must fit both with and without the pods of equal or higher priority that are nominated
+    /// to the node.
+    ///
+    /// # Errors
+    /// The objection.
+    pub fn filter_with_nominated(&mut self, sight: &mut Sight, node: &NodeInfo) -> Result<(), Objection> {
+        let counts = |other: &&Arc<PodInfo>| other.priority >= self.pod.priority && other.key != self.pod.key;
+        let nominated: Vec<Arc<PodInfo>> = sight.nominations.on(node.name()).iter().filter(counts).cloned().collect();
+        if !nominated.is_empty() {
+            let mut with_nominated = node.clone();
+            for pod in &nominated {
+                with_nominated.add(Placed { pod: Arc::clone(pod), start: None });
+                self.update(sight, pod, node, 1);
+            }
+            let fits = self.filter(sight, &with_nominated);
+            for pod in &nominated {
+                self.update(sight, pod, node, -1);
+            }
+            fits?;
+        }
+        self.filter(sight, node)
+    }
+}

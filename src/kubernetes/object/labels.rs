@@ -1,0 +1,88 @@
+//! Labels and label selectors.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
+
+/// A label selector as the API states it: all of its parts must hold.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    pub match_labels: Labels,
+    pub match_expressions: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Requirement {
+    pub key: Arc<str>,
+    pub operator: RequirementOperator,
+    #[serde(default)]
+    pub values: Vec<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum RequirementOperator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+impl Requirement {
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator {
+            RequirementOperator::In => value.is_some_and(|value| self.values.contains(value)),
+            RequirementOperator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            RequirementOperator::Exists => value.is_some(),
+            RequirementOperator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+/// A selector ready for matching.
+#[derive(Clone, Debug)]
+pub enum Selector {
+    /// Matches no object. A selector that is absent means this.
+    Nothing,
+    /// Matches every object for which all requirements hold, so every object if there are none.
+    All(Vec<Requirement>),
+}
+
+impl Selector {
+    pub fn new(selector: Option<&LabelSelector>) -> Selector {
+        let Some(selector) = selector else { return Selector::Nothing };
+        let mut requirements: Vec<Requirement> =
+            selector.match_labels.iter().map(|(key, value)| Requirement::equal(key, value)).collect();
+        requirements.extend(selector.match_expressions.iter().cloned());
+        Selector::All(requirements)
+    }
+
+    /// Also requires this. A selector that matches nothing stays so.
+    pub fn and(&mut self, requirement: Requirement) {
+        if let Selector::All(requirements) = self {
+            requirements.push(requirement);
+        }
+    }
+
+    pub fn matches(&self, labels: &Labels) -> bool {
+        match self {
+            Selector::Nothing => false,
+            Selector::All(requirements) => requirements.iter().all(|requirement| requirement.matches(labels)),
+        }
+    }
+
+    /// Whether the selector has no requirement, and so matches every object.
+    pub fn is_everything(&self) -> bool {
+        matches!(self, Selector::All(requirements) if requirements.is_empty())
+    }
+}
+
+impl Requirement {
+    pub fn equal(key: &Arc<str>, value: &Arc<str>) -> Requirement {
+        Requirement { key: Arc::clone(key), operator: RequirementOperator::In, values: vec![Arc::clone(value)] }
+    }
+}

@@ -1,0 +1,38 @@
+//! The API objects that have a meaning for the scheduler, with the fields that it reads.
+//!
+//! Every type reads the JSON form of its object. Unknown fields are ignored.
+
+mod claim;
+mod cluster;
+mod labels;
+mod meta;
+mod node;
+mod pod;
+mod quantity;
+mod selector;
+mod slice;
+mod time;
+
+pub use claim::{
+    AllocatedDevices, Allocation, AllocationMode, ClaimDevices, ClaimSpec, ClaimStatus, Constraint, Consumer,
+    DeviceRequest, DeviceResult, ExactRequest, ResourceClaim, SubRequest,
+};
+pub use cluster::{
+    DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy, Namespace, PodGroup, PodGroupPolicy,
+    Service, ServiceSpec, Workload, WorkloadSpec,
+};
+pub use labels::{LabelSelector, Labels, Requirement, RequirementOperator, Selector};
+pub use meta::{ObjectMeta, OwnerReference};
+pub use node::{Effect, Image, Node, NodeSpec, NodeStatus, ResourceList, Taint};
+pub use pod::{
+    Affinity, AffinityTerm, Container, ContainerPort, InclusionPolicy, NodeAffinity, Pod, PodAffinity, PodClaim,
+    PodSpec, PodStatus, PreemptionPolicy, PreferredNodes, ResourceRequirements, RestartPolicy, SchedulingGate,
+    SpreadConstraint, Toleration, TolerationOperator, WeightedAffinityTerm, WhenUnsatisfiable, WorkloadReference,
+};
+pub use quantity::{Quantity, QuantityError};
+pub use selector::{NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
+pub use slice::{
+    Attribute, Capacity, CelSelector, Device, DeviceClass, DeviceClassSpec, DeviceSelector, Pool, ResourceSlice,
+    SliceSpec,
+};
+pub use time::{Seconds, TimeError};

@@ -1,0 +1,176 @@
+//! Quantities such as `500m`, `28311552Ki` and `1e3`, read exactly.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use thiserror::Error;
+
+/// An amount of a resource in billionths of its unit. Kubernetes keeps no finer amounts, and rounds finer ones up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity {
+    nanos: i128,
+}
+
+const NANOS: i128 = 1_000_000_000;
+/// The most digits of a number. Every amount of 2^63 units has fewer.
+const DIGITS_MAX: usize = 30;
+
+/// A text that is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{text}` is not a quantity; expected a number with an optional suffix, such as 500m, 4 or 16Gi")]
+pub struct QuantityError {
+    pub text: String,
+}
+
+impl Quantity {
+    /// The amount in whole units, rounded up.
+    pub fn value(self) -> i64 {
+        self.rounded_up(NANOS)
+    }
+
+    /// The amount in thousandths of a unit, rounded up.
+    pub fn milli_value(self) -> i64 {
+        self.rounded_up(NANOS / 1000)
+    }
+
+    fn rounded_up(self, unit: i128) -> i64 {
+        let whole = self.nanos.div_euclid(unit) + i128::from(self.nanos.rem_euclid(unit) != 0);
+        i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+}
+
+/// The factor of a suffix as `numerator / denominator`.
+fn factor(suffix: &str) -> Option<(i128, i128)> {
+    let factor = match suffix {
+        "" => (1, 1),
+        "n" => (1, 1_000_000_000),
+        "u" => (1, 1_000_000),
+        "m" => (1, 1000),
+        "k" => (1000, 1),
+        "M" => (1_000_000, 1),
+        "G" => (1_000_000_000, 1),
+        "T" => (1_000_000_000_000, 1),
+        "P" => (1_000_000_000_000_000, 1),
+        "E" => (1_000_000_000_000_000_000, 1),
+        "Ki" => (1 << 10, 1),
+        "Mi" => (1 << 20, 1),
+        "Gi" => (1 << 30, 1),
+        "Ti" => (1 << 40, 1),
+        "Pi" => (1 << 50, 1),
+        "Ei" => (1 << 60, 1),
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            let power = 10_i128.checked_pow(exponent.unsigned_abs().min(18))?;
+            if exponent.unsigned_abs() > 18 {
+                return None;
+            }
+            if exponent < 0 { (1, power) } else { (power, 1) }
+        }
+    };
+    Some(factor)
+}
+
+impl FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Quantity, QuantityError> {
+        let parsed = || {
+            let (sign, rest) = match text.strip_prefix(['+', '-']) {
+                Some(rest) => (if text.starts_with('-') { -1 } else { 1 }, rest),
+                None => (1, text),
+            };
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let (number, suffix) = rest.split_at(end);
+            let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+            let has_digits = !whole.is_empty() || !fraction.is_empty();
+            if !has_digits || fraction.contains('.') || whole.len() + fraction.len() > DIGITS_MAX {
+                return None;
+            }
+            let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
+            let (numerator, denominator) = factor(suffix)?;
+            let denominator = denominator.checked_mul(10_i128.checked_pow(fraction.len() as u32)?)?;
+            let scaled = digits.checked_mul(numerator).and_then(|scaled| scaled.checked_mul(NANOS));
+            let nanos = match scaled {
+                Some(scaled) => scaled / denominator + i128::from(scaled % denominator != 0),
+                // Larger than any amount that fits 64 bits: Kubernetes caps it.
+                None => i128::from(i64::MAX) * NANOS,
+            };
+            Some(Quantity { nanos: sign * nanos })
+        };
+        parsed().ok_or_else(|| QuantityError { text: text.to_string() })
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Quantity;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity such as 500m, 4 or 16Gi")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values follow from the definition of the suffixes in the Kubernetes API reference.
+    #[test]
+    fn a_quantity_is_read_exactly_and_rounded_up() {
+        let rows = [
+            ("4", 4, 4000),
+            ("500m", 1, 500),
+            ("1.5", 2, 1500),
+            ("0.1", 1, 100),
+            (".5", 1, 500),
+            ("100u", 1, 1),
+            ("1Ki", 1024, 1_024_000),
+            ("28311552Ki", 28_991_029_248, 28_991_029_248_000),
+            ("1.5Gi", 1_610_612_736, 1_610_612_736_000),
+            ("2k", 2000, 2_000_000),
+            ("1e3", 1000, 1_000_000),
+            ("12E-1", 2, 1200),
+            ("-1500m", -1, -1500),
+            ("7Ei", 8_070_450_532_247_928_832, i64::MAX),
+            ("99Ei", i64::MAX, i64::MAX),
+            ("0", 0, 0),
+        ];
+        for (text, value, milli) in rows {
+            let quantity: Quantity = text.parse().expect(text);
+            assert_eq!((quantity.value(), quantity.milli_value()), (value, milli), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for text in ["", "m", "1 Gi", "1.2.3", "1KiB", "one", "1e", "1e99", "--1", "."] {
+            assert!(text.parse::<Quantity>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `NodeResourcesBalancedAllocation`: nodes on which the shares of the resources in use are alike.
+
+use crate::cluster::{Cluster, NodeInfo, PodInfo, Resource};
+use crate::cycle::MAX_NODE_SCORE;
+
+/// None if the pod requests none of the resources.
+pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], resources: &[Resource]) -> Option<Vec<i64>> {
+    if resources.iter().all(|resource| pod.requests.exact.get(resource) == 0) {
+        return None;
+    }
+    Some(feasible.iter().map(|index| score_node(pod, cluster.node(*index), resources)).collect())
+}
+
+fn score_node(pod: &PodInfo, node: &NodeInfo, resources: &[Resource]) -> i64 {
+    let fraction = |resource: &Resource| {
+        let request = pod.requests.exact.get(resource);
+        let capacity = node.shape.allocatable.get(resource);
+        let is_unasked = matches!(resource, Resource::Extended(_)) && request == 0;
+        let used = node.requested.get(resource) + request;
+        (capacity != 0 && !is_unasked).then(|| (used as f64 / capacity as f64).min(1.0))
+    };
+    let fractions: Vec<f64> = resources.iter().filter_map(fraction).collect();
+    ((1.0 - deviation(&fractions)) * MAX_NODE_SCORE as f64) as i64
+}
+
+/// The standard deviation. Of two values it is half their distance.
+fn deviation(values: &[f64]) -> f64 {
+    match values {
+        [] | [_] => 0.0,
+        [one, other] => ((one - other) / 2.0).abs(),
+        _ => {
+            let count = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+            libm::sqrt(squares / count)
+        }
+    }
+}
