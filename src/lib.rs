@@ -1,8 +1,8 @@
 //! dryrack simulates the scheduler of a GPU cluster before the cluster runs.
 //!
-//! A scenario file describes the machines, the jobs that are submitted to them, and what goes wrong. dryrack runs the
-//! real scheduler and policy code over it in virtual time, deterministically, and reports what happened, why, and
-//! whether that is what the file expects.
+//! A scenario file describes the machines, the jobs that are submitted to them, and the faults. dryrack runs the real
+//! scheduler and policy code on it in simulated time. The result is deterministic. dryrack reports what happened, why,
+//! and whether the expectations of the file hold.
 //!
 //! From Rust, [`Simulation`] builds or reads a scenario and runs it; [`log`] reads the event log of a run;
 //! [`control`] drives the control plane by hand; [`own`] adds stages, policy rules and metrics. The folder `examples`
@@ -77,11 +77,11 @@
 //!
 //! # Two optimizations
 //!
-//! A heartbeat is an input only where it says something new: the first after silence, and the first that is missed.
-//! The ones in between change nothing, and half a year of them for a thousand nodes is five hundred million inputs.
+//! A heartbeat is an input only if it contains news: the first one after silence, and the first one that is missed. The
+//! others change nothing, and half a year of heartbeats of a thousand nodes is five hundred million inputs.
 //!
 //! A refused demand is not evaluated again until the fleet has grown: claims never make room, so the answer would be
-//! the same. So a queue of thousands costs nothing while nothing is released.
+//! the same. So thousands of waiting jobs cost no time while no resources are released.
 
 // Set here and not in `Cargo.toml`, because tests may unwrap.
 #![warn(clippy::unwrap_used)]

@@ -104,8 +104,8 @@ pub fn bisect(args: &BisectArgs, format: Format) -> ExitResult {
 }
 
 impl BisectArgs {
-    /// The runs of a file. Programs decide in place of profiles, so cells that differ only in the profile are one.
-    /// A file that cannot be read has its faults shown where it is run.
+    /// The runs of a file. Programs decide in place of profiles, so cells that differ only in the profile are one. If a
+    /// file cannot be read, its errors are reported where it is run.
     fn subjects(&self, file: &Path) -> Vec<Subject> {
         let lowered = self.overrides.lower(file);
         let cells = outline(file, &lowered).map_or_else(|_| vec![Cell::whole()], |known| known.cells);

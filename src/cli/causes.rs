@@ -19,7 +19,7 @@ pub struct Causes {
     profile: String,
     options: Vec<String>,
     /// The options that cause the bug: resetting one of them to the nearest non-historic base, or to the profile's own
-    /// base, makes the bug disappear. The own base alone does if the bug came back in a later release.
+    /// base, makes the bug disappear. If the bug came back in a later release, only the profile's own base does.
     pub causing: Vec<String>,
 }
 

@@ -42,9 +42,9 @@ pub struct CompareArgs {
     threads: Option<u16>,
 }
 
-/// Who decides on one side of the comparison.
+/// The profile or program that decides on one side of the comparison.
 struct CompareSide {
-    /// None where the file's own profile applies.
+    /// `None` if the file's own profile applies.
     profile: Option<String>,
     outside: OutsideChoice,
 }
@@ -133,7 +133,7 @@ impl CompareArgs {
         self.seed.map_or(overrides.clone(), |seed| overrides.and_seed(seed))
     }
 
-    /// The cells of a file. One that cannot be read has its faults shown where it is loaded.
+    /// The cells of a file. If the file cannot be read, its errors are reported where it is loaded.
     fn cells<'f>(&self, side: &CompareSide, file: &'f Path) -> Vec<(&'f Path, Cell)> {
         let overrides = self.overrides(side, &Cell::whole());
         let cells = outline(file, &overrides.lower(file)).map_or_else(|_| vec![Cell::whole()], |known| known.cells);
@@ -154,7 +154,7 @@ impl CompareArgs {
         Compared { name, sides, differences }
     }
 
-    /// Runs the file on one side. A program that fails before the end has not run the file.
+    /// Runs the file on one side. If a program fails before the end, the file counts as not run.
     fn side(&self, file: &Path, cell: &Cell, side: &CompareSide) -> Result<RunDecisions, Failure> {
         let overrides = one_cell(self.overrides(side, cell), side, file);
         let Loaded { rehearsal, expectations, outside, .. } =
@@ -303,7 +303,7 @@ impl CompareArgs {
     }
 }
 
-/// A program decides in place of profiles, so of cells that differ only in the profile it runs the first.
+/// A program decides in place of profiles. So of the cells that differ only in the profile, only the first is run.
 fn one_cell(overrides: Overrides, side: &CompareSide, file: &Path) -> Overrides {
     if side.profile.is_some() {
         return overrides;

@@ -209,7 +209,7 @@ fn why_nowhere(
     text
 }
 
-/// Whether more free resources on the nodes would not remove this reason to wait.
+/// Whether this reason to wait would remain even if the nodes had more free resources.
 fn lies_not_in_nodes(reason: Reason) -> bool {
     matches!(
         reason,

@@ -181,8 +181,8 @@ impl WholeFile {
     }
 }
 
-/// A write error with the path of the file. It travels inside an `io::Error`. So code that writes through layers
-/// (compression, CSV) need not know which file lies below them.
+/// A write error with the path of the file. It is stored inside an `io::Error`. So code that writes through layers
+/// (compression, CSV) need not know the file below them.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot be written: {source}", path.display())]
 pub struct WriteError {

@@ -72,7 +72,7 @@ pub fn submit(args: &SubmitArgs, format: Format) -> ExitResult {
         return Err(Failure::Input(why.to_string()));
     }
     let runs = of_sweep(&planning.plan).count();
-    // Never submit more parts than runs, because a part without runs would start for nothing.
+    // Never submit more parts than runs, because a part without runs has nothing to do.
     let parts = usize::from(args.shards).min(runs);
     let submission = Submission { args, title: &planning.plan.title, parts, runs };
     let (text, program) = match args.on {

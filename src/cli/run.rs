@@ -311,7 +311,7 @@ impl Shown<'_> {
             verdicts: &self.rehearsed.verdicts,
             trace: &self.trace.map_or(Vec::new(), TraceUse::lines),
             digest: &self.rehearsed.digest.to_string(),
-            // The folder is the user's choice. The report must not depend on it, so the command says DIR.
+            // The report must not depend on the folder that the user chose, so the command contains DIR.
             command: &format!("{command} --report DIR"),
         };
         write_all(dir, report.files())

@@ -102,7 +102,7 @@ pub fn validate(args: &ValidateArgs, format: Format) -> ExitResult {
         }
     }
     let exits = all.iter().map(|(_, grades)| grades.exit(args.tolerance));
-    // A log that fails verification is worse than a run far from its forecast, so exit code 1 wins over 5.
+    // A log that fails verification is worse than a run far from its forecast, so exit code 1 takes precedence over 5.
     Ok(exits
         .min_by_key(|exit| match exit {
             Exit::Failed => 0,

@@ -17,8 +17,8 @@ use dryrack_workload::Arrival;
 
 pub struct Rehearsed {
     pub end: RunEnd,
-    /// The end of the run: the time of the last record, or the time at which the scenario stops the run if anything is
-    /// left by then.
+    /// The end of the run: the time of the last record. If anything is left when the scenario stops the run, it is that
+    /// time.
     pub until: SimTime,
     pub digest: Digest,
     pub verdicts: Vec<Verdict>,

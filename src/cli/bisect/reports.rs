@@ -116,7 +116,7 @@ impl<'s> Row<'s> {
         vec![report, self.name(), own, historic.join(", "), self.releases()]
     }
 
-    /// The releases in stretches of equal outcome: `fails 0.6.0 to 0.7.1, passes 2.0.0 to 2.3.0`.
+    /// The releases, with neighbours of equal outcome grouped: `fails 0.6.0 to 0.7.1, passes 2.0.0 to 2.3.0`.
     fn releases(&self) -> String {
         if self.is_unjudged() {
             let why = self.tried.first().map_or("there are none", |tried| tried.happened.as_str());
