@@ -19,7 +19,7 @@ pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(
         if !is_ready(fleet, claim) {
             broken.push((node, Safety::NotReady));
         }
-        if overcommits(fleet, claim) || overlaps(fleet, claim) {
+        if overcommits(fleet, claim) || overlaps(fleet, claim) || takes_restricted(fleet, claim) {
             broken.push((node, Safety::Overcommit));
         }
         if !meets_demand(fleet, demand, claim) {
@@ -68,6 +68,18 @@ fn overcommits(fleet: &Fleet, claim: &NodeClaim) -> bool {
         gpus |= memory > kind.memory.get() && part.memory > Bytes::ZERO;
     }
     cpu || (draws_on_ram && ram + held_by_unified(shape, status) > shape.ram.get()) || gpus
+}
+
+/// Whether the claim takes cores that are restricted to GPUs that it does not hold.
+fn takes_restricted(fleet: &Fleet, claim: &NodeClaim) -> bool {
+    let node = fleet.node(claim.node);
+    let (shape, status) = (&node.shape, &node.status);
+    let each = u64::from(shape.restricted_cores_per_gpu());
+    let own: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get()) * each).sum();
+    let all = shape.gpus.len() as u64 * u64::from(GpuShare::WHOLE.get()) * each;
+    let others = status.cpu_taken.get() - status.cpu_restricted_taken.get();
+    let rest = claim.cpu.get().saturating_sub(own);
+    each > 0 && rest > 0 && others + rest + all + shape.reserved.cpu.get() > shape.cpu.get()
 }
 
 /// Memory that is taken on GPUs that share the node's RAM.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::accounts::{Accounts, Standing};
 use dryrack_control::{Profile, UtilizationOptions};
 use dryrack_event::{Event, Input, Outcome, Phase, Sink};
-use dryrack_fleet::{GpuState, InstanceState, NodeShape, NodeState, Placement, offer_of};
+use dryrack_fleet::{
+    GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
+};
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_scheduler::offers::MultinodeTakes;
 use dryrack_units::SimTime;
@@ -31,6 +33,8 @@ pub struct Audit {
     ran: BTreeMap<(JobId, u32), u32>,
     claims: BTreeMap<RunId, Placement>,
     cpu_taken: BTreeMap<NodeId, u64>,
+    /// The cores taken on each node beyond the restricted cores of the GPUs that they are taken with.
+    unrestricted_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
     unsafe_runs: Vec<RunId>,
     /// The state of each cloud instance. An instance has an entry once its state has changed for the first time.
@@ -43,6 +47,14 @@ pub struct Audit {
     bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
+}
+
+/// The cores that a claim takes beyond the restricted cores of its GPUs, and how many of those cores the node has. For
+/// nodes without restricted cores, these are all cores.
+fn unrestricted(shape: &NodeShape, claim: &NodeClaim) -> (u64, u64) {
+    let each: u64 = shape.labels.get(RESTRICTED_CORES_LABEL).map_or(0, |text| text.parse().unwrap_or(0));
+    let own: u64 = claim.gpus.iter().map(|part| each * u64::from(part.share.get())).sum();
+    (claim.cpu.get().saturating_sub(own), shape.cpu.get().saturating_sub(each * 1000 * shape.gpus.len() as u64))
 }
 
 struct Account {
@@ -125,6 +137,10 @@ impl Audit {
             let cpu = self.cpu_taken.entry(claim.node).or_default();
             *cpu += claim.cpu.get();
             assert!(*cpu <= shape.cpu.get() || excused, "{run} takes more CPU than there is");
+            let (rest, most) = unrestricted(shape, claim);
+            let unrestricted = self.unrestricted_taken.entry(claim.node).or_default();
+            *unrestricted += rest;
+            assert!(rest == 0 || *unrestricted <= most || excused, "{run} takes cores that are restricted to GPUs");
             for part in &claim.gpus {
                 let gpu = GpuId { node: claim.node, index: part.index };
                 let state = self.gpus.get(&gpu).copied().unwrap_or(GpuState::Ready);
@@ -246,6 +262,8 @@ impl Audit {
         let (kept, free) = placement.split(keeps);
         for claim in free.claims() {
             *self.cpu_taken.get_mut(&claim.node).expect("it was taken") -= claim.cpu.get();
+            let (rest, _) = unrestricted(&self.nodes[claim.node.index()].0, claim);
+            *self.unrestricted_taken.get_mut(&claim.node).expect("it was taken") -= rest;
             for part in &claim.gpus {
                 let gpu = GpuId { node: claim.node, index: part.index };
                 *self.gpu_milli_taken.get_mut(&gpu).expect("it was taken") -= u64::from(part.share.get());

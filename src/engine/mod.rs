@@ -30,6 +30,7 @@ mod swarm;
 mod swarm_clouds;
 mod swarm_dependencies;
 mod swarm_fleets;
+mod swarm_nodes;
 mod swarm_queues;
 mod swarm_services;
 mod swarm_usage;

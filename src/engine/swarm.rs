@@ -13,6 +13,7 @@ use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run, run_streamed};
 use super::swarm_dependencies::add_dependencies;
 use super::swarm_fleets::add_fleets;
+use super::swarm_nodes::restrict_cores;
 use super::swarm_queues::add_queues;
 use super::swarm_services::add_services;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
@@ -192,6 +193,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     add_services(seed, &mut rehearsal);
     add_queues(seed, &mut rehearsal);
     add_dependencies(seed, &mut rehearsal);
+    restrict_cores(seed, &mut rehearsal);
     rehearsal
 }
 

@@ -53,6 +53,7 @@ macro_rules! reasons {
                             | Reason::OtherFleet
                             | Reason::Dependency
                             | Reason::DependencyNeverSatisfied
+                            | Reason::CoresRestricted
                             | Reason::Own(_)
                     )
             }
@@ -286,6 +287,8 @@ reasons! {
     // More reasons why a job waits:
     Dependency => "dependency", "waits for another job";
     DependencyNeverSatisfied => "dependency_never_satisfied", "waits for what can no longer become of another job";
+    // More reasons why a node does not fit now:
+    CoresRestricted => "cores_restricted", "the cores that are free are restricted to its GPUs";
 }
 
 impl fmt::Display for Reason {

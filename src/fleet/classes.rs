@@ -211,13 +211,14 @@ impl Changes {
 type Standing<'a> = (&'a NodeStatus, Option<&'a GpuKeys>);
 
 fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
-    let NodeStatus { state, reliance, cpu_taken, ram_taken, gpus, kinds, blocks } = status;
+    let NodeStatus { state, reliance, cpu_taken, cpu_restricted_taken, ram_taken, gpus, kinds, blocks } = status;
     let own = &class.status;
     let has_gpus = || match keys {
         Some(keys) => class.keys.as_deref() == Some(&**keys),
         None => class.keys.is_none() && own.gpus == *gpus,
     };
     own.cpu_taken == *cpu_taken
+        && own.cpu_restricted_taken == *cpu_restricted_taken
         && own.ram_taken == *ram_taken
         && has_gpus()
         && (own.state, own.reliance) == (*state, *reliance)

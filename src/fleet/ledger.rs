@@ -75,15 +75,17 @@ impl Placement {
 }
 
 /// Adds a claim. Does not check capacity, because safety is checked at commit. Panics if a block is already held.
-pub(super) fn take(status: &mut NodeStatus, claim: &NodeClaim) {
-    let held = promise(status, claim);
+pub(super) fn take(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
+    let held = promise(shape, status, claim);
     assert!(held.is_none(), "block {held:?} is held already: blocks never overlap");
 }
 
 /// Adds a claim on resources that another run may still hold. Returns the number of a block that is already held, if
 /// any.
-pub(super) fn promise(status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
+pub(super) fn promise(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
+    let restricted = claim.restricted_cpu(shape.restricted_cores_per_gpu());
     status.cpu_taken = status.cpu_taken + claim.cpu;
+    status.cpu_restricted_taken = status.cpu_restricted_taken + restricted;
     status.ram_taken = status.ram_taken + claim.ram;
     for part in &claim.gpus {
         let gpu = &mut status.gpus[usize::from(part.index)];
@@ -132,6 +134,8 @@ pub(super) fn count_out(status: &mut NodeStatus, claim: &NodeClaim) {
 /// Removes a claim. Panics if it was never taken or was already released, because the subtraction would go below zero.
 pub(super) fn release(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {
     status.cpu_taken = status.cpu_taken - claim.cpu;
+    let restricted = claim.restricted_cpu(shape.restricted_cores_per_gpu());
+    status.cpu_restricted_taken = status.cpu_restricted_taken - restricted;
     status.ram_taken = status.ram_taken - claim.ram;
     for part in &claim.gpus {
         let gpu = &mut status.gpus[usize::from(part.index)];

@@ -16,6 +16,7 @@ mod islands;
 mod ledger;
 mod node;
 mod node_changes;
+mod restricted;
 mod serving;
 mod steps;
 
@@ -31,6 +32,7 @@ pub use node::{
     SILENT_STATES,
 };
 
+pub use restricted::{RESTRICTED_CORES_LABEL, restricted};
 pub use serving::{
     Accounting, Columns, GpuKind, GpuStanding, Host, Labels, Left, ModelKey, Part, ServedInstance, Serving, ServingGpu,
     ServingNode,
@@ -249,8 +251,8 @@ impl Fleet {
     pub fn take(&mut self, placement: &Placement) {
         for claim in placement.claims() {
             let keeps_kinds = self.keeps_kinds;
-            self.change_by(claim, |_, status| {
-                ledger::take(status, claim);
+            self.change_by(claim, |shape, status| {
+                ledger::take(shape, status, claim);
                 if keeps_kinds {
                     ledger::count_in(status, claim);
                 }
@@ -262,8 +264,8 @@ impl Fleet {
     /// resources. Nothing may be released from such a copy.
     pub fn promise(&mut self, placement: &Placement) {
         for claim in placement.claims() {
-            self.change(claim.node, |_, status| {
-                ledger::promise(status, claim);
+            self.change(claim.node, |shape, status| {
+                ledger::promise(shape, status, claim);
             });
         }
     }
@@ -289,7 +291,8 @@ impl Fleet {
     /// Like `change`, but for a change that only takes or releases a claim. Such changes can use the cache of steps.
     fn change_by(&mut self, claim: &NodeClaim, apply: impl FnOnce(&NodeShape, &mut NodeStatus)) {
         let node = &mut self.nodes[claim.node.index()];
-        let is_all = !self.keeps_kinds && claim.blocks.is_empty();
+        let has_restricted = node.shape.restricted_cores_per_gpu() > 0;
+        let is_all = !self.keeps_kinds && claim.blocks.is_empty() && !has_restricted;
         let before = if is_all { common_key(&node.status, claim) } else { None };
         apply(&node.shape, &mut node.status);
         let after = before.and_then(|_| common_key(&node.status, claim));
@@ -319,7 +322,7 @@ impl Fleet {
 
     /// Adds a claim to a node's status.
     pub fn with_claim(&self, status: &mut NodeStatus, claim: &NodeClaim) {
-        ledger::take(status, claim);
+        ledger::take(&self.node(claim.node).shape, status, claim);
         if self.keeps_kinds {
             ledger::count_in(status, claim);
         }
@@ -339,8 +342,8 @@ impl Fleet {
         let mut expected: Vec<NodeStatus> =
             self.nodes.iter().map(|node| NodeStatus::idle(node.status.state, &node.shape)).collect();
         for claim in held.flat_map(Placement::claims) {
-            let status = &mut expected[claim.node.index()];
-            ledger::take(status, claim);
+            let (status, shape) = (&mut expected[claim.node.index()], &self.node(claim.node).shape);
+            ledger::take(shape, status, claim);
             if self.keeps_kinds {
                 ledger::count_in(status, claim);
             }

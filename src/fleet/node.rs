@@ -178,6 +178,8 @@ pub struct NodeStatus {
     /// Kept up to date only if a scheduler uses it.
     pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
+    /// The part of `cpu_taken` that is of restricted cores: see [`super::RESTRICTED_CORES_LABEL`].
+    pub cpu_restricted_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
     /// The number of tasks of each kind that hold GPUs of this node, sorted by kind. The kind is the number of whole
@@ -282,6 +284,7 @@ impl NodeStatus {
             state,
             reliance: Reliance::default(),
             cpu_taken: MilliCpu::ZERO,
+            cpu_restricted_taken: MilliCpu::ZERO,
             ram_taken: Bytes::ZERO,
             gpus: shape.gpus.iter().map(|_| gpu).collect(),
             kinds: SmallVec::new(),

@@ -223,6 +223,14 @@ pub(super) fn instance(
         spot: fields.value("spot", report).unwrap_or(common.spot),
         offer,
     };
+    if shape.restricted_cores_per_gpu() > 0 {
+        let message = "an instance of a fleet has no restricted cores: its blocks divide its cores among its GPUs";
+        report.error_with_help(
+            span,
+            message,
+            "leave `restricted_cores_per_gpu` out, or declare the machine in `nodes`",
+        );
+    }
     let price_per_hour = shape.price_per_hour.or(common.price);
     let shape = NodeShape { price_per_hour, ..shape }.into_instance(instance);
     let shape = Arc::new(shape);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_catalog::{self as catalog, ComputeCapability, CpuArch, Os, Vendor};
-use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, read_islands};
+use dryrack_fleet::{GpuShape, ISLANDS_LABEL, NodeShape, Power, RESTRICTED_CORES_LABEL, read_islands};
 use dryrack_units::{Bytes, MilliCpu, MilliWatts, Money};
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
@@ -20,7 +20,7 @@ pub(super) const VENDOR_WORDS: [(&str, Vendor); 6] = [
 ];
 
 /// The fields that a machine in the file and a node share.
-pub(super) const FIELDS: [&str; 16] = [
+pub(super) const FIELDS: [&str; 17] = [
     "machine",
     "cpus",
     "ram",
@@ -37,6 +37,7 @@ pub(super) const FIELDS: [&str; 16] = [
     "rack",
     "switch",
     "islands",
+    "restricted_cores_per_gpu",
 ];
 
 /// The largest number of GPUs of one machine. A GPU index has sixteen bits, and no real machine has this many.
@@ -123,6 +124,7 @@ pub(super) fn shape_or(
     }
     islands(fields, &mut shape, report);
     reserve(fields, &mut shape, report);
+    restrict_cores(fields, &mut shape, report);
     shape
 }
 
@@ -250,6 +252,32 @@ fn islands(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
         let span =
             ["islands", "labels", "gpus"].iter().find_map(|key| fields.get(key)).map_or(fields.span, |tree| tree.span);
         report.error_with_help(span, error.to_string(), help);
+    }
+}
+
+/// Reads `restricted_cores_per_gpu: 1` into a label. Also checks the label, which may come from the machine that this one
+/// builds on.
+fn restrict_cores(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
+    const KEY: &str = RESTRICTED_CORES_LABEL;
+    if let Some(each) = fields.value::<u32>(KEY, report) {
+        shape.labels.insert(Arc::from(KEY), Arc::from(each.to_string()));
+    }
+    let Some(said) = shape.labels.get(KEY) else { return };
+    let span =
+        [KEY, "labels", "gpus", "cpus"].iter().find_map(|key| fields.get(key)).map_or(fields.span, |tree| tree.span);
+    let Ok(each) = said.parse::<u32>() else {
+        let message = format!("expected a number of cores, found `{said}`");
+        return report.error_with_help(span, message, "write a whole number, such as `restricted_cores_per_gpu: 1`");
+    };
+    let (gpus, cores) = (shape.gpus.len() as u64, shape.cpu_capacity());
+    if each > 0 && gpus == 0 {
+        let help = format!("add `gpus: 8`, or leave `{KEY}` out");
+        return report.error_with_help(span, "cores are restricted to GPUs, and the machine has none", help);
+    }
+    if u64::from(each) * gpus * 1000 > cores.get() {
+        let message =
+            format!("{} cores are restricted to {gpus} GPUs, and the machine has {cores}", u64::from(each) * gpus);
+        report.error_with_help(span, message, format!("write {} or less", cores.get() / (gpus.max(1) * 1000)));
     }
 }
 

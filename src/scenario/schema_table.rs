@@ -95,6 +95,7 @@ const MACHINE: &[Field] = &[
     ("rack", Kind::Text, "What fails together"),
     ("switch", Kind::Text, "What is near together"),
     ("islands", Kind::ListOf(&Kind::Whole), "How many GPUs each NVLink island has, in the order of their indexes"),
+    ("restricted_cores_per_gpu", Kind::Whole, "Cores for each GPU that only a job with this GPU may use"),
 ];
 
 /// The additional fields of nodes and of the hosts of a fleet.

@@ -11,7 +11,7 @@ use super::node_class::NodeClass;
 use super::options::{GpuOrder, SchedulerOptions};
 use super::target::Target;
 use dryrack_event::Reason;
-use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus};
+use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus, restricted};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
@@ -38,6 +38,9 @@ pub fn first_shortage(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass)
     let (shape, status) = (class.shape, class.status);
     if status.cpu_free(shape) < demand.task.cpu {
         return Some(Reason::InsufficientCpu);
+    }
+    if most_by_cpu(demand, class, status) == 0 {
+        return Some(Reason::CoresRestricted);
     }
     if status.ram_free(shape) < demand.task.ram {
         return Some(Reason::InsufficientRam);
@@ -104,10 +107,33 @@ fn is_counted(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> boo
 }
 
 fn capacity_without_gpus(demand: TaskGroup<'_>, class: &NodeClass, limit: u32) -> u32 {
-    let by_cpu = class.status.cpu_free(class.shape).get().checked_div(demand.task.cpu.get());
+    let by_cpu = most_by_cpu(demand, class, class.status);
     let by_ram = class.status.ram_free(class.shape).get().checked_div(demand.task.ram.get());
-    let count = by_cpu.unwrap_or(u64::MAX).min(by_ram.unwrap_or(u64::MAX)).min(u64::from(limit));
+    let count = by_cpu.min(by_ram.unwrap_or(u64::MAX)).min(u64::from(limit));
     u32::try_from(count).expect("bounded by limit")
+}
+
+/// How many tasks fit by their cores. A task may use the restricted cores of its own GPUs, but not those of others.
+fn most_by_cpu(demand: TaskGroup<'_>, class: &NodeClass, status: &NodeStatus) -> u64 {
+    let free = status.cpu_free(class.shape).get().checked_div(demand.task.cpu.get()).unwrap_or(u64::MAX);
+    if class.shape.restricted_cores_per_gpu() == 0 {
+        return free;
+    }
+    let rest = demand.task.cpu.saturating_sub(own_restricted(demand, class));
+    let unrestricted = status.cpu_unrestricted_free(class.shape).get().checked_div(rest.get());
+    free.min(unrestricted.unwrap_or(u64::MAX))
+}
+
+/// The restricted cores of the GPUs that a task takes on a node of this class. A task that takes only memory of a GPU has
+/// none.
+pub fn own_restricted(demand: TaskGroup<'_>, class: &NodeClass) -> MilliCpu {
+    let share = demand.task.gpus.as_ref().map_or(GpuShare::ZERO, |gpus| match gpus.take {
+        GpuTake::Whole => GpuShare::WHOLE,
+        GpuTake::Share(share) => share,
+        GpuTake::Memory(_) => GpuShare::ZERO,
+    });
+    let thousandths = u64::from(class.gpus_per_task(demand)) * u64::from(share.get());
+    restricted(class.shape.restricted_cores_per_gpu(), thousandths)
 }
 
 /// Puts tasks on a node of this class until `limit` is reached or no more fit.
@@ -131,13 +157,14 @@ pub fn fill(demand: TaskGroup<'_>, choice: GpuChoice<'_>, class: &NodeClass, lim
     let mut status = Cow::Borrowed(class.status);
     let mut load = Load::default();
     while load.tasks < limit {
-        let room = status.cpu_free(class.shape) >= demand.task.cpu && status.ram_free(class.shape) >= demand.task.ram;
+        let room = most_by_cpu(demand, class, &status) > 0 && status.ram_free(class.shape) >= demand.task.ram;
         let Some(taken) = room.then(|| take_gpus(demand, gpus, preference, class, &status)).flatten() else { break };
         load.tasks += 1;
         // The remaining resources matter only if another task follows.
         if load.tasks < limit {
             let left = status.to_mut();
             left.cpu_taken = left.cpu_taken + demand.task.cpu;
+            left.cpu_restricted_taken = left.cpu_restricted_taken + demand.task.cpu.min(own_restricted(demand, class));
             left.ram_taken = left.ram_taken + demand.task.ram;
             for claim in &taken {
                 let gpu = &mut left.gpus[usize::from(claim.index)];

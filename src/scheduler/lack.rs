@@ -46,6 +46,12 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     }
     let cpu = shapes.iter().map(|shape| shape.cpu_capacity()).max();
     lacks.extend(cpu.filter(|most| *most < task.cpu).map(|most| too_large("cores", task.cpu, most)));
+    let unrestricted = shapes.iter().map(|shape| shape.cpu_unrestricted()).max().filter(|_| task.gpus.is_none());
+    lacks.extend(
+        unrestricted
+            .filter(|most| *most < task.cpu && cpu.is_some_and(|cpu| cpu >= task.cpu))
+            .map(|most| too_large("cores that are not restricted to GPUs", task.cpu, most)),
+    );
     let ram = shapes.iter().map(|shape| shape.ram_capacity()).max();
     let ram = ram.filter(|most| *most < task.ram).map(|most| told_apart(task.ram, most));
     lacks.extend(ram.map(|(asked, most)| too_large("of RAM", asked, most)));

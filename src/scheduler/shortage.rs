@@ -17,6 +17,11 @@ pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
     };
     let (cpu, ram) = (status.cpu_free(shape), status.ram_free(shape));
     compare("CPU", task.cpu.get(), cpu.get(), task.cpu.to_string(), cpu.to_string());
+    if shape.restricted_cores_per_gpu() > 0 && cpu >= task.cpu {
+        let (rest, free) =
+            (task.cpu.saturating_sub(fit::own_restricted(demand, class)), status.cpu_unrestricted_free(shape));
+        compare("unrestricted CPU", rest.get(), free.get(), rest.to_string(), free.to_string());
+    }
     compare("RAM", task.ram.get(), ram.get(), task.ram.to_string(), ram.to_string());
     let gpus = task.gpus.as_ref().and_then(|gpus| gpu_shortage(demand, gpus, class));
     found.extend(gpus);

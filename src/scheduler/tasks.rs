@@ -313,7 +313,9 @@ fn has_room(class: &NodeClass, claim: &NodeClaim) -> bool {
     let (shape, status) = (class.shape, class.status);
     let unified = |index: u16| shape.gpus[usize::from(index)].unified;
     let pooled = claim.gpus.iter().filter(|part| unified(part.index)).map(|part| part.memory).sum();
+    let each = shape.restricted_cores_per_gpu();
     status.cpu_free(shape) >= claim.cpu
+        && (each == 0 || status.cpu_unrestricted_free(shape) >= claim.unrestricted_cpu(each))
         && status.ram_free(shape) >= claim.ram + pooled
         && claim.gpus.iter().all(|part| {
             let index = usize::from(part.index);

@@ -1,4 +1,4 @@
-//! Demands on nodes whose GPUs are all alike and do not use RAM. Such nodes are judged by counting, without a list of
+//! Demands on nodes whose GPUs are all alike and do not use RAM or restricted cores. Such nodes are judged by counting, without a list of
 //! claims. The answers equal those of [`super::fit`].
 
 use super::fit::{Load, is_large_enough, is_of_type};
@@ -26,7 +26,13 @@ impl Uniform {
         let gpus = demand.task.gpus.as_ref()?;
         let first = shape.gpus.first()?;
         let is_alike = !first.unified && shape.gpus.iter().all(|gpu| gpu == first);
-        if !is_alike || demand.pick.is_some() || !is_of_type(gpus, first) || !is_large_enough(gpus, first) {
+        let has_restricted = shape.restricted_cores_per_gpu() > 0;
+        if !is_alike
+            || has_restricted
+            || demand.pick.is_some()
+            || !is_of_type(gpus, first)
+            || !is_large_enough(gpus, first)
+        {
             return None;
         }
         let capacity = shape.gpu_memory_capacity(0);

@@ -55,8 +55,9 @@ pub fn every_example_of_the_reference_holds() {
 }
 
 /// The pages about scenarios, by name.
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("DSTACK.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/DSTACK.md"))),
+    ("JOBS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/JOBS.md"))),
     ("LIVE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LIVE.md"))),
     ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),
     ("MODELS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/MODELS.md"))),

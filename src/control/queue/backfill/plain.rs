@@ -70,7 +70,7 @@ impl Queue {
             let Some((from, candidate)) = first_gap(core, index, &reservations, &empty) else { continue };
             let until = planned_end(core, index, from);
             let is_seen = from == core.now && core.is_watched(index);
-            let sees = is_seen.then(|| beside(&empty, &most_taken(&reservations, from, until)));
+            let sees = is_seen.then(|| beside(&empty, &taken_in(core, &reservations, (from, until))));
             reservations.push(Reservation { from, until, placement: candidate.placement.clone() });
             planned.push(Planned { replica: index, from, candidate, sees });
         }
@@ -80,6 +80,11 @@ impl Queue {
     pub(super) fn fits_now(&self, core: &Core, index: ReplicaIndex) -> Option<Candidate> {
         judge_on(core, index, self.left_beside_nominations(core, index).as_ref().unwrap_or(&core.fleet))
     }
+}
+
+/// The most that is taken at any one moment of this span.
+fn taken_in(core: &Core, reservations: &[Reservation], span: (SimTime, SimTime)) -> Placement {
+    most_taken(reservations, span, |node| core.fleet.node(node).shape.restricted_cores_per_gpu())
 }
 
 /// The fleet without the resources of this placement.
@@ -124,7 +129,7 @@ fn first_gap(
     times.sort_unstable();
     times.dedup();
     times.into_iter().find_map(|from| {
-        let fleet = beside(empty, &most_taken(reservations, from, planned_end(core, index, from)));
+        let fleet = beside(empty, &taken_in(core, reservations, (from, planned_end(core, index, from))));
         judge_on(core, index, &fleet).map(|candidate| (from, candidate))
     })
 }

@@ -366,7 +366,8 @@ fn fleet_beside(core: &Core, kept: &Backfilling, (from, until): (SimTime, SimTim
     for (node, _) in core.fleet.iter() {
         kept.calendar.held_on(node).for_each(|held| fleet.release(held.claim()));
         let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
-        claims.extend(most_of_node(spans.map(|(begins, ends, part)| (begins, ends, part.claim())).collect(), from));
+        let spans = spans.map(|(begins, ends, part)| (begins, ends, part.claim())).collect();
+        claims.extend(most_of_node(spans, from, core.fleet.node(node).shape.restricted_cores_per_gpu()));
     }
     fleet.take(&Placement::new(claims));
     fleet
@@ -581,7 +582,8 @@ fn room_in(
     }
     let spans: SmallVec<[Span; 16]> = spans.map(|(begins, ends, part)| (begins, ends, part.claim())).collect();
     let mut status = kept.calendar.empty(node).clone();
-    if let Some(claim) = most_of_node(spans, from) {
+    let restricted = core.fleet.node(node).shape.restricted_cores_per_gpu();
+    if let Some(claim) = most_of_node(spans, from, restricted) {
         core.fleet.with_claim(&mut status, &claim);
     }
     let room = room_of(&core.profile.scheduler, asked.demand, &core.fleet, node, &status);

@@ -1,6 +1,9 @@
 //! Resources that runs and reservations take in a span of time: for each node, the highest amount that is taken at any
 //! one moment of the span. Two claims that use the same place one after the other are not added up.
 //!
+//! On nodes with restricted cores, the highest amount of unrestricted cores counts. The restricted cores of a GPU count
+//! as taken with the GPU, because nobody else can use them.
+//!
 //! [`most_taken`] is the plain computation over all nodes. [`most_of_node`] computes the same for one node in a single
 //! sweep.
 
@@ -8,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
+use dryrack_fleet::{GpuClaim, NodeClaim, Placement, restricted};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimTime};
 
@@ -24,14 +27,16 @@ pub(super) struct Reservation {
 #[derive(Clone, Default)]
 struct Taken {
     cpu: MilliCpu,
+    unrestricted: MilliCpu,
     ram: Bytes,
     gpus: BTreeMap<u16, (GpuShare, Bytes)>,
     blocks: BTreeSet<u16>,
 }
 
 impl Taken {
-    fn add(&mut self, claim: &NodeClaim) {
+    fn add(&mut self, claim: &NodeClaim, each: u32) {
         self.cpu = self.cpu + claim.cpu;
+        self.unrestricted = self.unrestricted + claim.unrestricted_cpu(each);
         self.ram = self.ram + claim.ram;
         for part in &claim.gpus {
             let (share, memory) = self.gpus.entry(part.index).or_default();
@@ -42,6 +47,7 @@ impl Taken {
 
     fn raise_to(&mut self, other: &Taken) {
         self.cpu = self.cpu.max(other.cpu);
+        self.unrestricted = self.unrestricted.max(other.unrestricted);
         self.ram = self.ram.max(other.ram);
         for (index, (share, memory)) in &other.gpus {
             let known = self.gpus.entry(*index).or_default();
@@ -50,17 +56,33 @@ impl Taken {
         self.blocks.extend(&other.blocks);
     }
 
-    fn claim(self, node: NodeId) -> NodeClaim {
+    fn claim(self, node: NodeId, each: u32) -> NodeClaim {
         let gpus = self.gpus.into_iter().map(|(index, (share, memory))| GpuClaim { index, share, memory });
         let (gpus, blocks) = (gpus.collect(), self.blocks.into_iter().collect::<SmallVec<_>>());
-        NodeClaim { node, tasks: 1, cpu: self.cpu, ram: self.ram, gpus, blocks }
+        let claim = NodeClaim { node, tasks: 1, cpu: self.cpu, ram: self.ram, gpus, blocks };
+        with_restricted(claim, each, self.unrestricted)
     }
+}
+
+/// The claim with its unrestricted cores and all restricted cores of its GPUs, if the node has any.
+fn with_restricted(claim: NodeClaim, each: u32, unrestricted: MilliCpu) -> NodeClaim {
+    if each == 0 {
+        return claim;
+    }
+    let shares = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
+    NodeClaim { cpu: unrestricted + restricted(each, shares), ..claim }
 }
 
 /// For each node and each resource on it, the most that is taken at any one moment from `from` until just before
 /// `until`. A task that fits beside these amounts fits during the whole span. A task that does not fit lacks room at
 /// some moment.
-pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: SimTime) -> Placement {
+///
+/// `restricted_on` is the number of restricted cores of each GPU of a node.
+pub(super) fn most_taken(
+    reservations: &[Reservation],
+    (from, until): (SimTime, SimTime),
+    restricted_on: impl Fn(NodeId) -> u32,
+) -> Placement {
     let within: Vec<&Reservation> = reservations.iter().filter(|one| one.from < until && one.until > from).collect();
     // The amount taken rises only where something begins.
     let mut moments: Vec<SimTime> = within.iter().map(|one| one.from.max(from)).collect();
@@ -70,11 +92,13 @@ pub(super) fn most_taken(reservations: &[Reservation], from: SimTime, until: Sim
     for moment in moments {
         let mut now: BTreeMap<NodeId, Taken> = BTreeMap::new();
         for one in within.iter().filter(|one| one.from <= moment && one.until > moment) {
-            one.placement.claims().iter().for_each(|claim| now.entry(claim.node).or_default().add(claim));
+            for claim in one.placement.claims() {
+                now.entry(claim.node).or_default().add(claim, restricted_on(claim.node));
+            }
         }
         now.iter().for_each(|(node, taken)| most.entry(*node).or_default().raise_to(taken));
     }
-    Placement::new(most.into_iter().map(|(node, taken)| taken.claim(node)).collect())
+    Placement::new(most.into_iter().map(|(node, taken)| taken.claim(node, restricted_on(node))).collect())
 }
 
 /// A claim on a node, with its beginning and its end.
@@ -82,7 +106,7 @@ pub(super) type Span<'a> = (SimTime, SimTime, &'a NodeClaim);
 
 /// Computes [`most_taken`] for one node. The input is the spans of all claims that overlap the requested time. `None`
 /// if there are no spans.
-pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Option<NodeClaim> {
+pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime, each: u32) -> Option<NodeClaim> {
     let node = spans.first()?.2.node;
     spans.iter_mut().for_each(|span| span.0 = span.0.max(from));
     spans.sort_unstable_by_key(|span| span.0);
@@ -91,13 +115,13 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
     let mut ending = by_end.into_iter().peekable();
     let (mut now, mut most) = (Sum::default(), Sum::default());
     for (place, (begins, _, claim)) in spans.iter().enumerate() {
-        now.add(claim);
+        now.add(claim, each);
         if spans.get(place + 1).is_some_and(|next| next.0 == *begins) {
             continue;
         }
         // Every claim that has ended by then began earlier, so it has already been added.
         while let Some(gone) = ending.next_if(|place| spans[*place].1 <= *begins) {
-            now.subtract(spans[gone].2);
+            now.subtract(spans[gone].2, each);
         }
         most.raise_to(&now);
     }
@@ -106,7 +130,8 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
     blocks.dedup();
     let gpus =
         most.gpus.into_iter().map(|(index, share, memory)| GpuClaim { index, share: GpuShare::new(share), memory });
-    Some(NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks })
+    let claim = NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks };
+    Some(with_restricted(claim, each, most.unrestricted))
 }
 
 /// The resources that are taken on a node, except blocks. The list of GPUs is sorted, and keeps a GPU even when its
@@ -114,13 +139,15 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime) -> Op
 #[derive(Default)]
 struct Sum {
     cpu: MilliCpu,
+    unrestricted: MilliCpu,
     ram: Bytes,
     gpus: SmallVec<[(u16, u32, Bytes); 8]>,
 }
 
 impl Sum {
-    fn add(&mut self, claim: &NodeClaim) {
+    fn add(&mut self, claim: &NodeClaim, each: u32) {
         self.cpu = self.cpu + claim.cpu;
+        self.unrestricted = self.unrestricted + claim.unrestricted_cpu(each);
         self.ram = self.ram + claim.ram;
         for part in &claim.gpus {
             let (_, share, memory) = self.gpu(part.index);
@@ -128,8 +155,9 @@ impl Sum {
         }
     }
 
-    fn subtract(&mut self, claim: &NodeClaim) {
+    fn subtract(&mut self, claim: &NodeClaim, each: u32) {
         self.cpu = self.cpu - claim.cpu;
+        self.unrestricted = self.unrestricted - claim.unrestricted_cpu(each);
         self.ram = self.ram - claim.ram;
         for part in &claim.gpus {
             let (_, share, memory) = self.gpu(part.index);
@@ -139,6 +167,7 @@ impl Sum {
 
     fn raise_to(&mut self, other: &Sum) {
         self.cpu = self.cpu.max(other.cpu);
+        self.unrestricted = self.unrestricted.max(other.unrestricted);
         self.ram = self.ram.max(other.ram);
         for (index, share, memory) in &other.gpus {
             let (_, own, own_memory) = self.gpu(*index);
@@ -178,7 +207,7 @@ mod tests {
         };
         let all = [reservations(0, 10, 2, &[]), reservations(5, 20, 1, &[3]), reservations(20, 30, 3, &[3])];
         let most = |from: u64, until: u64| {
-            let placement = most_taken(&all, at(from), at(until));
+            let placement = most_taken(&all, (at(from), at(until)), |_| 0);
             let claim = placement.claims().first().cloned();
             claim.map(|claim| (claim.cpu.get() / 1000, claim.gpus.iter().map(|part| part.index).collect::<Vec<_>>()))
         };
@@ -187,6 +216,23 @@ mod tests {
         assert_eq!(most(10, 20), Some((1, vec![3])));
         assert_eq!(most(0, 30), Some((3, vec![3])));
         assert_eq!(most(30, 40), None);
+    }
+
+    /// A task with one core and GPU 0, then one with two cores and GPU 1, where each GPU has one restricted core. At most
+    /// one unrestricted core is taken at a time.
+    #[test]
+    fn restricted_cores_are_taken_with_their_gpus() {
+        let at = SimTime::from_secs;
+        let taken = |from: u64, cores: u64, index: u16| {
+            let gpus = [GpuClaim { index, share: GpuShare::WHOLE, memory: Bytes::new(1) }];
+            let (node, cpu) = (NodeId::new(0), MilliCpu::from_cores(cores));
+            let (gpus, blocks) = (gpus.into_iter().collect(), SmallVec::new());
+            let claim = NodeClaim { node, tasks: 1, cpu, ram: Bytes::ZERO, gpus, blocks };
+            Reservation { from: at(from), until: at(from + 10), placement: Placement::new([claim].into()) }
+        };
+        let placement = most_taken(&[taken(0, 1, 0), taken(10, 2, 1)], (at(0), at(20)), |_| 1);
+        let claim = &placement.claims()[0];
+        assert_eq!((claim.cpu, claim.unrestricted_cpu(1)), (MilliCpu::from_cores(3), MilliCpu::from_cores(1)));
     }
 
     /// Compares with the plain computation on random claims: shares of GPUs, memory, and blocks that follow each other.
@@ -214,8 +260,10 @@ mod tests {
             let [from, until] = [from, from + draws.between(0, 10)].map(SimTime::from_nanos);
             let within = all.iter().filter(|one| one.from < until && one.until > from);
             let spans = within.map(|one| (one.from, one.until, &one.placement.claims()[0])).collect();
-            let plain = most_taken(&all, from, until);
-            assert_eq!(most_of_node(spans, from).as_ref(), plain.claims().first(), "{all:?} from {from} to {until}");
+            let each = *draws.pick(&[0, 0, 2]);
+            let plain = most_taken(&all, (from, until), |_| each);
+            let swept = most_of_node(spans, from, each);
+            assert_eq!(swept.as_ref(), plain.claims().first(), "{all:?} from {from} to {until}");
         }
     }
 }
