@@ -219,6 +219,7 @@ fn lies_not_in_nodes(reason: Reason) -> bool {
             | Reason::DecidedOutside
             | Reason::Dependency
             | Reason::DependencyNeverSatisfied
+            | Reason::ArrayTaskLimit
     )
 }
 

@@ -188,13 +188,19 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Releases a job whose dependencies are met. If the dependencies can never be met, the job keeps waiting with that
-    /// reason, or is cancelled if the profile cancels such jobs.
+    /// Releases a job whose dependencies are met. If the job then waits for a turn in its group, says so. If the
+    /// dependencies can never be met, the job keeps waiting with that reason, or is cancelled if the profile cancels such
+    /// jobs.
     fn dependency_judged(&mut self, core: &mut Core, job: JobId) {
         match core.judged(job) {
             Some(DependencyState::Free) => {
                 let replicas = core.stop_waiting_for_others(job);
                 self.freed(core, job, replicas);
+            }
+            Some(DependencyState::Turn) => {
+                for index in core.waiting_for_others(job) {
+                    core.wait_for_others(index);
+                }
             }
             Some(DependencyState::Never) => {
                 for index in core.waiting_for_others(job) {

@@ -7,7 +7,7 @@ use dryrack_event::{Input, Lifecycle, Outside};
 use dryrack_fleet::{NodeClaim, NodeSpec, NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_units::{GpuShare, SimTime};
-use dryrack_workload::JobSpec;
+use dryrack_workload::{JobSpec, RunLimit};
 
 /// Upper limit of one claim on any resource. It keeps sums of claims within their integer types.
 const MOST_OF_ANYTHING: u64 = 1 << 50;
@@ -64,6 +64,11 @@ impl Core {
             Input::Submit { spec, .. } if spec.demand.tasks == 0 => Err("a job of nothing"),
             Input::Submit { job, spec } if spec.after.iter().any(|dependency| dependency.job >= *job) => {
                 Err("a job that depends on one that was not submitted before it")
+            }
+            Input::Submit { spec, .. }
+                if matches!(spec.run_limit.as_deref(), Some(RunLimit::ArrayTasks { most: 0, .. })) =>
+            {
+                Err("a task of an array of which none may run")
             }
             Input::Submit { spec, .. } => self.check_submission(spec),
             Input::Decided { run, .. } if known_job(run.job).map(|()| !self.knows_replica(*run))? => {

@@ -99,6 +99,7 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::StaleRead,
         Reason::Dependency,
         Reason::DependencyNeverSatisfied,
+        Reason::ArrayTaskLimit,
     ];
     reasons.iter().all(|(reason, _)| of_flow.contains(&reason))
 }

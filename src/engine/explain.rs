@@ -11,7 +11,7 @@ use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{JobId, RunId};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
-use dryrack_workload::Dependency;
+use dryrack_workload::{Condition, Dependency, JobSpec, RunLimit};
 
 /// The state of a replica at a given moment, with the decisions that led to it.
 pub struct Explanation {
@@ -181,7 +181,8 @@ fn awaits(records: &[Record], job: JobId) -> Vec<UnmetDependency> {
         RecordBody::Input(Input::Submit { job: submitted, spec }) if *submitted == job => Some(Arc::clone(&spec.after)),
         _ => None,
     });
-    let after = after.unwrap_or_default();
+    let mut after: Vec<Dependency> = after.unwrap_or_default().to_vec();
+    after.extend(earlier_singletons(records, job));
     let mut others: BTreeMap<JobId, (bool, Option<(SimTime, Outcome)>)> = BTreeMap::new();
     if !after.is_empty() {
         for record in records {
@@ -202,6 +203,24 @@ fn awaits(records: &[Record], job: JobId) -> Vec<UnmetDependency> {
         (dependence != Dependence::Met).then_some(UnmetDependency { on: *on, ended })
     };
     after.iter().filter_map(awaited).collect()
+}
+
+/// The jobs that a singleton waits for, as dependencies on their ends.
+fn earlier_singletons(records: &[Record], job: JobId) -> Vec<Dependency> {
+    let submitted = || {
+        records.iter().filter_map(|record| match &record.said {
+            RecordBody::Input(Input::Submit { job, spec }) => Some((*job, spec)),
+            RecordBody::Input(_) | RecordBody::Event(_) => None,
+        })
+    };
+    let own = submitted().find(|(submitted, _)| *submitted == job);
+    let Some((_, own)) = own.filter(|(_, own)| matches!(own.run_limit.as_deref(), Some(RunLimit::Singleton { .. })))
+    else {
+        return Vec::new();
+    };
+    let is_of_group = |spec: &JobSpec| spec.run_limit == own.run_limit && spec.user == own.user;
+    let earlier = submitted().filter(|(other, spec)| *other < job && is_of_group(spec));
+    earlier.map(|(job, _)| Dependency { job, when: Condition::Any }).collect()
 }
 
 /// What the log says about each replica of a job, and how the job ended.

@@ -11,7 +11,7 @@ use super::clouds::CloudModels;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run, run_streamed};
-use super::swarm_dependencies::add_dependencies;
+use super::swarm_dependencies::{add_dependencies, add_run_limits};
 use super::swarm_fleets::add_fleets;
 use super::swarm_nodes::restrict_cores;
 use super::swarm_queues::add_queues;
@@ -193,6 +193,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     add_services(seed, &mut rehearsal);
     add_queues(seed, &mut rehearsal);
     add_dependencies(seed, &mut rehearsal);
+    add_run_limits(seed, &mut rehearsal);
     restrict_cores(seed, &mut rehearsal);
     rehearsal
 }

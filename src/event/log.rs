@@ -144,10 +144,14 @@ impl Default for Digester {
 
 impl Sink for Digester {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        // The dependencies of a job are written only if it has any. Then the record has its own kind, so that no two
-        // different records have the same bytes.
-        let depends = matches!(input, Input::Submit { spec, .. } if !spec.after.is_empty());
-        self.begin((step, at), if depends { 2 } else { 0 });
+        // The dependencies and the group of a job are written only if it has any. Then the record has its own kind, so
+        // that no two different records have the same bytes.
+        let kind = match input {
+            Input::Submit { spec, .. } if spec.run_limit.is_some() => 3,
+            Input::Submit { spec, .. } if !spec.after.is_empty() => 2,
+            _ => 0,
+        };
+        self.begin((step, at), kind);
         write_input(input, &mut self.shared, &mut self.buffer);
         self.end();
     }

@@ -53,6 +53,7 @@ macro_rules! reasons {
                             | Reason::OtherFleet
                             | Reason::Dependency
                             | Reason::DependencyNeverSatisfied
+                            | Reason::ArrayTaskLimit
                             | Reason::CoresRestricted
                             | Reason::Own(_)
                     )
@@ -287,6 +288,7 @@ reasons! {
     // More reasons why a job waits:
     Dependency => "dependency", "waits for another job";
     DependencyNeverSatisfied => "dependency_never_satisfied", "waits for what can no longer become of another job";
+    ArrayTaskLimit => "job_array_task_limit", "waits because as many tasks of its array run as may run at a time";
     // More reasons why a node does not fit now:
     CoresRestricted => "cores_restricted", "the cores that are free are restricted to its GPUs";
 }

@@ -13,35 +13,86 @@ use dryrack_yaml::{Fields, Node, Report, Span};
 /// The largest number of dependencies (pairs of jobs) that one entry may create.
 const MAX_PAIRS: usize = 1_000_000;
 
+/// What `after:` of an entry says.
+#[derive(Default)]
+pub(super) struct After {
+    pub named: Vec<NamedDependency>,
+    /// Whether each job of the entry starts after the earlier ones have ended.
+    pub is_singleton: bool,
+}
+
 /// A dependency as written in the file.
 #[derive(Clone, Debug)]
 pub(super) struct NamedDependency {
     when: Condition,
+    /// Whether each task of an array waits for the task with its own number in the other array.
+    by_number: bool,
     /// The name of a job, a pattern, or the name of an entry with a `count`.
     name: Arc<str>,
     span: Span,
 }
 
 /// Reads `after: {ok: prepare, any: [stage-*]}`.
-pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> Vec<NamedDependency> {
-    let Some(tree) = fields.get("after") else { return Vec::new() };
+pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> After {
+    let mut after = After::default();
+    let Some(tree) = fields.get("after") else { return after };
     if !matches!(tree.node, Node::Map(_)) {
         let help = "write `after: {ok: prepare}`; or `any`, `notok` or `start` in place of `ok`";
         report.error_with_help(tree.span, "it is not said what must have become of the other job", help);
-        return Vec::new();
+        return after;
     }
-    let words = Condition::ALL.map(|(word, _)| word);
-    let Some(fields) = Fields::read(tree, "dependencies", &words, report) else { return Vec::new() };
-    let mut named = Vec::new();
-    for (word, when) in Condition::ALL {
-        let names = fields.items(word, "the name of a job", report);
-        named.extend(names.into_iter().map(|(name, span)| NamedDependency { when, name: Arc::from(name), span }));
+    let mut words = Condition::ALL.map(|(word, _)| word).to_vec();
+    words.extend([CORR, SINGLETON]);
+    let Some(own) = Fields::read(tree, "dependencies", &words, report) else { return after };
+    let by_number = Condition::ALL.map(|(word, when)| (word, when, false)).into_iter();
+    for (word, when, by_number) in by_number.chain([(CORR, Condition::Ok, true)]) {
+        for (name, span) in own.items(word, "the name of a job", report) {
+            after.named.push(NamedDependency { when, by_number, name: Arc::from(name), span });
+        }
     }
-    named
+    if own.has(CORR) && !fields.has("array") {
+        let help = "add `array: 1-10`, or write `ok` in place of `corr`";
+        report.error_with_help(own.key_span(CORR), "only the tasks of an array wait for tasks with their number", help);
+    }
+    after.is_singleton = own.value::<bool>(SINGLETON, report).unwrap_or(false);
+    if after.is_singleton && fields.has("array") {
+        let help = "leave it out, and write `array: 1-10%1` to run one task at a time";
+        report.error_with_help(own.key_span(SINGLETON), "the tasks of an array are no singletons", help);
+    } else if after.is_singleton && fields.lacks_all(&["count", "arrivals"]) {
+        let help = "add `count: 3`, or leave it out";
+        report.warning(own.key_span(SINGLETON), "no other job has the name of this one, so it waits for none", help);
+    }
+    after
 }
 
+const CORR: &str = "corr";
+const SINGLETON: &str = "singleton";
+
 /// The dependencies of an entry's jobs, each with its place in the file.
-type FoundDependencies = Vec<(Dependency, Span)>;
+#[derive(Default)]
+struct FoundDependencies {
+    /// The dependencies that all jobs of the entry have.
+    common: Vec<(Dependency, Span)>,
+    /// Arrays of which each task of the entry waits for the one with its own number.
+    by_number: Vec<(Arc<str>, Span)>,
+}
+
+impl FoundDependencies {
+    fn is_empty(&self) -> bool {
+        self.common.is_empty() && self.by_number.is_empty()
+    }
+
+    /// The dependencies of the job at this index of the entry.
+    fn of(&self, entry: &JobTemplate, index: usize, world: &World) -> Vec<(Dependency, Span)> {
+        let task = |(array, span): &(Arc<str>, Span)| {
+            let job = world.task_of(array, entry.number_in_array(index)?)?;
+            Some((Dependency { job, when: Condition::Ok }, *span))
+        };
+        let mut all: Vec<(Dependency, Span)> = self.common.clone();
+        all.extend(self.by_number.iter().filter_map(task));
+        all
+    }
+}
 
 /// Finds the jobs that the entries depend on, and adds the dependencies to the arrivals.
 pub(super) fn resolve(entries: &[JobTemplate], arrivals: &mut [Arrival], world: &World, report: &mut Report) {
@@ -53,26 +104,35 @@ pub(super) fn resolve(entries: &[JobTemplate], arrivals: &mut [Arrival], world: 
         return;
     }
     for (entry, found) in entries.iter().zip(&found).filter(|(_, found)| !found.is_empty()) {
-        if found.len().saturating_mul(entry.len()) > MAX_PAIRS {
-            let message = format!("{} jobs that each depend on {} others", entry.len(), found.len());
+        if found.common.len().saturating_mul(entry.len()) > MAX_PAIRS {
+            let message = format!("{} jobs that each depend on {} others", entry.len(), found.common.len());
             let help = "put a job between them that waits for all and that all of these wait for";
-            report.error_with_help(found[0].1, message, help);
+            report.error_with_help(found.common[0].1, message, help);
             continue;
         }
-        let after: Arc<[Dependency]> = found.iter().map(|(dependency, _)| *dependency).collect();
-        for copy in ids(entry, world) {
-            if let Some((dependency, span)) = found.iter().find(|(dependency, _)| dependency.job >= copy) {
+        let common: Arc<[Dependency]> = found.common.iter().map(|(dependency, _)| *dependency).collect();
+        for (index, copy) in ids(entry, world).enumerate() {
+            let own = found.of(entry, index, world);
+            if let Some((dependency, span)) = own.iter().find(|(dependency, _)| dependency.job >= copy) {
                 refuse_later(arrivals, copy, dependency.job, *span, report);
                 break;
             }
-            Arc::make_mut(&mut arrivals[copy.index()].spec).after = Arc::clone(&after);
+            let after = match found.by_number.is_empty() {
+                true => Arc::clone(&common),
+                false => own.iter().map(|(dependency, _)| *dependency).collect(),
+            };
+            Arc::make_mut(&mut arrivals[copy.index()].spec).after = after;
         }
     }
 }
 
 fn find(entry: &JobTemplate, world: &World, report: &mut Report) -> FoundDependencies {
-    let mut found = BTreeMap::new();
+    let (mut found, mut by_number) = (BTreeMap::new(), Vec::new());
     for named in &entry.after {
+        if named.by_number {
+            by_number.extend(array(entry, named, world, report).map(|array| (array, named.span)));
+            continue;
+        }
         if world.may_come(&named.name) {
             let message = format!("of the jobs that come by chance none is called `{}` with this seed", named.name);
             report.warning(named.span, message, "nothing is waited for; name what comes with every seed");
@@ -82,7 +142,30 @@ fn find(entry: &JobTemplate, world: &World, report: &mut Report) -> FoundDepende
             found.entry(Dependency { job, when: named.when }).or_insert(named.span);
         }
     }
-    found.into_iter().collect()
+    FoundDependencies { common: found.into_iter().collect(), by_number }
+}
+
+/// The array whose tasks the tasks of this entry wait for by number. Each number of the entry must be one of the array.
+fn array(entry: &JobTemplate, named: &NamedDependency, world: &World, report: &mut Report) -> Option<Arc<str>> {
+    let typed = &named.name;
+    let Some(numbers) = world.arrays.get(&**typed) else {
+        let message = format!("no array is named `{typed}`");
+        match world.job_names.find(typed) {
+            Some(_) => {
+                let help = format!("give `{typed}` the tasks `array: 1-10`, or write `ok` in place of `corr`");
+                report.error_with_help(named.span, message, help);
+            }
+            None => report.unknown(named.span, message, typed, world.arrays.keys().map(String::as_str)),
+        }
+        return None;
+    };
+    let own = (0..entry.len()).filter_map(|index| entry.number_in_array(index));
+    if let Some(missing) = own.into_iter().find(|number| numbers.binary_search(number).is_err()) {
+        let message = format!("`{typed}` has no task {missing}, for which `{}_{missing}` would wait", entry.name());
+        report.error_with_help(named.span, message, "give both arrays the same numbers");
+        return None;
+    }
+    Some(Arc::clone(typed))
 }
 
 /// The ids of the jobs of an entry.
@@ -110,7 +193,12 @@ fn refuse_circle(entries: &[JobTemplate], found: &[FoundDependencies], world: &W
         entry_of.extend(ids(entry, world).map(|job| (job, number)));
     }
     let edges: Vec<BTreeMap<usize, Span>> = (found.iter())
-        .map(|found| found.iter().filter_map(|(on, span)| Some((*entry_of.get(&on.job)?, *span))).collect())
+        .zip(entries)
+        .map(|(found, entry)| {
+            // One task stands for all, because a circle of entries is looked for.
+            let own = found.of(entry, 0, world);
+            own.iter().filter_map(|(on, span)| Some((*entry_of.get(&on.job)?, *span))).collect()
+        })
         .collect();
     let mut is_safe = BTreeSet::new();
     for start in 0..entries.len() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::arrays::{self, JobArray};
 use super::arrivals::{ArrivalPattern, arrivals};
 use super::demand;
 use super::dependencies::{self, NamedDependency};
@@ -21,7 +22,7 @@ use dryrack_rng::{self as rng, Lengths, Stream};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{
     Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements,
-    Restart, RetryPolicy, Unselectable,
+    Restart, RetryPolicy, RunLimit, Unselectable,
 };
 use dryrack_yaml::{Fields, Node, Report, Span, Tree, name, parse, text, value};
 
@@ -34,10 +35,11 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job in addition to those of its demand.
-const FIELDS: [&str; 35] = [
+const FIELDS: [&str; 36] = [
     "name",
     "at",
     "after",
+    "array",
     "count",
     "every",
     "arrivals",
@@ -113,6 +115,8 @@ pub(super) struct JobTemplate {
     name: Arc<str>,
     /// The number of digits in the number after the name; `None` for a single job without a number.
     width: Option<usize>,
+    /// The job array, if the entry is one. Its tasks are named `sweep_1` and so on, as in Slurm.
+    array: Option<JobArray>,
     /// Submission times, in order.
     times: Vec<SimTime>,
     /// The specification that all jobs share; each job adds its name.
@@ -137,10 +141,16 @@ impl JobTemplate {
     }
 
     pub fn name_of(&self, index: usize) -> Arc<str> {
-        match self.width {
-            Some(width) => Arc::from(format!("{}-{index:0width$}", self.name)),
-            None => Arc::clone(&self.name),
+        match (&self.array, self.width) {
+            (Some(array), _) => Arc::from(format!("{}_{}", self.name, array.numbers[index])),
+            (None, Some(width)) => Arc::from(format!("{}-{index:0width$}", self.name)),
+            (None, None) => Arc::clone(&self.name),
         }
+    }
+
+    /// The number in its array of the job at this index; `None` if the entry is no array.
+    pub fn number_in_array(&self, index: usize) -> Option<u32> {
+        self.array.as_ref().map(|array| array.numbers[index])
     }
 
     /// Whether the entry states the usage of its GPUs.
@@ -155,8 +165,10 @@ impl JobTemplate {
     /// Whether the two entries may contain jobs with the same name.
     pub fn may_share_a_name_with(&self, other: &JobTemplate) -> bool {
         let numbered = |of: &JobTemplate, name: &str| {
-            let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix('-'));
-            of.width.is_some() && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+            let separator = if of.array.is_some() { '_' } else { '-' };
+            let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix(separator));
+            (of.width.is_some() || of.array.is_some())
+                && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         };
         self.name == other.name || numbered(self, &other.name) || numbered(other, &self.name)
     }
@@ -291,7 +303,9 @@ fn entry(
     let cancel_at = fields.value::<SimTime>("cancel_at", report);
     let name = name_tree.and_then(|tree| Some((tree, name(tree, report)?)));
     let typed = name.map_or("", |(_, name)| name);
+    let array = arrays::read(&fields, most, report);
     let pattern = match fields.get("arrivals") {
+        _ if array.is_some() => tasks_of_array(&fields, array.as_ref(), report),
         Some(tree) => generated(&fields, tree, typed, setting, most, report),
         None => stated(&fields, setting, most, report),
     };
@@ -301,6 +315,14 @@ fn entry(
     if width.is_some() && !setting.streamed {
         world.groups.insert(typed.to_string());
     }
+    if let Some(array) = array.as_ref().filter(|_| !setting.streamed) {
+        world.arrays.insert(typed.to_string(), Arc::clone(&array.numbers));
+    }
+    let after = dependencies::read(&fields, report);
+    spec.run_limit = match array.as_ref().and_then(|array| array.most) {
+        Some(most) => Some(Box::new(RunLimit::ArrayTasks { array: Arc::from(typed), most })),
+        None => after.is_singleton.then(|| Box::new(RunLimit::Singleton { name: Arc::from(typed) })),
+    };
     if fields.has("arrivals") {
         let chance = RandomEntry { queue: spec.queue.clone(), user: spec.user.clone() };
         world.chances.insert(typed.to_string(), chance);
@@ -308,13 +330,14 @@ fn entry(
     let copies = JobTemplate {
         name: Arc::from(typed),
         width,
+        array,
         times,
         spec,
         behavior: Arc::new(behavior),
         run,
         seed: setting.seed,
         cancel_at,
-        after: dependencies::read(&fields, report),
+        after: after.named,
         span: name_tree.span,
     };
     if let (Some(cancel), Some(tree)) = (cancel_at, fields.get("cancel_at"))
@@ -355,6 +378,12 @@ fn warn_of_policies(
         let message = "a utilization policy binds this job, and nothing is known of its GPUs: it is never sampled";
         report.warning(fields.place(), message, "add `usage: 90%`, or what its GPUs do");
     }
+}
+
+/// The tasks of an array, which are submitted together.
+fn tasks_of_array(fields: &Fields<'_>, array: Option<&JobArray>, report: &mut Report) -> Times {
+    let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
+    (None, vec![at; array.map_or(1, |array| array.numbers.len())])
 }
 
 /// Reads the arrival of one job, or of `count` copies at intervals of `every`.
@@ -474,6 +503,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         terms: Arc::new(terms::read(fields, report)),
         utilization: Arc::default(),
         after: Arc::default(),
+        run_limit: None,
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),

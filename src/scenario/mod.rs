@@ -18,6 +18,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod arrays;
 mod arrivals;
 mod changes;
 mod clouds;

@@ -238,6 +238,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("name", Kind::Text, "Of the job, or with `count` the beginning of the names"),
             ("at", TIME, "When it comes; 0s if not given"),
             ("after", Kind::Map("dependencies"), "What must have become of other jobs before it may start"),
+            (
+                "array",
+                Kind::Amount("1-10%3"),
+                "The tasks of a job array, and after % how many run at a time (Slurm's --array)",
+            ),
             ("count", Kind::Whole, "So many that are alike"),
             ("every", TIME, "Between those"),
             ("arrivals", Kind::Map("arrivals"), "When they come, drawn"),
@@ -332,6 +337,12 @@ pub(super) const SHAPES: &[Shape] = &[
             ("any", Kind::Some(&Kind::Text), "Jobs that must have ended in any way (afterany)"),
             ("notok", Kind::Some(&Kind::Text), "Jobs that must have ended without completing (afternotok)"),
             ("start", Kind::Some(&Kind::Text), "Jobs that must have started, or ended without it (after)"),
+            (
+                "corr",
+                Kind::Some(&Kind::Text),
+                "Arrays of which the task with the same number must have completed (aftercorr)",
+            ),
+            ("singleton", Kind::Flag, "All earlier jobs of this entry and the same user must have ended (singleton)"),
         ],
     },
     Shape {

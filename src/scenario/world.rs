@@ -40,6 +40,8 @@ pub(super) struct World {
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
     /// Names of entries with a `count`. The names of their copies begin with the name of the entry.
     pub groups: BTreeSet<String>,
+    /// The numbers of the tasks of each job array. The names of the tasks are the array's name, `_` and a number.
+    pub arrays: BTreeMap<String, Arc<[u32]>>,
     /// Entries whose jobs arrive at random. The number of their jobs depends on the seed.
     pub chances: BTreeMap<String, RandomEntry>,
 }
@@ -115,8 +117,12 @@ impl World {
         found.into_iter().collect()
     }
 
-    /// Finds jobs by a name or a pattern. The name of an entry with a `count` finds all of its copies.
+    /// Finds jobs by a name or a pattern. The name of an entry with a `count` finds all of its copies, and the name of an
+    /// array finds all of its tasks.
     pub fn jobs_of(&self, typed: &str, span: Span, report: &mut Report) -> Vec<JobId> {
+        if let Some(numbers) = self.arrays.get(typed).filter(|_| self.job_names.find(typed).is_none()) {
+            return numbers.iter().filter_map(|number| self.task_of(typed, *number)).collect();
+        }
         if self.job_names.find(typed).is_none() && self.groups.contains(typed) {
             let number =
                 |name: &str| name.strip_prefix(typed).and_then(|rest| rest.strip_prefix('-').map(str::to_string));
@@ -129,6 +135,11 @@ impl World {
             }
         }
         self.jobs(typed, span, report)
+    }
+
+    /// The task of an array with this number.
+    pub fn task_of(&self, array: &str, number: u32) -> Option<JobId> {
+        self.job_names.find(&format!("{array}_{number}")).map(JobId::new)
     }
 
     /// Finds a GPU such as `alpha/0`.
@@ -202,6 +213,10 @@ impl World {
 
     fn no_such(&self, what: &str, typed: &str, span: Span, names: &NameTable, report: &mut Report) {
         let message = format!("no {what} is named `{typed}`");
+        if let Some(first) = self.arrays.get(typed).filter(|_| what == "job").and_then(|numbers| numbers.first()) {
+            let help = format!("its tasks are `{typed}_{first}` and so on; `{typed}_*` names them all");
+            return report.error_with_help(span, message, help);
+        }
         match self.groups.contains(typed) && names.iter().any(|name| name.starts_with(typed)) {
             true => {
                 let help =

@@ -8,6 +8,7 @@ use super::demand::Demand;
 use super::dependency::Dependency;
 use super::launch::Launch;
 use super::random_faults::RandomFaults;
+use super::run_limit::RunLimit;
 use super::sampling::Sampling;
 use super::scaling::{Requests, Scaling};
 use super::terms::RunTerms;
@@ -54,10 +55,13 @@ pub struct JobSpec {
     pub terms: Arc<RunTerms>,
     /// The job's own settings of the utilization policy. They override the profile's.
     pub utilization: Arc<UtilizationOverrides>,
-    /// The dependencies that must be met before the job waits for a placement. This field must stay last and is left
-    /// out if empty, so that digests of jobs without dependencies do not change.
+    /// The dependencies that must be met before the job waits for a placement. This field and those after it must stay
+    /// last, and are left out if empty, so that digests of jobs without them do not change.
     #[serde(default, skip_serializing_if = "<[Dependency]>::is_empty")]
     pub after: Arc<[Dependency]>,
+    /// The group of jobs of which only some run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_limit: Option<Box<RunLimit>>,
 }
 
 impl JobSpec {
@@ -82,6 +86,7 @@ impl JobSpec {
             terms: Arc::default(),
             utilization: Arc::default(),
             after: Arc::default(),
+            run_limit: None,
         }
     }
 }

@@ -162,9 +162,11 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         world.nodes.iter().for_each(|node| reads_back(&*node.spec.shape));
         for arrival in &world.arrivals {
             let spec = &*arrival.spec;
-            let mut bytes = postcard::to_extend(spec, Vec::new()).expect("it has a compact form");
-            // The kind of a record says whether what the job depends on follows.
-            bytes.extend(spec.after.is_empty().then_some(0));
+            let plain = dryrack_workload::JobSpec { after: Default::default(), run_limit: None, ..spec.clone() };
+            let mut bytes = postcard::to_extend(&plain, Vec::new()).expect("it has a compact form");
+            // The kind of a record says whether what the job depends on follows, and whether its group follows.
+            bytes = postcard::to_extend(&spec.after, bytes).expect("it has a compact form");
+            bytes = postcard::to_extend(&spec.run_limit, bytes).expect("it has a compact form");
             assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
         }
     }

@@ -2,11 +2,13 @@
 //! ends.
 //!
 //! A job is checked when it is submitted, and again when a job that it depends on starts or ends. Once all its
-//! dependencies are met, or one of them can never be met, a timer at the same instant tells the flow.
+//! dependencies are met, or one of them can never be met, a timer at the same instant tells the flow. A job of a group
+//! of which only some may run at a time also waits for its turn: see [`super::run_limits`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Core;
+use super::run_limits::RunLimits;
 use super::store::{ReplicaIndex, Wait};
 use super::timer::Timer;
 use dryrack_event::{Dependence, Histogram, Outcome, Reason, Refusal};
@@ -21,6 +23,7 @@ pub(super) struct Dependencies {
     dependents: BTreeMap<JobId, Vec<(JobId, Condition)>>,
     /// Jobs that ended without completing and whose records were dropped.
     unsuccessful: BTreeSet<JobId>,
+    limits: RunLimits,
 }
 
 /// The dependencies of a waiting job.
@@ -30,6 +33,19 @@ struct Waiting {
     open: usize,
     /// Whether a dependency can never be met.
     never: bool,
+    /// Whether the job waits for a turn in its group.
+    turn: bool,
+}
+
+impl Waiting {
+    fn is_free(&self) -> bool {
+        !self.never && !self.turn && self.open == 0
+    }
+
+    /// Whether the job waits only for its turn in its group.
+    fn waits_for_turn(&self) -> bool {
+        !self.never && self.turn && self.open == 0
+    }
 }
 
 /// The result of checking a job that waits for other jobs.
@@ -37,6 +53,8 @@ struct Waiting {
 pub(crate) enum DependencyState {
     /// All dependencies are met, so the job no longer waits.
     Free,
+    /// All dependencies are met, and the job waits for a turn in its group.
+    Turn,
     /// A dependency can never be met, so the job can never run.
     Never,
 }
@@ -55,7 +73,8 @@ impl Core {
                 }
             }
         }
-        if own.never || own.open > 0 {
+        own.turn = self.dependencies.limits.add(job, spec, own.open == 0 && !own.never);
+        if own.never || own.open > 0 || own.turn {
             let is_judged = own.never;
             self.dependencies.waiting.insert(job, own);
             if is_judged {
@@ -82,8 +101,10 @@ impl Core {
     /// Sets a replica aside if its job waits for other jobs. Returns whether the replica was set aside.
     pub(crate) fn wait_for_others(&mut self, index: ReplicaIndex) -> bool {
         let Some(waiting) = self.dependencies.waiting.get(&self.replicas[index as usize].job) else { return false };
+        let is_task = self.dependencies.limits.is_of_array(self.replicas[index as usize].job);
         let (refusal, reason) = match waiting.never {
             true => (Refusal::Never, Reason::DependencyNeverSatisfied),
+            false if is_task && waiting.waits_for_turn() => (Refusal::Unfit, Reason::ArrayTaskLimit),
             false => (Refusal::Unfit, Reason::Dependency),
         };
         self.replicas[index as usize].wait = Wait::Dependency;
@@ -102,12 +123,25 @@ impl Core {
     pub(crate) fn job_has_ended(&mut self, job: JobId, outcome: Outcome) {
         self.jobs[job.index()].over = Some(outcome);
         self.dependencies.waiting.remove(&job);
+        let next = self.dependencies.limits.remove(job);
+        self.have_turns(next);
         self.judge_dependents(job);
+    }
+
+    /// Notes that these jobs have a turn in their group.
+    fn have_turns(&mut self, jobs: Vec<JobId>) {
+        for job in jobs {
+            let Some(waiting) = self.dependencies.waiting.get_mut(&job) else { continue };
+            waiting.turn = false;
+            if waiting.is_free() {
+                self.timers.set(self.now, Timer::DependencyJudged { job });
+            }
+        }
     }
 
     fn judge_dependents(&mut self, on: JobId) {
         let Some(dependents) = self.dependencies.dependents.remove(&on) else { return };
-        let mut open = Vec::new();
+        let (mut open, mut ready) = (Vec::new(), Vec::new());
         for (job, when) in dependents {
             let dependence = self.dependence(on, when);
             // A dependent job that was cancelled no longer waits.
@@ -123,6 +157,13 @@ impl Core {
             if waiting.never || waiting.open == 0 {
                 self.timers.set(self.now, Timer::DependencyJudged { job });
             }
+            if waiting.waits_for_turn() {
+                ready.push(job);
+            }
+        }
+        for job in ready {
+            let given = self.dependencies.limits.is_ready(job);
+            self.have_turns(given);
         }
         if !open.is_empty() {
             self.dependencies.dependents.insert(on, open);
@@ -134,7 +175,8 @@ impl Core {
     pub(crate) fn judged(&self, job: JobId) -> Option<DependencyState> {
         match self.dependencies.waiting.get(&job)? {
             Waiting { never: true, .. } => Some(DependencyState::Never),
-            Waiting { open: 0, .. } => Some(DependencyState::Free),
+            Waiting { open: 0, turn: false, .. } => Some(DependencyState::Free),
+            Waiting { open: 0, turn: true, .. } => Some(DependencyState::Turn),
             Waiting { .. } => None,
         }
     }
@@ -174,6 +216,7 @@ impl Core {
     /// Asserts two things. A replica is set aside for dependencies only if its job waits. No job is recorded as a
     /// dependency after it has ended.
     pub(super) fn assert_dependencies(&self) {
+        self.dependencies.limits.check();
         for replica in self.replicas.values().filter(|replica| replica.wait == Wait::Dependency) {
             assert!(self.waits_for_others(replica.job), "{} waits for jobs that its job does not", replica.run());
         }

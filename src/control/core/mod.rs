@@ -15,6 +15,7 @@ mod instances;
 mod kept;
 mod ledger;
 pub(crate) mod nodes;
+mod run_limits;
 mod scale_up;
 mod scaling;
 mod services;

@@ -1,0 +1,16 @@
+//! Limits on how many jobs of a group run at a time: job arrays with a limit, and singletons, with the meanings of
+//! Slurm's `--array` and `--dependency=singleton`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The group of a job, and how many of the group may run at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RunLimit {
+    /// The job is a task of an array of which at most this many tasks run at a time.
+    ArrayTasks { array: Arc<str>, most: u32 },
+    /// The job starts after all jobs of this name and the same user that were submitted before it have ended.
+    Singleton { name: Arc<str> },
+}
