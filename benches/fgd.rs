@@ -1,5 +1,5 @@
 //! Measures fragmentation gradient descent on the openb trace, in the control plane and in a plain reference program.
-//! The reference looks at every node for every task. It caches the score of a node for a task shape until the node
+//! The reference examines every node for every task. It caches the score of a node for a task shape until the node
 //! changes.
 //!
 //! `cargo bench --bench fgd -- scenarios/literature/fgd-openb.yaml` needs the trace (`DRYRACK_DATA`). The reference has

@@ -1,8 +1,8 @@
 //! Measures utilization policies: 10,000 jobs of 8 GPUs, each with its own monitor, sampled every 10 s.
 //!
 //! `cargo bench --bench policy` measures both rules. It also counts memory allocations while samples are judged; there
-//! must be none. The monitors get one sample each in turn, as on a cluster, so a monitor is no longer in the near
-//! caches when its turn comes. The results are in `benches/README.md`.
+//! must be none. The monitors get one sample each in turn, as on a cluster, so a monitor is no longer in the caches
+//! when it gets its next sample. The results are in `benches/README.md`.
 
 use std::alloc::System;
 use std::process::ExitCode;

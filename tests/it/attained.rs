@@ -1,7 +1,7 @@
 //! Compares the profile `tiresias` with a plain simulation of what its program does (Tiresias 959f9b0, schedule
 //! `dlas-gpu`), on random lists of jobs. A queue is a list in which running jobs come before waiting ones. A job that
-//! has had enough goes to the end of the next queue. At each event all GPUs are assigned anew, starting with the first
-//! job of the first queue, and jobs that do not fit are skipped.
+//! has used its quantum goes to the end of the next queue. At each event all GPUs are assigned anew, starting with the
+//! first job of the first queue, and jobs that do not fit are skipped.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 
 const GPUS: u64 = 10;
-/// The widths divide the bounds, so every job changes queues at a whole second: the program knows no fractions.
+/// The widths divide the bounds, so every job changes queues at a whole second, because the program counts only whole
+/// seconds.
 const WIDTHS: [u64; 4] = [1, 2, 5, 10];
 const BOUNDS: [u64; 3] = [3250, 7200, 18_000];
 

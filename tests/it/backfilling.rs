@@ -1,4 +1,5 @@
-//! Backfilling over random queues: with state kept from pass to pass, it decides as the plain computation does.
+//! Backfilling over random queues: with state that is kept between passes, the decisions equal those of the plain
+//! computation.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -180,7 +180,7 @@ pub fn an_event_that_is_no_record_any_more_is_named_with_what_belongs_there() {
     let said = stdout(dir.path(), &["replay", "events.jsonl"], 1);
     assert!(said.starts_with(&format!("events.jsonl: line {line}: not a record: ")), "{said}");
     assert!(said.ends_with(&format!("  replayed  {}\n", honest[line - 1])), "{said}");
-    // The other commands refuse it, and name the line.
+    // The other commands refuse the log, and name the line.
     let refused = dryrack(dir.path(), &["log", "events.jsonl"]).assert().code(2).get_output().stderr.clone();
     let refused = String::from_utf8(refused).expect("text");
     assert!(refused.starts_with(&format!("error: events.jsonl: line {line}: not a record")), "{refused}");
@@ -331,11 +331,12 @@ pub fn the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed() {
 
 pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error() {
     let dir = scenario();
-    // With this one option as in the base nothing fails any more, and the run can be repeated with it.
+    // With this one option reset to its value in the base, no expectation fails. The run can be repeated with these
+    // flags.
     let option = ["--profile", "gpustack-0.5-dev", "--as-in-base", "scheduler.filters.ready.unless"];
     stdout(dir.path(), &[&["run", "not_ready.yaml"][..], &option].concat(), 0);
     let said = stdout(dir.path(), &["test", ".", "--options"], 1);
-    // These scenarios say nothing about other profiles.
+    // These scenarios do not test the options of other profiles.
     assert!(said.contains("2 passed") && !said.contains("filters.ready.unless of gpustack-0.5-dev apart"), "{said}");
     let other = "scenario: Nothing is reproduced\nnodes: [{name: a, machine: l4-x1}]\njobs: [{name: j, gpus: 1}]
 expect: [{job: j, is: running}]\n";
@@ -410,7 +411,7 @@ pub fn a_run_leaves_its_files_and_they_agree_with_what_it_says() {
     let footer: serde_json::Value = serde_json::from_str(log.lines().last().expect("a footer")).expect("JSON");
     assert_eq!(footer["footer"]["digest"], said["digest"]);
     check(dir.path(), &["replay", "out/events.jsonl"], 0, "", "");
-    // Again, and from the same seed given by hand: the same bytes.
+    // A second run with the same seed on the command line writes the same bytes.
     stdout(dir.path(), &["run", "not_ready.yaml", "--out", "again", "--seed", "7"], 0);
     for file in ["jobs.csv", "nodes.csv", "metrics.json"] {
         let read = |folder: &str| std::fs::read(dir.path().join(folder).join(file)).expect("written");
@@ -489,7 +490,7 @@ scheduler.discipline  strict         skipping
 ";
     check(dir.path(), &["profile", "diff", "fifo", "first-fit"], 1, wanted, "");
     check(dir.path(), &["profile", "diff", "fifo", "fifo"], 0, "", "");
-    // Another notation of the same value is not a difference, but a stage that only one profile has is.
+    // A different notation of the same value is not a difference, but a stage that only one profile has is one.
     let mine =
         "base: pack\nname: mine\ntitle: Pack\nheartbeat: {every: 10000ms, grace: 90s}\nscheduler: {scorers: []}\n";
     std::fs::write(dir.path().join("mine.yaml"), mine).expect("a folder of our own");
@@ -520,7 +521,7 @@ pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
     for part in [" not run [] openb.yaml", "get it with `dryrack trace get openb`", "1 scenario: 1 not run []"] {
         assert!(said.contains(part), "{part:?} in\n{said}");
     }
-    // Along with a scenario that ran, it is not a failure, and it is counted as not run.
+    // If another scenario did run, this one is not a failure, and counts as not run.
     let output = on_a_trace(dir.path(), &["test", "."], None).assert().code(0).get_output().stdout.clone();
     let said = without_times(&String::from_utf8(output).expect("text"));
     assert!(said.ends_with("2 scenarios, 3 runs: 2 passed, 1 not run []\n"), "{said}");
@@ -530,7 +531,7 @@ pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
     assert_eq!(said[0]["diagnostics"][0]["kind"], "trace_missing");
 }
 
-/// One line for all of them, however many there are; with `--verbose`, a line for each.
+/// All missing data is reported in one line; with `--verbose`, in one line for each scenario.
 pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
     let dir = scenario();
     let file = "{format: swf, file: lists/x.swf}\nnodes: [{name: a, cpus: 256}]";
@@ -552,7 +553,7 @@ pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
     assert_eq!(json.to_string().matches(" is not here").count(), 4, "{json:#}");
 }
 
-/// A new user sees no warnings about the committed scenarios.
+/// The committed scenarios cause no warnings.
 pub fn no_scenario_of_ours_is_warned_of() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut folders = vec![folder];
@@ -627,7 +628,7 @@ pub fn a_run_of_too_many_records_is_stopped_and_says_what_grew() {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
     assert!(!dir.path().join("out/events.jsonl").exists(), "a log that is not whole was left");
-    // The other files are tested all the same.
+    // The other files are still tested.
     std::fs::write(dir.path().join("fine.yaml"), AGAIN.replace("always", "never")).expect("a folder of our own");
     let said = stdout(dir.path(), &["test", ".", "--max-records", "100"], 2);
     assert!(said.contains("1 passed") && said.contains("does not end"), "{said}");

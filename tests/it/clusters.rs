@@ -71,7 +71,8 @@ impl Drop for Slurm {
     }
 }
 
-/// Returns the first of `count` consecutive free ports. Each trial gets others, because they do not listen at once.
+/// Returns the first of `count` consecutive free ports. Each trial gets different ports, because its programs do not
+/// listen on them at once.
 fn free_ports(count: u16) -> u16 {
     static GIVEN: Mutex<u16> = Mutex::new(0);
     let mut given = GIVEN.lock().expect("nobody fails while it is held");
@@ -94,10 +95,11 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The job array of a real Slurm produces the same as one process, even if a task is killed midway and requeued.
+/// The job array of a real Slurm produces the same as one process, even if a task is killed before its end and
+/// requeued.
 pub fn a_slurm_job_array_leaves_what_one_process_leaves() {
     let slurm = Slurm::start();
-    // Long enough for a task to be killed midway.
+    // The plan takes long enough to kill a task before its end.
     let dir = planned(&PLAN.replace("1..12", "1..30").replace("seeds: 1..4", "seeds: 1..20"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let submit =
@@ -140,7 +142,7 @@ pub fn a_job_array_is_printed_before_it_is_submitted() {
         "{script}"
     );
     assert!(script.contains("\n#SBATCH --array=0-2\n"), "{script}");
-    // Run here as a task would run it.
+    // Run the script here in the same way as a task.
     for index in ["0", "1", "2"] {
         let mut shell = Command::new("bash");
         shell.current_dir(dir.path()).args(["-c", &script]).env("SLURM_ARRAY_TASK_ID", index).assert().code(0);
@@ -172,7 +174,7 @@ pub fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
     let job = manifest(dir.path(), &["--shards", "8", "--cores", "2"]);
     let faults: Vec<String> = validator.iter_errors(&job).map(|fault| fault.to_string()).collect();
     assert!(faults.is_empty(), "{faults:?}");
-    // The check can fail: with an unknown field, and with one of the wrong type.
+    // Check that the validation can fail: with an unknown field, and with a field of the wrong type.
     for (pointer, key, value) in
         [("/spec", "completionmode", "Indexed".into()), ("/spec", "completions", Value::from("8"))]
     {

@@ -60,7 +60,7 @@ pub fn each_recorded_placement_of_a_model_is_met() {
     assert_eq!((&said["asked"], &said["identical"]), (&3319.into(), &3319.into()));
 }
 
-/// Defect 1a: 2.3.0 places an embedding model of 72 GB on a GPU of 24 GB that was picked; the mended rules do not.
+/// Defect 1a: 2.3.0 places an embedding model of 72 GB on a GPU of 24 GB that was picked; the fixed rules do not.
 pub fn a_listed_defect_is_mended_in_the_default_profile() {
     let (code, said, _) = conform(&["tests/data/gpustack/defects-2.3.0.jsonl", "--profile", "gpustack", "--verbose"]);
     assert_eq!(code, 1, "{said}");

@@ -2,7 +2,7 @@
 //! flipped.
 //!
 //! The runs of the traces take seconds, so that test is named `slow`, and run by `cargo test --test it -- slow`.
-//! `.ci/digests` checks that a debug and a release build agree, because it takes both.
+//! `.ci/digests` checks that a debug build and a release build agree. It needs both builds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -119,7 +119,8 @@ fn whatever_is_kept(folder: &str) {
 
 const FLIPS: usize = 50;
 
-/// Whichever bit of an event is flipped, the result is no log, no record or another event, and the line is named.
+/// If any bit of an event is flipped, the result is not a log, not a record, or a different event. The error names the
+/// line.
 fn a_flipped_byte_is_found_in_any_event() {
     let dir = TempDir::new().expect("a folder of our own");
     let out = dir.path().display().to_string();
@@ -149,7 +150,7 @@ fn a_flipped_byte_is_found_in_any_event() {
     }
 }
 
-/// Thus no two records have the same bytes: omitting an empty field would merge it with the next.
+/// So no two records have the same bytes: omitting an empty field would merge it with the next.
 fn what_is_digested_can_be_read_back_from_its_bytes() {
     fn reads_back<T: serde::Serialize + for<'d> serde::Deserialize<'d> + PartialEq + std::fmt::Debug>(what: &T) {
         let bytes = postcard::to_extend(what, Vec::new()).expect("it has a compact form");

@@ -1,7 +1,7 @@
 //! Broken files, and the exact diagnostics of each.
 //!
 //! Each `broken/NAME.yaml` is checked against `broken/NAME.stderr`. To write those again, run with `DRYRACK_BLESS=1`,
-//! and then read every line that changed: does the message say what to type next?
+//! and then check for every changed line that the message tells the user what to type next.
 
 use std::path::{Path, PathBuf};
 

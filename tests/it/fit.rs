@@ -31,7 +31,7 @@ pub fn where_a_model_fits_and_with_what_memory_is_as_computed_on_paper() {
     let found = fit(0, &["--model", "qwen3-32b"]);
     // 1.2 x 65,524,246,528 is 78,629,095,833.6, rounded down to whole bytes, plus 2 GiB.
     assert_eq!(found["need_bytes"], 78_629_095_833_u64 + (2 << 30));
-    // Nine tenths of 80 GiB on each of two GPUs: one would hold 77,309,411,328 bytes, which is too small.
+    // Nine tenths of 80 GiB on each of two GPUs. One GPU would hold 77,309,411,328 bytes, which is not enough.
     let expected = serde_json::json!([[{
         "node": "beta", "main": true, "ram_bytes": 0,
         "gpus": [{"gpu": 0, "takes_bytes": 77_309_411_328_u64}, {"gpu": 1, "takes_bytes": 77_309_411_328_u64}],
@@ -130,7 +130,8 @@ pub fn to_reserve_more_can_be_the_change_that_helps() {
     assert!(text.contains("reserve 50% of each GPU, not 30%: --gpu-memory-utilization=0.50"), "{text}");
 }
 
-/// In the terms of SGLang: 65,524,246,528 bytes of weights need two GPUs of 80 GiB, because 85 % of one are not enough.
+/// With the parameters of SGLang: 65,524,246,528 bytes of weights need two GPUs of 80 GiB, because 85 % of one are not
+/// enough.
 pub fn sglang_is_asked_in_its_own_words() {
     let asked = ["--model", "qwen3-32b", "--backend", "sglang"];
     let found = fit(0, &[&asked[..], &["--parameter=--mem-fraction-static=0.85"]].concat());

@@ -103,8 +103,8 @@ pub fn another_profile_judges_anew_who_waits() {
     assert!(log.contains("profile              changes        to fifo-skipping"), "{log}");
 }
 
-/// On paper: the one of two nodes that leaves at 10m still runs `long`, which ends at 1h, and then it goes. `other`
-/// waits for the remaining node, which is free at 2h.
+/// On paper: one of two nodes leaves at 10m. It still runs `long` until 1h, and is then gone. `other` waits for the
+/// remaining node, which is free at 2h.
 pub fn a_node_that_leaves_ends_what_it_has_begun() {
     let dir = folder(
         "scenario: Two nodes, of which one is taken away\nprofile: first-fit\nparams: {workers: 2}\nuntil: 4h\n\
@@ -293,7 +293,7 @@ pub fn two_alternatives_are_paired_by_seed_and_job() {
     for job in changed {
         assert!(job["because"][0].as_str().is_some_and(|line| line.contains("why not")), "{job:#}");
     }
-    // In reverse order the result is the same with the opposite sign.
+    // In reverse order, the result has the opposite sign.
     let turned = json(dir.path(), &["plan", "pair", "plan.yaml", other, one]);
     let turned = turned["queue_wait"]["difference_seconds"]["mean"].as_f64().expect("a number");
     assert!((turned + mean).abs() < 1e-6);

@@ -84,9 +84,9 @@ pub fn a_report_is_reproduced_under_a_program() {
         said
     };
     assert!(tested("python3 careless.py", "alpha", 0).contains("2 passed"));
-    // The witness is another one than the program shows.
+    // This witness is not the one that the program shows.
     assert!(tested("python3 careless.py", "beta", 1).contains("the witness witness-1 did not hold"));
-    // A program that fails shows nothing.
+    // If the program fails, the finding is not shown.
     assert!(tested("\"false\"", "alpha", 1).contains("1 failed"));
     let said = tested("gpustack==2.3.0", "alpha", 0);
     assert!(

@@ -62,7 +62,7 @@ fn damaged(cases: u64) {
         let what = format!("{} {case}: {what}", path.display());
         accepted += u64::from(ends_well(Door::Pages, dir.path(), &folder, &what, true));
     }
-    // Otherwise `check` was hardly tested.
+    // With fewer accepted cases, `check` would hardly be tested.
     assert!(accepted > cases, "{accepted} were accepted");
 }
 
@@ -149,7 +149,7 @@ const TABLES: [&str; 9] = [
     "job_metrics_points",
 ];
 
-/// Draws a cell that nobody expects in a database.
+/// Draws an unexpected value for a cell of a database.
 fn odd_cell(draw: &mut Draw) -> Cell {
     let texts = [
         "",
@@ -180,7 +180,7 @@ fn odd_cell(draw: &mut Draw) -> Cell {
     }
 }
 
-/// Changes cells, columns and rows as any client of SQLite may; returns a description.
+/// Changes cells, columns and rows, as any client of SQLite can. Returns a description.
 fn alter(file: &Path, draw: &mut Draw) -> String {
     let database = Connection::open(file).expect("a file of our own");
     let mut said = String::new();

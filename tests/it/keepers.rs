@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::cli::dryrack;
 
-/// How much later each kill comes than the previous one. After `STEPS` kills the next one comes at once again.
+/// How much later each kill comes than the previous one. After `STEPS` kills, the delay starts again at zero.
 const STEP: Duration = Duration::from_micros(150);
 const STEPS: u32 = 40;
 

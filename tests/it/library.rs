@@ -13,7 +13,7 @@ pub fn the_examples_run() {
     quickstart::main();
     read_log::main();
     control_plane::main();
-    // What it registers would be seen by all other trials of this process.
+    // All other trials of this process would see the items that it registers.
     let examples = std::env::current_exe().expect("a test has a path");
     let examples = examples.parent().and_then(Path::parent).expect("it is in `deps`").join("examples");
     let own_stages = assert_cmd::Command::new(examples.join("own_stages")).assert().success();

@@ -1,5 +1,5 @@
-//! Lists of tasks: read as streams, counted, converted, sampled and scaled. Lists that are not in the repository are
-//! in `data`, a folder that holds `traces` and `groundtruth`.
+//! Lists of tasks: read as streams, counted, converted, sampled and scaled. Lists that are not in the repository are in
+//! the folder `data`, which contains `traces` and `groundtruth`.
 
 use std::fs;
 use std::path::Path;
@@ -73,8 +73,9 @@ fn lists_are_the_same_after_they_were_converted(data: &Path) -> Result<(), Strin
     Ok(())
 }
 
-/// Archive, suffix of its lists, format; numbers of lists, rows and rows that are kept, by a plain count of their
-/// lines. For Gavel, rows are kept whose type and number of GPUs are in the repository's table for V100s.
+/// Archive, suffix of its lists, and format; then the numbers of lists, of rows and of kept rows, from a plain count of
+/// their lines. For Gavel, the kept rows are those whose type and number of GPUs are in the repository's table for
+/// V100s.
 const ARCHIVES: [(&str, &str, Format, [u64; 3]); 3] = [
     ("traces/gavel-traces/gavel-traces.tar.gz", ".trace", Format::Gavel, [83, 76_607, 69_063]),
     ("traces/pollux-workloads/pollux-workloads.tar.gz", ".csv", Format::Pollux, [40, 7_680, 7_680]),
@@ -162,7 +163,7 @@ pub fn a_log_is_the_same_after_it_was_converted_twice() {
     let read = |path: &Path| tasks(path).unwrap_or_else(|fault| panic!("{fault}")).1;
     let (first, last) = (read(Path::new(GAIA)), read(&folder.path().join("gaia.swf")));
     assert_eq!(first.len(), 51_959);
-    // That format numbers jobs anew, and does not preserve the memory of every task, so neither is compared.
+    // That format gives jobs new numbers, and does not preserve the memory of every task. So neither is compared.
     for (number, (a, b)) in first.iter().zip(&last).enumerate() {
         assert_eq!(b.name, (number + 1).to_string());
         let same = TraceTask { name: a.name.clone(), line: a.line, ram: a.ram, ram_used: a.ram_used, ..b.clone() };
@@ -197,8 +198,8 @@ fn lists_of_a_model_are_like_those_of_its_program(data: &Path) -> Result<(), Str
         |tasks: &[TraceTask]| tasks.iter().map(|task| task.submit.as_nanos() / 3_600_000_000_000 % 24).collect();
     type Of<'f> = &'f dyn Fn(&[TraceTask]) -> Vec<u64>;
     let measures: [(&str, Of, f64); 4] =
-        // Submissions come in bursts, so their hours carry only as much information as a tenth of as many independent
-        // ones.
+        // Submissions come in bursts. So their hours contain only as much information as one tenth of that number of
+        // independent submissions.
         [("widths", &widths, 1.0), ("lengths", &lengths, 1.0), ("gaps", &gaps, 1.0), ("hours", &hours, 0.1)];
     for (name, of, worth) in measures {
         for (whose, tasks) in [("the model", &model), ("resampled", &resampled)] {
@@ -224,7 +225,7 @@ fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<()
         ("serial", kind.serial, 0.244, 0.018),
         ("powers of two", kind.powers, 0.576, 0.02),
         ("narrow", kind.narrow, 0.86, 0.04),
-        // Because most widths are powers of two, they say little about the ends of intervals.
+        // Because most widths are powers of two, they contain little information about the ends of intervals.
         ("narrowest", low, 0.8, 0.15),
         ("where intervals meet", middle, 8.0 - 2.5, 0.35),
         ("widest", high, 8.0, 0.0),
@@ -291,7 +292,7 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     dryrack(folder.path(), &["trace", "scale", "jobs.swf", "--load", "0%"]).assert().code(2);
 }
 
-/// A list that a user writes by hand.
+/// A list that a user has written by hand needs only three columns.
 pub fn a_list_of_ones_own_needs_three_columns() {
     let folder = tempfile::tempdir().unwrap();
     let info = |text: &str| {

@@ -1,5 +1,5 @@
-//! Published and recorded results of other simulators, matched exactly. Their files are not in the repository: `data`
-//! is a folder that holds `groundtruth` and `traces`.
+//! Published and recorded results of other simulators, matched exactly. Their files are not in the repository. They are
+//! in the folder `data`, which contains `groundtruth` and `traces`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -210,8 +210,8 @@ fn helios_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Strin
     }
 }
 
-/// Compares the rule with a plain simulation that shares nothing with dryrack and steps from one second with an event
-/// to the next: the times themselves are not recorded.
+/// Compares the rule with a plain simulation, because the times are not recorded. The simulation shares no code with
+/// dryrack, and steps from one second with an event to the next.
 fn helios_shortest_job_first_is_a_strict_line(data: &Path) -> Result<(), String> {
     let found = helios_rows(&run_metrics(data, &helios("helios-sjf"))?);
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
@@ -341,7 +341,7 @@ fn tiresias_starts_each_job_when_its_program_does(data: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// The policies by the names in its files. Its scores of WFP3 and UNICEF use a negative waiting time.
+/// The policies by the names in its files. The program's scores of WFP3 and UNICEF use a negative waiting time.
 const RLSCHEDULER: [&str; 5] = ["fcfs", "sjf", "wfp", "uni", "f1"];
 
 fn rlscheduler(policy: &str, backfill: bool, start: u32) -> String {
@@ -379,8 +379,8 @@ fn rlscheduler_starts_each_job_when_its_program_does(data: &Path) -> Result<(), 
     if apart.is_empty() { Ok(()) } else { Err(apart) }
 }
 
-/// Mean bounded slowdown and utilization of each of the ten sequences. The program adds numbers in another order, so
-/// the last bits of a double may differ, but no printed digit.
+/// Mean bounded slowdown and utilization of each of the ten sequences. The program adds numbers in a different order,
+/// so the last bits of a double may differ, but the printed digits must be equal.
 fn rlscheduler_has_its_published_table(data: &Path) -> Result<(), String> {
     let mut apart = String::new();
     for backfill in [false, true] {

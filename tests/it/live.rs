@@ -1,5 +1,5 @@
-//! Real processes under the real control plane: what is decided, and that no process is left. Nothing here is compared
-//! with the clock, so a loaded machine does not matter.
+//! Tests of real processes under the real control plane: their decisions, and that no process is left. They compare no
+//! times, so load on the machine does not matter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ pub fn shares_that_promise_too_much_are_told_what_to_state() {
             "[{cores: [0], cpu: 1}, {cores: [0], cpu: 1}]",
             "up to 200% of the cores that they lie on, and 100% is stated",
         ),
-        // Both are within two cores, and one of them on one of these: a CPU share of 1.5 fits on 2 cores.
+        // Both shares use two cores, and one of them uses only the first core: 1.5 cores of CPU fit on 2 cores.
         ("[{cores: [0], cpu: 600m}, {cores: [0, 1], cpu: 900m}]", ""),
         ("[{cores: [0], cpu: 2}, {cores: [1]}]", "a CPU share of 2 cores on 1"),
         ("[{cores: [0]}]", "1 CPU shares for the 2 accelerators of `here`"),
@@ -182,16 +182,16 @@ jobs:
     comes_again(&stage.log(), "one");
 }
 
-/// The process that is killed by force.
+/// The process that is killed with SIGKILL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Killed {
     Worker,
     Keeper,
-    /// Each of the two that `pkill -9 dryrack`, or `pkill -9 -f` with its command line, would find.
+    /// The processes, of these two, that `pkill -9 dryrack`, or `pkill -9 -f` with its command line, would find.
     ByName,
 }
 
-/// Those of the processes whose name or command line contains `name`.
+/// The given processes whose name or command line contains `name`.
 fn named(name: &str, pids: [rustix::process::Pid; 2]) -> Vec<rustix::process::Pid> {
     let says = |pid: rustix::process::Pid, file: &str| {
         let text = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).expect("it runs");
@@ -200,8 +200,8 @@ fn named(name: &str, pids: [rustix::process::Pid; 2]) -> Vec<rustix::process::Pi
     pids.into_iter().filter(|pid| says(*pid, "comm") || says(*pid, "cmdline")).collect()
 }
 
-/// The worker and the keeper are killed by force. Descendants in sessions of their own, with an empty environment or
-/// without parents also end. If the keeper is killed, the log is nevertheless complete.
+/// The worker or the keeper is killed with SIGKILL. Descendants in separate sessions, with an empty environment or
+/// without parents end too. If the keeper is killed, the log is complete.
 pub fn whoever_is_killed_leaves_no_process() {
     for (number, killed) in [(5, Killed::Worker), (6, Killed::Keeper), (9, Killed::ByName)] {
         let is_keeper = killed != Killed::Worker;
@@ -288,9 +288,9 @@ fn sealed(header: &str, rest: &str) -> String {
     format!("{text}{footer}\n")
 }
 
-/// A log of a header and records from different runs or changed by hand, with a matching footer, is rejected if they do
-/// not follow from the source. If they do, they may have been written afterwards, which only a digest that was kept
-/// elsewhere shows.
+/// Each log has a header and records from different runs, or changed by hand, and a matching footer. It is rejected if
+/// the header or the records do not follow from the source. If they do, they may have been written afterwards. Only a
+/// digest that was stored in another place shows this.
 pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show() {
     let job = |more: &str| format!("jobs: [{{name: a, gpus: 1, {more}, command: [sleep, \"0.3\"]}}]\n");
     let stages = ["duration: 300ms", "duration: 340ms", "duration: 300ms, priority: 7", "at: 5s, duration: 300ms"];
@@ -396,7 +396,7 @@ pub fn delays_that_are_fitted_on_a_recording_explain_it() {
 /// Every log replays, no process is left, and every decision that does not depend on the CPU that a process gets is as
 /// predicted. `.ci/live` measures how close the times are.
 pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
-    // On a machine with other load, a busy process may get so little CPU that its policy ends it.
+    // If the machine does other work, a busy process may get so little CPU that its policy ends it.
     let at_the_mercy = [
         "busy-on-a-loaded-share",
         "gang-on-shared-cores",
@@ -424,6 +424,6 @@ pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
         let (equal, decisions) = equal(&said);
         assert!(equal == decisions || at_the_mercy.contains(&name.as_str()), "{name}: {said:#}");
     };
-    // One at a time: they are pinned to the same cores and would compete for them.
+    // Run one at a time: the scenarios are pinned to the same cores and would compete for them.
     files.iter().for_each(run);
 }

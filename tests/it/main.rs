@@ -1,5 +1,5 @@
-//! The only integration crate. It has a harness of its own, because a trial whose data is not here must be reported
-//! as not run, which libtest cannot do.
+//! The only integration crate. It has its own harness, because a trial must be reported as not run if its data is
+//! missing, and libtest cannot do this.
 
 mod attained;
 mod backfilling;
@@ -65,9 +65,9 @@ enum Needs {
     Data,
     /// Time: runs only if a filter names `slow`.
     Time,
-    /// The data and minutes of time: a set of its own, which runs only if a filter names it.
+    /// The data and minutes of time: a separate set, which runs only if a filter names it.
     Means,
-    /// A machine with little other load: a set of its own, which runs only if a filter names it.
+    /// A machine with little other load: a separate set, which runs only if a filter names it.
     RealTime,
     /// Minutes of time: a set of its own, which runs only if a filter names it.
     Coverage,

@@ -18,8 +18,8 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// By hand: it takes the model, the node that is not ready and the node beside it. The Mac, the fault and the other
-/// expectations go.
+/// Worked out by hand: the model, the node that is not ready and the node beside it are needed. The Mac, the fault and
+/// the other expectations are removed.
 pub fn a_report_is_minimized_under_the_profile_that_shows_it() {
     let dir = empty();
     let file = reported().display().to_string();
@@ -42,7 +42,7 @@ pub fn a_report_is_minimized_under_the_profile_that_shows_it() {
     let failed: Value = serde_json::from_str(&failed).expect("JSON");
     assert_eq!(failed["expectations"][0]["name"], "never_on_alpha");
     assert_eq!(failed["expectations"][0]["passed"], false);
-    // Under the profile that is meant to be right it holds, as the report does.
+    // Under the correct profile the expectation holds, as in the report's scenario.
     stdout(dir.path(), &["run", "one.yaml", "--profile", "gpustack"], 0);
 }
 
@@ -89,8 +89,8 @@ pub fn what_cannot_be_compared_is_said() {
     assert!(unknown.contains("gpustack"), "{unknown}");
 }
 
-/// The example decides as `first-fit` does but states no reasons, so it differs from `fifo` where `first-fit` does. A
-/// program that cannot decide is an error in the file's only run.
+/// The example decides like `first-fit` but states no reasons, so it differs from `fifo` at the same decisions as
+/// `first-fit`. A program that cannot decide is an error in the file's only run.
 pub fn programs_are_compared_with_profiles() {
     let dir = empty();
     let text = "\
@@ -116,7 +116,7 @@ jobs:
     assert!(unknown.contains("the nearest is gpustack==0.6.2"), "{unknown}");
 }
 
-/// Nothing is installed in a cache of its own.
+/// The test uses a separate cache, in which nothing is installed.
 pub fn a_table_of_reports_says_how_releases_are_installed() {
     let dir = empty();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dstack").display().to_string();

@@ -9,7 +9,7 @@ use assert_cmd::assert::OutputAssertExt;
 use crate::cli::{dryrack, empty, scenario, stderr, stdout};
 use crate::small_world;
 
-/// Checks rows of what is typed and the beginning of the answer.
+/// Checks rows of a command line and the beginning of its answer.
 fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
     for (args, wanted) in rows {
         let said = stderr(dir, args, 2);
@@ -174,8 +174,8 @@ pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
     }
 }
 
-/// A release without a profile is not a typo: the nearest releases that have one are named, and nothing is said about a
-/// profile that nobody asked for.
+/// A release without a profile is not a typo: the message names the nearest releases that have a profile, and no other
+/// profile.
 pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in
@@ -191,7 +191,7 @@ pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
     }
 }
 
-/// No line of an answer is long, whatever is typed and however long it is.
+/// No line of an answer is long, even if the command line is long.
 pub fn what_is_typed_at_length_is_answered_briefly() {
     let dir = scenario();
     let long = "x".repeat(20_000);
@@ -231,8 +231,8 @@ pub fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
     stdout(dir.path(), &["check", "old.yaml"], 0);
 }
 
-/// Renaming a file over a pipe or a device would remove it, and over a link would break the link. If two processes
-/// wrote one file at once, neither's output would be complete.
+/// Renaming a file over a pipe, a device or a link would remove it. If two processes wrote one file at the same time,
+/// neither output would be complete.
 pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
     let dir = empty();
     let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status().expect("every Unix has it");

@@ -41,7 +41,7 @@ pub fn what_is_missing_is_named() {
     }
 }
 
-/// Such a job fails only upper bounds on waiting that include it, and only if the file does not say otherwise.
+/// Because of such a job, only upper bounds on waiting that include it fail, unless the file states otherwise.
 pub fn only_what_bounds_waiting_fails() {
     let job = "{name: x, gpus: 3, queue: other}";
     let rows = [
@@ -143,7 +143,7 @@ pub fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
 
 pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     let dir = empty();
-    // Jobs and expectations of the scenario itself do not concern the trace.
+    // Jobs and expectations of the scenario itself are not about the trace.
     write(dir.path(), "{name: x, gpus: 2}", "expect: [{name: runs, job: x, is: running, by: 5m}]\n");
     let rows = "job,submit_s,duration_s,gpus,nodes,gpu_models\n1,0,60,1,1,a100-80g\n2,1,60,1,1,a100\n3,2,60,3,1,\n4,3,60,1,1,a100\n";
     std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
@@ -160,7 +160,7 @@ pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     assert!(said.contains("each job can run when they are empty"), "{said}");
 }
 
-/// The warning says how a profile that decides by estimates decides when no job has one.
+/// If a profile decides by estimates and no job has one, the warning states how it decides instead.
 pub fn without_estimates_a_profile_says_what_it_decides_as() {
     let dir = empty();
     let jobs = "\
@@ -186,7 +186,7 @@ pub fn without_estimates_a_profile_says_what_it_decides_as() {
     assert!(!run("easy").1.contains("no job has an estimate"), "one has");
 }
 
-/// An instance counts as a place long before anything runs in it.
+/// A job on an instance counts as placed long before it runs.
 pub fn where_instances_are_made_the_wait_for_a_start_is_told() {
     let dir = empty();
     let text = "\
@@ -204,7 +204,7 @@ expect: [p95(start_wait) <= 10m]
     assert!(started.contains("4m"), "{started}");
 }
 
-/// However many nodes can never serve the job, the wait is explained by a node that can.
+/// The wait is explained by a node that can serve the job, even if many nodes never can.
 pub fn a_wait_is_blamed_on_what_is_short_where_it_can_end() {
     let dir = empty();
     let text = "\
@@ -223,7 +223,7 @@ expect: [jobs_completed == 2]
     assert!(said.contains("because    100% insufficient_cpu\n"), "{said}");
 }
 
-/// If none of five seeds draws a failure in time, the sixth still may.
+/// Even if none of five seeds draws a failure in time, a sixth seed may.
 pub fn what_draws_is_random_even_where_all_seeds_give_the_same_run() {
     let dir = empty();
     let text = "\

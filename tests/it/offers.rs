@@ -17,7 +17,7 @@ use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy
 
 const WORLDS: u64 = 20_000;
 
-/// 20,000 fleets in use, with one job each, under the profile that is meant to be correct.
+/// 20,000 partly used fleets, with one job each, under the correct profile.
 pub fn a_job_is_refused_only_where_nothing_would_do() {
     let profile = load_profile("dstack", Path::new("")).expect("it comes with dryrack");
     let (mut placed, mut refused) = (0, 0);
@@ -92,7 +92,8 @@ fn is_possible(fleet: &Fleet, demand: &Demand) -> bool {
     })
 }
 
-/// Checks a placement: it takes idle blocks, as few as suffice, and a host of its own for each node of the job.
+/// Checks that a placement takes the smallest sufficient number of idle blocks, and a separate host for each node of
+/// the job.
 fn hold(fleet: &Fleet, demand: &Demand, placement: &Placement, seed: u64) {
     assert_eq!(placement.claims().len(), demand.tasks as usize, "seed {seed}");
     for claim in placement.claims() {

@@ -147,7 +147,7 @@ expect:
         }
     }
 
-    // All three grades. A Slurm on a loaded machine may be late, but that is not a different decision.
+    // Check all three grades. Slurm on a loaded machine may be late, but this is not a different decision.
     let output = dryrack(dir.path(), &["validate", "log.jsonl", "--tolerance", "20s", "--format", "json"]).output();
     let validated: Value = serde_json::from_slice(&output.expect("built").stdout).expect("JSON");
     let log = &validated["logs"][0];
@@ -157,7 +157,7 @@ expect:
     let differing = log["blind"]["differing"].as_array().expect("a list");
     assert!(differing.iter().all(|it| it["what"] == "place"), "{log:#}");
     assert_eq!(log["blind"]["decisions"], 18, "{log:#}");
-    // So few starts do not determine a clock, so none is written.
+    // These few starts do not determine a clock, so no clock is written.
     let calibrated = dryrack(dir.path(), &["calibrate", "log.jsonl"]).output().expect("it is built");
     let text = String::from_utf8_lossy(&calibrated.stdout);
     assert!(text.contains("# the clock of `place` cannot be told") && !text.contains("passes:"), "{text}");
@@ -276,7 +276,7 @@ jobs:
     assert!(told["notes"].to_string().contains("elsewhere was turned away by sbatch"), "{told:#}");
     comes_again(dir.path());
 
-    // The controller of Slurm ends midway.
+    // The controller of Slurm ends during the run.
     slurm.run("scancel", &["--name=foreign"]);
     let dir = folder("jobs: [{name: orphan, gpus: 1, duration: 1h, command: \"echo $$ >pid; exec sleep 1000\"}]\n");
     let child = begin(dir.path(), &slurm, &["--patience", "3s"]);
@@ -288,7 +288,7 @@ jobs:
     assert!(why.contains("of Slurm may be left, and cannot be cancelled"), "{why}");
     assert_eq!(code, Some(1));
     comes_again(dir.path());
-    // Without Slurm, nothing else would end the process now.
+    // Without Slurm, nothing else ends the process.
     let pid: i32 = fs::read_to_string(dir.path().join("pid")).expect("it ran").trim().parse().expect("a number");
     let pid = rustix::process::Pid::from_raw(pid).expect("a number");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it was left");
@@ -388,7 +388,8 @@ jobs:
 expect: [{job: wide, is: completed}]
 ";
 
-/// A rehearsal's own decisions, given from outside, lead to the same results: only who decided differs.
+/// If a rehearsal's own decisions are given as external decisions, the results are the same, apart from the name of the
+/// decider.
 pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     let rehearsal = load_text("busy.yaml", BUSY, Path::new(""), &Options::default()).expect("a scenario").rehearsal;
     let mut here = Records::default();
@@ -414,7 +415,7 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
         }
     }
     control.assert_integrity();
-    // Only the decider knows why a job waits and how good a placement is.
+    // Leave out reasons to wait and scores, which only the decider knows.
     let told = |records: &[Record]| -> Vec<(u64, Event)> {
         let of = |record: &Record| match &record.said {
             RecordBody::Event(Event::Held { .. }) | RecordBody::Input(_) => None,
@@ -487,7 +488,7 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     for wrong in [missing, twice, nobody, Placement::default()] {
         assert!(control.check_input(now, &decided(other, &wrong)).is_err(), "{wrong:?}");
     }
-    // If the profile decides, no one else does.
+    // If the profile decides, external decisions are refused.
     let mut own = Control::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
     step(&mut own, (1, now), &inputs, &mut [], &mut |_, _| {});
     assert!(own.check_input(now, &decided(other, &place)).is_err());

@@ -1,6 +1,6 @@
-//! The openb lists as a whole. They are not in the repository, so `data` is a folder that holds `traces/openb`.
+//! The openb lists as a whole. They are not in the repository, but in the folder `data`, which contains `traces/openb`.
 //!
-//! Expected values were counted in the published CSV files by other means.
+//! Expected values were counted in the published CSV files with other tools.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Schedulers in other processes, for real: each is a Python program that a run starts.
+//! Tests of real schedulers in other processes: each is a Python program that a run starts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ pub fn a_place_that_is_not_safe_is_refused_or_reported_as_the_file_says() {
     }
 }
 
-/// Mistakes of the whole process. The run ends with the fault's name, exit code 1 and a whole log.
+/// Mistakes of the whole process. The run ends with the fault's name, exit code 1 and a complete log.
 pub fn a_failed_process_ends_the_run_with_a_named_fault() {
     let modes = [
         ("wrong_protocol", "wrong_protocol"),
@@ -132,7 +132,7 @@ pub fn a_failed_process_ends_the_run_with_a_named_fault() {
     assert_eq!(every, tested, "each fault has its row");
 }
 
-/// A program that stops and places the same jobs for ever is asked ten thousand times.
+/// A program that stops and places the same jobs forever is asked ten thousand times.
 pub fn slow_a_program_that_never_comes_to_rest_ends_the_run() {
     ends_the_run("standstill", "standstill");
 }
@@ -149,7 +149,7 @@ fn ends_the_run(mode: &str, fault: &str) {
     stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
 }
 
-/// What it wrote to its errors is shown, and a test that it fails is a failed test.
+/// The program's standard error is shown, and a test in which the program fails is a failed test.
 pub fn the_errors_of_a_failed_process_are_shown() {
     let dir = empty();
     write(dir.path(), "it.yaml", &scenario("process_died"));
@@ -193,7 +193,8 @@ pub fn a_fresh_process_takes_over_as_often_as_is_allowed() {
     stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
 }
 
-/// Killed at every tenth message: the run ends with a named fault, the log is whole, and it replays.
+/// The process is killed at every tenth message. The run ends with a named fault, and the log is complete and can be
+/// replayed.
 pub fn a_process_killed_at_every_tenth_message_leaves_a_whole_log() {
     let mut killed = 0;
     for at in (10..).step_by(10) {
@@ -226,7 +227,7 @@ pub fn two_runs_with_the_same_program_give_the_same_log() {
     assert!(shown.contains("decided by test 1"), "{shown}");
 }
 
-/// With a time for thinking, decisions come later, and the same in each run.
+/// If thinking time is charged, decisions come later, and are the same in each run.
 pub fn thinking_is_charged_to_the_clock_if_the_file_says_so() {
     let rows = [("none", 0), ("250ms", 250_000_000), ("stated", 0)];
     for (thinking, nanos) in rows {
@@ -248,7 +249,7 @@ pub fn thinking_is_charged_to_the_clock_if_the_file_says_so() {
     stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
 }
 
-/// Faults in the file, each with its caret.
+/// Faults in the file, each marked with a caret.
 pub fn faults_in_the_file_are_pointed_at() {
     let rows = [
         ("outside: {command: \"python3 'x\"}", "a quotation mark"),
@@ -275,7 +276,7 @@ pub fn faults_in_the_file_are_pointed_at() {
     }
 }
 
-/// A command that starts no program does not decide in its place without saying so.
+/// A command that starts no program refuses the file instead of deciding in place of the program.
 pub fn commands_that_start_no_program_refuse_such_a_file() {
     let dir = empty();
     write(dir.path(), "it.yaml", &scenario("good"));
@@ -284,7 +285,7 @@ pub fn commands_that_start_no_program_refuse_such_a_file() {
         let said = stderr(dir.path(), args, 2);
         assert!(said.contains("starts no scheduler in another process"), "{args:?}: {said}");
     }
-    // A profile that is named decides itself.
+    // If a profile is named, it decides.
     stdout(dir.path(), &["run", "it.yaml", "--profile", "first-fit"], 0);
 }
 
@@ -292,7 +293,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Scenarios of tasks alone, where the example decides as the profile does.
+/// Scenarios with tasks only, in which the example decides like the profile.
 const AGREE: [&str; 14] = [
     "basics/gang-loses-a-member.yaml",
     "basics/labels-missing-and-wrong.yaml",
@@ -310,7 +311,7 @@ const AGREE: [&str; 14] = [
     "queues/tiresias-after-a-failure.yaml",
 ];
 
-/// Who is placed where and when.
+/// The time, the run and the place of each placement.
 fn placed(log: &Path) -> Vec<(u64, Value, Value)> {
     let of = |record: &Value| {
         let placed = record["event"].get("placed")?;
@@ -346,7 +347,7 @@ fn validator(part: &str) -> jsonschema::Validator {
     jsonschema::draft202012::new(&schema).expect("a schema")
 }
 
-/// Every message of transcripts is valid, of scenarios with tasks, models and instances.
+/// Every message is valid in the transcripts of scenarios with tasks, models and instances.
 pub fn every_message_is_as_the_schema_says() {
     let (to, from) = (validator("to_program"), validator("from_program"));
     let mut kinds = BTreeSet::new();
@@ -372,7 +373,8 @@ pub fn every_message_is_as_the_schema_says() {
 const ALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/outside_all.py");
 const COPIED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/outside");
 
-/// Preemption, reasons to wait, cancellation by wish and for idle GPUs, answers to questions, and a wish to be asked.
+/// Preemption, reasons to wait, cancellation by the program's choice and for idle GPUs, answers to questions, and a
+/// requested time for the next question.
 const TASKS: &str = "\
 scenario: All that a program can say of tasks
 profile: first-fit
@@ -394,7 +396,8 @@ expect:
   - {evaluate: idle, is: fits, at: 39m}
 ";
 
-/// Instances that are made for what is placed on them, shared by blocks, and made for a job of several nodes.
+/// Instances that are created for a placement, that are shared by blocks, and that are created for a job of several
+/// nodes.
 const INSTANCES: &str = "\
 scenario: Instances are made for what a program places on them
 until: 2h
@@ -433,7 +436,7 @@ expect:
   - {job: two, is: running, by: 10m}
 ";
 
-/// All that can be said is said, by a program over the file to copy.
+/// A program that uses `dryrack_outside.py` sends every message and every field of the protocol.
 pub fn all_of_the_protocol_is_used() {
     let (to, from) = (validator("to_program"), validator("from_program"));
     for (name, scenario) in [("tasks", TASKS), ("instances", INSTANCES), ("models", MODELS)] {
@@ -453,7 +456,7 @@ pub fn all_of_the_protocol_is_used() {
     }
 }
 
-/// The part of the page between two lines of backticks behind a mark.
+/// The code block that follows a mark on the page.
 fn block(mark: &str) -> String {
     let behind = PROTOCOL.split_once(mark).expect("the mark").1;
     let begun = behind.split_once("```").expect("a block").1.split_once('\n').expect("its lines").1;
@@ -475,15 +478,15 @@ pub fn the_transcript_of_the_page_is_of_a_real_run() {
     assert_eq!(block("<!-- transcript -->"), real);
 }
 
-/// Python and the schema carry the names of the protocol's version and of the faults.
+/// The Python file and the schema have the version of the protocol, and the page names every fault.
 pub fn the_page_names_every_fault() {
     for fault in OutsideFault::ALL {
         assert!(PROTOCOL.contains(&format!("`{}`", fault.name())), "{}", fault.name());
     }
 }
 
-/// A question of the scenario at the instant of a submission tells the program of the job, and the decision about that
-/// job is asked for all the same.
+/// If the scenario asks a question at the instant of a submission, the program learns of the job from this question.
+/// The decision about the job is still requested.
 pub fn a_question_does_not_take_the_place_of_a_decision() {
     let dir = empty();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -81,7 +81,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
     );
 }
 
-/// A journal that is cut anywhere, as by a kill while a line is written, can be resumed with the same result.
+/// A journal that is cut off at any byte, as by a kill while a line is written, can be resumed with the same result.
 pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
     let dir = planned(PLAN);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
@@ -94,7 +94,7 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
         stdout(dir.path(), &["plan", "plan.yaml", "--out", &out, "--resume"], 0);
         assert_eq!(whole, files(&dir.path().join(&out)), "cut at {cut}");
     }
-    // A wrong line elsewhere was not cut, and a line of another plan was not either: both are errors.
+    // A wrong line before the end, or a line of another plan, is not the result of a cut. Both are errors.
     let broken = String::from_utf8_lossy(journal).replacen("\"cell\":1,", "\"cell\":x,", 1);
     std::fs::write(dir.path().join("cut-0/runs.jsonl"), broken).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-0", "--resume"], 2);
@@ -104,7 +104,7 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
     assert!(said.contains("holds runs of another plan"), "{said}");
 }
 
-/// Killed without warning fifty times, one after the other, it produces the same result.
+/// The sweep gives the same result even if it is killed fifty times.
 pub fn slow_fifty_kills_change_nothing() {
     let dir = planned(&PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
@@ -117,7 +117,7 @@ pub fn slow_fifty_kills_change_nothing() {
             .stdout(Stdio::null())
             .spawn()
             .expect("it starts");
-        // Each kill comes midway, and later than the one before.
+        // Each kill comes during the sweep, and later than the previous one.
         let far_enough = length * kill / 52;
         let come = || std::fs::metadata(&journal).map_or(0, |found| found.len());
         while come() < far_enough {
@@ -215,7 +215,8 @@ pub fn a_search_says_what_it_proved() {
     std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
     assert!(said.contains("The budget is spent: of "), "{said}");
-    // A budget that is smaller than what runs in parallel is still used up, and nothing is claimed beyond its results.
+    // A budget that is smaller than the number of parallel runs is still used up, and the answer claims nothing beyond
+    // its results.
     let unknown = "It is not known whether any alternative keeps all 2 constraints: none was run with enough seeds to tell. \
                    The budget is spent: of 24 alternatives it is not known. 0 of 24 alternatives were run.\n";
     let failing =

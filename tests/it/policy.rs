@@ -1,4 +1,4 @@
-//! Utilization policies: the page that describes them, compared with a plain evaluation of the written definition.
+//! Compares the examples on the page about utilization policies with a plain evaluation of the written definition.
 
 use assert_cmd::Command;
 
@@ -42,7 +42,8 @@ pub fn a_policy_is_rehearsed_on_a_recording_alone() {
     assert_eq!(said["jobs"][1]["fires_at"], serde_json::Value::Null);
 }
 
-/// With `--each`, the job of a column has the column's name, and no text or figure calls it the first.
+/// With `--each`, the job of a column has the column's name, and its GPU keeps the number of the column: no text or
+/// figure calls it the first.
 pub fn each_column_is_named_as_the_recording_names_it() {
     let each = ["policy.yaml", "--usage", "busy-then-idle.csv", "--each"];
     let (code, said, _) = policy(&each);

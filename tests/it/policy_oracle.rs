@@ -1,5 +1,5 @@
-//! Compares a plain evaluation of the utilization policy's definition, over all samples that were taken, with the state
-//! machine that keeps a ring. The random series have gaps, unreadable GPUs, and samples that are out of order,
+//! Compares a plain evaluation of the utilization policy's definition, over all samples, with the state machine, which
+//! keeps only a ring of samples. The random series have gaps, unreadable GPUs, and samples that are out of order,
 //! repeated, from the future or from before the start. The rule of dstack is evaluated likewise, at every check over
 //! all samples in its window.
 //!

@@ -1,4 +1,4 @@
-//! `dryrack probe`, `record` and `watch` as they are typed, over real processes that answer, hang and vanish.
+//! `dryrack probe`, `record` and `watch` as they are typed, with real processes that answer, hang and vanish.
 //!
 //! The script prints figures of a GeForce RTX 2080 with driver 440.64, from GitHub Ricks-Lab/gpu-utils#83.
 

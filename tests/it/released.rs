@@ -1,4 +1,4 @@
-//! Released schedulers as they are installed, listed, checked and removed, and what is said when they cannot be.
+//! Tests of installing, listing, checking and removing released schedulers, and of the error messages.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use assert_cmd::assert::OutputAssertExt;
 
 use crate::cli::{dryrack, empty};
 
-/// `dryrack outside` with a cache of its own.
+/// `dryrack outside` with a separate cache.
 fn outside(cache: &Path, args: &[&str]) -> Command {
     let typed: Vec<&str> = std::iter::once("outside").chain(args.iter().copied()).collect();
     let mut command = dryrack(cache, &typed);
@@ -87,12 +87,12 @@ pub fn a_python_that_will_not_do_is_said() {
     assert_eq!(left, 0, "no half of a base is left");
 }
 
-/// Where environments that are here already may be used, so that a machine does not fetch them for each run.
+/// The folder of environments. Existing environments are reused, so that a machine does not fetch them for each run.
 fn kept_or(cache: &Path) -> std::path::PathBuf {
     std::env::var_os("DRYRACK_CACHE").map_or(cache.to_path_buf(), Into::into)
 }
 
-/// One release of each program, from the package index, against what was recorded from it.
+/// Compares one release of each program, from the package index, with its recorded decisions.
 pub fn released_for_real_what_is_installed_answers_and_decides_as_recorded() {
     let temporary = empty();
     let cache = kept_or(temporary.path());
@@ -135,7 +135,7 @@ pub fn released_for_real_what_was_hunted_is_shown_by_the_release() {
 /// The releases that were hunted, and the number of findings in `scenarios/hunted`.
 const RELEASES_HUNTED: [(&str, usize); 2] = [("gpustack==2.3.0", 12), ("dstack==0.22.5", 1)];
 
-/// Without a network the reason is said, and nothing is left that could be taken for an environment.
+/// Without a network, the error states the reason, and nothing is left that could be mistaken for an environment.
 pub fn released_for_real_an_index_out_of_reach_leaves_nothing() {
     let cache = empty();
     let mut command = outside(cache.path(), &["install", "dstack==0.19.9"]);
@@ -149,7 +149,7 @@ pub fn released_for_real_an_index_out_of_reach_leaves_nothing() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A program of our own in place of a released one, driven by the carried harness.
+/// A test program in place of a released one, which dryrack's own driver code runs.
 const TOY: &str = "\
 import dryrack_driver as shared
 
@@ -172,7 +172,7 @@ def driver():
     return Driver()
 ";
 
-/// What the driver wrote on stdout, on stderr, and its exit code.
+/// The driver's stdout, its stderr, and its exit code.
 fn asked(decide: &str) -> (String, String, Option<i32>) {
     let dir = empty();
     let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/released/drivers");
@@ -209,14 +209,15 @@ pub fn released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name() 
         assert!(code == Some(70) && error.contains(fault), "{decide}: {code:?} {error}");
         assert_eq!(out.lines().count(), 1, "only the greeting: {out}");
     }
-    // What the program prints is no part of the protocol.
+    // The output of the program is not part of the protocol.
     let (out, error, code) = asked("print('noise')");
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(out.lines().last(), Some(r#"{"type":"decisions","id":1,"decisions":[]}"#));
     assert!(error.contains("noise"));
 }
 
-/// Two reports, each with a release that has the fault and the one that mended it: found by driving both, not typed in.
+/// Two reports, each with a release that has the fault and the release that fixed it. The test finds these releases by
+/// running them.
 pub fn released_for_real_reports_are_bisected_to_the_release_that_mended_them() {
     let temporary = empty();
     let cache = kept_or(temporary.path());

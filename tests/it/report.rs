@@ -177,7 +177,7 @@ pub fn the_page_of_metrics_defines_each() {
     }
 }
 
-/// Everything that is shown of a run: its accounts, and what ran where.
+/// The data that a report shows: the accounts, and the time and place of each placement.
 fn shown(rehearsal: &Rehearsal) -> (RunAccount, Spans) {
     let (mut accounts, mut spans) = (RunAccount::of(rehearsal), Spans::default());
     let ended = run(rehearsal, RunOptions::default(), &mut [&mut accounts, &mut spans]);

@@ -1,8 +1,8 @@
 //! Compares the profiles `rlscheduler-*` with a plain simulation of what their program does (deep-batch-scheduler
-//! cd433e3), on random lists with many jobs submitted in the same second. The job that the policy ranks first is picked
-//! and waited for. Events happen one at a time, arrivals before ends. With backfilling, after each event all waiting
-//! jobs are considered in order of submission alone. Both sorts are stable, so jobs of the same second keep the order
-//! that the policy had given them when the head was picked.
+//! cd433e3), on random lists with many jobs submitted in the same second. The job that the policy ranks first is
+//! picked, and the program waits until it fits. Events happen one at a time, arrivals before ends. With backfilling,
+//! after each event all waiting jobs are considered in order of submission alone. Both sorts are stable, so jobs of the
+//! same second keep the order that the policy had given them when the head was picked.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Random sequences of what users and hosts do to runs on a fleet of split hosts: runs are submitted, finish, fail and
-//! are cancelled; hosts are interrupted and come back. At the end every run is over and the idle fleet is entirely
-//! free. No block is ever held twice, and a run of several nodes has all its hosts when it starts.
+//! Random sequences of events of users and hosts on a fleet of split hosts: runs are submitted, finish, fail and are
+//! cancelled; hosts are interrupted and come back. At the end every run is over and the idle fleet is entirely free. No
+//! block is ever held twice, and a run of several nodes has all its hosts when it starts.
 //!
 //! The ledger is computed from the log alone.
 
@@ -186,7 +186,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut cancellations = Vec::new();
     for (index, arrival) in arrivals.iter().enumerate() {
-        // The retry duration starts anew with each placement, so a run that always fails would be retried for ever.
+        // The retry duration starts again with each placement, so a run that always fails would be retried forever.
         let on_error = |retry: &EventRetry| retry.on.contains(&RetryEvent::Error);
         let fails = arrival.behavior.ending == Ending::Failed || arrival.spec.time_limit.is_some();
         if fails && arrival.spec.terms.retry.as_ref().is_some_and(on_error) {

@@ -110,7 +110,7 @@ fn node_is_as_offered(
             assert!(seen.verdict.reason() == Some(reason) || demand.model().is_some(), "{node:?}: {seen:?}");
         }
     }
-    // Automatic placement that may use any node finds in this node what a pick of it finds.
+    // Automatic placement, which may use any node, finds the same on this node as a pick of this node.
     let free = Demand { pick: None, ..demand.clone() };
     let also = finding(options, &free, fleet, node);
     let parts = |found: &NodeFinding| {
@@ -212,7 +212,7 @@ fn in_random_worlds(worlds: u64) {
     let sum =
         |one: Tally, other: Tally| Tally { offered: one.offered + other.offered, refused: one.refused + other.refused };
     let tally = (0..worlds).into_par_iter().map(one).reduce(Tally::default, sum);
-    // Neither answer may be rare.
+    // Both answers must be frequent.
     assert!(tally.offered > worlds && tally.refused > worlds, "{} offered, {} refused", tally.offered, tally.refused);
 }
 
@@ -262,7 +262,7 @@ fn draw_models(draws: &mut Stream) -> String {
     text
 }
 
-/// The same for models, whose placement has rules of its own.
+/// The same for models, which have separate rules of placement.
 pub fn what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds() {
     let mut tally = Tally::default();
     for seed in 0..150 {
@@ -309,7 +309,7 @@ pub fn all_scenarios(with_reproductions: bool) -> Vec<Rehearsal> {
             };
             let profiles = loaded.reproductions.iter().filter_map(|reproduction| reproduction.under.profile());
             let again = profiles.filter(|_| with_reproductions).map(|profile| {
-                // A profile of the scenario's own is in the same folder.
+                // The scenario's own profile, if it has one, is in the same folder.
                 let own = file.with_file_name(profile);
                 let profile = if own.is_file() { own.display().to_string() } else { profile.to_string() };
                 let profile = Some(profile);

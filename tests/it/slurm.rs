@@ -15,10 +15,10 @@ use dryrack_validation as agreement;
 
 /// `sched_interval` and `bf_interval` of all recordings, in milliseconds.
 const SCHEDULING_PERIOD: i64 = 1000;
-/// A start that differs by more than this, in milliseconds, counts as another start.
+/// A start that differs by more than this, in milliseconds, counts as a different start.
 const ANOTHER: i64 = 500;
 const SECONDS_2: SimDuration = SimDuration::from_secs(2);
-/// Two starts that differ by more than this, in milliseconds, have an order.
+/// The order of two starts counts only if they differ by more than this, in milliseconds.
 const APART: i64 = 2000;
 
 /// A recording: times in milliseconds since a whole minute.
@@ -68,7 +68,7 @@ struct Agreement {
     /// The times from the first submission to the last end.
     makespans: [i64; 2],
     on_the_same_nodes: usize,
-    /// The number of starts before the first that is another start or on other nodes.
+    /// The number of starts before the first that differs in time or in nodes.
     alike: usize,
 }
 
@@ -193,7 +193,7 @@ impl Recording {
         self.held_against(&self.foretold(clocks))
     }
 
-    /// The same submissions on another Slurm, as if its recording had predicted this one.
+    /// The agreement with another recording of the same submissions, as if that recording were the prediction.
     fn again(&self, other: &Recording) -> Agreement {
         let later = self.jobs[0].submit - other.jobs[0].submit;
         let told = |job: &Recorded| Prediction { start: job.start + later, end: job.end + later, on: job.on.clone() };
@@ -289,8 +289,9 @@ pub fn a_real_slurm_starts_jobs_as_its_profile_foretells() {
     check(recordings().into_iter().filter(is_first));
 }
 
-/// Seeds that were used in development and others that were not. Each is also compared by the recorded clocks, and with
-/// another recording of the same Slurm (`NAME-again.csv`). Or all recordings in the folder that DRYRACK_SLURM names.
+/// Tests seeds that were used in development and others that were not. Each recording is also compared with the
+/// recorded clocks, and with a second recording of the same submissions (`NAME-again.csv`). If DRYRACK_SLURM names a
+/// folder, the test uses all recordings there instead.
 pub fn slow_every_recording_of_slurm_is_met() {
     check(recordings().into_iter());
 }
@@ -355,9 +356,9 @@ fn heard(mut records: Vec<Record>, every: u64, phase: u64) -> Vec<Record> {
     records
 }
 
-/// Rehearsals of a Slurm with random clocks are recordings of one with unknown clocks. A clock that is determined is
-/// the one that was drawn, however few starts there are and however rarely Slurm is polled, and some are determined.
-/// DRYRACK_CLOCKS sets the number of cases.
+/// Rehearsals of Slurm with randomly drawn clocks serve as recordings with unknown clocks. If a clock is determined, it
+/// must be the drawn one, even with few starts and rare polls of Slurm. Some clocks must be determined. DRYRACK_CLOCKS
+/// sets the number of cases.
 pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn() {
     let mut state = 2_022_u64;
     // Lehmer's generator (Park and Miller 1988).
@@ -409,9 +410,9 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
     assert!(told * 5 >= cases, "{told} are told:\n{log}");
 }
 
-/// Recordings on which nothing was fitted. A clock that sleeps for a second after each pass of backfilling, which takes
-/// as long as the profile says, is a tenth of a second off in the end. A clock that ticks every second is off by more
-/// than four times as much.
+/// Recordings on which nothing was fitted. A clock that sleeps for a second after each pass of backfilling, with the
+/// lengths of passes of the profile, has an error of a tenth of a second at the end. A clock that ticks every second
+/// has an error of more than four times as much.
 pub fn clocks_of_slurm_go_by_what_passes_take() {
     let profile = dryrack_profile::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
     let takes = profile.passes.backfill.expect("it backfills").takes;
@@ -435,7 +436,7 @@ pub fn clocks_of_slurm_go_by_what_passes_take() {
     assert_eq!(recordings, 8);
 }
 
-/// A rehearsal with these clocks is the recording of a Slurm with unknown clocks: their periods and phases are found
+/// A rehearsal with these clocks serves as a recording with unknown clocks. Their periods and phases must be found
 /// again.
 pub fn slow_clocks_are_found_again_from_what_they_started() {
     let recording = Recording::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/slurm/builtin-1.csv")));

@@ -1,4 +1,4 @@
-//! SWF files of other programs, unchanged. `data` is a folder that holds `traces/swf-*`.
+//! SWF files of other programs, unchanged. They are in the folder `data`, which contains `traces/swf-*`.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
-//! Queues whose mean wait is known from theory, as scenarios: do the stated intervals of simulated means contain it?
+//! Compares queues whose mean wait is known from theory with simulations: the interval of the simulated mean should
+//! contain it.
 //!
-//! Each seed has a run of its own, and each run gives an interval. The first tenth of its jobs is left out, because it
+//! There is one run for each seed, and each run gives an interval. The first tenth of its jobs is left out, because it
 //! begins with an empty queue (warm-up). The waits of the rest depend on each other, so an interval from their spread
-//! would be far too narrow; the means of long batches hardly do. The interval is Student's t over these means (batch
-//! means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
+//! would be far too narrow. The means of long batches hardly depend on each other. The interval is Student's t over
+//! these means (batch means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
 //!
 //! `cargo test --release --test it -- theory_coverage` runs the seeds 1 to 1000 of each queue at each load.
 

@@ -1,6 +1,6 @@
-//! Properties of the sources that the compiler does not check: that rooms use only rooms on lower floors, which calls
-//! are forbidden where a run must be repeatable, how long a file and a function may be, and what must not be left
-//! behind.
+//! Properties of the sources that the compiler does not check: that rooms use only rooms on lower floors, that code
+//! which must be repeatable avoids certain calls, that files and functions are not too long, and that no leftovers
+//! remain.
 //!
 //! A checker takes one [`Source`] and returns its faults, so each is tested on a few made-up lines. It reads text in
 //! which comments and literals are blanked, not syntax. It accepts what it does not recognise, and `clippy.toml`

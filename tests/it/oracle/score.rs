@@ -1,4 +1,4 @@
-//! How good a node is, computed again from the documentation of the scorers.
+//! The scores of nodes, computed a second time from the documentation of the scorers.
 
 use super::world::task_of;
 use dryrack_fleet::{Fleet, GpuState, NodeStatus};
@@ -55,7 +55,7 @@ fn left_over(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
     let count = gpu_count(demand, id);
     if let Some(asked) = &task.gpus {
         let milli = |room: &Room| room.gpus.iter().map(|gpu| gpu.share).sum::<u64>();
-        // Memory that is a part of RAM is free up to the RAM that is left; what a node has in all is not so bounded.
+        // Free unified memory is limited by the free RAM. The total memory of a node is not limited in this way.
         let free = |gpu: &GpuRoom| if gpu.unified { gpu.memory.min(room.ram) } else { gpu.memory };
         let memory_free: u64 = room.gpus.iter().map(free).sum();
         let memory = |room: &Room| room.gpus.iter().map(|gpu| gpu.memory).sum::<u64>();
@@ -68,7 +68,8 @@ fn left_over(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
     parts
 }
 
-/// Late halves it, n losses divide it by n + 1, and it is as large as the part of GPUs that are ready.
+/// The reliability of a node: halved if a heartbeat is overdue, divided by n + 1 after n losses, and multiplied by the
+/// share of GPUs that are ready.
 fn readiness(status: &NodeStatus) -> f64 {
     let late = if status.reliance.overdue { 2.0 } else { 1.0 };
     let unsound = status.gpus.iter().filter(|gpu| gpu.state != GpuState::Ready).count();
@@ -88,7 +89,7 @@ fn taken_after(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
     }
     if !all.gpus.is_empty() {
         let number = all.gpus.len() as f64;
-        // Each GPU counts by its time or its memory, whichever is held more.
+        // Each GPU counts with the larger of two held shares, that of its time and that of its memory.
         let held = room.gpus.iter().zip(&all.gpus).map(|(now, idle)| {
             let (time, memory) = (over(1000 - now.share, 1000), over(idle.memory - now.memory, idle.memory));
             if time > memory { time } else { memory }
@@ -107,7 +108,7 @@ fn taken_after(demand: &Demand, fleet: &Fleet, id: NodeId) -> Vec<f64> {
     parts
 }
 
-/// The GPUs in the order in which they are taken, of those that one task could have by themselves.
+/// The GPUs that one task could use, in the order in which they are taken.
 pub fn gpu_order(order: GpuOrder, demand: &Demand, fleet: &Fleet, id: NodeId, would_do: &[usize]) -> Vec<usize> {
     let node = fleet.node(id);
     let room = Room::now(node);

@@ -1,6 +1,6 @@
-//! Whether a demand fits, by trying every assignment of its tasks to nodes and GPUs.
+//! Determines whether a demand fits, by trying every assignment of its tasks to nodes and GPUs.
 //!
-//! Written from the documentation of the words alone, with an arithmetic of its own.
+//! The search was written only from the documentation of the options, and uses its own arithmetic.
 
 use super::world::task_of;
 use dryrack_fleet::{Fleet, Node, NodeState};
@@ -8,14 +8,14 @@ use dryrack_ids::NodeId;
 use dryrack_scheduler::{FilterName, SchedulerOptions};
 use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 
-/// The fleet as it stands, or as it would be were every node ready, whole and empty.
+/// The current fleet, or the same fleet with every node ready, intact and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     Now,
     Ideal,
 }
 
-/// What is free of one node.
+/// The free resources of one node.
 #[derive(Clone, Debug)]
 pub struct Room {
     pub cpu: u64,
@@ -63,7 +63,7 @@ impl Room {
         room
     }
 
-    /// What one task takes of a GPU: share and memory.
+    /// The share and the memory that one task takes of a GPU.
     pub fn part(&self, take: GpuTake, index: usize) -> (u64, u64) {
         let capacity = self.gpus[index].capacity;
         match take {
@@ -76,12 +76,14 @@ impl Room {
         }
     }
 
-    /// A whole GPU whose memory is a part of RAM has what RAM is left, however little, but some.
+    /// Whether the task gets all RAM that is left. This is so for a whole GPU whose memory is a part of RAM. The rest
+    /// must not be zero.
     fn takes_the_rest(&self, take: GpuTake, index: usize) -> bool {
         take == GpuTake::Whole && self.gpus[index].unified
     }
 
-    /// Takes one task on these GPUs; false, and nothing taken for certain, where there is no room for it.
+    /// Takes the resources of one task on these GPUs. Returns false if there is no room for the task; the room is then
+    /// no longer meaningful.
     pub fn take(&mut self, task: &TaskDemand, gpus: &[usize]) -> bool {
         let mut ram = task.ram.get();
         if let Some(asked) = &task.gpus {
@@ -89,7 +91,7 @@ impl Room {
                 let rest = self.takes_the_rest(asked.take, *index);
                 let (share, memory) = if rest { (1000, 0) } else { self.part(asked.take, *index) };
                 let gpu = &mut self.gpus[*index];
-                // A GPU whose time is wholly held is held whole, and has no memory for others.
+                // If the whole time of a GPU is held, the whole GPU is held, and other tasks cannot use its memory.
                 let may = if asked.take == GpuTake::Whole { gpu.idle } else { gpu.share > 0 };
                 if !may || gpu.share < share || gpu.memory < memory {
                     return false;
@@ -116,7 +118,7 @@ pub fn admits(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id: No
     first_refusal(options, demand, fleet, id, when).is_none()
 }
 
-/// The first of the filters picked, labels, ready and the first half of compatible that refuses this node.
+/// The first filter that refuses this node, of `picked`, `labels`, `ready` and the first half of `compatible`.
 pub fn first_refusal(
     options: &SchedulerOptions,
     demand: &Demand,
@@ -155,7 +157,7 @@ pub fn first_refusal(
     )
 }
 
-/// The sets of GPUs that one task may have on this node.
+/// The sets of GPUs that one task may use on this node.
 fn gpu_sets(demand: &Demand, fleet: &Fleet, id: NodeId, when: When) -> Vec<Vec<usize>> {
     let node = fleet.node(id);
     let Some(asked) = demand.gpus() else { return vec![Vec::new()] };
@@ -191,7 +193,7 @@ pub fn room(fleet: &Fleet, id: NodeId, when: When) -> Room {
     }
 }
 
-/// The most tasks that this node can hold, up to those asked for.
+/// The largest number of tasks that this node can hold, up to the requested number.
 pub fn most_tasks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id: NodeId, when: When) -> u32 {
     if !admits(options, demand, fleet, id, when) {
         return 0;
@@ -204,7 +206,7 @@ pub fn most_tasks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, id
     deepest(&room(fleet, id, when), task_of(demand), &sets, limit)
 }
 
-/// Tasks are alike, so their sets are tried in one order only.
+/// All tasks are equal, so their sets are tried in only one order.
 fn deepest(room: &Room, task: &TaskDemand, sets: &[Vec<usize>], left: u32) -> u32 {
     let mut best = 0;
     for (at, set) in sets.iter().enumerate() {
@@ -219,7 +221,7 @@ fn deepest(room: &Room, task: &TaskDemand, sets: &[Vec<usize>], left: u32) -> u3
     best
 }
 
-/// Every way to lay the tasks on the nodes, as numbers of tasks in order of node ids.
+/// Every way to distribute the tasks over the nodes, as numbers of tasks in order of node ids.
 pub fn spreads(demand: &Demand, most: &[u32]) -> Vec<Vec<u32>> {
     if let Some(Pick::AllGpus(_)) = &demand.pick {
         let picked = demand.pick.as_ref().expect("just seen").nodes();
@@ -244,7 +246,7 @@ pub fn spreads(demand: &Demand, most: &[u32]) -> Vec<Vec<u32>> {
     ways
 }
 
-/// Whether these totals on a node's GPUs are those of `tasks` tasks, each on a set of different GPUs it may have.
+/// Whether `tasks` tasks, each on an allowed set of different GPUs, can give these totals on a node's GPUs.
 pub fn is_assignment(demand: &Demand, fleet: &Fleet, id: NodeId, tasks: u32, totals: &[(u64, u64)]) -> bool {
     let sets = gpu_sets(demand, fleet, id, When::Now);
     let room = Room::now(fleet.node(id));

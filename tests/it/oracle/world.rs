@@ -1,4 +1,5 @@
-//! Small worlds, drawn from a seed: a few nodes in any state, what is held of them, one demand, and a profile's words.
+//! Small worlds, drawn from a seed: a few nodes in any state, the claims on them, one demand, and the options of a
+//! profile.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -100,14 +101,15 @@ pub fn draw(seed: u64) -> World {
     let mut fleet = Fleet::default();
     let nodes = from.between(1, 4);
     let take = draw_take(&mut from);
-    // Few shapes, so that some nodes are in equal state and share a class.
+    // Use few shapes, so that some nodes are in equal states and share a class.
     let mut shapes: Vec<NodeShape> = (0..from.between(1, 2)).map(|_| draw_shape(&mut from)).collect();
     if take == GpuTake::Whole {
-        // How whole GPUs divide the RAM that they all are a part of is said nowhere, and no machine has several.
+        // The documentation does not state how several whole GPUs divide the RAM that their memory is a part of, and no
+        // machine has several such GPUs.
         let unified = |shape: &&mut NodeShape| shape.gpus.iter().any(|gpu| gpu.unified);
         shapes.iter_mut().filter(unified).for_each(|shape| shape.gpus.truncate(1));
     }
-    // Half of the worlds are calm, so that many demands fit and preference is what decides.
+    // Half of the worlds are calm, so that many demands fit and the order of preference decides.
     let calm = from.chance(500);
     for _ in 0..nodes {
         let shape = from.pick(&shapes).clone();
@@ -190,7 +192,7 @@ fn draw_take(from: &mut Stream) -> GpuTake {
     }
 }
 
-/// One more holder on this node, if there is room for it.
+/// Adds a claim on this node, if there is room for it.
 fn draw_claim(from: &mut Stream, fleet: &mut Fleet, node: NodeId, take: GpuTake) {
     let count = fleet.node(node).shape.gpus.len();
     let indices: Vec<usize> = (0..count).filter(|_| from.chance(400)).collect();
@@ -216,8 +218,8 @@ fn draw_demand(from: &mut Stream, fleet: &Fleet, take: GpuTake) -> Demand {
             2 => vec!["b".into(), "a".into()],
             _ => Vec::new(),
         };
-        // Least memory, where the system keeps some of it, has a test of its own; where it is a part of RAM and the whole
-        // GPU is asked for, it is said nowhere whether the RAM that is left counts.
+        // A separate test covers `min_memory` on nodes whose system reserves GPU memory. For whole GPUs with unified
+        // memory, the documentation does not state whether the remaining RAM counts.
         let plain = |(_, node): (NodeId, &Node)| {
             let unified = node.shape.gpus.iter().any(|gpu| gpu.unified);
             node.shape.reserved.gpu_memory == Bytes::ZERO && !(unified && take == GpuTake::Whole)
@@ -265,7 +267,7 @@ fn draw_pick(from: &mut Stream, fleet: &Fleet, demand: &mut Demand) {
     } else if kind == 1 || demand.gpus().is_none() {
         demand.pick = Some(Pick::Gpus(gpus));
     } else {
-        // A number of tasks and GPUs is stated too; where it follows from the pick, it says the same.
+        // The stated numbers of tasks and GPUs are those that follow from the pick.
         if from.chance(80) {
             gpus.push(GpuId { node: gpus[0].node, index: 7 });
         }
@@ -281,7 +283,7 @@ fn draw_pick(from: &mut Stream, fleet: &Fleet, demand: &mut Demand) {
 }
 
 impl World {
-    /// How much there is to read, to find the smallest of those that differ.
+    /// The length of the description, with which the smallest differing world is found.
     pub fn size(&self) -> usize {
         self.describe().len()
     }
