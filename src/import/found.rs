@@ -205,7 +205,7 @@ fn kind(gpu: &GpuSnapshot, options: &FoundOptions, unsaid: &mut Vec<String>) -> 
     one
 }
 
-/// The part of a GPU that others use.
+/// The part of a GPU that other programs use.
 fn foreign(gpu: &GpuSnapshot, options: &FoundOptions) -> (GpuShare, Bytes) {
     let used = gpu.memory_used.clone().unwrap_or(Bytes::ZERO);
     let busy = gpu.utilization.clone().map_or(GpuShare::ZERO, share);

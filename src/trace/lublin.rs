@@ -71,8 +71,8 @@ const fn gamma(shape: f64, scale: f64) -> Gamma {
 }
 
 impl Kind {
-    /// All jobs together, on a machine of `processors`. In the authors' program the machine has 128 processors, and the
-    /// intervals meet 2.5 below the logarithm of the greatest width.
+    /// The parameters for all jobs together, on a machine with this number of processors. (The authors' program has 128
+    /// processors.) The two intervals of widths meet at the base-2 logarithm of the greatest width minus 2.5.
     fn all(processors: u32) -> Kind {
         let widest = libm::log2(f64::from(processors));
         Kind {
