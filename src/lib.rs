@@ -55,7 +55,7 @@
 //! | 0 | `nearest`, `units` |
 //! | 1 | `catalog`, `expression`, `ids`, `released`, `rng`, `yaml` |
 //! | 2 | `fleet`, `kubernetes`, `workload` |
-//! | 3 | `event`, `policy`, `trace` |
+//! | 3 | `event`, `kueue`, `policy`, `trace` |
 //! | 4 | `lifecycle`, `scheduler` |
 //! | 5 | `control` |
 //! | 6 | `engine`, `live`, `outside`, `profile` |

@@ -39,6 +39,11 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// The nearest double, such as a weight.
+    pub fn as_f64(self) -> f64 {
+        self.nanos as f64 / NANOS as f64
+    }
+
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
