@@ -14,6 +14,7 @@
 mod account;
 mod instances;
 mod kubernetes;
+mod kueue;
 mod matching;
 mod model_states;
 mod placement;
@@ -59,7 +60,7 @@ pub trait RecordKind: Sync {
 }
 
 /// All kinds. A record belongs to the first kind that describes it.
-pub const KINDS: [&dyn RecordKind; 7] = [
+pub const KINDS: [&dyn RecordKind; 8] = [
     &utilization::Utilization,
     &run_states::RunStates,
     &model_states::ModelStates,
@@ -67,6 +68,7 @@ pub const KINDS: [&dyn RecordKind; 7] = [
     &regions::Regions,
     &placement::Placement,
     &kubernetes::Kubernetes,
+    &kueue::KueueCycles,
 ];
 
 /// Deserializes a record as the type of its kind.

@@ -352,6 +352,8 @@ fn main() {
             answers_are_held_against_the_profile_of_one_version_or_against_any,
             a_recorded_decision_tells_an_option_apart,
             a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+            each_recorded_cycle_of_kueue_is_met,
+            a_changed_quota_shows_in_the_cycles_of_kueue,
         }
         Data: conform {
             every_public_attempt_of_kube_scheduler_is_met,
@@ -534,7 +536,8 @@ fn main() {
     for (name, test) in determinism::SLOW.into_iter().chain(selection::SLOW) {
         trials.push(trial(name, Needs::Time, test));
     }
-    for (name, test) in openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL).chain(lists::ALL) {
+    let of_data = openb::ALL.into_iter().chain(swf_samples::ALL).chain(traced::ALL).chain(lists::ALL);
+    for (name, test) in of_data.chain(conform::KUEUE) {
         trials.push(trial(name, Needs::Data, move || test(&data().expect("it is here")).expect(name)));
     }
     for (name, test) in literature::FAST {
