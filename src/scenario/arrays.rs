@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dryrack_yaml::{Fields, Report, text};
 
-/// The numbers of an array's tasks, and how many of the tasks may run at a time.
+/// The numbers of an array's tasks, and the number of tasks that may run at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobArray {
     /// In ascending order, each once.

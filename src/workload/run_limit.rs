@@ -1,11 +1,11 @@
-//! Limits on how many jobs of a group run at a time: job arrays with a limit, and singletons, with the meanings of
-//! Slurm's `--array` and `--dependency=singleton`.
+//! Limits on the number of jobs of a group that run at a time: job arrays with a limit, and singletons. The meanings
+//! are those of Slurm's `--array` and `--dependency=singleton`.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The group of a job, and how many of the group may run at a time.
+/// The group of a job, and the number of jobs of the group that may run at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RunLimit {

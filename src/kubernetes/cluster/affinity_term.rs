@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::object::{AffinityTerm, Labels, Requirement, RequirementOperator, Selector};
 
-/// Which pods a term is about, and the topology in which it holds.
+/// The pods that a term is about, and the topology key by which it compares nodes.
 #[derive(Clone, Debug)]
 pub struct Term {
     pub topology_key: Arc<str>,
@@ -38,8 +38,8 @@ impl Term {
         }
     }
 
-    /// Whether the term is about a pod in this namespace with these labels. `namespace_labels` are the namespace's own;
-    /// None if there is no such namespace object, which then only a selector of all namespaces selects.
+    /// Whether the term is about a pod in this namespace with these labels. `namespace_labels` are the labels of the
+    /// namespace. They are `None` if there is no object for it; then only a selector of all namespaces selects it.
     pub fn matches(&self, namespace: &Arc<str>, namespace_labels: Option<&Labels>, labels: &Labels) -> bool {
         let is_selected = || match namespace_labels {
             Some(labels) => self.namespace_selector.matches(labels),

@@ -1,4 +1,4 @@
-//! Gangs: the groups of workloads, the pods that belong to them, and those that hold a node already.
+//! Gangs: the groups of workloads, the pods that belong to them, and the pods that already hold a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// The group to which a pod says that it belongs.
+    /// The group that a pod names as its own.
     pub fn of(pod: &PodInfo) -> Option<GroupKey> {
         let reference = pod.pod.spec.workload_ref.as_ref()?;
         Some(GroupKey {
@@ -28,7 +28,7 @@ impl GroupKey {
 
 #[derive(Debug, Default)]
 pub struct Gangs {
-    /// Whether pods that belong to a group are treated as such at all.
+    /// Whether the scheduler considers groups. If not, every pod is scheduled by itself.
     pub is_enabled: bool,
     workloads: BTreeMap<(Arc<str>, Arc<str>), Workload>,
     members: BTreeMap<GroupKey, Members>,
@@ -43,7 +43,7 @@ struct Members {
     holding: BTreeSet<Arc<str>>,
 }
 
-/// What a gang's policy says about a group.
+/// The policy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     NoWorkload,
@@ -61,7 +61,7 @@ impl Gangs {
         self.workloads.insert(key, workload);
     }
 
-    /// Makes a pod known, whether it has a node or not.
+    /// Registers a pod, with or without a node.
     pub fn know(&mut self, pod: &PodInfo) {
         if let Some(key) = GroupKey::of(pod) {
             self.members.entry(key).or_default().known.insert(Arc::clone(&pod.key));
@@ -90,7 +90,7 @@ impl Gangs {
         self.members.get(key).map_or(0, |members| members.holding.len())
     }
 
-    /// A member got a node: it is bound, or it waits.
+    /// Records that a member has got a node. The member is bound, or it waits.
     pub fn hold(&mut self, key: &GroupKey, pod: &Arc<str>, waits: bool) {
         self.members.entry(key.clone()).or_default().holding.insert(Arc::clone(pod));
         if waits {

@@ -11,7 +11,7 @@ use super::NodeInfo;
 #[derive(Debug, Default)]
 pub struct Images(HashMap<Arc<str>, ImageState, FixedState>);
 
-/// An image: its size, as the first node that holds it states it, and the nodes that hold it.
+/// An image: its size according to the first node that has it, and the nodes that have it.
 #[derive(Debug)]
 pub struct ImageState {
     pub size: i64,

@@ -1,4 +1,4 @@
-//! The state of a cluster that decisions read, kept up to date pod by pod.
+//! The state of a cluster on which decisions depend. It is updated for each pod.
 
 mod affinity_term;
 mod gangs;
@@ -27,7 +27,7 @@ use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector
 /// A cluster: nodes with their pods, and the objects that decisions depend on.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    /// In the order in which decisions look at them: by name.
+    /// Sorted by name, which is the order in which decisions examine them.
     pub(crate) nodes: Vec<NodeInfo>,
     by_name: BTreeMap<Arc<str>, usize>,
     /// Nodes with at least one pod that has terms of affinity, and that requires anti-affinity.
@@ -52,7 +52,7 @@ pub struct Budget {
     pub disrupted: BTreeSet<Arc<str>>,
 }
 
-/// A cluster that cannot be: two objects of one name, or a pod on no node.
+/// Why a cluster is invalid: two objects have the same name, or a pod is on a node that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
     #[error("two nodes have the name `{0}`")]
@@ -120,7 +120,7 @@ impl Cluster {
         self.services.iter().filter(selects).flat_map(|(_, selector)| selector.clone()).collect()
     }
 
-    /// Puts a pod on a node.
+    /// Places a pod on a node.
     ///
     /// # Errors
     /// If there is no node of this name.
@@ -133,7 +133,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes a pod off its node. Returns it; None if it is not there.
+    /// Removes a pod from its node. Returns the pod; `None` if it is not on the node.
     pub fn remove(&mut self, node: usize, key: &str) -> Option<Placed> {
         let removed = self.nodes[node].remove(key)?;
         self.note_affinity(node);

@@ -24,11 +24,11 @@ pub struct NodeShape {
 #[derive(Clone, Debug)]
 pub struct Placed {
     pub pod: Arc<PodInfo>,
-    /// None if the pod has not started.
+    /// `None` if the pod has not started.
     pub start: Option<Seconds>,
 }
 
-/// The state of a node. Copying it copies none of the shape.
+/// The state of a node. A copy shares the shape.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     pub shape: Arc<NodeShape>,
@@ -37,7 +37,8 @@ pub struct NodeInfo {
     pub requested: Amounts,
     /// The sum of the requests with defaults.
     pub assumed: Amounts,
-    /// Each port once, as the scheduler keeps it: a pod that leaves takes its ports with it.
+    /// Each port only once, as in kube-scheduler: if two pods use the same port and one is removed, the port becomes
+    /// free.
     pub ports: BTreeSet<HostPort>,
     /// The number of pods that have terms of affinity, and of these that require anti-affinity.
     pub with_affinity: usize,
@@ -84,7 +85,7 @@ impl NodeInfo {
         self.pods.push(placed);
     }
 
-    /// Removes the pod with this key and returns it; None if it is not on the node.
+    /// Removes the pod with this key and returns it; `None` if it is not on the node.
     pub fn remove(&mut self, key: &str) -> Option<Placed> {
         let index = self.pods.iter().position(|placed| *placed.pod.key == *key)?;
         let placed = self.pods.remove(index);

@@ -1,4 +1,4 @@
-//! Nodes that are promised to pods which preempted others there.
+//! Nodes that are reserved for pods which have preempted other pods there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -107,7 +107,7 @@ impl Amounts {
         *self.entry(resource) = amount;
     }
 
-    /// Adds, and stops at the bounds of 64 bits.
+    /// Adds the amounts. The sums are limited to 64 bits.
     pub fn add(&mut self, other: &Amounts) {
         self.combine(other, i64::saturating_add);
     }
@@ -149,7 +149,7 @@ pub struct Requests {
     pub exact: Amounts,
     /// With the defaults for containers that request no CPU or memory: the score of pods on a node.
     pub with_defaults: Amounts,
-    /// As before but without requests of the pod as a whole: the score of the incoming pod.
+    /// Like `with_defaults`, but without requests of the pod as a whole: the score of the incoming pod.
     pub of_containers: Amounts,
 }
 
@@ -174,7 +174,8 @@ impl Requests {
     }
 }
 
-/// Containers run at once, and init containers one after another before them; a sidecar runs beside all after it.
+/// Containers run at the same time. Init containers run before them, one after the other. A sidecar runs together with
+/// all containers after it.
 fn of_containers(pod: &Pod, missing: Missing) -> Amounts {
     let mut running = Amounts::default();
     for container in &pod.spec.containers {

@@ -1,4 +1,4 @@
-//! Carries out a decision: binding, preemption, and what an attempt without success leaves behind.
+//! Carries out decisions: binding, preemption, and the effects of an attempt without success.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::object::{Consumer, Seconds};
 use crate::plugins::dynamic_resources::claim_keys;
 use crate::plugins::gang_scheduling::{Permit, permit};
 
-/// Puts a pod on the node that was chosen, and asks whether it is bound. Its nomination ends.
+/// Places a pod on the chosen node, ends its nomination, and returns whether the pod is bound or waits.
 ///
 /// # Panics
 /// If the node does not exist.
@@ -35,7 +35,7 @@ pub fn bind(pod: &PodInfo, node: &str, start: Seconds, devices: Option<Allocatio
     }
 }
 
-/// What preemption did.
+/// The result of a preemption.
 #[derive(Debug)]
 pub struct Preempted {
     pub victims: Vec<Placed>,
@@ -43,7 +43,7 @@ pub struct Preempted {
     pub cleared: Vec<Arc<PodInfo>>,
 }
 
-/// Evicts the victims on one of the best candidates, and nominates the node to the pod. None if the decision has no
+/// Evicts the victims on one of the best candidates, and nominates the node to the pod. `None` if the decision has no
 /// such candidate.
 pub fn preempt(decision: &Decision, node: usize, cluster: &mut Cluster) -> Option<Preempted> {
     let Outcome::Unschedulable { post_filter, .. } = &decision.outcome else { return None };
@@ -61,7 +61,7 @@ pub fn preempt(decision: &Decision, node: usize, cluster: &mut Cluster) -> Optio
     Some(Preempted { victims, cleared })
 }
 
-/// Carries out what an attempt does that neither binds nor preempts.
+/// Carries out the other effects of an attempt, which neither binds nor preempts.
 pub fn settle(decision: &Decision, cluster: &mut Cluster) {
     let Outcome::Unschedulable { post_filter: PostFilter { deallocate, clears_nomination, .. }, .. } =
         &decision.outcome

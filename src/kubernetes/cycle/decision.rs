@@ -8,41 +8,42 @@ use crate::cluster::PodInfo;
 use crate::devices::Allocations;
 use crate::plugins::default_preemption::Preemption;
 
-/// One attempt. Nodes are numbers in the cluster.
+/// One attempt. Nodes are indices in the cluster.
 #[derive(Debug)]
 pub struct Decision {
     pub pod: Arc<PodInfo>,
     /// The node that was nominated to the pod before.
     pub nominated: Option<Arc<str>>,
-    /// Whether the nominated node fits and was the only one that was looked at.
+    /// Whether the nominated node fits. The other nodes were then not examined.
     pub via_nominated: bool,
     /// A plugin that refused the pod on all nodes.
     pub pre_filter: Option<Refusal>,
-    /// The only nodes that were looked at, by name.
+    /// The names of the examined nodes, if not all nodes were examined.
     pub only_nodes: Option<BTreeSet<Arc<str>>>,
     pub rejected: Vec<(usize, Refusal)>,
     pub feasible: Vec<usize>,
-    /// None if at most one node is feasible.
+    /// `None` if at most one node is feasible.
     pub scores: Option<Scores>,
     pub outcome: Outcome,
 }
 
 #[derive(Debug)]
 pub enum Outcome {
-    /// Every one of these nodes is a right choice. Each has the devices that the pod would get there, if it has claims.
+    /// Each of these nodes is a correct choice. If the pod has claims, each node comes with the devices that the pod
+    /// would get there.
     Fits { best: Vec<(usize, Option<Allocations>)> },
-    /// The condition text of the pod, and what preemption can do.
+    /// The condition text of the pod, and the result of trying preemption.
     Unschedulable { message: String, post_filter: PostFilter },
     /// A plugin failed.
     Failed { message: String },
 }
 
-/// What was tried for a pod that fits nowhere.
+/// The attempts to make room for a pod that fits on no node.
 #[derive(Debug, Default)]
 pub struct PostFilter {
-    /// A claim whose devices are given back, because another node might do then.
+    /// A claim whose devices are released, because the pod might then fit on another node.
     pub deallocate: Option<Arc<str>>,
-    /// None if preemption was not tried.
+    /// `None` if preemption was not tried.
     pub preemption: Option<Preemption>,
     /// Whether an earlier nomination of the pod is withdrawn.
     pub clears_nomination: bool,

@@ -1,4 +1,4 @@
-//! The condition text of a pod that fits nowhere.
+//! The condition text of a pod that fits on no node.
 
 use std::collections::BTreeMap;
 

@@ -30,9 +30,9 @@ pub fn pre_enqueue(pod: &PodInfo, cluster: &Cluster) -> Result<(), Refusal> {
     gang_scheduling::pre_enqueue(pod, &cluster.gangs)
 }
 
-/// Decides where a pod can go. Changes nothing but caches.
+/// Decides where a pod can be placed. Changes only caches.
 ///
-/// `offset` is the first of the possible nodes on which preemption is tried; upstream draws it.
+/// `offset` is the index of the possible node on which preemption is tried first. Upstream draws it at random.
 pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, offset: usize) -> Decision {
     let mut decision = Decision {
         pod: Arc::clone(pod),
@@ -73,7 +73,7 @@ fn unschedulable(reasons: &[Reason], cluster: &Cluster) -> Outcome {
 
 const NO_CLAIMS: &str = "no new claims to deallocate";
 
-/// Filters the nominated node alone, or else all nodes.
+/// Filters only the nominated node. If there is none, or it does not fit, filters all nodes.
 fn find_feasible(
     decision: &mut Decision,
     state: &mut CycleState,
@@ -131,7 +131,7 @@ fn choose(decision: &mut Decision, state: &mut CycleState, cluster: &Cluster, pr
     Outcome::Fits { best: best.into_iter().map(with_devices).collect() }
 }
 
-/// Looks for claims and then for pods whose removal would make room.
+/// Searches for claims, and then for pods, whose removal would make room.
 fn post_filter(
     decision: &Decision,
     state: &mut CycleState,

@@ -6,12 +6,12 @@ use crate::cluster::Resource;
 /// Plugins and arguments.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// In the order in which they are asked. The first that objects ends the check of a node.
+    /// In the order in which they are called. The check of a node ends with the first plugin that objects.
     pub filters: Vec<Plugin>,
-    /// In order of name of upstream's default configuration, each with its weight.
+    /// The scorers with their weights, in the order of upstream's default configuration.
     pub scorers: Vec<(Plugin, i64)>,
     pub fit: ScoringStrategy,
-    /// The resources between which `NodeResourcesBalancedAllocation` compares.
+    /// The resources that `NodeResourcesBalancedAllocation` compares.
     pub balanced: Vec<Resource>,
     /// The weight of existing pods' required affinity in the score of `InterPodAffinity`.
     pub hard_pod_affinity_weight: i64,

@@ -26,7 +26,7 @@ pub fn score(state: &CycleState, cluster: &Cluster, feasible: &[usize], profile:
     scores
 }
 
-/// The scores from 0 to 100. None if the plugin has nothing to say about the pod.
+/// The scores from 0 to 100. `None` if the plugin does not apply to the pod.
 fn score_by(
     plugin: Plugin,
     state: &CycleState,

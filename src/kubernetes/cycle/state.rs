@@ -1,4 +1,4 @@
-//! What the plugins remember about a pod during one attempt.
+//! The data that the plugins keep about a pod during one attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::plugins::{
     node_unschedulable, spread_filter, taint_toleration,
 };
 
-/// The state of an attempt. None for a plugin that has nothing to say about the pod.
+/// The state of an attempt. The data of a plugin is `None` if the plugin does not apply to the pod.
 #[derive(Debug)]
 pub struct CycleState {
     pub pod: Arc<PodInfo>,
-    /// The only nodes that are looked at, by name.
+    /// The names of the nodes to examine, if not all nodes are examined.
     pub only_nodes: Option<BTreeSet<Arc<str>>>,
     pub spread: Option<SpreadState>,
     pub affinity: Option<AffinityState>,
@@ -36,7 +36,7 @@ pub struct Sight<'c> {
 }
 
 impl CycleState {
-    /// Asks all plugins before any node is looked at.
+    /// Calls all plugins before any node is examined.
     ///
     /// # Errors
     /// If a plugin refuses the pod on all nodes.
@@ -61,7 +61,7 @@ impl CycleState {
         }
     }
 
-    /// Asks all filters about a node. The first that objects ends the check.
+    /// Calls all filters for a node, up to the first one that objects.
     ///
     /// # Errors
     /// The objection.
@@ -92,8 +92,8 @@ impl CycleState {
         }
     }
 
-    /// As `filter`, but the pod must fit both with and without the pods of equal or higher priority that are nominated
-    /// to the node.
+    /// Like `filter`, but the pod must fit both with and without the pods of equal or higher priority that are
+    /// nominated to the node.
     ///
     /// # Errors
     /// The objection.

@@ -1,4 +1,4 @@
-//! Plugins by name, and what they say about a pod and a node.
+//! The names of plugins, and their verdicts about a pod and a node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Code {
     }
 }
 
-/// Why a plugin refuses. Its text is the one that kube-scheduler writes.
+/// Why a plugin refuses. The text is that of kube-scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     Gates(Vec<Arc<str>>),

@@ -12,9 +12,9 @@ use crate::object::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, ResourceClaim,
 };
 
-/// The most devices of one claim (`AllocationResultsMaxSize` of the API).
+/// The largest number of devices of one claim (`AllocationResultsMaxSize` of the API).
 const DEVICES_MAX: usize = 32;
-/// The alternatives that a request can have (`FirstAvailableDeviceRequestMaxSize` of the API).
+/// The largest number of alternatives of a request (`FirstAvailableDeviceRequestMaxSize` of the API).
 const ALTERNATIVES_MAX: i64 = 8;
 /// The number of steps after which the search counts as timed out. Upstream allows ten seconds.
 const STEPS_MAX: u32 = 200_000;
@@ -38,9 +38,9 @@ pub struct Claimed {
 /// Why the search ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllocatorError {
-    /// Something is wrong with the claim or its class, whatever the node.
+    /// The claim or its class has an error, which does not depend on the node.
     Claim(String),
-    /// Something is wrong with the devices of this node.
+    /// The devices of this node have an error.
     Node(String),
     TimedOut,
 }
@@ -95,7 +95,7 @@ struct Search<'d> {
 }
 
 impl Devices {
-    /// Finds devices on a node for claims that have none yet. None if there are not enough.
+    /// Finds devices on a node for claims that have none yet. `None` if there are not enough devices.
     ///
     /// # Errors
     /// If a claim, its class or the devices of the node are faulty.
@@ -264,7 +264,8 @@ impl Search<'_> {
         if number >= want.count {
             let is_last_of_claim = self.wanted.get(wanted + 1).is_none_or(|next| next.claim != claim);
             return match self.allocate_request(wanted + 1) {
-                // Another alternative of an earlier claim does not change this, but one of this claim may.
+                // A different alternative of an earlier claim would not change this, but a different alternative of
+                // this claim may.
                 Err(Stop::TooMany) if is_last_of_claim => Ok(false),
                 ended => ended,
             };
@@ -297,7 +298,7 @@ impl Search<'_> {
         Ok(false)
     }
 
-    /// Holds the device, allocates the rest, and lets go of the device if that fails.
+    /// Holds the device and allocates the rest. If this fails, releases the device.
     fn try_with(&mut self, wanted: usize, option: usize, number: usize, device: usize) -> Result<bool, Stop> {
         self.held.push(Held { device, wanted, option });
         let done = self.allocate_device(wanted, option, number + 1);
@@ -321,8 +322,8 @@ impl Search<'_> {
                 .any(|held| is_held(held) && !self.wanted[held.wanted].options[held.option].admin_access)
     }
 
-    /// Whether the device agrees with those held so far in all attributes in which it must. If it does, it counts for
-    /// the devices that follow.
+    /// Whether the device agrees with the devices held so far in all required attributes. If it does, later devices are
+    /// compared with it too.
     fn agrees(&mut self, wanted: usize, option: usize, device: usize, must: Must) -> Result<bool, Stop> {
         let request = &self.wanted[wanted];
         let want = &request.options[option];
@@ -354,7 +355,7 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// Undoes what `agrees` counted for the last device.
+    /// Undoes the effect of `agrees` for the last device.
     fn forget(&mut self, wanted: usize, option: usize) {
         let request = &self.wanted[wanted];
         let want = &request.options[option];
@@ -389,7 +390,7 @@ impl Search<'_> {
         Allocations { claims, score: self.score() }
     }
 
-    /// The nodes that reach all of these devices; None if all nodes do.
+    /// The nodes that reach all of these devices; `None` if all nodes do.
     fn reach(&self, allocated: &AllocatedDevices, node: &NodeInfo) -> Option<NodeSelector> {
         let mut term = NodeSelectorTerm::default();
         for result in &allocated.results {
@@ -417,8 +418,8 @@ impl Search<'_> {
         (!term.is_empty()).then(|| NodeSelector { node_selector_terms: vec![term] })
     }
 
-    /// For each request with alternatives, the number of alternatives that a request can have, less the place of the
-    /// one that is used.
+    /// The sum, over all requests with alternatives, of the largest number of alternatives minus the index of the
+    /// alternative in use.
     fn score(&self) -> i64 {
         let mut score = 0;
         let mut last = None;

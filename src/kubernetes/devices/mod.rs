@@ -1,4 +1,4 @@
-//! Devices that drivers publish, claims of them, and which of them are allocated.
+//! Devices that drivers publish, claims on them, and the allocated devices.
 
 mod allocator;
 mod selector;
@@ -50,7 +50,7 @@ pub struct Devices {
     slices: Vec<Slice>,
     devices: Vec<Known>,
     by_id: BTreeMap<DeviceId, usize>,
-    /// The slices that only one node reaches, and all others.
+    /// The slices that only one node reaches, by node, and all other slices.
     of_node: BTreeMap<Arc<str>, Vec<usize>>,
     elsewhere: Vec<usize>,
     claims: BTreeMap<Arc<str>, ResourceClaim>,
@@ -63,7 +63,7 @@ pub struct Devices {
 struct PoolState {
     driver: Arc<str>,
     name: Arc<str>,
-    /// Whether all slices are there.
+    /// Whether all slices of the pool exist.
     is_complete: bool,
     /// Whether all devices have different names.
     is_valid: bool,
@@ -182,7 +182,7 @@ impl Devices {
         }
     }
 
-    /// Records what a binding does to a claim: the allocation, if there is a new one, and the pod as a consumer.
+    /// Records a binding in a claim: the new allocation, if there is one, and the pod as a consumer.
     pub fn bind(&mut self, key: &str, allocation: Option<crate::object::Allocation>, consumer: Consumer) {
         if let Some(allocation) = &allocation {
             for result in allocation.devices.results.iter().filter(|result| !result.admin_access) {

@@ -16,19 +16,19 @@ use foldhash::fast::FixedState;
 use super::Known;
 use crate::object::{Attribute, Quantity};
 
-/// All expressions that were asked so far.
+/// All expressions that were evaluated so far.
 #[derive(Debug, Default)]
 pub struct Selectors(HashMap<Arc<str>, Selector, FixedState>);
 
 #[derive(Debug)]
 struct Selector {
     program: Result<IdedExpr, String>,
-    /// The answer for each device, by number, once it was asked.
+    /// The result for each device by its index, once the expression was evaluated for it.
     answers: Vec<Option<Result<bool, String>>>,
 }
 
 impl Selectors {
-    /// Whether the expression holds for a device, or why it has no answer.
+    /// Whether the expression holds for a device, or why it has no value.
     pub fn holds(&mut self, expression: &Arc<str>, device: usize, known: &Known) -> Result<bool, String> {
         let selector = self.0.entry(Arc::clone(expression)).or_insert_with(|| Selector {
             program: dryrack_expression::parse_standard(expression)
@@ -160,7 +160,7 @@ impl Indexer for Domains {
 static QUANTITY_TYPE: Type = Type::new_unspecified_type("kubernetes.Quantity");
 static VERSION_TYPE: Type = Type::new_unspecified_type("kubernetes.Semver");
 
-/// A value of a type that only compares.
+/// Defines a type of values that can only be compared.
 macro_rules! comparable {
     ($name:ident($inner:ty), $type:ident) => {
         #[derive(Clone, Debug)]

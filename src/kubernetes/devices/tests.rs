@@ -1,5 +1,4 @@
-//! Selectors by what the Kubernetes documentation says of them, and the allocator against a search through all
-//! assignments.
+//! Compares selectors with the Kubernetes documentation, and the allocator with a search through all assignments.
 
 use std::sync::Arc;
 
@@ -107,7 +106,7 @@ fn a_search_that_would_not_end_times_out() {
     assert_eq!(found.expect_err("the steps do not suffice"), AllocatorError::TimedOut);
 }
 
-/// A plain generator of numbers for small worlds.
+/// A simple random number generator for small worlds.
 struct Draw(u64);
 
 impl Draw {

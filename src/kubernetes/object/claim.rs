@@ -27,7 +27,7 @@ pub struct ClaimDevices {
     pub constraints: Vec<Constraint>,
 }
 
-/// Devices that are wanted: exactly these, or the first alternative that is available.
+/// The requested devices: exactly these, or the first available alternative.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceRequest {
@@ -64,7 +64,7 @@ pub struct SubRequest {
 pub enum AllocationMode {
     #[default]
     ExactCount,
-    /// All devices that match, of which there must be at least one.
+    /// All devices that match. At least one device must match.
     All,
 }
 
@@ -72,7 +72,7 @@ pub enum AllocationMode {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Constraint {
-    /// The requests by name, or alternatives as `request/alternative`. If there are none, all requests.
+    /// The names of requests, or of alternatives as `request/alternative`. An empty list means all requests.
     #[serde(default)]
     pub requests: Vec<Arc<str>>,
     pub match_attribute: Arc<str>,
@@ -89,7 +89,7 @@ pub struct ClaimStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocation {
     pub devices: AllocatedDevices,
-    /// The nodes that can reach the devices. None means all nodes.
+    /// The nodes that can reach the devices. `None` means all nodes.
     pub node_selector: Option<NodeSelector>,
 }
 

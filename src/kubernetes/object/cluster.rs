@@ -24,7 +24,7 @@ pub struct Service {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceSpec {
-    /// None selects no pod.
+    /// `None` selects no pod.
     pub selector: Option<Labels>,
 }
 
@@ -46,7 +46,7 @@ pub struct DisruptionBudgetSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct DisruptionBudgetStatus {
     pub disruptions_allowed: i32,
-    /// Pods that are evicted already, by name. They are counted in `disruptions_allowed`.
+    /// The names of pods that are already evicted. `disruptions_allowed` takes them into account.
     pub disrupted_pods: BTreeMap<Arc<str>, IgnoredAny>,
 }
 
@@ -74,13 +74,13 @@ pub struct PodGroup {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodGroupPolicy {
-    /// None schedules the pods one by one.
+    /// `None` means that the pods are scheduled one by one.
     pub gang: Option<GangPolicy>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GangPolicy {
-    /// The least number of pods that must hold a node before any of them is bound.
+    /// The smallest number of pods that must hold a node before any of them is bound.
     pub min_count: i32,
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
-/// A label selector as the API states it: all of its parts must hold.
+/// A label selector in the form of the API. All of its parts must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
@@ -46,9 +46,9 @@ impl Requirement {
 /// A selector ready for matching.
 #[derive(Clone, Debug)]
 pub enum Selector {
-    /// Matches no object. A selector that is absent means this.
+    /// Matches no object. This is the meaning of an absent selector.
     Nothing,
-    /// Matches every object for which all requirements hold, so every object if there are none.
+    /// Matches every object for which all requirements hold. Without requirements, it matches every object.
     All(Vec<Requirement>),
 }
 
@@ -61,7 +61,7 @@ impl Selector {
         Selector::All(requirements)
     }
 
-    /// Also requires this. A selector that matches nothing stays so.
+    /// Adds a requirement. A selector that matches nothing does not change.
     pub fn and(&mut self, requirement: Requirement) {
         if let Selector::All(requirements) = self {
             requirements.push(requirement);

@@ -1,4 +1,4 @@
-//! The API objects that have a meaning for the scheduler, with the fields that it reads.
+//! The API objects on which the scheduler depends, with the fields that it reads.
 //!
 //! Every type reads the JSON form of its object. Unknown fields are ignored.
 

@@ -23,7 +23,7 @@ pub struct PodSpec {
     pub overhead: ResourceList,
     /// Requests of the pod as a whole.
     pub resources: ResourceRequirements,
-    /// The node of a pod that is bound, or that wants this node and no other.
+    /// The node to which a pod is bound, or the only node that it accepts.
     pub node_name: Option<Arc<str>>,
     pub node_selector: Labels,
     pub affinity: Affinity,
@@ -75,7 +75,7 @@ pub struct ResourceRequirements {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// 0 if the port is not one of the node.
+    /// 0 if the port is not a port of the node.
     pub host_port: i32,
     #[serde(rename = "hostIP")]
     pub host_ip: Arc<str>,
@@ -139,12 +139,12 @@ pub struct Toleration {
     pub key: Arc<str>,
     pub operator: TolerationOperator,
     pub value: Arc<str>,
-    /// None tolerates every effect.
+    /// `None` tolerates every effect.
     #[serde(deserialize_with = "effect")]
     pub effect: Option<Effect>,
 }
 
-/// The API writes an absent effect also as an empty text.
+/// In the API, an empty text also means an absent effect.
 fn effect<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Effect>, D::Error> {
     #[derive(Deserialize)]
     enum Stated {
@@ -205,7 +205,7 @@ pub enum WhenUnsatisfiable {
     ScheduleAnyway,
 }
 
-/// Whether nodes that the pod could not use anyway are left out of the domains.
+/// Whether nodes that the pod cannot use are left out of the domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum InclusionPolicy {
     Honor,

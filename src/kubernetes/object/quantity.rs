@@ -6,14 +6,14 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use thiserror::Error;
 
-/// An amount of a resource in billionths of its unit. Kubernetes keeps no finer amounts, and rounds finer ones up.
+/// An amount of a resource in billionths of its unit. Kubernetes rounds smaller fractions up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity {
     nanos: i128,
 }
 
 const NANOS: i128 = 1_000_000_000;
-/// The most digits of a number. Every amount of 2^63 units has fewer.
+/// The largest number of digits of a number. An amount of 2^63 units has fewer.
 const DIGITS_MAX: usize = 30;
 
 /// A text that is not a quantity.
@@ -102,7 +102,7 @@ impl FromStr for Quantity {
             let scaled = digits.checked_mul(numerator).and_then(|scaled| scaled.checked_mul(NANOS));
             let nanos = match scaled {
                 Some(scaled) => scaled / denominator + i128::from(scaled % denominator != 0),
-                // Larger than any amount that fits 64 bits: Kubernetes caps it.
+                // The amount does not fit into 64 bits. Kubernetes limits it to the largest amount.
                 None => i128::from(i64::MAX) * NANOS,
             };
             Some(Quantity { nanos: sign * nanos })

@@ -17,7 +17,7 @@ pub struct NodeSelector {
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// All of the requirements must hold. A term without any matches no node.
+/// All of the requirements must hold. A term without requirements matches no node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
@@ -48,7 +48,7 @@ impl NodeSelector {
         self.node_selector_terms.iter().any(|term| term.matches(name, labels))
     }
 
-    /// The only nodes that can match, by name, if every term names its nodes. None if a term does not.
+    /// The only nodes that can match, by name, if every term names its nodes. `None` if a term does not.
     pub fn names(&self) -> Option<BTreeSet<Arc<str>>> {
         let mut names = BTreeSet::new();
         for term in &self.node_selector_terms {

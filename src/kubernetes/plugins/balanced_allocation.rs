@@ -1,9 +1,9 @@
-//! `NodeResourcesBalancedAllocation`: nodes on which the shares of the resources in use are alike.
+//! `NodeResourcesBalancedAllocation`: prefers nodes on which the used shares of all resources are similar.
 
 use crate::cluster::{Cluster, NodeInfo, PodInfo, Resource};
 use crate::cycle::MAX_NODE_SCORE;
 
-/// None if the pod requests none of the resources.
+/// `None` if the pod requests none of the resources.
 pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], resources: &[Resource]) -> Option<Vec<i64>> {
     if resources.iter().all(|resource| pod.requests.exact.get(resource) == 0) {
         return None;

@@ -8,12 +8,12 @@ use crate::cluster::{Budget, Cluster, NodeInfo, Placed, PodInfo};
 use crate::cycle::{Code, CycleState, Objection, PreemptionArguments, Profile, Reason, Refusal, Sight};
 use crate::object::{PreemptionPolicy, Seconds};
 
-/// What was found on the nodes that were tried.
+/// The results on the nodes that were tried.
 #[derive(Debug, Default)]
 pub struct Preemption {
     pub candidates: Vec<(usize, Victims)>,
     pub failed: Vec<(usize, Unhelpful)>,
-    /// The best candidates: each is a right choice.
+    /// The best candidates. Each is a correct choice.
     pub best: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ pub struct Victims {
 /// Why preemption does not help on a node.
 #[derive(Clone, Debug)]
 pub struct Unhelpful {
-    /// None if there is no pod of lower priority.
+    /// `None` if there is no pod of lower priority.
     pub refusal: Option<Refusal>,
     pub reasons: Vec<Reason>,
 }
@@ -113,8 +113,8 @@ impl From<Objection> for Unhelped {
     }
 }
 
-/// Removes all pods of lower priority, and puts back as many as the incoming pod allows. The node is a copy; the state
-/// is afterwards as it was before.
+/// Removes all pods of lower priority, and then puts back as many as the incoming pod allows. The node is a copy. The
+/// state is restored at the end.
 fn select_victims(
     state: &mut CycleState,
     sight: &mut Sight,
@@ -169,7 +169,7 @@ fn remove(state: &mut CycleState, sight: &Sight, node: &mut NodeInfo, placed: &P
     state.update(sight, &placed.pod, node, -1);
 }
 
-/// More important pods first: higher priority, then started earlier. A pod that has not started is the latest.
+/// The order of pods by importance: higher priority first, then earlier start. A pod that has not started comes last.
 fn importance(placed: &Placed) -> (Reverse<i32>, Seconds, Arc<str>) {
     (Reverse(placed.pod.priority), start(placed), Arc::clone(&placed.pod.key))
 }
@@ -199,7 +199,8 @@ fn violating(pods: &[Placed], budgets: &[Budget]) -> BTreeSet<Arc<str>> {
     violating
 }
 
-/// The candidates that are left after all criteria, each applied to those left by the one before.
+/// The candidates that remain after all criteria. Each criterion is applied to the candidates that the previous one
+/// left.
 fn best_of(candidates: &[(usize, Victims)]) -> Vec<usize> {
     let mut best: Vec<&(usize, Victims)> = candidates.iter().collect();
     let criteria: [fn(&Victims) -> i64; 5] = [

@@ -34,7 +34,7 @@ pub fn pre_enqueue(pod: &PodInfo, devices: &Devices) -> Result<(), Refusal> {
     }
 }
 
-/// None for a pod without claims.
+/// `None` for a pod without claims.
 pub fn pre_filter(pod: &PodInfo, devices: &Devices) -> Result<Option<ClaimState>, Refusal> {
     pre_enqueue(pod, devices)?;
     let mut state = ClaimState::default();

@@ -20,13 +20,13 @@ pub fn pre_enqueue(pod: &PodInfo, gangs: &Gangs) -> Result<(), Refusal> {
 /// Whether a pod that holds a node is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// It is bound. So are these pods, which waited for it.
+    /// The pod is bound, and so are these pods, which waited for it.
     Allowed { released: Vec<Arc<str>> },
-    /// It waits for others of its gang.
+    /// The pod waits for other pods of its gang.
     Waits,
 }
 
-/// Asks for a pod that got a node, and records that it holds one.
+/// Returns the permit of a pod that has got a node, and records that it holds the node.
 pub fn permit(pod: &PodInfo, gangs: &mut Gangs) -> Permit {
     let Some(key) = GroupKey::of(pod).filter(|_| gangs.is_enabled) else {
         return Permit::Allowed { released: Vec::new() };

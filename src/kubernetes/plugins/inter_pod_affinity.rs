@@ -1,5 +1,5 @@
 //! `InterPodAffinity`: affinity and anti-affinity between pods, required and preferred, of the incoming pod and of
-//! those that run.
+//! running pods.
 
 use super::pair_counts::PairCounts;
 use crate::cluster::{Cluster, NodeInfo, Placed, PodInfo, Term};
@@ -18,7 +18,7 @@ pub struct AffinityState {
     existing_anti_affinity: PairCounts,
 }
 
-/// None if no required term concerns the pod. The plugin then takes no part in the attempt.
+/// `None` if no required term is about the pod. The plugin then does not take part in the attempt.
 pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<AffinityState> {
     let mut state = AffinityState {
         namespace_labels: cluster.namespace_labels(&pod.namespace).cloned().unwrap_or_default(),
@@ -106,7 +106,7 @@ impl AffinityState {
             let Some(value) = node.labels().get(&term.topology_key) else { return false };
             is_satisfied &= self.affinity.get(&term.topology_key, value) > 0;
         }
-        // The first pod of a group that wants to be together: nothing matches anywhere yet, but it matches itself.
+        // This is the first pod of a group that must be together. No pod matches yet, but it matches its own terms.
         is_satisfied || (self.affinity.is_empty() && matches_all(terms, pod, Some(&self.namespace_labels)))
     }
 }
@@ -135,7 +135,7 @@ impl Weights {
     }
 }
 
-/// None if no term contributes.
+/// `None` if no term contributes.
 pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], hard_weight: i64) -> Option<Vec<i64>> {
     let has_own = !pod.affinity.preferred.is_empty() || !pod.anti_affinity.preferred.is_empty();
     let mut weights = Weights::default();

@@ -19,7 +19,7 @@ pub mod taint_toleration;
 
 use crate::cycle::MAX_NODE_SCORE;
 
-/// Scales scores so that the highest is 100. If all are 0, they stay so.
+/// Scales scores so that the highest is 100. If all scores are 0, they do not change.
 fn normalize(scores: &mut [i64]) {
     let highest = scores.iter().copied().max().unwrap_or(0);
     if highest > 0 {
@@ -27,7 +27,7 @@ fn normalize(scores: &mut [i64]) {
     }
 }
 
-/// Scales counts of faults to scores: 100 without faults, 0 for the most.
+/// Converts counts of faults to scores: 100 for no fault, 0 for the largest count.
 fn normalize_reversed(scores: &mut [i64]) {
     normalize(scores);
     scores.iter_mut().for_each(|score| *score = MAX_NODE_SCORE - *score);

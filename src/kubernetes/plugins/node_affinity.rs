@@ -23,7 +23,7 @@ pub fn filter(pod: &PodInfo, node: &NodeInfo) -> Result<(), Objection> {
     Err(Refusal::for_good(Plugin::NodeAffinity, Reason::NodeAffinity).into())
 }
 
-/// None without preferred terms.
+/// `None` without preferred terms.
 pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize]) -> Option<Vec<i64>> {
     let preferred = &pod.pod.spec.affinity.node_affinity.preferred;
     if preferred.is_empty() {

@@ -1,4 +1,4 @@
-//! `NodeName`: a pod that names its node fits no other.
+//! `NodeName`: a pod that names a node fits only on this node.
 
 use crate::cluster::{NodeInfo, PodInfo};
 use crate::cycle::{Objection, Plugin, Reason, Refusal};

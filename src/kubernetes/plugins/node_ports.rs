@@ -1,4 +1,4 @@
-//! `NodePorts`: ports of the node that are in use.
+//! `NodePorts`: refuses nodes on which a requested port is in use.
 
 use crate::cluster::{NodeInfo, PodInfo};
 use crate::cycle::{Objection, Plugin, Reason, Refusal};

@@ -1,4 +1,4 @@
-//! `NodeResourcesFit`: enough of each resource, and the score by how much of a node is allocated.
+//! `NodeResourcesFit`: checks that a node has enough of each resource, and scores nodes by their allocated resources.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ fn score_node(pod: &PodInfo, node: &NodeInfo, strategy: &ScoringStrategy) -> i64
     }
 }
 
-/// What would be in use with the pod, and the whole. None if the resource does not count: the node has none, or it is
-/// an extended resource that the pod does not request.
+/// The amount that would be in use with the pod, and the total amount. `None` if the resource does not count, because
+/// the node has none or because it is an extended resource that the pod does not request.
 fn used_with(pod: &PodInfo, node: &NodeInfo, resource: &Resource) -> Option<(i64, i64)> {
     let request = pod.requests.of_containers.get(resource);
     let used = match resource {
@@ -70,14 +70,14 @@ fn used_with(pod: &PodInfo, node: &NodeInfo, resource: &Resource) -> Option<(i64
     (capacity != 0).then_some((used + request, capacity))
 }
 
-/// The weighted mean, rounded down; 0 of nothing.
+/// The weighted mean, rounded down; 0 for an empty list.
 fn mean(scores: impl Iterator<Item = (i64, i64)>) -> i64 {
     let (sum, weights) =
         scores.fold((0, 0), |(sum, weights), (score, weight)| (sum + score * weight, weights + weight));
     if weights == 0 { 0 } else { sum / weights }
 }
 
-/// The weighted mean of the resources that score, rounded to the nearest; 0 of nothing.
+/// The weighted mean of the resources with a score, rounded to the nearest integer; 0 for an empty list.
 fn rounded_mean(scores: impl Iterator<Item = (i64, i64)>) -> i64 {
     let scoring = scores.filter(|(score, _)| *score > 0);
     let (sum, weights) =
@@ -89,7 +89,7 @@ const MAX_UTILIZATION: i64 = 100;
 /// Scores of a shape are from 0 to 10.
 const MAX_SHAPE_SCORE: i64 = 10;
 
-/// The score on the line through the points of a shape. Left and right of all points, it is that of the nearest.
+/// The score on the line through the points of a shape. Outside of all points, it is the score of the nearest point.
 fn on_shape(shape: &[(i64, i64)], utilization: i64) -> i64 {
     let scale = |score: i64| score * (MAX_NODE_SCORE / MAX_SHAPE_SCORE);
     let mut before: Option<(i64, i64)> = None;

@@ -1,4 +1,4 @@
-//! `NodeUnschedulable`: cordoned nodes.
+//! `NodeUnschedulable`: refuses cordoned nodes.
 
 use std::sync::Arc;
 

@@ -7,12 +7,12 @@ use foldhash::fast::FixedState;
 
 use crate::object::Labels;
 
-/// A count for each key and value. A count of zero is not kept.
+/// A count for each key and value. Counts of zero are not stored.
 #[derive(Debug, Default)]
 pub struct PairCounts(BTreeMap<Arc<str>, HashMap<Arc<str>, i64, FixedState>>);
 
 impl PairCounts {
-    /// Adds to the count of the value that a node has for this key. Does nothing if it has none.
+    /// Adds to the count of the value that a node has for this key. Does nothing if the node has no value.
     pub fn add(&mut self, key: &Arc<str>, labels: &Labels, delta: i64) {
         let Some(value) = labels.get(key) else { return };
         let values = self.0.entry(Arc::clone(key)).or_default();

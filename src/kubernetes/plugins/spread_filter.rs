@@ -1,4 +1,4 @@
-//! `PodTopologySpread`, required: how evenly pods are spread over the domains of a topology.
+//! The filter of `PodTopologySpread`: how evenly pods must be spread over the domains of a topology.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Counted {
     by_count: BTreeMap<i64, usize>,
 }
 
-/// None without required constraints. The plugin's filter then takes no part in the attempt.
+/// `None` without required constraints. The plugin's filter then does not take part in the attempt.
 pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<SpreadState> {
     let required = pod.spread.iter().filter(|spread| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
     let counted = |constraint: &Spread| Counted {
@@ -89,7 +89,8 @@ impl SpreadState {
 }
 
 impl Counted {
-    /// The lowest count of a domain. With fewer domains than wanted, an absent one counts, with no pods.
+    /// The lowest count of any domain. If there are fewer domains than required, a missing domain counts with zero
+    /// pods.
     fn least(&self) -> i64 {
         let is_one_missing = (self.domains.len() as i64) < self.constraint.min_domains;
         // Without domains and without a minimum of them, no node can pass the check of labels.

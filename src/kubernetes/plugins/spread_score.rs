@@ -1,4 +1,4 @@
-//! `PodTopologySpread`, preferred: nodes in domains with few matching pods.
+//! The score of `PodTopologySpread`: prefers nodes in domains with few matching pods.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Counted {
     }
 }
 
-/// None if the pod has no preferred constraints and gets none by default.
+/// `None` if the pod has no preferred constraints and gets none by default.
 pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], profile: &Profile) -> Option<Vec<i64>> {
     let constraints = match pod.spread.is_empty() {
         true => default_constraints(pod, cluster, profile),
@@ -40,7 +40,7 @@ pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], profile: &Pro
     if constraints.is_empty() {
         return None;
     }
-    // A node without one of the labels is ignored, but not for constraints by default.
+    // A node that lacks one of the labels is ignored. For default constraints, it is not ignored.
     let needs_labels = !pod.spread.is_empty();
     let is_ignored = |node: &NodeInfo, constraints: &[Spread]| {
         needs_labels && constraints.iter().any(|spread| !node.labels().contains_key(&spread.topology_key))
@@ -80,7 +80,7 @@ fn counted_of(constraint: &Spread, candidates: &[&NodeInfo]) -> Counted {
             values.len()
         }
     };
-    // With more domains each holds fewer pods, so each pod weighs more.
+    // If there are more domains, each has fewer pods, so each pod gets more weight.
     counted.weight = libm::log((size + 2) as f64);
     counted
 }
@@ -98,7 +98,7 @@ fn raw_score(pod: &PodInfo, node: &NodeInfo, counted: &[Counted]) -> i64 {
     libm::round(score) as i64
 }
 
-/// Turns the scores around, so that the lowest is best. An ignored node gets 0.
+/// Reverses the scores, so that the lowest raw score is best. An ignored node gets 0.
 fn normalized(raw: &[Option<i64>]) -> Vec<i64> {
     let least = raw.iter().flatten().copied().min().unwrap_or(0);
     let most = raw.iter().flatten().copied().max().unwrap_or(0).max(0);

@@ -1,4 +1,5 @@
-//! `TaintToleration`: nodes with taints that the pod does not tolerate, and nodes with few of those that only repel.
+//! `TaintToleration`: refuses nodes with taints that the pod does not tolerate, and prefers nodes with few taints of
+//! the effect `PreferNoSchedule`.
 
 use super::normalize_reversed;
 use crate::cluster::{Cluster, NodeInfo, PodInfo};
