@@ -71,7 +71,7 @@
 //! - No float represents time, memory, CPU, a share or money. A score is a double, computed with `+ - * /` only.
 //! - No decision depends on the order of a hash map, on the machine's clock, or on the number of threads.
 //! - Every random number is drawn from `Stream` of the room `rng`: one stream for each seed, purpose and entity.
-//! - The control plane never learns which world it is in, nor when a job would have ended.
+//! - The control plane never learns which world it is in, or when a job would have ended.
 //! - No code asks which version of an upstream program it models: the profile holds that as data.
 //! - A command is a request, not a fact. A lost, late or repeated acknowledgement is an ordinary input.
 //!

@@ -57,7 +57,8 @@ struct Subject {
     historic: Vec<String>,
 }
 
-/// What a verdict on a release does not cover. A report about these parts passes whatever the release does.
+/// The parts of a run that a verdict on a release does not cover. A report about these parts passes whatever the
+/// release does.
 const LIMITS: &str = "a release decides only where and when jobs are placed; queues, retries, utilization policies and \
                       the end of runs are dryrack's own\n";
 
@@ -233,7 +234,7 @@ fn try_release(
     let case = judged_once(&subject.file, &overrides);
     let judged: Vec<_> = case.judged.iter().filter(|judged| is_asked(args, &judged.verdict.name)).collect();
     match case.status {
-        // The scheduler failed before the end, so the verdicts say nothing about its decisions.
+        // The scheduler failed before the end, so the verdicts are not about its decisions.
         Status::Passed | Status::Failed if case.gave_up => {
             let first = case.text.lines().next().unwrap_or("").trim().to_string();
             Ok(ReleaseOutcome { release: name, outcome: Outcome::Skipped, happened: first })

@@ -108,7 +108,7 @@ pub fn compare(args: &CompareArgs, format: Format) -> ExitResult {
     };
     let pool = super::test::pool(args.threads)?;
     let mut all = with_bar((runs.len() as u64, "scenarios"), |bar| pool.install(|| work(bar)));
-    // A broken invariant ends the command. So does any other failure if there is only one scenario to run.
+    // A broken invariant ends the command. If there is only one scenario to run, any other failure ends it too.
     for compared in &mut all {
         let is_last_word = |side: &Result<RunDecisions, Failure>| match side {
             Ok(_) => false,

@@ -58,7 +58,7 @@ const MOMENTS: u64 = 8;
 
 impl Futures<'_> {
     /// Runs both sides with every seed, then prints and writes the comparison. The results are in the order of the
-    /// seeds, whatever the order in which threads finish.
+    /// seeds, even if threads finish in a different order.
     pub fn compare(&self, out: Option<&Path>, format: Format) -> ExitResult {
         let seeded: Result<Vec<SeedPair>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
         let seeded = seeded?;

@@ -151,7 +151,7 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     }
     let context = case::Context { overrides: &overrides, keeps_decisions: args.baseline.is_some() };
     let pool = pool(args.threads)?;
-    // In the order of the files, whichever run finishes first.
+    // The results are in the order of the files, even if runs finish in a different order.
     let tested: Vec<Tested> = progress::with_bar((selection.runs(), "runs"), |bar| {
         pool.install(|| selection.plans.par_iter().map(|plan| case::test_plan(plan, &context, bar)).collect())
     });

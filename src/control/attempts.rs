@@ -1,8 +1,8 @@
 //! The common lifecycle of an attempt: submission, facts about runs, cancellation, and what follows an end. A flow uses
 //! these functions unless it overrides them.
 //!
-//! The functions work on the store, the ledger and the log through the [`Core`]. Where a flow may have its own rule,
-//! they call a method of [`Flow`].
+//! The functions work on the store, the ledger and the log through the [`Core`]. If a flow may have its own rule for a
+//! step, they call a method of [`Flow`].
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub(crate) trait Attempts: Flow {
         self.enter_silently(core, index, to);
     }
 
-    /// Moves a replica along one edge of the lifecycle. The caller logs the change with an event of its own.
+    /// Moves a replica along one edge of the lifecycle. The caller logs the change with a separate event.
     fn enter_silently(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase) {
         let replica = &mut core.replicas[index as usize];
         assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
@@ -303,7 +303,7 @@ pub(crate) trait Attempts: Flow {
         } else {
             self.give_up(core, index);
             let kept = self.close_attempt(core, index, outcome, because, kept);
-            // A flow that leaks claims forgets this one, so nobody asks its nodes whether the run has stopped.
+            // A flow that leaks claims forgets this one, so the nodes are not asked whether the run has stopped.
             if !kept.is_empty() && !self.leaks_claims() {
                 core.expect_stop(run, STOPS_ASKED_FOR);
             }

@@ -104,7 +104,7 @@ impl Clocks {
         Some(Clocks { place, backfill, waiting: 0 })
     }
 
-    /// When the next pass of this kind begins. `None` if backfill has no clock of its own.
+    /// When the next pass of this kind begins. `None` if backfill does not have a separate clock.
     pub fn next(&self, which: PassKind) -> Option<SimTime> {
         let (clock, other) = match which {
             PassKind::Place => (&self.place, self.backfill.as_ref()),

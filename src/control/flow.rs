@@ -24,7 +24,7 @@ pub(crate) type Due = (SimTime, &'static str);
 /// Why a replica waits: the kind of refusal, and how often each reason applies.
 pub(crate) type Held = (Refusal, Histogram);
 
-/// What a visitor of waiting replicas wants next.
+/// How to continue after a visitor has seen a waiting replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
     GoOn,
@@ -153,8 +153,8 @@ pub(crate) trait Flow {
         self.follow(core, index, (outcome, because), ran, again);
     }
 
-    /// Whether the flow forgets the claims that a run keeps after its end. If so, nobody asks its nodes whether it has
-    /// stopped.
+    /// Whether the flow forgets the claims that a run keeps after its end. If so, its nodes are not asked whether it
+    /// has stopped.
     fn leaks_claims(&self) -> bool {
         false
     }

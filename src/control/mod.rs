@@ -203,8 +203,8 @@ impl Control {
     ///
     /// A question alone must not change any decision, so if all inputs were questions, this function does nothing
     /// unless a timer or a pass is due. In an order that changes with time, an additional round could let another job
-    /// go first. Nor do questions start a second round in the same instant, because it would run before the facts that
-    /// the first round causes.
+    /// go first. Questions also do not start a second round in the same instant, because that round would run before
+    /// the facts that the first round causes.
     pub fn settle(&mut self, now: SimTime) {
         assert!(now >= self.core.now, "time fell from {} to {now}", self.core.now);
         self.core.advance_to(now);

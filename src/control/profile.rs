@@ -54,7 +54,7 @@ pub struct Profile {
     pub program: Option<Program>,
 }
 
-/// What the control plane leaves to an outside program.
+/// The decisions that the control plane leaves to an outside program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
@@ -426,7 +426,7 @@ impl Profile {
     /// Otherwise the preempted run could take the freed room back at once.
     fn faulty_preemption(&self) -> Vec<ProfileError> {
         let order = &self.scheduler.order;
-        // A priority key counts before all other keys, wherever the order lists it.
+        // A priority key counts before all other keys, even if the order lists it later.
         let (agrees, name, first) = match self.scheduler.preempt {
             Preempt::Nobody => return Vec::new(),
             Preempt::LowerPriority => (order.contains(&OrderKey::Priority), "lower_priority", "priority"),
@@ -467,8 +467,7 @@ impl Profile {
         }
     }
 
-    /// Errors in the options of passes that take time or have recorded start times. Such passes have clocks of their
-    /// own.
+    /// Errors in the options of passes that take time or have recorded start times. Such passes have separate clocks.
     fn faulty_clocks(&self) -> Vec<ProfileError> {
         let Passes { analyse, place, backfill } = &self.passes;
         let is_regular = |pass: &PassOptions| matches!(pass.trigger, Trigger::Every(_)) && pass.jitter.is_zero();

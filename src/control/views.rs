@@ -28,7 +28,7 @@ impl Control {
         self.core.take_decisions()
     }
 
-    /// What a decision about this replica would see if it were made now.
+    /// The data on which a decision about this replica would be based if it were made now.
     pub fn sight_of(&self, job: JobId, replica: u32) -> Option<SchedulerView> {
         let (core, flow) = (&self.core, self.flow.as_ref());
         let index = core.jobs.get(job.index())?.replica(replica)?;
@@ -37,7 +37,7 @@ impl Control {
         Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
     }
 
-    /// What a decision about a job would see now, before the job is submitted.
+    /// The data on which a decision about a job would be based now, before the job is submitted.
     pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> SchedulerView {
         let core = &self.core;
         let demand = Arc::clone(&spec.demand);

@@ -180,8 +180,8 @@ impl Audit {
         assert!(fleets.len() == 1, "{run} is in another fleet than the rest of its job: {fleets:?}");
     }
 
-    /// The number of nodes that each replica of a run has. It is more than one if each task of a gang is a node of its
-    /// own.
+    /// The number of nodes that each replica of a run has. It is more than one if each task of a gang is a separate
+    /// node.
     fn nodes_of(&self, spec: &JobSpec) -> u32 {
         if self.has_runs { spec.demand.nodes_apart() } else { 1 }
     }

@@ -54,7 +54,7 @@ pub struct PlacementReasons {
     pub examination: Examination,
 }
 
-/// What the log says about one replica.
+/// The facts in the log about one replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaStanding {
     pub run: RunId,
@@ -223,7 +223,7 @@ fn earlier_singletons(records: &[Record], job: JobId) -> Vec<Dependency> {
     earlier.map(|(job, _)| Dependency { job, when: Condition::Any }).collect()
 }
 
-/// What the log says about each replica of a job, and how the job ended.
+/// The facts in the log about each replica of a job, and how the job ended.
 fn standings(records: &[Record], job: JobId) -> (Vec<ReplicaStanding>, Option<(SimTime, Outcome, Reason)>) {
     let mut replicas: Vec<ReplicaStanding> = Vec::new();
     let mut ended = None;

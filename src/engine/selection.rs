@@ -13,7 +13,7 @@ use dryrack_ids::JobId;
 use dryrack_scheduler::{SchedulerView, Selectable};
 use dryrack_units::{SimDuration, SimTime};
 
-/// What a decision sees at a moment, and what can be picked by hand on each node.
+/// The data of a decision at a moment, and the nodes and GPUs that can be picked by hand.
 pub struct Selection {
     pub at: SimTime,
     pub sight: SchedulerView,
@@ -93,7 +93,7 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
     None
 }
 
-/// What a decision about the job would see just before the job is submitted.
+/// The data of a decision about the job, just before the job is submitted.
 fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> SchedulerView {
     let is_its_own =
         |record: &Record| matches!(&record.said, RecordBody::Input(Input::Submit { job: one, .. }) if *one == job);
@@ -105,7 +105,7 @@ fn before(rehearsal: &Rehearsal, job: JobId, at: SimTime) -> SchedulerView {
     replay.control.sight_before(job, &rehearsal.arrivals[job.index()].spec)
 }
 
-/// What a decision about the job would see after all events of the instant.
+/// The data of a decision about the job, after all events of the instant.
 fn stands(rehearsal: &Rehearsal, (job, replica): (JobId, Option<u32>), at: SimTime) -> SchedulerView {
     let (records, _) = run_until(rehearsal, at);
     let mut replay = replay_of(rehearsal);

@@ -74,7 +74,7 @@ pub enum Lifecycle {
     NodeFailed,
     /// The run ended because it was told to stop.
     Stopped,
-    /// The run was told to stop, and its part on this node ended. This says nothing about its parts on other nodes.
+    /// The run was told to stop, and its part on this node ended. Its parts on other nodes may still be running.
     StoppedOn {
         node: NodeId,
     },

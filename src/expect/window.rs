@@ -27,7 +27,7 @@
 //! | `always` | the state held at every counted instant of the window, and there was at least one |
 //!
 //! Nothing changes after the last record, so a window may extend beyond it. But a run that was stopped early (`until:`
-//! of the scenario, or `--until`) says nothing about later instants. An expectation that depends on later instants
+//! of the scenario, or `--until`) does not decide about later instants. An expectation that depends on later instants
 //! fails and says so. A window without an end is judged up to the end of the run. If such a window begins after the end
 //! of the run, it cannot be judged and fails.
 

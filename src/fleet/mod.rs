@@ -1,4 +1,4 @@
-//! Floor 2. The resources: nodes, GPUs, their states, and the ledger of what is taken.
+//! Floor 2. The resources: nodes, GPUs, their states, and the ledger of claims.
 //!
 //! Owns the facts that a scheduler reads. Nodes in equal state form classes, and every change updates the classes. So a
 //! decision examines each class once instead of each node. Must never decide where anything is placed.

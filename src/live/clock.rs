@@ -24,8 +24,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp rounded down to whole milliseconds after the start. People and files get this form, although the
-    /// machine measures more finely.
+    /// The stamp rounded down to whole milliseconds after the start. This form is used in output and files, although
+    /// the machine measures more precisely.
     pub fn in_millis(self) -> Stamp {
         const MILLI: u64 = 1_000_000;
         Stamp { since_start: SimDuration::from_nanos(self.since_start.as_nanos() / MILLI * MILLI), ..self }

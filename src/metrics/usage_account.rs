@@ -32,8 +32,8 @@ pub struct UsageAccount {
 pub struct SavedAccount {
     /// The number of runs that were ended.
     pub ended: u64,
-    /// The number of these runs for which the saved time is unknown: they had no end of their own, or no stated GPU
-    /// usage.
+    /// The number of these runs for which the saved time is unknown: they would not have ended by themselves, or their
+    /// GPU usage is not stated.
     pub unknown: u64,
     /// The saved GPU time at levels that the policy counts as idle, in nanoseconds times thousandths of a GPU.
     pub idle: u128,

@@ -8,8 +8,8 @@
 //!
 //! When no cheaper alternative is open, some of the alternatives presumed to fail are run as a test. The first is the
 //! one nearest to the answer, and the others are spread evenly. If one of them holds, it differs from a failed
-//! alternative by factors of which at least one is not monotone. These factors are no longer presumed to be monotone,
-//! and the search continues.
+//! alternative by several factors, at least one of which is not monotone. These factors are no longer presumed to be
+//! monotone, and the search continues.
 
 use dryrack_scenario::PlanFile;
 

@@ -242,7 +242,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
     text
 }
 
-/// What the seeds that were run imply about all possible seeds; empty for a single run.
+/// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
 fn how_sure(row: &Row) -> String {
     if row.runs < 2 {
         return String::new();

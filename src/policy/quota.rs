@@ -168,7 +168,7 @@ impl Quotas {
         self.projects.is_empty()
     }
 
-    /// What each project with a quota holds.
+    /// The amounts that each project with a quota holds.
     pub fn held(&self) -> impl Iterator<Item = (&str, Holding)> {
         self.projects.iter().map(|(name, (_, held))| (name.as_str(), *held))
     }

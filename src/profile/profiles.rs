@@ -212,7 +212,7 @@ pub fn profile_with(
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
         let own = if is_builtin { span } else { source.start() };
-        // A built-in profile has no errors of its own, so the error is in the scenario's policies.
+        // A built-in profile has no errors, so the error is in the scenario's policies.
         let span = changes.policies.filter(|_| is_builtin).map_or(own, |policies| policies.span);
         report.error_with_help(span, message, "`dryrack profile show NAME` shows one that has all it needs");
     }

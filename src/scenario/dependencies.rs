@@ -73,7 +73,7 @@ const SINGLETON: &str = "singleton";
 struct FoundDependencies {
     /// The dependencies that all jobs of the entry have.
     common: Vec<(Dependency, Span)>,
-    /// Arrays of which each task of the entry waits for the one with its own number.
+    /// Arrays for which each task of the entry waits for the task with the same number.
     by_number: Vec<(Arc<str>, Span)>,
 }
 

@@ -25,7 +25,7 @@ const MAX_WRONG: usize = 20;
 /// The largest number of values of one range.
 const MAX_VALUES: u64 = 100_000;
 
-/// A plan without errors of its own. Each alternative is checked when it is run.
+/// A plan that has no errors itself. Each alternative is checked when it is run.
 #[derive(Clone, Debug)]
 pub struct PlanFile {
     /// The question, as a sentence.

@@ -42,8 +42,8 @@ pub fn may_ever_do(options: &SchedulerOptions, demand: &Demand, group: &ShapeGro
     demand.task_group().is_none_or(|tasks| fixed(options, tasks, &NodeClass::of_shape(group)).1.is_none())
 }
 
-/// Whether `one` certainly fits wherever `other` fits, because it asks for at most as much of every resource. False if
-/// this is not obvious.
+/// Whether `one` certainly fits on every node on which `other` fits, because it asks for at most as much of every
+/// resource. False if this is not obvious.
 pub fn asks_no_more(one: &Demand, other: &Demand) -> bool {
     let (Some(one), Some(other)) = (one.task_group(), other.task_group()) else { return false };
     let gpus = match (&one.task.gpus, &other.task.gpus) {

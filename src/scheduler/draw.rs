@@ -1,4 +1,4 @@
-//! Randomness in a decision. Each attempt and purpose has a stream of its own, so repeating a decision draws the same
+//! Randomness in a decision. Each attempt and purpose has its own stream, so repeating a decision draws the same
 //! numbers.
 
 use dryrack_ids::RunId;

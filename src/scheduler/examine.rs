@@ -49,7 +49,7 @@ pub struct GpuFinding {
     pub free: Bytes,
 }
 
-/// A resource of which too little is free. The name of the resource implies the unit.
+/// A resource that a node does not have enough of. The name of the resource implies the unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     pub resource: &'static str,

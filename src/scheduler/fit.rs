@@ -340,7 +340,8 @@ pub fn claimable(demand: TaskGroup<'_>, class: &NodeClass) -> SmallVec<[GpuClaim
     with_room(demand, gpus, class, class.status).collect()
 }
 
-/// The claim that one task could have on each GPU with room for it, in order of GPU indexes, in the given status.
+/// For each GPU with room for one task in the given status: the claim of such a task. The claims are in order of GPU
+/// indexes.
 fn with_room<'a>(
     demand: TaskGroup<'_>,
     gpus: &'a GpuDemand,

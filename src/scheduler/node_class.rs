@@ -1,5 +1,5 @@
 //! Classes of nodes are the units that the stages judge. All nodes of a class are in equal state. Each node that a pick
-//! names is a class of its own.
+//! names is a separate class.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ pub struct SchedulerOptions {
     /// Sort keys of the queue. Ties are broken by the order of submission.
     pub order: Vec<OrderKey>,
     pub discipline: Discipline,
-    /// Whether all jobs wait in one line, or each queue has a line of its own.
+    /// Whether all jobs wait in one line, or each queue has a separate line.
     pub lines: Lines,
     /// Which jobs may start before the head of the queue.
     pub backfill: Backfill,

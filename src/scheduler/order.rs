@@ -68,7 +68,7 @@ macro_rules! order_keys {
 }
 
 order_keys! {
-    /// Higher priority first. Priority counts before all other keys, wherever the order lists it, and has its own
+    /// Higher priority first. Priority counts before all other keys, even if the order lists it later, and has its own
     /// field.
     Priority => "priority", "higher priority first", Rank::Fixed(|_| 0);
     /// Earlier submission first.

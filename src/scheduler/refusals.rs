@@ -18,7 +18,7 @@ pub struct Refusals {
 
 /// The last refusal of one demand.
 struct LastRefusal {
-    /// The number of declared nodes at that time. If this number is unchanged, so are all shapes.
+    /// The number of declared nodes at that time. If this number is unchanged, all shapes are unchanged too.
     nodes: usize,
     /// How many class changes, over all classes, the refusal already includes.
     read: u64,

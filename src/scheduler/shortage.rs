@@ -6,7 +6,7 @@ use super::node_class::NodeClass;
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
-/// Every resource of which too little is free, in the order in which they are checked.
+/// Every resource that the node does not have enough of, in the order in which they are checked.
 pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
     let (task, shape, status) = (demand.task, class.shape, class.status);
     let mut found = Vec::new();

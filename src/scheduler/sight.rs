@@ -29,7 +29,7 @@ pub struct SchedulerView {
 pub enum Seats {
     /// All nodes of the demand.
     All,
-    /// One node, with an offer of its own. For every node after the first, `master` is the place of the first node.
+    /// One node, with its own offer. For every node after the first, `master` is the place of the first node.
     One { master: Option<NodeId> },
 }
 

@@ -8,8 +8,8 @@
 //!   function of the width, limited to the range from none to all.
 //! - *Arrival.* The day begins in the middle of its quietest three hours. The distribution over the day is the one
 //!   under which the counts of the half hours are most likely. Gaps are measured in the weight of this distribution.
-//!   The distribution of their logarithms is either the most likely one or the one with the same moments, whichever is
-//!   closer.
+//!   The distribution of their logarithms is either the most likely one or the one with the same moments. The closer of
+//!   the two is used.
 //!
 //! A run time or a gap in whole seconds stands for all values up to the next second, so the middle of this range is
 //! used. The model has no run time below one second and no gap below one point.

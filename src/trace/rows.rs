@@ -52,7 +52,7 @@ impl<T: Rows + ?Sized> Rows for Box<T> {
     }
 }
 
-/// Keeps the tally of a reader whose format has no oddities of its own.
+/// Keeps the tally of a reader for a format without special oddities.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) tally: Tally,

@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 128 * 1024;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Opens `path`. Decompresses it if it begins with the magic number of gzip or zstd, whatever its name is.
+/// Opens `path`. Decompresses it if it begins with the magic number of gzip or zstd, independent of its name.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let unopened = |source| TraceError::Unopened { file: path.to_path_buf(), source };
     let file = File::open(path).map_err(unopened)?;

@@ -1,7 +1,8 @@
 //! Floor 10. How closely a run on a real machine agrees with a rehearsal of it, in its decisions and in its times.
 //!
-//! Owns what is compared between two runs, what is not compared, and why. Reads only records. Must never run anything
-//! on a machine. Must never ignore a difference: whatever cannot be compared is counted and named.
+//! Owns the rules for comparing two runs: what is compared, what is not compared, and why. Reads only records. Must
+//! never run anything on a machine. Must never ignore a difference: everything that cannot be compared is counted and
+//! named.
 //!
 //! There are three grades of validation. Each is stronger than the grade before it and tests something else:
 //!

@@ -352,8 +352,8 @@ fn clock(pass: PassOptions, trigger: Trigger, offset: SimDuration) -> PassOption
 mod tests {
     use super::*;
 
-    /// Ten of ten throws rule out chance. So do 66 of 100, because 32 squared is 1,024 and 9.211 times 100 is 921.1. 65
-    /// of 100 do not, because 30 squared is 900.
+    /// Ten of ten throws rule out chance. 66 of 100 are enough too, because 32 squared is 1,024 and 9.211 times 100 is
+    /// 921.1. 65 of 100 do not, because 30 squared is 900.
     #[test]
     fn what_chance_would_do_rules_nothing_out() {
         for (heads, tails, is_no) in [

@@ -59,7 +59,7 @@ pub struct JobSpec {
     /// last, and are left out if empty, so that digests of jobs without them do not change.
     #[serde(default, skip_serializing_if = "<[Dependency]>::is_empty")]
     pub after: Arc<[Dependency]>,
-    /// The group of jobs of which only some run at a time.
+    /// The group of jobs with a limit on the number of jobs that run at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_limit: Option<Box<RunLimit>>,
 }

@@ -228,7 +228,7 @@ type Listener = fn(&'static str, &[&str]);
 /// The file name for input from the command line.
 pub const COMMAND_LINE: &str = "command line";
 
-/// The largest number of faults that are kept. Nobody reads more, and each needs a scan of its line.
+/// The largest number of faults that are kept. More would not be read, and each needs a scan of its line.
 const MAX_FAULTS: usize = 200;
 
 impl SourceId {

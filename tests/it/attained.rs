@@ -1,6 +1,6 @@
 //! Compares the profile `tiresias` with a plain simulation of what its program does (Tiresias 959f9b0, schedule
 //! `dlas-gpu`), on random lists of jobs. A queue is a list in which running jobs come before waiting ones. A job that
-//! has used its quantum goes to the end of the next queue. At each event all GPUs are assigned anew, starting with the
+//! has used its quantum goes to the end of the next queue. At each event all GPUs are assigned again, starting with the
 //! first job of the first queue, and jobs that do not fit are skipped.
 
 use std::path::Path;

@@ -155,7 +155,7 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     assert!(!test(&["--records", RECORDS]).contains(untold));
     let is_of_runs = |line: &&str| line.contains("tells flow.polled.") && line.contains(" of dstack-0.22.5 apart");
     // In the records every node is prepared by the next check, so only a scenario shows when nodes begin. Services have
-    // records of their own.
+    // separate records.
     let of_runs = |said: &str| said.lines().filter(is_of_runs).count();
     let untold = |records: &[&str]| of_runs(&test(records));
     assert_eq!((untold(&[]), untold(&["--records", RUN_STATES])), (5, 3));
@@ -191,7 +191,7 @@ pub fn each_recorded_cycle_of_kueue_is_met() {
     assert_eq!(said["classes"].as_array().map(Vec::len), Some(16));
 }
 
-/// A record with another quota is met no more, and the difference is told by its kind.
+/// If the quota of a record is changed, the record is no longer matched, and the kind of the difference is reported.
 pub fn a_changed_quota_shows_in_the_cycles_of_kueue() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("changed.jsonl");

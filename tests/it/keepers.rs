@@ -89,7 +89,7 @@ fn kill_at_birth(dir: &Path, work: Work, tag: &str, later: Duration) -> bool {
     was_there
 }
 
-/// Living processes with `tag` in an argument, whatever their names.
+/// Living processes with any name that have `tag` in an argument.
 fn with_argument(tag: &str) -> Vec<(Pid, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("Linux").flatten() {

@@ -73,9 +73,9 @@ enum Needs {
     Coverage,
     /// Slurm, and a machine with little other load.
     SlurmInRealTime,
-    /// Slurm and minutes of time: a set of its own, which runs only if a filter names it.
+    /// Slurm and minutes of time: a separate set, which runs only if a filter names it.
     SlurmInMinutes,
-    /// The package index, the data and minutes of time: a set of its own, which runs only if a filter names it.
+    /// The package index, the data and minutes of time: a separate set, which runs only if a filter names it.
     Index,
     /// Slurm and munge, as Debian packages them, and root.
     Slurm,

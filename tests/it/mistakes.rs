@@ -262,7 +262,7 @@ pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
     assert!(!dir.path().join(".it.yaml.partial").exists());
 }
 
-/// The carried log is found from the scenario's own folder, whatever the working directory is.
+/// The carried log is found from the scenario's own folder, even from another working directory.
 pub fn a_carried_trace_is_found_from_any_folder() {
     let dir = empty();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,7 +1,7 @@
 //! Compares a plain evaluation of the utilization policy's definition, over all samples, with the state machine, which
 //! keeps only a ring of samples. The random series have gaps, unreadable GPUs, and samples that are out of order,
-//! repeated, from the future or from before the start. The rule of dstack is evaluated likewise, at every check over
-//! all samples in its window.
+//! repeated, from the future or from before the start. The rule of dstack is evaluated in the same way, at every check
+//! over all samples in its window.
 //!
 //! The plain evaluation keeps and sorts every sample, and walks all of them at each step. It shares only the
 //! definition's types with the state machine.

@@ -40,7 +40,7 @@ pub struct Context<'a> {
 pub enum Status {
     Passed,
     Failed,
-    /// A trace or other data for the scenario is missing, or the released program of a reproduction.
+    /// A trace, other data of the scenario, or the released program of a reproduction is missing.
     NotRun,
     Invalid,
     OurFault,
@@ -65,7 +65,7 @@ pub struct Case {
     pub judged: Vec<CaseVerdict>,
     /// What broke, or why the scenario was not run.
     pub text: String,
-    /// Whether the scheduler in another process failed. If so, the verdicts say nothing about its decisions.
+    /// Whether the scheduler in another process failed. If so, the verdicts are not about its decisions.
     pub gave_up: bool,
     /// The errors of the file, as diagnostics with places.
     pub diagnostics: Diagnostics,

@@ -56,7 +56,7 @@ fn sets<'s>(refused: &'s BTreeMap<std::sync::Arc<str>, Refused>) -> AsSets<'s> {
     refused.iter().map(|(node, refused)| (&**node, set(refused))).collect()
 }
 
-/// The scores by plugin and node, whatever the order of the columns.
+/// The scores by plugin and node, independent of the order of the columns.
 fn by_plugin(step: &Step) -> BTreeMap<(&str, &str), i64> {
     let mut scores = BTreeMap::new();
     for (node, own) in &step.scores {

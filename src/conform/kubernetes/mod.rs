@@ -1,8 +1,8 @@
 //! Records of kube-scheduler: clusters, pods in the order in which they were scheduled, and every attempt with the
 //! reasons of each node, the scores of each plugin and the victims of preemption.
 //!
-//! Each attempt is one answer. What the recorded program chose is carried out before the next attempt, so a difference
-//! does not make all attempts after it differ.
+//! Each attempt is one answer. The recorded choice is carried out before the next attempt. So after a difference, later
+//! attempts can still be equal.
 
 mod compare;
 mod record;

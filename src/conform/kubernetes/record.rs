@@ -56,7 +56,7 @@ pub struct World {
 
 type Name = Arc<str>;
 
-/// One attempt, recorded or found. What is empty is left out of a record.
+/// One attempt, recorded or found. Empty fields are left out of a record.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Step {

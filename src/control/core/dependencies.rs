@@ -2,8 +2,8 @@
 //! ends.
 //!
 //! A job is checked when it is submitted, and again when a job that it depends on starts or ends. Once all its
-//! dependencies are met, or one of them can never be met, a timer at the same instant tells the flow. A job of a group
-//! of which only some may run at a time also waits for its turn: see [`super::run_limits`].
+//! dependencies are met, or one of them can never be met, a timer at the same instant tells the flow. If only some jobs
+//! of a group may run at a time, each job of the group also waits for its turn: see [`super::run_limits`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

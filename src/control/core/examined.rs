@@ -13,7 +13,7 @@ use dryrack_scheduler::{Examination, SchedulerView, Seats};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
-/// What a decision saw, together with the same decision computed node by node.
+/// The data on which a decision was based, and the same decision computed node by node.
 #[derive(Clone)]
 pub struct Watched {
     pub at: SimTime,
@@ -90,8 +90,8 @@ impl Core {
         Some(record.replicas().find(waits).map_or(0, |index| self.replicas[index as usize].number))
     }
 
-    /// What a decision about this replica sees. The demand is the replica's own, unless the decision covers only a part
-    /// of it.
+    /// The data on which a decision about this replica is based. The demand is the replica's own, unless the decision
+    /// covers only a part of it.
     pub(crate) fn sight(
         &self,
         index: ReplicaIndex,
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Keeps the last decision about a replica as the one that places it. Call this just before the replica is placed,
-    /// while the ledger is unchanged. A replica that is placed without a decision of its own is examined here.
+    /// while the ledger is unchanged. A replica that is placed without a separate decision is examined here.
     pub(crate) fn keep_examination(&mut self, index: ReplicaIndex) {
         if !self.is_watched(index) {
             return;

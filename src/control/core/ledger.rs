@@ -93,7 +93,7 @@ impl Core {
         self.quotas.admits(job.spec.project.as_deref(), wanted)
     }
 
-    /// What a placement takes, as quotas count it.
+    /// The amounts of a placement, as quotas count them.
     pub(crate) fn holding(&self, placement: &Placement) -> Holding {
         let each = placement.claims().iter().map(|claim| Holding::of(self.fleet.node(claim.node), claim));
         each.fold(Holding::default(), Holding::and)

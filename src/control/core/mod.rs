@@ -195,7 +195,7 @@ impl Core {
         }
     }
 
-    /// What each run holds. This includes claims that a run keeps after its end.
+    /// The claims of each run. This includes claims that a run keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
         live.chain(self.kept_claims.values().cloned()).collect()

@@ -1,4 +1,4 @@
-//! Groups of jobs of which only some may run at a time.
+//! Groups of jobs with a limit on the number of jobs that run at a time.
 //!
 //! A task of an array gets a turn once its dependencies are met and fewer tasks of the array have one than may run at a
 //! time. It keeps its turn until it has ended for good, so a retried task does not lose it. Tasks get their turns in

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::profile::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
-/// The polled flow. In its profiles, a demand of several tasks, each on a node of its own (`gang: spread`), is a run of
+/// The polled flow. In its profiles, a demand of several tasks, each on a separate node (`gang: spread`), is a run of
 /// that many nodes. Every node is placed, started and ended separately. The nodes fail together and are tried again
 /// together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,9 +194,9 @@ pub enum ReplicaRetryRule {
 pub enum UncountedRule {
     /// The smallest number that the service allows.
     Fewest,
-    /// One replica, whatever the limits of the service are. A service that began with more is scaled down. A service
-    /// that allows zero replicas begins with one (dstack up to 0.22.5, where a run without data is given the number
-    /// one). Only a historic profile may have this.
+    /// One replica, even if the limits of the service are different. A service that began with more is scaled down. A
+    /// service that allows zero replicas begins with one (dstack up to 0.22.5, where a run without data is given the
+    /// number one). Only a historic profile may have this.
     One,
 }
 

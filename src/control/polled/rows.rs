@@ -42,7 +42,8 @@ pub(super) struct RunRow {
     pub desired: u32,
     /// For a service that scales: the last count of requests.
     pub requests: Option<u64>,
-    /// For a service that scales: when its number of replicas may change next, if it may not change now.
+    /// For a service that scales: the time from which its number of replicas may change again; `None` if it may change
+    /// now.
     pub scale_at: Option<SimTime>,
     /// Whether the run pauses and its last count of requests needs no replica.
     pub unasked: bool,

@@ -11,7 +11,7 @@ use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_workload::{RetryEvent, StopCriteria};
 
-/// What the state of one node means for its run.
+/// The consequence of the state of one node for its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeMeaning {
     Done,

@@ -40,7 +40,7 @@ impl Profile {
     }
 
     /// The same profile, with an outside program that decides in a simulated run. Replicas wait for the program in a
-    /// queue, whatever flow the profile names. Only the program preempts runs and requests instances.
+    /// queue, independent of the flow that the profile names. Only the program preempts runs and requests instances.
     pub fn decided_by(&self, program: Program) -> Profile {
         let mut profile = self.decided_outside();
         (profile.flow, profile.program) = (FlowOptions::Queue, Some(program));

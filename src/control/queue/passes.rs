@@ -1,4 +1,4 @@
-//! Passes: when each pass runs. The trigger of a pass is an event, a period, or a period of its own for each replica.
+//! Passes: when each pass runs. The trigger of a pass is an event, a period, or a separate period for each replica.
 //! Each pass handles a batch of limited size.
 
 use crate::attempts::Attempts;

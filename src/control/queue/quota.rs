@@ -53,8 +53,8 @@ struct Group {
     set_aside: BTreeSet<QueueKey>,
 }
 
-/// What a replica would take at a place that its quota does not allow, and the version of the fleet when that place was
-/// found.
+/// The amounts that a replica would take at a place that its quota does not allow, and the version of the fleet when
+/// that place was found.
 #[derive(Clone, Copy)]
 struct TooExpensive {
     wanted: Holding,

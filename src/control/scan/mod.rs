@@ -8,8 +8,8 @@
 //! ```
 //!
 //! An entry names a row by its id, and holds the demand from the time when the row was queued. Releases of GPUStack had
-//! three faults because of this, each of which is an option: an entry outlives its row, a deleted row's id is given to
-//! a new row, or a row changes while it is computed.
+//! three faults because of this. Each fault is an option: an entry outlives its row, a deleted row's id is given to a
+//! new row, or a row changes while it is computed.
 //!
 //! A row can be analysed again, or can start again after a failure. In both cases, one attempt ends and another begins.
 //! The claims of the old attempt are *carried* until the new attempt is placed: in the ledger, they are claims of an

@@ -22,7 +22,7 @@ pub struct Row {
     pub carried: Option<Carried>,
 }
 
-/// What a row keeps of an earlier attempt.
+/// The data of an earlier attempt that a row keeps.
 #[derive(Clone)]
 pub struct Carried {
     pub run: RunId,

@@ -6,7 +6,7 @@ use crate::breach::{Breach, Expected, stage};
 
 pub struct GoesOn;
 
-/// Words by which a text is recognized as an error, whatever the program is.
+/// Words by which a text of any program is recognized as an error.
 const SIGNS: [&str; 4] = ["Traceback", "Exception", "Error:", "Failed to find candidate"];
 
 impl Property for GoesOn {

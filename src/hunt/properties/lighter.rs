@@ -1,4 +1,4 @@
-//! A lighter model must fit wherever a heavier one fits.
+//! A lighter model must fit in every place where a heavier one fits.
 
 use super::Property;
 use super::order::placed_whole;

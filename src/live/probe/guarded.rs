@@ -46,7 +46,7 @@ impl Guarded {
         &self.source
     }
 
-    /// Polls once, and ends within this time, whatever the probe does.
+    /// Polls once, and ends within this time even if the probe hangs.
     pub fn poll(&mut self, within: Duration) -> Result<Snapshot, Missing> {
         self.poll_unless(&Stop::default(), within)
     }

@@ -37,7 +37,7 @@ pub struct NodeSnapshot {
     pub cpu_used: Reading<MilliCpu>,
     pub ram: Reading<Bytes>,
     pub ram_used: Reading<Bytes>,
-    /// The RAM, and the memory of each GPU, that the source's own scheduler assigns to no one.
+    /// The RAM, and the memory of each GPU, that the source's own scheduler never assigns.
     pub set_aside: (Bytes, Bytes),
     /// The GPUs, in the order of their indices.
     pub gpus: Vec<GpuSnapshot>,

@@ -1,8 +1,8 @@
 //! Runs Slurm's own commands, each with a deadline, and reads their answers.
 //!
-//! `squeue --json` of Slurm 22.05 lists every job that Slurm remembers, whatever the other options are. In 22.05
-//! `job_state` is a word; in later releases it is a list of words. While a job runs, `gres_detail` states what it holds
-//! on each node.
+//! `squeue --json` of Slurm 22.05 lists every job that Slurm remembers, even with other options. In 22.05 `job_state`
+//! is a word; in later releases it is a list of words. While a job runs, `gres_detail` states what it holds on each
+//! node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Standing {
     /// The state for these words of `squeue`; `None` if none of them is known.
     fn of(words: &[String]) -> Option<Standing> {
         let is = |word: &str| words.iter().any(|found| found == word);
-        // The order matters: a job that still holds its nodes has not ended, whatever the other words say.
+        // The order matters: a job that still holds its nodes has not ended, even if other words say so.
         let table = [
             ("COMPLETING", Standing::Running),
             ("STAGE_OUT", Standing::Running),
@@ -145,7 +145,7 @@ impl Ask {
     }
 }
 
-/// Reads the program's own jobs. Other jobs are skipped, whatever their form.
+/// Reads the program's own jobs. Other jobs are skipped, even if they cannot be understood.
 fn read(answer: &Value, is_own: impl Fn(u64, &str) -> bool) -> Result<Vec<SlurmJob>, Missing> {
     let wanted = |found: &Value| Missing::malformed("squeue", 1, "a list `jobs`", &found.to_string());
     let jobs = answer.get("jobs").and_then(Value::as_array).ok_or_else(|| wanted(answer))?;

@@ -19,8 +19,8 @@ use super::rule::Rule;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Coverage, IdleGpus, UtilizationPolicy};
 
-/// What the rule remembers of all samples, so an evaluation need not read them again. Sample numbers are those of the
-/// ring plus one. The number 0 means no sample.
+/// The data about all samples that the rule keeps, so that an evaluation need not read them again. Sample numbers are
+/// those of the ring plus one. The number 0 means no sample.
 pub(super) struct Dstack {
     looks_every: SimDuration,
     first_within: SimDuration,

@@ -11,7 +11,7 @@ use dryrack_ids::GpuId;
 use dryrack_metrics::RunAccount;
 use dryrack_units::{SimDuration, SimTime};
 
-/// The largest number of bars on a page. A browser draws this many without delay, and nobody reads more.
+/// The largest number of bars on a page. A browser draws this many without delay, and more bars could not be read.
 const BARS: usize = 2000;
 const LANES: usize = 64;
 /// The horizontal unit is a millionth of the run; the vertical unit is a pixel.

@@ -279,7 +279,7 @@ impl PlanReport {
             })
             .collect();
         // Remove columns that are empty in all rows. Also remove the cost column if the objective is a measured metric,
-        // because that metric has a column of its own with an interval.
+        // because that metric has a separate column with an interval.
         let first = self.factors.len();
         for column in (first..header.len()).rev() {
             let is_twice = column == first && header[first + 1..].contains(&self.objective);

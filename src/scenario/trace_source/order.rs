@@ -22,7 +22,7 @@ use dryrack_rng::Stream;
 use dryrack_trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};
 use dryrack_yaml::{Report, Span};
 
-/// Names of tasks, with their indices in the list. A copy has a name of its own.
+/// Names of tasks, with their indices in the list. A copy has a separate name.
 pub(super) struct Order(pub Vec<(Arc<str>, usize)>);
 
 /// Separates the name of a task from the number of its copy.

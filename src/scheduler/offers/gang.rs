@@ -154,7 +154,7 @@ fn may_grow(options: &OfferOptions, ask: &Ask<'_>, fleet: &Fleet) -> bool {
     let grows = |(id, spec): (FleetId, &std::sync::Arc<dryrack_fleet::FleetSpec>)| {
         let has = fleet.iter().filter(|(_, node)| node.shape.instance.as_ref().is_some_and(|found| found.fleet == id));
         let most = spec.nodes.and_then(|nodes| nodes.max);
-        // The instances that such a cloud could create have nodes of their own, and these nodes are judged separately.
+        // The instances that such a cloud could create have separate nodes, and these nodes are judged separately.
         spec.kind == FleetKind::Cloud
             && spec.cloud.is_none()
             && choose::why_not(options, ask, fleet, &[], id).is_none()

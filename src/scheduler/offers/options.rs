@@ -53,7 +53,7 @@ pub enum FitTest {
     NodesOrBlocks,
 }
 
-/// What each node of a multi-node job takes.
+/// The part of a host that each node of a multi-node job takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultinodeTakes {
@@ -92,7 +92,7 @@ pub enum GangRule {
     Whole,
 }
 
-/// Which jobs use the network of their host. Other jobs have a network of their own.
+/// Which jobs use the network of their host. Other jobs have a separate network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkHost {

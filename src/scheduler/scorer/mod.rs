@@ -183,7 +183,8 @@ fn gpu_milli_free(class: &NodeClass) -> u64 {
 }
 
 /// The fraction of each resource of the node that would be taken with one more task: CPU, RAM and GPUs, if the node has
-/// them. A GPU counts by its time or by its memory, whichever is used more. The score is the mean of these fractions.
+/// them. A GPU counts with the larger of the used fractions of its time and its memory. The score is the mean of these
+/// fractions.
 fn taken_after(demand: TaskGroup<'_>, class: &NodeClass) -> Parts {
     let (task, shape, status) = (demand.task, class.shape, class.status);
     let mut parts = Parts::new();
@@ -213,7 +214,7 @@ fn taken_after(demand: TaskGroup<'_>, class: &NodeClass) -> Parts {
     parts
 }
 
-/// The used part of one GPU, by any user: its used time or its used memory, whichever is the larger fraction.
+/// The used part of one GPU, by any user: the larger of the used fractions of its time and its memory.
 fn gpu_held(class: &NodeClass, index: usize) -> f64 {
     let gpu = &class.status.gpus[index];
     let capacity = class.shape.gpu_memory_capacity(index);

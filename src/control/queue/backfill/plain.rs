@@ -1,5 +1,6 @@
 //! The plain computation of backfilling. It judges each waiting replica separately, on copies of the fleet. The faster
-//! computation is checked against it. It is also used where the answer cannot be found from single nodes.
+//! computation is checked against it. It is also used if the answer cannot be found by considering each node
+//! separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 //! one moment of the span. Two claims that use the same place one after the other are not added up.
 //!
 //! On nodes with restricted cores, the highest amount of unrestricted cores counts. The restricted cores of a GPU count
-//! as taken with the GPU, because nobody else can use them.
+//! as taken with the GPU, because no other job can use them.
 //!
 //! [`most_taken`] is the plain computation over all nodes. [`most_of_node`] computes the same for one node in a single
 //! sweep.

@@ -11,7 +11,7 @@ pub struct Shadow {
     pub fleet: Fleet,
     /// How many changes of the real fleet the shadow already includes.
     read: u64,
-    /// How many changes of its own the shadow had when it last equalled the real fleet.
+    /// The number of the shadow's own changes at the time when it last equalled the real fleet.
     own: u64,
     rankings: Rankings,
 }
