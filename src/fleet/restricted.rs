@@ -1,9 +1,9 @@
 //! Cores that only jobs with GPUs may use, like Slurm's `RestrictedCoresPerGPU` (slurm.conf, version 24.11).
 //!
 //! A node label gives the number of such cores for each GPU: `restricted_cores_per_gpu: 1`. A task uses the restricted
-//! cores of the GPUs that it holds, and first of all these. A task that holds a share of a GPU may use the same share
-//! of the GPU's restricted cores. No other job uses them, whether the GPU is held or not. So the end of a run never
-//! takes cores away from others.
+//! cores of the GPUs that it holds before any other cores. A task that holds a share of a GPU may use the same share of
+//! the GPU's restricted cores. No other job uses them, whether the GPU is held or not. So the end of a run never takes
+//! cores away from others.
 
 use super::ledger::NodeClaim;
 use super::node::{NodeShape, NodeStatus};

@@ -16,15 +16,15 @@ use super::reason::{FlavorReason, QuotaReason, RuledOut};
 use super::topology::{Occupancy, Requests};
 use super::workload::{FlavorScan, WorkloadId};
 
-/// The flavors with which a workload was nominated, for each pod set. An assignment that is computed again in a cycle
-/// keeps to them.
+/// The flavors with which a workload was nominated, for each pod set. If an assignment is computed again in a cycle, it
+/// uses the same flavors.
 pub(crate) type Nomination = Vec<BTreeMap<ResourceId, FlavorId>>;
 
-/// What is assigned to.
+/// The workload that gets an assignment, and the settings of the search.
 pub(crate) struct Asking<'a> {
     pub id: WorkloadId,
     pub now: i64,
-    /// Where the scan of flavors goes on.
+    /// Where the scan of flavors continues.
     pub scan: Option<&'a FlavorScan>,
     pub nomination: Option<&'a Nomination>,
 }
@@ -41,11 +41,11 @@ struct Fit {
     mode: PreemptionMode,
     borrow: u32,
     reason: Option<FlavorReason>,
-    /// Why it does not fit, if it does not.
+    /// The reason if the flavor does not fit.
     ruled_out: Option<QuotaReason>,
 }
 
-/// Assigns flavors to all pod sets, with these counts instead of the full ones if there are any.
+/// Assigns flavors to all pod sets, with these counts, if given, instead of the full ones.
 pub(crate) fn assign(cluster: &mut Cluster, asking: &Asking<'_>, counts: Option<&[u32]>) -> Assignment {
     let workload = cluster.workload(asking.id);
     let (queue, pod_sets) = (workload.queue, workload.pod_sets.len());
@@ -134,8 +134,8 @@ fn assign_pod_set(
     assigned
 }
 
-/// The order in which the groups of resources are scanned: by the name of the resource, but `cpu` last. It shows where
-/// two groups fail, for only the first is told. Known from the recordings.
+/// The order in which the groups of resources are scanned: by the name of the resource, but `cpu` last. The order is
+/// visible if two groups fail, because only the first failure is reported. It was found in the recordings.
 fn in_scan_order(cluster: &Cluster, requests: &Requests) -> Requests {
     let (cpu, mut order): (Requests, Requests) =
         requests.iter().partition(|(resource, _)| **cluster.names.resource(*resource) == *"cpu");
@@ -143,7 +143,7 @@ fn in_scan_order(cluster: &Cluster, requests: &Requests) -> Requests {
     order
 }
 
-/// Scans the flavors of a group in order and takes the best. `leading` is the resource for which the group is scanned.
+/// Scans the flavors of a group in order and uses the best. `leading` is the resource for which the group is scanned.
 fn scan_group(
     cluster: &mut Cluster,
     asking: &Asking<'_>,
@@ -214,7 +214,7 @@ fn scan_group(
     found
 }
 
-/// Why the flavor cannot be assigned to the pod set, whatever its quota.
+/// Why the flavor cannot be assigned to the pod set, independent of its quota.
 fn mismatch(
     cluster: &Cluster,
     id: WorkloadId,
@@ -290,7 +290,8 @@ fn can_preempt_while_borrowing(cluster: &Cluster, queue: QueueId) -> bool {
         || (cluster.fair.is_some() && policy.reclaim_within_cohort != ReclaimWithinCohort::Never)
 }
 
-/// Finds domains for the pod sets that need them. If there is no room now, checks whether an empty cluster has it.
+/// Finds domains for the pod sets that need them. If there is no room now, checks whether an empty cluster would have
+/// room.
 fn place(cluster: &Cluster, id: WorkloadId, assignment: &mut Assignment) {
     let placing = assignment.to_place(cluster, id);
     if placing.is_empty() {

@@ -9,11 +9,11 @@ use super::reason::{FlavorReason, QuotaReason, RuledOut};
 use super::topology::TopologyPlacement;
 use super::workload::{FlavorScan, PlacedPods, WorkloadId, placed_pods};
 
-/// How a flavor can be assigned. From the worst to the best.
+/// How a flavor can be assigned, in order from the worst to the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     NoFit,
-    /// It needs quota that others use.
+    /// It needs quota that other workloads use.
     Preempt,
     /// It fits once the preemptions of another workload are complete.
     DeferredFit,
@@ -52,7 +52,7 @@ pub struct PodSetAssignment {
     /// Whether a flavor was considered at all.
     pub(crate) considered: bool,
     pub(crate) ruled_out: Vec<RuledOut>,
-    /// The reason if it is not one of a flavor.
+    /// The reason for not fitting, if it is not about a flavor.
     pub(crate) no_fit: Option<QuotaReason>,
 }
 
@@ -111,7 +111,7 @@ impl Assignment {
         self.pod_sets[pod_set].set_mode(mode);
     }
 
-    /// Why it does not fit at once, pod set by pod set.
+    /// The reasons of each pod set for not fitting at once.
     pub fn message(&self) -> String {
         let unfit = self.pod_sets.iter().filter(|pod_set| !pod_set.reasons.is_empty());
         let told =
@@ -151,7 +151,7 @@ impl Assignment {
         pairs
     }
 
-    /// The pod sets that are to be placed in a topology and are not yet.
+    /// The pod sets that must be placed in a topology and are not placed yet.
     pub(crate) fn to_place(&self, cluster: &Cluster, id: WorkloadId) -> Vec<Placing> {
         let mut placing = Vec::new();
         for (index, pod_set) in self.pod_sets.iter().enumerate() {
@@ -173,7 +173,8 @@ impl Assignment {
         }
     }
 
-    /// The most severe reason over the pod sets that do not fit. Of the flavors of one group, the mildest counts.
+    /// Sets the most severe reason of the pod sets that do not fit. For the flavors of one group, the mildest reason
+    /// counts.
     pub(crate) fn resolve_no_fit(&mut self) {
         if self.mode() != Mode::NoFit {
             return;

@@ -1,4 +1,4 @@
-//! The state that decisions are made on: quota, usage, queues, flavors and workloads.
+//! The state on which decisions are based: quota, usage, queues, flavors and workloads.
 //!
 //! A simulation changes it and undoes the changes ([`Cluster::mark`], [`Cluster::undo_to`]); nothing is copied.
 
@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
     pub flavors: BTreeMap<FlavorId, Arc<ResourceFlavorSpec>>,
     /// The topologies of the flavors that have one.
     pub topologies: BTreeMap<FlavorId, Topology>,
-    /// The strategies of fair sharing, in the order in which they are tried. `None` without fair sharing.
+    /// The strategies of fair sharing, in the order in which they are tried; `None` without fair sharing.
     pub fair: Option<Vec<FairStrategy>>,
     /// The resource `pods`.
     pub slot: ResourceId,
@@ -41,7 +41,7 @@ pub(crate) struct ClusterQueue {
     /// The workloads that hold its quota.
     pub admitted: BTreeSet<WorkloadId>,
     pub pending: PendingWorkloads,
-    /// Moves with every change of what can be allocated.
+    /// Incremented with every change of the resources that can be allocated.
     pub generation: u64,
     /// Whether all its flavors have a topology.
     pub is_topology_only: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Group {
     pub flavors: Vec<FlavorId>,
 }
 
-/// A pod set that is to be placed in the topology of a flavor.
+/// A pod set that must be placed in the topology of a flavor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placing {
     pub pod_set: usize,
@@ -153,7 +153,7 @@ impl Cluster {
         }
     }
 
-    /// Takes away what a workload holds.
+    /// Removes the usage of a workload.
     pub fn take_away(&mut self, id: WorkloadId) {
         self.change_held(id, -1);
     }
@@ -179,14 +179,14 @@ impl Cluster {
 
     // Placement in a topology
 
-    /// Whether the pod set is to be placed in a topology, and how.
+    /// How the pod set must be placed in a topology; `None` if it need not be.
     pub fn topology_request(&self, id: WorkloadId, pod_set: usize) -> Option<TopologyRequest> {
         let workload = self.workload(id);
         let implied = self.queue(workload.queue).is_topology_only.then_some(TopologyRequest::Unconstrained);
         workload.pod_sets[pod_set].topology.clone().or(implied)
     }
 
-    /// Places pod sets one after another. An error tells which does not fit.
+    /// Places pod sets one after another. The error names the pod set that does not fit.
     pub fn place_all(
         &self,
         id: WorkloadId,

@@ -1,4 +1,5 @@
-//! A scheduling cycle: the head of each queue is nominated, and one after another is admitted, preempts or is put back.
+//! A scheduling cycle: the head of each queue is nominated. Then each head is admitted, preempts others or is put back,
+//! one after the other.
 //!
 //! The rules are those of Kueue's `pkg/scheduler/scheduler.go`.
 
@@ -19,13 +20,13 @@ use super::reason::QuotaReason;
 use super::tree::NodeId;
 use super::workload::{Admission, Condition, Eviction, WorkloadId, WorkloadState};
 
-/// What became of a head.
+/// The outcome of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Admitted,
-    /// Others are to give quota back, and it waits for that.
+    /// Other workloads must release quota, and the head waits for this.
     Preempting,
-    /// It would have to preempt, and there is nobody whom it may preempt.
+    /// It would have to preempt, but there is no workload that it may preempt.
     NoCandidates,
     /// It lost to another head of the cycle.
     Skipped,
@@ -47,14 +48,14 @@ impl Verdict {
     }
 }
 
-/// A head, and what became of it.
+/// A head and its outcome.
 #[derive(Clone, Debug)]
 pub struct Head {
     pub workload: WorkloadId,
     pub verdict: Verdict,
     pub assignment: Assignment,
     pub targets: Vec<Target>,
-    /// What Kueue writes about it. Empty if it is admitted.
+    /// The message that Kueue writes about it; empty if it is admitted.
     pub message: String,
     /// The first assignment and targets of the cycle, if they were computed again.
     pub nominated: Option<(Assignment, Vec<Target>)>,
@@ -87,7 +88,7 @@ enum Fits {
     NoRoom,
 }
 
-/// Runs a cycle. `order` is the order in which the queues give their heads.
+/// Runs a cycle. `order` is the order of the queues whose heads are taken.
 pub(crate) fn run(cluster: &mut Cluster, order: impl Iterator<Item = QueueId>, now: i64) -> Cycle {
     let mut heads = Vec::new();
     for queue in order {
@@ -128,7 +129,8 @@ pub(crate) fn run(cluster: &mut Cluster, order: impl Iterator<Item = QueueId>, n
     cycle
 }
 
-/// How far the last scan of flavors came. It counts in the next cycle, and later if nothing was given back meanwhile.
+/// The point at which the last scan of flavors stopped. It is valid in the next cycle, and later only if no quota was
+/// released in the meantime.
 fn take_valid_scan(cluster: &mut Cluster, id: WorkloadId) -> Option<super::workload::FlavorScan> {
     let generation = cluster.queue(cluster.workload(id).queue).generation;
     let cycle = cluster.cycle;
@@ -212,7 +214,7 @@ impl Entry {
     }
 }
 
-/// Nominates again, with the flavors of the first nomination, as if these workloads were gone.
+/// Nominates the head again with the flavors of the first nomination, as if these workloads were gone.
 fn compute_again(cluster: &mut Cluster, entry: &mut Entry, now: i64, gone: &BTreeSet<WorkloadId>) {
     let of_pod_set = |pod_set: &super::assignment::PodSetAssignment| {
         pod_set.flavors.iter().map(|(resource, choice)| (*resource, choice.flavor)).collect()
@@ -233,7 +235,7 @@ fn compute_again(cluster: &mut Cluster, entry: &mut Entry, now: i64, gone: &BTre
     entry.first.get_or_insert(before);
 }
 
-/// Whether the entry still fits once everyone who is preempted in this cycle is gone.
+/// Whether the entry still fits after all workloads that are preempted in this cycle are gone.
 fn fits(cluster: &mut Cluster, entry: &Entry, preempted: &BTreeSet<WorkloadId>) -> Fits {
     let node = cluster.queue(entry.queue).node;
     let assignment = &entry.now.assignment;
@@ -251,8 +253,8 @@ fn fits(cluster: &mut Cluster, entry: &Entry, preempted: &BTreeSet<WorkloadId>) 
     fits
 }
 
-/// Reserves quota for a head that may not preempt now, so that heads behind it do not take it. A queue that can always
-/// reclaim its quota needs none.
+/// Reserves quota for a head that may not preempt now, so that later heads do not take this quota. A queue that can
+/// always reclaim its quota needs no reservation.
 fn reserve(cluster: &mut Cluster, entry: &Entry) {
     let queue = cluster.queue(entry.queue);
     let node = queue.node;
@@ -274,7 +276,7 @@ fn reserve(cluster: &mut Cluster, entry: &Entry) {
     cluster.add_pods(entry.id, &assignment.placed);
 }
 
-/// Applies what the cycle decided.
+/// Applies the decisions of the cycle.
 fn conclude(cluster: &mut Cluster, cycle: &mut Cycle, now: i64) {
     for head in &cycle.heads {
         let id = head.workload;
@@ -327,7 +329,7 @@ fn admit(cluster: &mut Cluster, head: &Head, now: i64) {
     workload.state = WorkloadState::Reserved(admission);
 }
 
-/// Decides that a workload gives its quota back. Returns whether that is new.
+/// Decides that a workload must release its quota. Returns whether this is a new decision.
 pub(crate) fn evict(cluster: &mut Cluster, id: WorkloadId, why: Eviction) -> bool {
     let queue = cluster.workload(id).queue;
     let WorkloadState::Reserved(admission) = &mut cluster.workload_mut(id).state else { return false };

@@ -1,4 +1,4 @@
-//! Fair sharing: preemption from those with the largest share, and the order of entries by share.
+//! Fair sharing: preemption of workloads of the queues with the largest share, and the order of entries by share.
 //!
 //! The rules are those of Kueue's `pkg/scheduler/preemption/fairsharing` and `fair_sharing_iterator.go`.
 
@@ -17,8 +17,8 @@ use super::share::Share;
 use super::tree::NodeId;
 use super::workload::WorkloadId;
 
-/// When a workload may preempt one of another queue. Shares are those of the two nodes right below the lowest cohort
-/// above both.
+/// When a workload may preempt a workload of another queue. The compared shares are those of the two nodes directly
+/// below the lowest common cohort of both queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum FairStrategy {
     /// The preemptor's new share is at most the target's share without the preempted workload.
@@ -27,7 +27,7 @@ pub enum FairStrategy {
     LessThanInitialShare,
 }
 
-/// The queues that can still give workloads.
+/// The queues that still have workloads to preempt.
 struct Givers {
     now: i64,
     own_queue: QueueId,
@@ -79,7 +79,7 @@ fn collect(cluster: &Cluster, need: &Need<'_>) -> Vec<WorkloadId> {
     found
 }
 
-/// Takes a workload. Returns whether the preemptor then fits.
+/// Preempts a workload. Returns whether the preemptor then fits.
 fn take(
     cluster: &mut Cluster,
     need: &Need<'_>,
@@ -202,7 +202,8 @@ impl Givers {
         }
     }
 
-    /// The queue to take from next. From the root down, the child with the largest share is entered.
+    /// The queue from which the next workload is taken. The search goes down from the root, to the child with the
+    /// largest share at each level.
     fn next(&mut self, cluster: &Cluster) -> Option<NodeId> {
         let root = cluster.tree.root(self.own);
         if root == self.own {
@@ -216,7 +217,7 @@ impl Givers {
         None
     }
 
-    /// `None` if a branch was cut, so that the search must start again.
+    /// `None` if a branch was removed, so that the search must start again.
     fn next_below(&mut self, cluster: &Cluster, cohort: NodeId) -> Option<NodeId> {
         let mut best_queue = (Share::lowest(), None);
         for queue in cluster.tree.child_queues(cohort) {
@@ -258,7 +259,7 @@ impl Givers {
         }
     }
 
-    /// The two nodes right below the lowest cohort above both queues.
+    /// The two nodes directly below the lowest common cohort of both queues.
     fn below_common(&self, cluster: &Cluster, giver: NodeId) -> (NodeId, NodeId) {
         let common = cluster.tree.path(giver).find(|above| self.above_own.contains(above));
         let below = |queue: NodeId| {
@@ -276,8 +277,9 @@ pub(crate) struct Contender {
     pub usage: Vec<(FlavorResource, i64)>,
 }
 
-/// The contender that comes next in its tree: at each cohort, the child that does not borrow what is asked for, then
-/// the lowest share with the contender admitted, the higher priority, the older one.
+/// The contender that comes next in its tree: at each cohort, first the child that does not borrow any requested
+/// resource, then the one with the lowest share if its contender were admitted, then the one with the higher priority,
+/// then the older one.
 pub(crate) fn next_in_tree(cluster: &mut Cluster, root: NodeId, contenders: &[Contender]) -> Option<usize> {
     let mut shares: BTreeMap<(NodeId, usize), Share> = BTreeMap::new();
     let mut of_queue: BTreeMap<NodeId, usize> = BTreeMap::new();

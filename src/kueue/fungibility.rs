@@ -1,17 +1,17 @@
-//! The ranking of flavors: which of two is better, and whether a scan goes on behind one.
+//! The ranking of flavors: which of two flavors is better, and whether a scan continues after a flavor.
 
 use super::assignment::Mode;
 use super::objects::{FlavorSearch, FungibilityPreference, FungibilitySpec};
 
-/// How a flavor gets quota. From the worst to the best.
+/// How a flavor gets quota, in order from the worst to the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PreemptionMode {
     NoFit,
-    /// It would have to preempt, and there is nobody whom it may preempt.
+    /// It would have to preempt, but there is no workload that it may preempt.
     NoCandidates,
-    /// By preemption in the own queue, maybe among others.
+    /// By preemption in the workload's own queue, and perhaps in others.
     Preempt,
-    /// By preemption in other queues alone.
+    /// By preemption only in other queues.
     Reclaim,
     Fit,
 }
@@ -29,7 +29,7 @@ impl PreemptionMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fitness {
     pub mode: PreemptionMode,
-    /// How far away the quota is. 0 means in the queue itself.
+    /// The distance of the quota; 0 means that it is in the queue itself.
     pub borrow: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The way in: objects are added and changed, workloads arrive and end, and cycles run.
+//! The interface of the room: it adds and changes objects, submits and ends workloads, and runs cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::topology::{DomainId, PODS, Topology};
 use super::tree::{NodeId, Quota, QuotaTree};
 use super::workload::{Condition, Eviction, Shape, ShapeId, Workload, WorkloadId, WorkloadState, shape_of};
 
-/// What is there before the first queue.
+/// The objects that must exist before the first queue.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// The preemption strategies, in order. Without them, preemption is classical.
@@ -79,7 +79,7 @@ impl Kueue {
 
     // Objects
 
-    /// Adds a cohort or replaces what it is.
+    /// Adds a cohort, or replaces its settings.
     pub fn set_cohort(&mut self, name: &str, spec: &CohortSpec) -> Result<(), SpecError> {
         let node = self.cohort(name);
         let parent = spec.parent.as_ref().map(|parent| self.cohort(parent));
@@ -94,7 +94,7 @@ impl Kueue {
         Ok(())
     }
 
-    /// Adds a cluster queue or replaces what it is. Returns the workloads that are to give their quota back because the
+    /// Adds a cluster queue, or replaces its settings. Returns the workloads that must release their quota because the
     /// queue drains.
     pub fn set_queue(&mut self, name: &str, spec: &ClusterQueueSpec) -> Vec<WorkloadId> {
         let parent = spec.cohort.as_ref().map(|cohort| self.cohort(cohort));
@@ -253,13 +253,14 @@ impl Kueue {
         Ok(id)
     }
 
-    /// A workload that holds quota is done. Returns false, and changes nothing, if it holds none or was evicted.
+    /// Records that a workload with quota has finished. If the workload has no quota or was evicted, returns false and
+    /// changes nothing.
     pub fn finish(&mut self, id: WorkloadId) -> bool {
         let may = self.holds_quota(id) && !self.cluster.workload(id).is_evicted();
         may && self.delete(id)
     }
 
-    /// Takes a workload away, whatever its state. Returns false if it is gone already.
+    /// Deletes a workload in any state. Returns false if it is already gone.
     pub fn delete(&mut self, id: WorkloadId) -> bool {
         match self.cluster.workload(id).state {
             WorkloadState::Gone => return false,
@@ -275,7 +276,7 @@ impl Kueue {
         true
     }
 
-    /// A workload that was evicted has stopped: its quota is free, and it waits again.
+    /// Records that an evicted workload has stopped. Its quota is free, and it waits again.
     pub fn release(&mut self, id: WorkloadId) {
         let Some(why) = self.cluster.workload(id).admission().and_then(|held| held.eviction.clone()) else { return };
         self.take_quota(id);
@@ -329,7 +330,7 @@ impl Kueue {
         self.cluster.queues.iter().any(|queue| queue.stop == StopPolicy::None && queue.pending.has_active())
     }
 
-    /// Runs a scheduling cycle at this time, in seconds. Queues give their heads in the order of their names.
+    /// Runs a scheduling cycle at this time, in seconds. The heads are taken in the order of the names of their queues.
     pub fn cycle(&mut self, now: i64) -> Cycle {
         let Kueue { cluster, queues, .. } = self;
         cycle::run(cluster, queues.values().copied(), now)
@@ -358,13 +359,13 @@ impl Kueue {
         matches!(self.cluster.workload(id).state, WorkloadState::Pending { .. })
     }
 
-    /// Whether the workload waits to be tried. One that waits otherwise is not tried until something changes.
+    /// Whether the workload waits to be tried. Other waiting workloads are not tried until something changes.
     pub fn is_active(&self, id: WorkloadId) -> bool {
         let workload = self.cluster.workload(id);
         self.cluster.queue(workload.queue).pending.is_active(id, workload)
     }
 
-    /// What was last written about a workload that waits. `None` if it was never judged.
+    /// The last condition of a waiting workload; `None` if it was never judged.
     pub fn condition(&self, id: WorkloadId) -> Option<&Condition> {
         self.cluster.workload(id).condition.as_ref()
     }
@@ -403,12 +404,12 @@ impl Kueue {
         self.cluster.tree.parent(node).is_some()
     }
 
-    /// What is in use at the node. Of a cohort, what its children use beyond the quota that they do not lend.
+    /// The usage at the node. For a cohort, it is the usage of its children beyond the quota that they do not lend.
     pub fn usage(&self, node: NodeId) -> impl Iterator<Item = (FlavorResource, i64)> {
         self.cluster.tree.used(node)
     }
 
-    /// What the queue uses above its own quota.
+    /// The usage of the queue above its own quota.
     pub fn borrowed(&self, node: NodeId) -> impl Iterator<Item = (FlavorResource, i64)> {
         let tree = &self.cluster.tree;
         let above = tree.used(node).map(move |(pair, usage)| (pair, usage - tree.quota(node, pair).nominal));

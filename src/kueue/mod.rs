@@ -1,18 +1,19 @@
-//! Floor 3. Kueue: which waiting workload gets quota, from which flavors, and who gives quota back for it.
+//! Floor 3. The rules of Kueue. They decide which waiting workload gets quota, from which flavors, and which workloads
+//! must release quota for it.
 //!
-//! [`Kueue`] holds cluster queues in cohorts, flavors with quota, and workloads. A scheduling cycle
-//! ([`Kueue::cycle`]) takes the head of each queue, assigns flavors to it ([`assigner`]), finds whom it preempts
-//! ([`preemption`], [`fair`]), and admits one head after another while quota lasts ([`cycle`]). The decisions are
-//! those of Kueue's scheduler at commit ff69552e (0.20 line), with its feature gates at their defaults. Files name the
+//! [`Kueue`] holds cluster queues in cohorts, flavors with quota, and workloads. A scheduling cycle ([`Kueue::cycle`])
+//! takes the head of each queue, assigns flavors to it ([`assigner`]), finds the workloads that it preempts
+//! ([`preemption`], [`fair`]), and admits one head after another while quota lasts ([`cycle`]). The decisions are those
+//! of Kueue's scheduler at commit ff69552e (0.20 line), with its feature gates at their defaults. Files name the
 //! upstream file that has the same rule.
 //!
-//! Quota is a tree ([`tree`]). A change of usage walks the path to the root, and a simulation is undone; neither the
-//! tree nor the list of those who wait is copied for a decision. Amounts are integers. Shares and weights of fair
-//! sharing are doubles, because Kueue compares doubles; they are computed with `*` and `/` in one order.
+//! Quota is a tree ([`tree`]). A change of usage updates the path to the root, and a simulation is undone. A decision
+//! copies neither the tree nor the list of waiting workloads. Amounts are integers. Shares and weights of fair sharing
+//! are doubles, because Kueue compares doubles; they are computed with `*` and `/` in one order.
 //!
 //! Owns quota, queues, and the decisions about both. Must never place pods on nodes, except in the topologies that it
-//! is given, read a clock, or know how long a workload runs: whoever calls it says that a workload is finished
-//! ([`Kueue::finish`]), and that one which was evicted has stopped ([`Kueue::release`]).
+//! is given, read a clock, or know how long a workload runs. The caller states that a workload has finished
+//! ([`Kueue::finish`]), and that an evicted workload has stopped ([`Kueue::release`]).
 //!
 //! Not modelled: admission checks, waiting for pods to be ready, admission fair sharing, MultiKueue, workload slices,
 //! device claims, slices and groups of pod sets in a topology, failures of nodes.

@@ -1,4 +1,5 @@
-//! The nomination of a head: its assignment, whom it would preempt for it, and fewer pods if all do not fit.
+//! The nomination of a head: its assignment, the workloads that it would preempt, and a smaller number of pods if not
+//! all of them fit.
 
 use super::assigner::{Asking, assign};
 use super::assignment::{Assignment, Mode};
@@ -30,7 +31,8 @@ fn with_full_counts_or_fewer(cluster: &mut Cluster, asking: &Asking<'_>) -> Nomi
     fewer.unwrap_or(Nominated { assignment: full, targets: Vec::new() })
 }
 
-/// Whom the workload preempts for the assignment. `None` if it does not fit, or would have to preempt and may not.
+/// The workloads that are preempted for the assignment. `None` if the workload does not fit, or if it would have to
+/// preempt but may not.
 fn targets_of(cluster: &mut Cluster, asking: &Asking<'_>, assignment: &Assignment) -> Option<Vec<Target>> {
     match assignment.mode() {
         Mode::Fit => Some(Vec::new()),
@@ -51,8 +53,8 @@ fn targets_of(cluster: &mut Cluster, asking: &Asking<'_>, assignment: &Assignmen
     }
 }
 
-/// Searches for the smallest reduction of pods that fits, by halving. Each pod set gives up its part of the reduction,
-/// rounded down, of the pods that it can do without.
+/// Searches for the smallest reduction of pods with which the workload fits, by bisection. The reduction is divided
+/// among the pod sets in proportion to their optional pods, rounded down.
 ///
 /// The rule is that of Kueue's `podset_reducer.go`.
 fn with_fewer_pods(cluster: &mut Cluster, asking: &Asking<'_>) -> Option<Nominated> {
@@ -78,7 +80,7 @@ fn with_fewer_pods(cluster: &mut Cluster, asking: &Asking<'_>) -> Option<Nominat
     best
 }
 
-/// Finds the domains that the workload takes once its targets are gone. Without targets, finds domains in an empty
+/// Finds the domains that the workload will use when its targets are gone. Without targets, finds domains in an empty
 /// cluster, so that they can be reserved.
 fn place_for_preemption(cluster: &mut Cluster, asking: &Asking<'_>, nominated: &mut Nominated) {
     let placing = nominated.assignment.to_place(cluster, asking.id);

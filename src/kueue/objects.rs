@@ -1,6 +1,7 @@
 //! The objects of Kueue's API that decide about quota, with the fields that this room reads.
 //!
-//! Field names and defaults are those of `kueue.x-k8s.io/v1beta2`. Where `v1beta1` has another name, it is read too.
+//! Field names and defaults are those of `kueue.x-k8s.io/v1beta2`. If a field has a different name in `v1beta1`, that
+//! name is read too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 
 use dryrack_kubernetes::object::Quantity;
 
-/// The name of something, and what it is to be.
+/// The name of an object, and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<S> {
     pub name: Arc<str>,
@@ -55,9 +56,9 @@ pub struct FairSharingWeight {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum QueueingStrategy {
-    /// The first workload blocks all behind it.
+    /// The first workload blocks all later ones.
     StrictFIFO,
-    /// A workload that cannot be admitted lets those behind it pass.
+    /// If a workload cannot be admitted, later ones may be admitted before it.
     #[default]
     BestEffortFIFO,
 }
@@ -68,7 +69,7 @@ pub enum StopPolicy {
     None,
     /// No new admissions.
     Hold,
-    /// No new admissions, and what is admitted gives its quota back.
+    /// No new admissions, and admitted workloads release their quota.
     HoldAndDrain,
 }
 
@@ -264,7 +265,7 @@ pub struct TopologyNode {
     pub name: Arc<str>,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     pub taints: Vec<Taint>,
-    /// What is free for workloads: allocatable without other pods.
+    /// The resources that are free for workloads: allocatable resources minus those of other pods.
     pub capacity: BTreeMap<Arc<str>, Quantity>,
 }
 
@@ -286,9 +287,9 @@ pub struct WorkloadSpec {
 pub struct PodSetSpec {
     pub name: Arc<str>,
     pub count: u32,
-    /// The least count with which the workload may be admitted.
+    /// The smallest count with which the workload may be admitted.
     pub min_count: Option<u32>,
-    /// What one pod requests.
+    /// The requests of one pod.
     pub requests: BTreeMap<Arc<str>, Quantity>,
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     pub tolerations: Vec<Toleration>,
@@ -300,7 +301,7 @@ pub struct PodSetSpec {
 pub enum TopologyRequest {
     /// One domain of this level must hold all pods.
     Required(Arc<str>),
-    /// One domain of this level is to hold all pods if one can.
+    /// One domain of this level should hold all pods if possible.
     Preferred(Arc<str>),
     Unconstrained,
 }

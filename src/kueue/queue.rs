@@ -1,4 +1,5 @@
-//! The workloads that wait in one cluster queue: the ones to be tried next, and the ones that nothing has changed for.
+//! The workloads that wait in one cluster queue: those to try next, and those that did not fit and for which nothing
+//! has changed since.
 //!
 //! The rules are those of Kueue's `pkg/cache/queue/cluster_queue.go`.
 
@@ -12,7 +13,7 @@ use super::workload::{ShapeId, Workload, WorkloadId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueId(pub(crate) u32);
 
-/// Higher priority first, then the older, then the smaller UID.
+/// Higher priority first, then the older workload, then the smaller UID.
 type Rank = (Reverse<i32>, i64, Arc<str>, WorkloadId);
 
 /// Why a workload comes back from a cycle.
@@ -22,7 +23,7 @@ pub(crate) enum Requeue {
     Skipped,
     /// It preempts others and waits for their quota.
     Preempting,
-    /// It does not fit, or would have to preempt and may not.
+    /// It does not fit, or it would have to preempt but may not.
     Unfit,
 }
 
@@ -34,7 +35,8 @@ pub(crate) struct PendingWorkloads {
     shapes: BTreeMap<ShapeId, BTreeSet<Rank>>,
     /// The shapes that do not fit, until something changes. Workloads of such a shape are not tried.
     unfit_shapes: BTreeSet<ShapeId>,
-    /// The last workload that preempted others. In a queue without strict order it stays in front until it is admitted.
+    /// The last workload that preempted others. In a queue without strict order, it stays at the head until it is
+    /// admitted.
     sticky: Option<Rank>,
     /// Whether something changed since the last head was taken.
     woke_since_pop: bool,
@@ -62,7 +64,7 @@ impl PendingWorkloads {
         }
     }
 
-    /// Queues a workload that is new, or that gave its quota back. A drained one stays out.
+    /// Queues a workload that is new or has released its quota. A drained workload is not queued.
     pub fn push(&mut self, id: WorkloadId, workload: &Workload, strategy: QueueingStrategy, is_drained: bool) {
         self.inadmissible.remove(&id);
         let is_known_unfit = match strategy {
@@ -95,7 +97,7 @@ impl PendingWorkloads {
         Some(id)
     }
 
-    /// Puts a head back that was not admitted.
+    /// Puts a head that was not admitted back into the queue.
     pub fn requeue(&mut self, id: WorkloadId, workloads: &[Workload], strategy: QueueingStrategy, why: Requeue) {
         let workload = &workloads[id.0 as usize];
         let head = rank(id, workload);

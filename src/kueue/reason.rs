@@ -1,4 +1,4 @@
-//! Why a workload does not get quota, and what is written about it.
+//! Why a workload does not get quota, and the texts about it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl fmt::Display for FlavorReason {
     }
 }
 
-/// The reason of the condition `QuotaReserved` of a workload that waits. From the mildest to the most severe.
+/// The reason of the condition `QuotaReserved` of a waiting workload, in order from the mildest to the most severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QuotaReason {
     /// Not judged since it was last queued.
@@ -96,7 +96,7 @@ impl QuotaReason {
     }
 }
 
-/// Why a workload is to give its quota back to another.
+/// Why a workload must release its quota for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PreemptionReason {
     InClusterQueue,
@@ -115,7 +115,7 @@ impl PreemptionReason {
         }
     }
 
-    /// As Kueue writes it in the message of an eviction.
+    /// The words of Kueue in the message of an eviction.
     pub fn phrase(self) -> &'static str {
         match self {
             PreemptionReason::InClusterQueue => "prioritization in the ClusterQueue",

@@ -1,7 +1,8 @@
-//! The dominant resource share of a node: how much it borrows of what its cohort could lend, by weight.
+//! The dominant resource share of a node: the part of the lendable resources of its cohort that the node borrows,
+//! divided by its weight.
 //!
-//! The rules are those of Kueue's `pkg/cache/scheduler/fair_sharing.go`. A share is a double, computed as Kueue computes
-//! it, with `*` and `/` only.
+//! The rules are those of Kueue's `pkg/cache/scheduler/fair_sharing.go`. A share is a double, computed in the same way
+//! as in Kueue, with `*` and `/` only.
 
 use std::cmp::Ordering;
 
@@ -47,7 +48,7 @@ impl Share {
         !self.borrowed.is_empty()
     }
 
-    /// Whether the node borrows one of the pairs of which the request asks for something.
+    /// Whether the node borrows any pair of the request.
     pub(crate) fn is_borrowing_on(&self, request: &[(FlavorResource, i64)]) -> bool {
         request.iter().any(|(pair, amount)| *amount > 0 && self.borrowed.contains(pair))
     }
@@ -56,7 +57,7 @@ impl Share {
         self.weight <= 0.0 && self.is_borrowing()
     }
 
-    /// The share by weight. Infinite if the node borrows and has no weight.
+    /// The share divided by the weight; infinite if the node borrows and has a weight of zero.
     pub fn value(&self) -> f64 {
         if self.is_unlimited() {
             f64::INFINITY
@@ -67,7 +68,7 @@ impl Share {
         }
     }
 
-    /// Two nodes without weight that borrow compare by the share before it is divided.
+    /// Two borrowing nodes with a weight of zero are compared by the share before the division.
     pub(crate) fn compare(&self, other: &Share) -> Ordering {
         match (self.is_unlimited(), other.is_unlimited()) {
             (true, true) => self.ratio.total_cmp(&other.ratio),

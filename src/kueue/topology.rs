@@ -1,8 +1,8 @@
 //! Topology-aware placement: which domains of a topology hold the pods of a pod set.
 //!
 //! The rules are those of Kueue's `pkg/cache/scheduler/tas_flavor_snapshot.go`, without slices, leaders, preferred
-//! affinity and node failures. A pod set that is required or preferred in a domain takes the tightest domain that holds
-//! it; one that is unconstrained fills the domains with least room first.
+//! affinity and node failures. If a pod set requires or prefers a single domain, it gets the domain with the least room
+//! that holds it. An unconstrained pod set fills the domains with the least room first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use super::names::{Names, ResourceId};
 use super::objects::{Taint, TaintEffect, Toleration, TopologyNode, TopologyRequest};
 use super::quantity::amount_of;
 
-/// The label of a node's name. A topology whose narrowest level is this has one node in each of its leaves.
+/// The label of a node's name. If this is the narrowest level of a topology, each leaf has one node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// The resource of which every pod takes one.
+/// The resource for the number of pods; every pod takes one.
 pub(crate) const PODS: &str = "pods";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ struct Domain {
     /// The values of the labels from the widest level to this one.
     values: Vec<Arc<str>>,
     children: Vec<DomainId>,
-    /// Of a leaf: the nodes that it stands for.
+    /// For a leaf: its nodes.
     nodes: Vec<usize>,
     free: BTreeMap<ResourceId, i64>,
     used: BTreeMap<ResourceId, i64>,
@@ -48,7 +48,7 @@ pub struct Topology {
     journal: Vec<(DomainId, ResourceId, i64)>,
 }
 
-/// What is to be placed.
+/// The pods to place, and their conditions.
 #[derive(Clone, Debug)]
 pub(crate) struct PlaceRequest<'a> {
     pub pods: i64,
@@ -58,7 +58,7 @@ pub(crate) struct PlaceRequest<'a> {
     pub tolerations: &'a [Toleration],
 }
 
-/// How much of the domains counts as taken.
+/// Which usage of the domains counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     AsUsed,
@@ -76,7 +76,7 @@ pub struct NoPlacement {
     fit: i64,
     wanted: i64,
     leaves: usize,
-    /// What excluded leaves, and how many, in the order in which it is told.
+    /// The reasons why leaves were excluded, each with the number of leaves, in the order of the message.
     excluded: Vec<(String, usize)>,
 }
 
@@ -288,13 +288,13 @@ impl Topology {
                 room[id.0 as usize] = self.domain(*id).children.iter().map(|child| room[child.0 as usize]).sum();
             }
         }
-        // They are sorted as they are told.
+        // Sort them in the order of the message.
         let mut excluded: Vec<(String, usize)> = excluded.into_iter().collect();
         excluded.sort_by_key(|(what, count)| format!("{what}: {count}"));
         (room, excluded)
     }
 
-    /// Why a node does not take the pods, whatever room it has. Only leaves that are nodes are examined.
+    /// Why a node does not accept the pods, independent of its free room. Only leaves that are nodes are examined.
     fn excludes(&self, leaf: DomainId, ask: &PlaceRequest<'_>) -> Option<String> {
         if !self.leaves_are_nodes() {
             return None;
@@ -343,7 +343,7 @@ impl Topology {
         }
     }
 
-    /// The domains that hold all pods together and their level, or how many pods fit.
+    /// The domains that together hold all pods, and their level; or else the number of pods that fit.
     fn fitting_domains(
         &self,
         level: usize,

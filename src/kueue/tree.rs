@@ -1,7 +1,7 @@
 //! The quota tree: cluster queues below cohorts below cohorts, with the quota and the usage of each.
 //!
-//! A change of usage walks only the path to the root. Every change is recorded, so a simulated change is undone by
-//! going back to a [`TreeMark`]; the tree is never copied. A change of quota recomputes one tree.
+//! A change of usage updates only the path to the root. Every change is recorded, so a simulated change can be undone
+//! back to a [`TreeMark`]. The tree is never copied. A change of quota recomputes one tree.
 //!
 //! The rules are those of Kueue's `pkg/cache/scheduler/resource_node.go`.
 
@@ -27,9 +27,9 @@ struct Cell {
     quota: Quota,
     /// The quota of the subtree, without what its children do not lend.
     subtree: i64,
-    /// Whether the subtree has quota for it at all, be it 0.
+    /// Whether the subtree states a quota for it, even a quota of 0.
     has_quota: bool,
-    /// Whether the node itself has.
+    /// Whether the node itself states a quota for it.
     has_own_quota: bool,
     /// The part of `subtree` that is never lent.
     local: i64,
@@ -50,13 +50,14 @@ struct Node {
     cohorts: Vec<NodeId>,
     queues: Vec<NodeId>,
     is_queue: bool,
-    /// Whether it is a queue that is stopped. It gives no candidates then, and does not count in heights.
+    /// Whether the node is a stopped queue. A stopped queue has no candidates, and does not count in heights.
     is_stopped: bool,
     weight: f64,
     height: u32,
     /// Sorted by the pair.
     cells: Vec<(FlavorResource, Cell)>,
-    /// Of a cohort: the most that a child could get of each resource, over all flavors. Sorted by the resource.
+    /// For a cohort: the largest amount of each resource that a child could get, over all flavors. Sorted by the
+    /// resource.
     lendable: Vec<(ResourceId, i64)>,
 }
 
@@ -133,7 +134,7 @@ impl QuotaTree {
         &self.node(id).cohorts
     }
 
-    /// The queues right below the cohort that are not stopped.
+    /// The queues directly below the cohort that are not stopped.
     pub(crate) fn child_queues(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         self.node(id).queues.iter().copied().filter(|queue| !self.node(*queue).is_stopped)
     }
@@ -147,7 +148,7 @@ impl QuotaTree {
         std::iter::successors(self.parent(id), |above| self.parent(*above))
     }
 
-    /// All queues below the root of the node, the stopped ones too, in the order of the tree.
+    /// All queues below the root of the node, including stopped ones, in the order of the tree.
     pub(crate) fn all_queues(&self, id: NodeId) -> Vec<NodeId> {
         let (mut found, mut open) = (Vec::new(), vec![self.root(id)]);
         while let Some(next) = open.pop() {
@@ -161,7 +162,7 @@ impl QuotaTree {
 
     // Quota
 
-    /// Moves a node below a cohort, or to the top. Returns false, and changes nothing, if the cohort is below the node.
+    /// Moves a node below a cohort, or to the top. If the cohort is below the node, returns false and changes nothing.
     pub(crate) fn set_parent(&mut self, id: NodeId, parent: Option<NodeId>) -> bool {
         let makes_cycle = parent.is_some_and(|parent| parent == id || self.path(parent).any(|above| above == id));
         if makes_cycle {
@@ -279,7 +280,7 @@ impl QuotaTree {
         self.node(id).cells.iter().map(|(pair, cell)| (*pair, cell.usage)).filter(|(_, usage)| *usage != 0)
     }
 
-    /// By how much the usage of each pair with quota is above the quota of the subtree, where it is.
+    /// For each pair with quota whose usage exceeds the quota of the subtree: the excess.
     pub(crate) fn borrowed(&self, id: NodeId) -> impl Iterator<Item = (FlavorResource, i64)> {
         let with_quota = self.node(id).cells.iter().filter(|(_, cell)| cell.has_quota);
         with_quota.map(|(pair, cell)| (*pair, cell.usage - cell.subtree)).filter(|(_, above)| *above > 0)
@@ -297,7 +298,7 @@ impl QuotaTree {
 
     // Usage
 
-    /// How much is left for the node. Negative if more is in use than there is.
+    /// The amount that is left for the node; negative if the usage exceeds the quota.
     fn left(&self, id: NodeId, pair: FlavorResource) -> i64 {
         let cell = self.node(id).cell(pair);
         let Some(parent) = self.parent(id) else { return cell.subtree - cell.usage };
@@ -313,7 +314,7 @@ impl QuotaTree {
         cell.local_available().saturating_add(above)
     }
 
-    /// How much is left for the node, at least 0.
+    /// The amount that is left for the node, at least 0.
     pub(crate) fn available(&self, id: NodeId, pair: FlavorResource) -> i64 {
         self.left(id, pair).max(0)
     }
@@ -333,7 +334,7 @@ impl QuotaTree {
         self.node(id).cell(pair).local_available()
     }
 
-    /// Whether the node would use more than its subtree's quota with this amount besides.
+    /// Whether the node would use more than its subtree's quota if this amount were added.
     pub(crate) fn borrows_with(&self, id: NodeId, pair: FlavorResource, amount: i64) -> bool {
         let cell = self.node(id).cell(pair);
         cell.usage.saturating_add(amount) > cell.subtree
@@ -344,8 +345,8 @@ impl QuotaTree {
         pairs.iter().any(|pair| self.borrows_with(id, *pair, 0))
     }
 
-    /// The height of the lowest subtree around the queue whose quota holds the amount besides its usage, or the height
-    /// of the whole tree if none does. Also whether that subtree is below the root.
+    /// The height of the lowest subtree above the queue whose quota has room for the amount, or the height of the whole
+    /// tree if none has. Also returns whether that subtree is below the root.
     pub(crate) fn lowest_fit(&self, queue: NodeId, pair: FlavorResource, amount: i64) -> (u32, bool) {
         let Some(first) = self.parent(queue) else { return (0, false) };
         if !self.borrows_with(queue, pair, amount) {

@@ -1,4 +1,4 @@
-//! A workload: what it asks for, and whether it waits or holds quota.
+//! A workload: its requests, and whether it waits or holds quota.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use dryrack_kubernetes::object::Quantity;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkloadId(pub(crate) u32);
 
-/// A number for each shape of workloads. Two of a shape that wait in one queue get the same answer.
+/// A number for each shape of workloads. Two workloads of the same shape in the same queue get the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShapeId(pub u32);
 
-/// What the shape of a workload is.
+/// The properties that form the shape of a workload.
 pub(crate) type Shape = (i32, Vec<PodSetShape>);
 type PodSetShape = (
     u32,
@@ -39,18 +39,18 @@ pub struct Workload {
     pub(crate) pod_sets: Vec<PodSet>,
     pub(crate) shape: ShapeId,
     pub(crate) state: WorkloadState,
-    /// How far the last scan of flavors came.
+    /// The point at which the last scan of flavors stopped.
     pub(crate) scan: Option<FlavorScan>,
-    /// What was last written about its quota, since it last waits.
+    /// The last condition about its quota since it began to wait.
     pub(crate) condition: Option<Condition>,
-    /// Whether a simulation took it away.
+    /// Whether a simulation removed it.
     pub(crate) is_gone: bool,
 }
 
 /// The condition `QuotaReserved` of a workload that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Kueue gives no reason where a pod set finds no domain although its own quota fits.
+    /// Kueue gives no reason if a pod set finds no domain although its quota fits.
     pub reason: Option<QuotaReason>,
     pub message: String,
 }
@@ -60,9 +60,9 @@ pub(crate) struct PodSet {
     pub name: Arc<str>,
     pub count: u32,
     pub min_count: Option<u32>,
-    /// What one pod requests, sorted by the name of the resource.
+    /// The requests of one pod, sorted by the name of the resource.
     pub requests: Requests,
-    /// The same and the slot of the pod itself.
+    /// The same requests, and the slot of the pod itself.
     pub with_slot: Requests,
     pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
     pub tolerations: Vec<Toleration>,
@@ -79,7 +79,7 @@ pub(crate) enum WorkloadState {
     Gone,
 }
 
-/// What a workload holds.
+/// The quota and the domains that a workload holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     pub reserved_at: i64,
@@ -88,7 +88,7 @@ pub(crate) struct Admission {
     pub placed: Vec<PlacedPods>,
 }
 
-/// Why a workload gives its quota back before it is finished.
+/// Why a workload releases its quota before it has finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Eviction {
     Preempted { by: WorkloadId, reason: PreemptionReason },
@@ -104,7 +104,8 @@ pub(crate) struct PlacedPods {
     pub pods: i64,
 }
 
-/// How far a scan of flavors came. The next scan goes on behind it, unless quota was given back meanwhile.
+/// The point at which a scan of flavors stopped. The next scan continues after it, unless quota was released in the
+/// meantime.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlavorScan {
     /// For each pod set and resource, the index of the last flavor that was tried, or `None` if it was the last one.
@@ -114,7 +115,7 @@ pub(crate) struct FlavorScan {
 }
 
 impl FlavorScan {
-    /// Whether there are flavors that were not tried.
+    /// Whether some flavors were not tried.
     pub fn is_unfinished(&self) -> bool {
         self.tried.iter().any(|pod_set| pod_set.values().any(Option::is_some))
     }

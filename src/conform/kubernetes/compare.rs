@@ -1,4 +1,4 @@
-//! Compares a recorded attempt with the one that was found.
+//! Compares a recorded attempt with the attempt that was computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -47,7 +47,7 @@ fn differs<T: PartialEq + Debug>(kind: &'static str, recorded: &T, found: &T) ->
 
 type AsSets<'s> = BTreeMap<&'s str, (&'s str, &'s str, BTreeSet<&'s str>)>;
 
-/// The reasons as sets: upstream lists shortages of extended resources in no particular order.
+/// The reasons as sets: upstream lists shortages of extended resources in an arbitrary order.
 fn sets<'s>(refused: &'s BTreeMap<std::sync::Arc<str>, Refused>) -> AsSets<'s> {
     let set = |refused: &'s Refused| {
         let reasons = refused.reasons.iter().map(String::as_str).collect();

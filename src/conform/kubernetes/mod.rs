@@ -42,7 +42,7 @@ impl RecordKind for Kubernetes {
                 version: VERSION.to_string(),
                 result,
             };
-            // The rules are asked as they are. They do not answer for another profile.
+            // The rules are fixed, so no records are compared if another profile is given.
             if profiles.is_fixed() {
                 let not_asked = || Comparison::NotAsked { profile: PROFILE.to_string() };
                 compared.extend(steps.iter().map(|step| add(step, not_asked())));

@@ -19,7 +19,7 @@ pub struct Record {
     pub expect: Expected,
 }
 
-/// A cluster, and the pods that are to be scheduled.
+/// A cluster, and the pods to schedule.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct World {
@@ -29,7 +29,7 @@ pub struct World {
     _class: IgnoredAny,
     #[serde(rename = "profiles")]
     _profiles: IgnoredAny,
-    /// When a pod that preempted is tried again. The steps show it.
+    /// When a pod that preempted others is tried again. It is not read, because the steps show it.
     #[serde(rename = "retry")]
     _retry: IgnoredAny,
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct World {
 
 type Name = Arc<str>;
 
-/// One attempt, recorded or found. Empty fields are left out of a record.
+/// One attempt, recorded or computed. Empty fields are left out of a record.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Step {

@@ -18,7 +18,7 @@ pub struct Replay {
     cluster: Cluster,
     profile: Profile,
     pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
-    /// The nodes of pods that hold one and wait.
+    /// The nodes of pods that hold a node and wait.
     waiting: BTreeMap<Arc<str>, Arc<str>>,
     /// The pods bound so far. The k-th starts k seconds after `FIRST_START`.
     bound: i64,
@@ -51,8 +51,8 @@ impl Replay {
         Ok(Replay { cluster, profile, pods, waiting: BTreeMap::new(), bound: 0 })
     }
 
-    /// Decides as the record's pod demands, and then carries out what the record says. Returns the decision in the form
-    /// of the record.
+    /// Decides about the pod of the record, and then carries out the recorded decision. Returns the computed decision
+    /// in the form of a record.
     pub fn step(&mut self, recorded: &Step) -> Result<Step, String> {
         let mut found = Step { pod: recorded.pod.clone(), attempt: recorded.attempt, ..Step::default() };
         if recorded.pod.is_empty() {
@@ -136,7 +136,7 @@ impl Replay {
         let node = self.chosen(recorded.node.as_ref())?;
         let name = Arc::clone(self.cluster.node(node).name());
         let Some(Preempted { victims, cleared }) = cycle::preempt(decision, node, &mut self.cluster) else {
-            // Not found: carry out what was recorded.
+            // The computed decision differs, so carry out the recorded one.
             for victim in &recorded.victims {
                 self.cluster.remove(node, victim);
             }
@@ -166,7 +166,7 @@ impl Replay {
         nodes.iter().map(|index| Arc::clone(self.cluster.node(*index).name())).collect()
     }
 
-    /// Writes down the decision in the form of a record.
+    /// Writes the decision in the form of a record.
     fn describe(&self, decision: &Decision, found: &mut Step) {
         found.nominated = decision.nominated.clone();
         found.via_nominated = decision.via_nominated;
@@ -217,7 +217,7 @@ impl Replay {
     }
 }
 
-/// Puts a pod on the node on which it runs from the beginning.
+/// Places a pod on the node on which it runs from the beginning.
 fn place(cluster: &mut Cluster, pod: Pod) -> Result<(), String> {
     let pod = Arc::new(PodInfo::new(pod));
     let node = pod.pod.spec.node_name.clone().unwrap_or_default();

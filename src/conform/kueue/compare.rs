@@ -1,4 +1,4 @@
-//! Compares a recorded cycle or step with the found one, part by part.
+//! Compares a recorded cycle or step with the computed one, part by part.
 
 use std::fmt::Debug;
 
@@ -16,7 +16,7 @@ impl Parts {
     }
 }
 
-/// `stated` is what was in use after the cycle according to the record.
+/// `stated` is the usage after the cycle according to the record.
 pub fn cycle(recorded: &CycleSeen, stated: &State, found: Option<&CycleSeen>) -> Vec<Difference> {
     let Some(found) = found else {
         return vec![Difference { kind: "cycle is missing", text: format!("cycle {} is not run", recorded.n) }];

@@ -1,8 +1,8 @@
 //! Records of Kueue: queues and workloads, what happens to them, and every scheduling cycle of the real scheduler.
 //!
 //! Each recorded cycle is one answer, and so is each step: its operations, why its cycles ended, and the state after
-//! it. The other programs around the scheduler, such as those that create workloads and end pods, are stood in for as
-//! in the recording ([`replay`]).
+//! it. The other programs around the scheduler, such as those that create workloads and end pods, are simulated as in
+//! the recording ([`replay`]).
 
 mod compare;
 mod record;
@@ -28,7 +28,7 @@ impl RecordKind for KueueCycles {
         &["cqs", "cohorts", "workloads", "timeline", "out"]
     }
 
-    /// No profile decides about these records, so nothing is compared if a profile was asked for.
+    /// These records do not depend on a profile, so nothing is compared if a profile is given.
     fn compare(&self, record: &RecordFields, _: &str, profiles: &mut Profiles) -> Result<Vec<Compared>, String> {
         if profiles.is_fixed() {
             return Ok(Vec::new());

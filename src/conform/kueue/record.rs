@@ -1,4 +1,4 @@
-//! A recorded world of Kueue, and the objects of the room `kueue` that it stands for.
+//! A recorded world of Kueue, and its conversion to objects of the room `kueue`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

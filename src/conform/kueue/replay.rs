@@ -1,5 +1,6 @@
-//! Plays a recorded world into the room `kueue`, with what the recording stood in for: workloads arrive and end, an
-//! evicted workload gives its quota back after a number of cycles, and cycles run until nothing changes.
+//! Replays a recorded world in the room `kueue`, and simulates the same other programs as the recording: workloads
+//! arrive and end, an evicted workload releases its quota after a number of cycles, and cycles run until nothing
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,14 +12,14 @@ use super::seen::{
 };
 use dryrack_kueue::{Assignment, FlavorResource, Head, Kueue, NodeId, PodSetAssignment, Target, Verdict, WorkloadId};
 
-/// The most rounds of a step.
+/// The largest number of rounds of a step.
 const ROUNDS_MAX: i64 = 30;
 
 pub struct Replay<'w> {
     world: &'w World,
     kueue: Kueue,
     ids: BTreeMap<&'w str, WorkloadId>,
-    /// The workloads that are to give quota back, and the tick after which they do.
+    /// The workloads that will release quota, and the tick after which they do.
     leaving: Vec<(u64, WorkloadId)>,
     /// Counts operations of a step, and rounds.
     tick: u64,
@@ -117,7 +118,7 @@ impl<'w> Replay<'w> {
         self.leaving.push((self.tick + self.world.evict_delay, id));
     }
 
-    /// Releases the workloads whose time has come, in the order of their names.
+    /// Releases the workloads that are due, in the order of their names.
     fn release_due(&mut self) -> Vec<String> {
         let tick = self.tick;
         let mut due: Vec<(Arc<str>, WorkloadId)> = Vec::new();
@@ -132,7 +133,7 @@ impl<'w> Replay<'w> {
         due.into_iter().map(|(name, _)| name.to_string()).collect()
     }
 
-    /// One round. `None` if nothing could be scheduled and no quota came back.
+    /// One round. `None` if nothing could be scheduled and no quota was released.
     fn round(&mut self, now: i64) -> Option<CycleSeen> {
         let cycle = self.kueue.cycle(now);
         cycle.evicted.iter().for_each(|target| self.leaves(target.workload));
@@ -184,7 +185,7 @@ impl<'w> Replay<'w> {
             nominated: None,
             requeued: (head.verdict != Verdict::Admitted).then(|| place.to_string()),
         };
-        // The first assignment is recorded only if the second one is another.
+        // The first assignment is recorded only if the second one differs from it.
         let is_another = |first: &NominatedSeen| {
             (&first.mode, first.borrow, &first.podsets, &first.targets)
                 != (&found.mode, found.borrow, &found.podsets, &found.targets)

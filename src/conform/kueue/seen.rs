@@ -1,4 +1,4 @@
-//! What a recording of Kueue tells about a step, as it is written in the file.
+//! The data of a step in a recording of Kueue, in the form of the file.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub struct CycleSeen {
     pub share: Option<BTreeMap<String, String>>,
 }
 
-/// What is in use after a cycle.
+/// The usage after a cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub usage: Amounts,

@@ -1,9 +1,9 @@
 //! Groups of jobs with a limit on the number of jobs that run at a time.
 //!
-//! A task of an array gets a turn once its dependencies are met and fewer tasks of the array have one than may run at a
-//! time. It keeps its turn until it has ended for good, so a retried task does not lose it. Tasks get their turns in
-//! order of their numbers. A singleton gets its turn once all jobs of its group that were submitted before it have
-//! ended. Each input costs O(log n) for a group of n jobs.
+//! A task of an array gets a turn when its dependencies are met and the number of the array's tasks with a turn is
+//! below the limit. It keeps its turn until it has ended for good, so a retried task does not lose it. Tasks get their
+//! turns in order of their numbers. A singleton gets its turn once all jobs of its group that were submitted before it
+//! have ended. Each input costs O(log n) for a group of n jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Group {
     jobs: usize,
     /// Jobs with a turn that have not ended.
     active: BTreeSet<JobId>,
-    /// Jobs that may have a turn as soon as there is one.
+    /// Jobs that are ready, but wait for a turn.
     ready: BTreeSet<JobId>,
 }
 
@@ -98,7 +98,8 @@ impl RunLimits {
         matches!(self.group_of.get(&job), Some(GroupId::Array(_)))
     }
 
-    /// Asserts that no group has more jobs with a turn than may run, and that none waits while there is a turn.
+    /// Asserts that no group has more jobs with a turn than its limit, and that no ready job waits while the limit is
+    /// not reached.
     pub fn check(&self) {
         for (id, group) in &self.groups {
             assert!(group.active.len() <= group.most, "{id:?} runs {} of at most {}", group.active.len(), group.most);

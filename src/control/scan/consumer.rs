@@ -248,7 +248,7 @@ impl Scanned {
             return;
         }
         match decision {
-            // A row that has a place by now is not changed. A row that belongs to another replica is dropped too.
+            // A row that now has a place, or that belongs to another replica, is not changed.
             _ if failed && index == entry.replica && core.replicas[index as usize].phase == Phase::Analysing => {
                 self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
             }

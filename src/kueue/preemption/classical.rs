@@ -1,4 +1,4 @@
-//! Classical preemption: within the queue by priority, and in the cohort from those who use more than their quota.
+//! Classical preemption: within the queue by priority, and in the cohort from queues that use more than their quota.
 //!
 //! The rules are those of Kueue's `pkg/scheduler/preemption/classical`.
 
@@ -8,7 +8,7 @@ use crate::reason::PreemptionReason;
 use crate::tree::NodeId;
 use crate::workload::WorkloadId;
 
-/// What gives the right to preempt a candidate.
+/// Why a candidate may be preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
     /// It is in the same queue.
@@ -38,7 +38,7 @@ struct Candidate {
     common: Option<NodeId>,
 }
 
-/// The candidates of one claim, in order. Those that are evicted already come first.
+/// The candidates of one claim, in order. Candidates that are already evicted come first.
 struct Candidates {
     hierarchy: Vec<Candidate>,
     priority: Vec<Candidate>,
@@ -105,8 +105,8 @@ fn attempt(cluster: &mut Cluster, need: &Need<'_>, candidates: &[&Candidate], bo
     taken
 }
 
-/// Whether a candidate may be taken in this attempt. Its queue must still use more than its quota, and so must every
-/// cohort below the common one.
+/// Whether a candidate may be preempted in this attempt. Its queue, and every cohort below the common one, must still
+/// use more than their quota.
 fn is_valid(cluster: &Cluster, need: &Need<'_>, candidate: &Candidate, borrowing: Borrowing) -> bool {
     let Some(common) = candidate.common else { return true };
     if borrowing == Borrowing::Allowed && candidate.claim == Claim::WithoutBorrowing {
@@ -141,7 +141,7 @@ fn collect(cluster: &Cluster, need: &Need<'_>) -> Candidates {
     found
 }
 
-/// Whether the quota of the node holds the request. Leaves in the request what must come from above.
+/// Whether the quota of the node is enough for the request. Leaves in `request` the amounts that must come from above.
 fn passes_up(cluster: &Cluster, node: NodeId, request: &mut [(crate::names::FlavorResource, i64)]) -> bool {
     let holds = request.iter().all(|(pair, amount)| !cluster.tree.borrows_with(node, *pair, *amount));
     for (pair, amount) in request {
@@ -150,7 +150,7 @@ fn passes_up(cluster: &Cluster, node: NodeId, request: &mut [(crate::names::Flav
     holds
 }
 
-/// Collects the candidates below `at`, except below `done`. Subtrees within their quota give none.
+/// Collects the candidates below `at`, except below `done`. Subtrees within their quota have no candidates.
 fn collect_below(
     cluster: &Cluster,
     need: &Need<'_>,

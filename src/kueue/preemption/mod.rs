@@ -1,8 +1,8 @@
-//! Preemption: who gives quota back so that a workload fits.
+//! Preemption: finds the workloads that must release quota so that another workload fits.
 //!
-//! Candidates are taken one by one until the workload fits, and then given back in reverse order where it still fits.
-//! Which candidates there are, and in which order, is a matter of the classical rules ([`classical`]) or of fair
-//! sharing ([`fair`](super::fair)). The rules are those of Kueue's `pkg/scheduler/preemption`.
+//! Candidates are preempted one by one until the workload fits. Then, in reverse order, each candidate that is not
+//! needed is restored. The classical rules ([`classical`]) or fair sharing ([`fair`](super::fair)) determine the
+//! candidates and their order. The rules are those of Kueue's `pkg/scheduler/preemption`.
 
 mod classical;
 mod policy;
@@ -17,21 +17,21 @@ use super::workload::WorkloadId;
 
 pub(crate) use policy::{in_order, may_preempt};
 
-/// A workload that is to give its quota back, and why.
+/// A workload that must release its quota, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub workload: WorkloadId,
     pub reason: PreemptionReason,
 }
 
-/// What a workload needs others to give back.
+/// The needs of a workload that other workloads must release.
 pub(crate) struct Need<'a> {
     pub id: WorkloadId,
     pub queue: QueueId,
     pub now: i64,
-    /// The pairs of which there is not enough, sorted.
+    /// The pairs without enough quota, sorted.
     pub pairs: &'a [FlavorResource],
-    /// All that the workload would use.
+    /// The complete usage of the workload.
     pub usage: &'a [(FlavorResource, i64)],
     /// The pod sets that must find room in a topology.
     pub placing: &'a [Placing],
@@ -44,13 +44,13 @@ pub(crate) enum Borrowing {
     Forbidden,
 }
 
-/// What preemption can do for one flavor.
+/// The possible result of preemption for one flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Possibility {
     NoCandidates,
-    /// Workloads of the own queue would have to give quota back, maybe among others.
+    /// Workloads of the preemptor's own queue would have to release quota, and perhaps others too.
     Preempt,
-    /// Workloads of other queues alone.
+    /// Only workloads of other queues would have to release quota.
     Reclaim,
 }
 
@@ -66,7 +66,7 @@ impl Need<'_> {
     }
 }
 
-/// The workloads that are to give quota back. Empty if no set of them would do.
+/// The workloads that must release quota; empty if no set of them would be enough.
 pub(crate) fn targets(cluster: &mut Cluster, need: &Need<'_>) -> Vec<Target> {
     match cluster.fair.clone() {
         None => classical::targets(cluster, need),
@@ -74,7 +74,7 @@ pub(crate) fn targets(cluster: &mut Cluster, need: &Need<'_>) -> Vec<Target> {
     }
 }
 
-/// What preemption can do for one pair alone, and the height of the subtree that then has the quota.
+/// The possible result of preemption for one pair, and the height of the subtree that would then have the quota.
 pub(crate) fn possibility(
     cluster: &mut Cluster,
     id: WorkloadId,
@@ -99,8 +99,8 @@ pub(crate) fn possibility(
     (possibility, borrow)
 }
 
-/// Gives targets back in reverse order, except the last, where the workload fits without them. A target that is dropped
-/// is replaced by the last one, so the order changes.
+/// Restores targets that are not needed. They are tried in reverse order, except the last one, and each target without
+/// which the workload still fits is dropped. The last target takes the place of a dropped one, so the order changes.
 pub(crate) fn spare(cluster: &mut Cluster, need: &Need<'_>, borrowing: Borrowing, targets: &mut Vec<Target>) {
     for index in (0..targets.len().saturating_sub(1)).rev() {
         let target = targets[index];

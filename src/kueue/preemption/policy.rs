@@ -1,4 +1,4 @@
-//! Whom a queue's policy lets a workload preempt, and who comes first.
+//! Which workloads a queue's policy allows to preempt, and in which order.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -33,8 +33,8 @@ pub(crate) fn may_preempt(cluster: &Cluster, need: &Need<'_>, candidate: Workloa
     }
 }
 
-/// Who is preempted first: whoever is evicted already, other queues before the own one, lower priority, the later quota
-/// reservation, the smaller UID. `own` is the queue of the preemptor.
+/// The order of preemption: first workloads that are already evicted, then workloads of other queues before those of
+/// the preemptor's own, lower priority, later quota reservation, smaller UID. `own` is the queue of the preemptor.
 pub(crate) fn in_order(cluster: &Cluster, own: QueueId, now: i64, a: WorkloadId, b: WorkloadId) -> Ordering {
     let key = |id: WorkloadId| {
         let workload = cluster.workload(id);
