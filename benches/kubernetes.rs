@@ -1,6 +1,6 @@
 //! Measures one decision of the Kubernetes rules on 1,000, 3,000 and 10,000 nodes with ten pods each.
 //!
-//! `cargo bench --bench kubernetes` prints the table of `benches/README.md`. Each decision looks at every node.
+//! `cargo bench --bench kubernetes` prints the table of `benches/README.md`. Each decision examines every node.
 
 use std::hint::black_box;
 use std::sync::Arc;

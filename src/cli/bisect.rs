@@ -57,8 +57,8 @@ struct Subject {
     historic: Vec<String>,
 }
 
-/// The parts of a run that a verdict on a release does not cover. A report about these parts passes whatever the
-/// release does.
+/// The parts of a run that a verdict on a release does not cover. A report about these parts passes under every
+/// release.
 const LIMITS: &str = "a release decides only where and when jobs are placed; queues, retries, utilization policies and \
                       the end of runs are dryrack's own\n";
 

@@ -201,7 +201,7 @@ fn pass_text(pass: PassOptions) -> String {
     }
 }
 
-/// A profile with the times at which the recorded scheduler looks at its queue. It can replace the profile of the log.
+/// A profile with the times at which the recorded scheduler examines its queue. It can replace the profile of the log.
 /// Settings that the recordings do not reveal stay as in the log's profile, and a YAML comment says so.
 fn profile_text(delays: &Delays, profile: &str) -> String {
     let Some(found) = &delays.outside else { return String::new() };

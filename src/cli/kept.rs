@@ -3,7 +3,7 @@
 use super::exit::{Exit, ExitResult, Failure};
 use dryrack_live::{ProcessEnd, end_all, keep};
 
-/// Runs `work` in a separate process. This process watches it and ends whatever it leaves behind.
+/// Runs `work` in a separate process. This process watches it and ends all processes that it leaves behind.
 pub fn kept(work: impl FnOnce() -> ExitResult) -> ExitResult {
     match keep() {
         Ok(None) => {

@@ -98,7 +98,7 @@ pub fn watch(args: &WatchArgs, format: Format) -> ExitResult {
         asked = clock.now().in_millis();
         snapshot = probe.poll_unless(&stop, within);
     }
-    // All watches see the same readings, so the first one stands for all.
+    // All watches get the same readings, so the first one represents all.
     let watch = &watches[0].0;
     let summary = summary(watch, ends);
     match format {

@@ -188,9 +188,9 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Releases a job whose dependencies are met. If the job then waits for a turn in its group, says so. If the
-    /// dependencies can never be met, the job keeps waiting with that reason, or is cancelled if the profile cancels such
-    /// jobs.
+    /// Releases a job whose dependencies are met. If the job then waits for a turn in its group, logs this. If the
+    /// dependencies can never be met, the job keeps waiting with that reason, or is cancelled if the profile cancels
+    /// such jobs.
     fn dependency_judged(&mut self, core: &mut Core, job: JobId) {
         match core.judged(job) {
             Some(DependencyState::Free) => {
@@ -214,7 +214,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Ends a replica from whatever phase it is in. A replica that holds resources is told to stop first.
+    /// Ends a replica that is in any phase. A replica that holds resources is told to stop first.
     fn stop_attempt(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         match core.replicas[index as usize].phase {
             Phase::Pending | Phase::Analysing => self.end(core, index, outcome, because),

@@ -111,7 +111,7 @@ pub(crate) trait Flow {
         self.rescale(core, job);
     }
 
-    /// Ends a replica from whatever phase it is in.
+    /// Ends a replica that is in any phase.
     fn stop(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         self.stop_attempt(core, index, outcome, because);
     }

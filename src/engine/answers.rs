@@ -181,7 +181,7 @@ impl Questions<'_> {
         if self.profile().historic {
             return;
         }
-        // Check only one placement in eight, because each check looks at every node and GPU.
+        // Check only one placement in eight, because each check examines every node and GPU.
         if self.placed.is_multiple_of(8) {
             let selectable = sight.select(options);
             for claim in placement.claims() {

@@ -232,7 +232,7 @@ impl Case<'_> {
     }
 
     /// The largest weights with which all replicas fit, in steps of 64 MiB. The binary search assumes that a lighter
-    /// model never needs more memory, so the result is checked once more at the end.
+    /// model never needs more memory, so the result is checked again at the end.
     fn largest_weights(&self, demand: &Demand, deployment: &Deployment, fleet: &Fleet) -> Option<Change> {
         const STEP: u64 = 64 << 20;
         let fits = |steps: u64| {

@@ -54,7 +54,7 @@ fn replay_of(rehearsal: &Rehearsal) -> Replay {
     Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed)
 }
 
-/// The records up to a moment, and whether the run would go on after it.
+/// The records up to a moment, and whether the run would continue after it.
 fn run_until(rehearsal: &Rehearsal, until: SimTime) -> (Vec<Record>, bool) {
     let is_all = rehearsal.until.is_some_and(|end| end <= until);
     let until = if is_all { rehearsal.until } else { Some(until) };

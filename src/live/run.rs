@@ -61,7 +61,7 @@ pub trait RunBackend {
 }
 
 /// Runs the work to its end. Every sink gets every record, and must keep it after each step; if a sink fails, the run
-/// ends. However the run ends, no process that it started stays behind. `gpus` reads the GPUs that are not CPU shares.
+/// ends. At every kind of end, no process that the run started is left. `gpus` reads the GPUs that are not CPU shares.
 pub fn run(work: &PendingRun, gpus: Option<Guarded>, sinks: &mut [&mut dyn Sink]) -> io::Result<LiveEnd> {
     let signals = Signals::new()?;
     let end = run_in(work, &mut World::new(work, gpus)?, signals, sinks)?;

@@ -11,7 +11,7 @@ use dryrack_yaml::{Entry, Node, Tree};
 /// options themselves.
 const NOT_OPTIONS: [&str; 3] = ["name", "title", "historic"];
 
-/// Each key below this path is one option, whatever its value is.
+/// Each key below this path is one option, for any kind of value.
 const LOOPS: &str = "flow.polled.loops.polled";
 
 /// The options in which `profile` differs from `base`: first in the order of the profile's data, then those that only

@@ -82,7 +82,7 @@ fn number(typed: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    /// The first six rows are examples of the manual page sbatch(1) of Slurm 22.05, or combine them.
+    /// The first six rows are examples of the manual page sbatch(1) of Slurm 22.05, or combinations of them.
     #[test]
     fn an_array_is_read_as_by_sbatch() {
         for (typed, numbers, most) in [

@@ -195,7 +195,7 @@ fn refuse_circle(entries: &[JobTemplate], found: &[FoundDependencies], world: &W
     let edges: Vec<BTreeMap<usize, Span>> = (found.iter())
         .zip(entries)
         .map(|(found, entry)| {
-            // One task stands for all, because a circle of entries is looked for.
+            // One task represents all tasks, because only a circle of entries matters.
             let own = found.of(entry, 0, world);
             own.iter().filter_map(|(on, span)| Some((*entry_of.get(&on.job)?, *span))).collect()
         })

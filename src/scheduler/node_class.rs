@@ -27,7 +27,7 @@ pub struct NodeClass<'a> {
     /// The only GPUs that may be used, if GPUs were picked.
     pub gpus: Option<SmallVec<[u16; 8]>>,
     pub count: u32,
-    /// Whether the nodes are assumed to be ready, healthy and empty, whatever their real state is.
+    /// Whether the nodes are assumed to be ready, healthy and empty instead of in their real state.
     pub is_ideal: bool,
     members: Members<'a>,
 }

@@ -128,7 +128,7 @@ pub enum Outcome {
     Completed,
     Failed,
     Cancelled,
-    /// This row is a part of a job that goes on in a later row (SWF status 2).
+    /// This row is a part of a job that continues in a later row (SWF status 2).
     ToBeContinued,
     /// This row is the last part of a job that completed (SWF status 3).
     LastPartCompleted,

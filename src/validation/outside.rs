@@ -134,7 +134,7 @@ pub struct Calibration {
 ///
 /// The best clocks are those with the smallest median error of starts. On a tie, the smallest total error decides, then
 /// the order of trying. First one clock is fitted for both passes. Then the clock of backfill and the clock of the
-/// other pass are fitted in turn, as long as something changes. The completing time is fitted last.
+/// other pass are fitted alternately, as long as something changes. The completing time is fitted last.
 ///
 /// A value is determined if all other values are ruled out, and if it is at least four polling intervals long. A value
 /// is ruled out if it fits more starts worse than better, and if chance causes such an excess in at most one of a

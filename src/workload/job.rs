@@ -23,7 +23,8 @@ pub struct JobSpec {
     pub name: Arc<str>,
     /// Jobs with equal demands share one value.
     pub demand: Arc<Demand>,
-    /// The number of replicas. Each is placed on its own, and the control plane keeps this number running.
+    /// The number of replicas. Each replica is placed separately, and the control plane keeps this number of replicas
+    /// running.
     pub replicas: u32,
     /// How the number of replicas follows the number of requests. If set, `replicas` is the initial number. Used only
     /// by a profile with multi-node runs.

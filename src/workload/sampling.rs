@@ -35,7 +35,7 @@ pub enum SampleFate {
     Lost,
     /// The sample arrives this much later than usual.
     Late(SimDuration),
-    /// The sample arrives, and arrives once more after this time.
+    /// The sample arrives, and arrives again after this time.
     Repeated(SimDuration),
 }
 

@@ -84,7 +84,7 @@ pub fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
     assert!(before(&base).len() > 5);
     assert_eq!(before(&base), before(&branch));
     assert!(records_of(&branch).iter().any(|line| at_of(line) == half_past && line.contains("node_declared")));
-    // Run on its own, the base is the scenario.
+    // If the base is run separately, it equals the scenario.
     let own = json(dir.path(), &["run", "base.yaml"]);
     assert_eq!(own["digest"], parent);
 }

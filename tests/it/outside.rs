@@ -61,7 +61,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Mistakes about one decision. The run goes on, and all jobs complete.
+/// Mistakes about one decision. The run continues, and all jobs complete.
 pub fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
     let modes = [
         ("unknown_run", "unknown_run"),

@@ -182,7 +182,7 @@ pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
             typed(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let file = dir.path().join("u.csv");
         let worker = kept_by(child.id());
-        // Waits, however slow the machine is, until there are some rows and the program hangs.
+        // Waits until there are some rows and the program hangs, even on a slow machine.
         while fs::read_to_string(&file).map_or(0, |text| text.lines().count()) < 4 || asleep(&sleep).is_empty() {
             pause(Duration::from_millis(20));
         }

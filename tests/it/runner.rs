@@ -123,7 +123,7 @@ expect:
     assert!(said.contains("happened  held in ") && said.contains("no job came that is called `chat-*`"), "{said}");
     let held = |line: &str| -> u32 { line.trim().split(' ').find_map(|word| word.parse().ok()).expect("a number") };
     assert!((26..40).contains(&held(shares[0])), "{said}");
-    // The same when each seed is run on its own.
+    // The results are the same if each seed is run separately.
     let runs = |seed: u32| {
         let text = text
             .replace("seeds: SEEDS", &format!("seed: {seed}"))

@@ -525,13 +525,13 @@ impl Polled {
         run.announced().filter(comes)
     }
 
-    /// Whether a replica that is retried on its own skips the pause. Not without loops, because the replica would then
+    /// Whether a replica that is retried separately skips the pause. Not without loops, because the replica would then
     /// be retried forever in one instant.
     pub(super) fn retries_at_once(&self) -> bool {
         self.options.replica_retry == ReplicaRetryRule::AtOnce && !self.is_ideal()
     }
 
-    /// When a replica that is retried on its own may be submitted again.
+    /// When a replica that is retried separately may be submitted again.
     pub(super) fn next_of_group(&self, job: JobId, group: u32) -> SimTime {
         let members = &self.runs[job.index()].groups[group as usize].members;
         let last = members.iter().map(|index| self.members[*index as usize].processed).max().unwrap_or(self.now);

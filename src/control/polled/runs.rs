@@ -118,7 +118,7 @@ impl Polled {
         }
         let is = |reading| readings.contains(&reading);
         let state = self.run(job).state;
-        // If other replicas of the run continue, a replica is retried on its own.
+        // If other replicas of the run continue, a replica is retried separately.
         let others_go_on = retried.len() < self.live_groups(job)
             && (is(NodeMeaning::Running) || is(NodeMeaning::Provisioning) || is(NodeMeaning::Submitted));
         let scales = core.jobs[job.index()].spec.scaling.is_some();
@@ -250,7 +250,7 @@ impl Polled {
         wanted.into_iter().for_each(|group| self.resubmit(core, job, group));
     }
 
-    /// Retries a replica on its own while other replicas of its run continue. Its next attempt begins once all its
+    /// Retries a replica separately while other replicas of its run continue. Its next attempt begins once all its
     /// nodes have ended and the first pause is over.
     fn retry_group(&mut self, core: &mut Core, job: JobId, group: u32) {
         self.stop_members(core, job, |other| other == group, (Outcome::Cancelled, Reason::RunOver));

@@ -90,7 +90,7 @@ pub enum Writes {
     /// The result is written only if the row is as it was read and the chosen place still fits. A restart in place is
     /// checked in the same way.
     Checked,
-    /// The result overwrites whatever is there. Changes since the read are lost, except in columns whose value the
+    /// The result overwrites the existing values. Changes since the read are lost, except in columns whose value the
     /// computation does not change.
     Blind,
 }

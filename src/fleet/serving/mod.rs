@@ -137,7 +137,7 @@ pub struct Columns {
     /// Memory used by programs outside this scheduler, in bytes.
     foreign: Vec<u64>,
     usable: Vec<bool>,
-    /// Whether the GPU is ready. A degraded GPU is usable but not sound.
+    /// Whether the GPU is ready. A degraded GPU is usable but not `sound`.
     pub sound: Vec<bool>,
 }
 
@@ -151,7 +151,7 @@ pub struct Serving {
     instances: Vec<Option<ServedInstance>>,
     vacant: Vec<usize>,
     by_model: BTreeMap<ModelKey, BTreeSet<usize>>,
-    /// Nodes that have been unreliable, or that have a GPU that is not sound.
+    /// Nodes that have been unreliable, or that have a GPU that is not `sound`.
     doubtful: BTreeSet<usize>,
 }
 
@@ -270,7 +270,7 @@ impl Serving {
         self.recompute(node);
     }
 
-    /// Whether any node has been unreliable or has a GPU that is not sound.
+    /// Whether any node has been unreliable or has a GPU that is not `sound`.
     pub fn is_any_doubtful(&self) -> bool {
         !self.doubtful.is_empty()
     }

@@ -13,7 +13,7 @@ use crate::workload::WorkloadId;
 enum Claim {
     /// It is in the same queue.
     OwnQueue,
-    /// The preemptor is nearer to the quota.
+    /// The request is within the quota of a subtree that contains the preemptor but not the candidate.
     Hierarchy,
     /// The preemptor must not borrow.
     WithoutBorrowing,

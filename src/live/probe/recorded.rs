@@ -71,7 +71,7 @@ fn other_forms_of_slurm_are_read() {
     assert_eq!((node.ram.clone(), node.state), (Ok(Bytes::from_gib(1)), NodeState::Maintenance));
 }
 
-/// The count is the number of GPUs in use. A count of 0 means none, however the type is written. GPUs in use of one
+/// The count is the number of GPUs in use. A count of 0 means none, for every way to write the type. GPUs in use of one
 /// type must not occupy GPUs of another type.
 #[test]
 fn an_idle_gpu_of_slurm_is_nobodys() {

@@ -90,8 +90,8 @@ pub struct OnSlurm<'a> {
     runs: BTreeMap<RunId, Submitted>,
     /// The inputs for the next step.
     facts: Vec<Input>,
-    /// Decisions that are reported one after the other. If two attempts had the same place in turn, the first must have
-    /// left it before the second is reported.
+    /// Decisions that are reported one after the other. If two attempts had the same place one after the other, the
+    /// first must have left it before the second is reported.
     decisions: VecDeque<(RunId, Placement)>,
     look_at: SimTime,
     nodes_at: SimTime,
@@ -545,7 +545,7 @@ impl RunBackend for OnSlurm<'_> {
     }
 }
 
-/// However the run ends, none of its jobs stays behind.
+/// At every kind of end, none of the run's jobs is left.
 impl Drop for OnSlurm<'_> {
     fn drop(&mut self) {
         let _nobody_is_left_to_be_told = self.end_all();

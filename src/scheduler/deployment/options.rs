@@ -71,8 +71,8 @@ pub enum DefaultSelector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentReading {
-    /// Any element may be a name, with or without dashes. The next element is its value, whatever it looks like. A size
-    /// that is not an integer is refused. A size below 1 is accepted as it is.
+    /// Any element may be a name, with or without dashes. The next element is always its value. A size that is not an
+    /// integer is refused. A size below 1 is accepted as it is.
     AnyElement,
     /// Names begin with a dash, and only an element without a dash is a value. One element may hold a whole command
     /// line. A size that is not an integer counts as absent. A size below 1 is refused.
@@ -95,7 +95,7 @@ pub struct UtilizationOptions {
     pub default: f64,
     /// Categories of models that reserve this part. A model without a category reserves it too.
     pub categories: Vec<Category>,
-    /// Architectures that reserve this part whatever their category. All other models take only what they need.
+    /// Architectures that reserve this part in every category. All other models take only what they need.
     pub architectures: Vec<String>,
     /// What happens if the value of the argument is not a number.
     pub unreadable: Fault,

@@ -114,8 +114,8 @@ fn on_one_node(search: &Search, kind: GpuKind, node: &PickedNode, gpus: &[usize]
     Candidate { main, kind: Some(kind), known: Some(node.there.clone()), ..Candidate::default() }
 }
 
-/// A share with these indexes. Only GPUs that exist have claims. If the model reserves nothing, each claim is the whole
-/// need divided by the number of indexes on this node.
+/// The part of a candidate on one node, with these GPU indexes. Only GPUs that exist get claims. If the model reserves
+/// nothing, each claim is the whole need divided by the number of indexes on this node.
 fn share(search: &Search, kind: GpuKind, node: &PickedNode, indexes: SmallVec<[u32; 8]>) -> CandidatePart {
     let plan = search.plan;
     let columns = search.columns();

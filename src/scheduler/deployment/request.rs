@@ -59,7 +59,7 @@ pub struct Request<'a> {
     pub runners: Option<Option<&'a [GpuKind]>>,
     /// The fleet. Custom filters read it.
     pub fleet: &'a Fleet,
-    /// Whether the nodes are assumed to be ready, healthy and empty, whatever their real state is.
+    /// Whether the nodes are assumed to be ready, healthy and empty instead of in their real state.
     pub is_ideal: bool,
 }
 

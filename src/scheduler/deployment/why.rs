@@ -69,7 +69,7 @@ fn lacking(search: &Search, node: u32) -> Reason {
     if host.gpus.is_empty() {
         return Reason::TooFewGpus;
     }
-    // Free memory by the ledger, whatever the accounting of the profile is.
+    // Free memory according to the ledger, under every accounting of the profile.
     let left = columns.left(Accounting::Ledger);
     let free = |at: &usize| left.free[*at];
     let usable: Vec<usize> =

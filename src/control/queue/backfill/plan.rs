@@ -574,7 +574,7 @@ fn room_in(
         return None;
     }
     let spans = kept.spans(node, core.now).filter(|(begins, ends, _)| *begins < until && *ends > from);
-    // If too few GPUs are completely free, no task fits, however much else is free.
+    // If too few GPUs are completely free, no task fits, even if all other resources are free.
     let needed = asked.demand.gpus().map_or(0, |gpus| gpus.count);
     let taken = spans.clone().fold(0, |taken: u64, (_, _, part)| taken | part.gpus);
     if core.fleet.node(node).status.gpus.len() as u32 - taken.count_ones() < needed {

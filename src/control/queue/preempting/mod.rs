@@ -228,8 +228,8 @@ impl Queue {
         nominations
     }
 
-    /// The runs to stop for a replica, and the place that it then gets in addition to the places promised to other
-    /// replicas.
+    /// The runs to stop for a replica, and the place that it gets when they have stopped. Places that are promised to
+    /// other replicas count as taken.
     fn place_plainly(
         &self,
         core: &Core,
