@@ -11,7 +11,8 @@ use dryrack_profile::{load_profile, profile_names};
 #[derive(Default)]
 pub struct Profiles {
     fixed: Option<Arc<Profile>>,
-    /// Whether nothing is compared if the fixed profile is not the profile of any version in the record.
+    /// If the fixed profile does not belong to any version in the record: whether nothing is compared. Otherwise all
+    /// versions are compared.
     own_only: bool,
     loaded: BTreeMap<String, Arc<Profile>>,
 }

@@ -486,7 +486,7 @@ pub(crate) trait Attempts: Flow {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Gives back an instance that did not come up in time.
+    /// Terminates an instance that did not come up in time.
     fn not_provisioned(&mut self, core: &mut Core, node: NodeId) {
         core.give_back_instance(node, Reason::DeadlineExpired);
         core.offer_failed(node);

@@ -19,7 +19,7 @@ use dryrack_units::SimDuration;
 pub struct Cloud {
     /// The capacity of each offer, in order of the offers: how many instances of it can exist at the same time.
     pub capacity: Vec<u32>,
-    /// An instance is given back after it has been idle for this long, if the fleet has more instances than its
+    /// An instance is terminated after it has been idle for this long, if the fleet has more instances than its
     /// minimum.
     pub idle_duration: IdleDuration,
 }
@@ -46,7 +46,7 @@ pub enum InstanceState {
     /// The instance is up and empty.
     Idle,
     Busy,
-    /// The instance was given back, and its cloud has not confirmed that it is gone.
+    /// The cloud was told to terminate the instance, and has not confirmed that it is gone.
     Terminating,
     /// There is no instance in this place now.
     Terminated,

@@ -150,8 +150,8 @@ impl Arena {
     }
 }
 
-/// Whether the fault is in the driver of a released program: it cannot represent the scenario, or it has found that it
-/// would not be true to the program. Neither is a decision of the program.
+/// Whether the fault is in the driver of a released program: the driver cannot represent the scenario, or has found
+/// that it would not represent the program correctly. In both cases, the program has not decided.
 fn is_of_driver(failure: &str) -> bool {
     let faults = ["stand_in_unused", "stand_in_unstated", "seam_missing", "network", "process", "unmapped"];
     let named = failure.trim_start_matches("fault: ");

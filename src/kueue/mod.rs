@@ -11,8 +11,8 @@
 //! copies neither the tree nor the list of waiting workloads. Amounts are integers. Shares and weights of fair sharing
 //! are doubles, because Kueue compares doubles; they are computed with `*` and `/` in one order.
 //!
-//! Owns quota, queues, and the decisions about both. Must never place pods on nodes, except in the topologies that it
-//! is given, read a clock, or know how long a workload runs. The caller states that a workload has finished
+//! Owns quota, queues, and the decisions about both. Must never read a clock, know how long a workload runs, or place
+//! pods on nodes (except in the topologies that it is given). The caller states that a workload has finished
 //! ([`Kueue::finish`]), and that an evicted workload has stopped ([`Kueue::release`]).
 //!
 //! Not modelled: admission checks, waiting for pods to be ready, admission fair sharing, MultiKueue, workload slices,

@@ -1,4 +1,4 @@
-//! Instances of a fleet: when an idle instance is given back, and when missing instances are requested.
+//! Instances of a fleet: when an idle instance is terminated, and when missing instances are requested.
 
 use dryrack_fleet::{FleetNodes, IdleDuration};
 use dryrack_units::SimDuration;

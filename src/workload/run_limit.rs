@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RunLimit {
-    /// The job is a task of an array of which at most this many tasks run at a time.
+    /// The job is a task of an array. At most this many tasks of the array run at a time.
     ArrayTasks { array: Arc<str>, most: u32 },
     /// The job starts after all jobs of this name and the same user that were submitted before it have ended.
     Singleton { name: Arc<str> },

@@ -1,5 +1,5 @@
 //! Instances that clouds make. An instance is requested when a run finds no idle instance, or when a fleet has too few.
-//! An instance that is idle for too long is given back. The cloud's answers are inputs, like all other facts.
+//! An instance that is idle for too long is terminated. The cloud's answers are inputs, like all other facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use dryrack_workload::IdleLimit;
 /// Source: dstack 0.22.5, provisioning timeout of most backends.
 pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 
-/// Time from noticing that an instance is silent until the instance is given back, even if runs are on it.
+/// Time from noticing that an instance is silent until the instance is terminated, even if runs are on it.
 ///
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
@@ -46,7 +46,7 @@ struct CloudRecord {
     check_at: Option<SimTime>,
     /// Whether the first instances of the fleet have been requested.
     has_begun: bool,
-    /// Instances that are being given back.
+    /// Instances that are being terminated.
     leaving: u32,
     /// Instances that were idle for too long but are kept for the fleet's minimum. The longest idle instance comes
     /// first.
@@ -164,7 +164,7 @@ impl Core {
         self.command(Command::Provision { node });
     }
 
-    /// Gives back instances that were kept for the minimum and are no longer needed, because the instances of the
+    /// Terminates instances that were kept for the minimum and are no longer needed, because the instances of the
     /// placement count towards it. The placement may use one of the kept instances. So call this only when the whole
     /// placement is in the ledger.
     pub(crate) fn give_back_beside(&mut self, placement: &Placement) {
@@ -277,7 +277,7 @@ impl Core {
         self.give_back_kept(fleet);
     }
 
-    /// Gives back instances that were idle for too long, as far as the fleet's minimum allows.
+    /// Terminates instances that were idle for too long, as far as the fleet's minimum allows.
     fn give_back_kept(&mut self, fleet: FleetId) {
         let nodes = self.fleet.fleet(fleet).nodes;
         while may_give_back(nodes, self.staying(fleet)) {
@@ -287,7 +287,7 @@ impl Core {
         }
     }
 
-    /// Number of instances that exist or are on their way, not counting those that are being given back.
+    /// Number of instances that exist or are on their way, not counting those that are being terminated.
     fn staying(&self, fleet: FleetId) -> u32 {
         let leaving = self.instances.clouds[fleet.index()].as_ref().map_or(0, |cloud| cloud.leaving);
         self.fleet.live_instances(fleet) - leaving
@@ -302,7 +302,7 @@ impl Core {
         self.schedule_minimum_check(fleet);
     }
 
-    /// Sets the timer after which a silent instance is given back.
+    /// Sets the timer after which a silent instance is terminated.
     pub(super) fn await_report_of(&mut self, node: NodeId) {
         if self.instances.records.get(&node).is_some_and(|record| record.state.is_up()) {
             let Some(since) = self.nodes[node.index()].silent_since else { return };

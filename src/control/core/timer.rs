@@ -36,7 +36,7 @@ pub enum Timer {
     IdleTooLong { node: NodeId, epoch: u64 },
     /// An instance that was requested at `asked` is not up in time.
     NotProvisioned { node: NodeId, asked: SimTime },
-    /// An instance has been silent for so long that it is given back.
+    /// An instance has been silent for so long that it is terminated.
     SilentForLong { node: NodeId, since: SimTime },
     /// The number of replicas of a service may change. Void once a new time is set.
     Rescale { job: JobId, at: SimTime },

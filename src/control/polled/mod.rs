@@ -125,7 +125,7 @@ impl Flow for Polled {
         self.at(core).member_ended(core, index);
     }
 
-    /// Releases of dstack up to 0.21.0 lose track of claims that are given back.
+    /// Releases of dstack up to 0.21.0 lose track of claims that are released.
     fn leaks_claims(&self) -> bool {
         self.options.release == ReleaseRule::LastOfRound
     }

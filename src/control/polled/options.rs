@@ -158,14 +158,14 @@ pub enum PlacelessRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoCapacityRule {
-    /// The node keeps its turn. It is polled again as soon as capacity is given back.
+    /// The node keeps its turn. It is polled again as soon as capacity is released.
     KeepsTurn,
     /// The run of the node pauses, longer after each failure, and is not in the queue meanwhile. So a later run, or one
-    /// with a lower priority, can take capacity that is given back (dstack up to 0.22.5, issue 4246).
+    /// with a lower priority, can take capacity that is released (dstack up to 0.22.5, issue 4246).
     BacksOff,
 }
 
-/// How the records change when several nodes of a run on one host give back their claims in one round.
+/// How the records change when several nodes of a run on one host release their claims in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseRule {

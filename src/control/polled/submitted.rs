@@ -216,8 +216,8 @@ fn seek(
         };
     }
     let record = &core.demands[number as usize];
-    // A refused demand stays refused until capacity is given back. This is not true for replicas of models, because
-    // they differ. It is also not true for replicas of a run that already has a fleet.
+    // A refused demand stays refused until capacity is released. This is not true for replicas of models, because they
+    // differ. It is also not true for replicas of a run that already has a fleet.
     let alike = siblings.len() == 1 && record.demand.model().is_none() && context.fleet.is_none();
     let alike = alike && (record.demand.requirements().is_none() || context.least == 1);
     if let (Some(held), true) = (&record.held, record.refused_at == Some(growth) && alike) {

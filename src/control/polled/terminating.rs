@@ -1,4 +1,4 @@
-//! Polls terminating nodes: the loop stops them, waits for their final reports, and gives back their claims.
+//! Polls terminating nodes: the loop stops them, waits for their final reports, and releases their claims.
 
 use super::Polled;
 use super::options::{Loops, ReleaseRule};
@@ -21,7 +21,7 @@ impl Polled {
                     let run = core.replicas[index as usize].run();
                     core.command(Command::Stop { run });
                 }
-                // If a node never began, its job has not run on the host, so the claim can be given back at once.
+                // If a node never began, its job has not run on the host, so the claim can be released at once.
                 if !began || (over && !self.drains()) {
                     self.give_back(core, index);
                 } else {
@@ -67,7 +67,7 @@ impl Polled {
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Whether another node gives back a claim on this host later in this round.
+    /// Whether another node releases a claim on this host later in this round.
     fn is_overwritten(&self, core: &Core, node: NodeId) -> bool {
         self.rest.iter().any(|index| {
             let member = &self.members[*index as usize];

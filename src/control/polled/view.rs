@@ -9,7 +9,7 @@ use dryrack_ids::JobId;
 use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_scheduler::{Decision, Grouping, decide_for};
 
-/// A run as a whole.
+/// The state of a run, as shown to queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunStanding {
     pub job: JobId,

@@ -99,7 +99,7 @@ fn class_offer<'r, 'f>(
     let offer =
         |availability| ClassOffer { class, fleet: instance.fleet, slice, total_blocks: total, price, availability };
     if let (Some(number), NodeState::Gone) = (instance.offer, class.status.state) {
-        // The blocks of the previous instance in this place are not recorded as given back yet.
+        // The blocks of the previous instance in this place are not recorded as released yet.
         let may = if class.status.blocks.is_empty() { Ok(()) } else { Err(Reason::NodeGone) };
         let may = may.and_then(|()| may_be_made(options, ask, fleet, (instance.fleet, number)));
         may.map_err(Verdict::Unfit)?;

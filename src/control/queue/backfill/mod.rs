@@ -1,7 +1,7 @@
 //! Backfilling: which replicas may start before the head of the queue because they do not delay it.
 //!
-//! Backfilling predicts the future from estimates. Every run ends by its estimate and gives back its resources. For
-//! each such time, the scheduler's own stages judge whether a replica fits on the nodes as they would be then. So a
+//! Backfilling predicts the future from estimates. Every run ends by its estimate and releases its resources. For each
+//! such time, the scheduler's own stages judge whether a replica fits on the nodes as they would be then. So a
 //! reservation names places, not only amounts.
 //!
 //! The plain computation ([`plain`]) works on a copy of the fleet, for each waiting replica separately, in each pass.
