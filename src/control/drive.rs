@@ -4,7 +4,7 @@ use super::{Control, Instant};
 use dryrack_event::{Command, Input, InputClass, Output, Sink};
 use dryrack_units::SimTime;
 
-/// Hands over all inputs of one step and lets the control plane settle. `number` counts steps from 1. The function
+/// Passes all inputs of one step to the control plane and lets it settle. `number` counts steps from 1. The function
 /// passes each command to `obey` as soon as it is drained.
 pub fn step(
     control: &mut Control,

@@ -116,7 +116,7 @@ pub(crate) trait Flow {
         self.stop_attempt(core, index, outcome, because);
     }
 
-    /// Whether a replica in phase stopping has in fact stopped, and the flow has yet to notice it.
+    /// Whether a replica in phase stopping has really stopped, but the flow has not noticed it yet.
     fn has_stopped(&self, _index: ReplicaIndex) -> bool {
         false
     }

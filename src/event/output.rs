@@ -50,7 +50,7 @@ pub enum Command {
     Provision {
         node: NodeId,
     },
-    /// Gives the instance back to its cloud.
+    /// Asks the cloud to terminate the instance.
     Terminate {
         node: NodeId,
     },

@@ -1,5 +1,5 @@
-//! Writes the compact form of the records that every job produces without serde. The bytes are the same as [`Compact`]
-//! writes through serde, with a fifth of the instructions.
+//! Writes, without serde, the compact form of the records that every job produces. The bytes are the same as those that
+//! [`Compact`] writes through serde, but this takes a fifth of the instructions.
 //!
 //! Other records, and fields that few jobs use, still go through serde. Each type is destructured completely, so that a
 //! new field causes a compile error here. A property test compares the bytes with serde's.

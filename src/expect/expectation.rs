@@ -273,7 +273,7 @@ pub struct Reproduction {
     pub and: Vec<Expectation>,
 }
 
-/// Who decides while a bug report is reproduced.
+/// The profile or program that decides while a bug report is reproduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReproducedUnder {
     /// dryrack, by the rules of a profile: its name, or its path relative to the scenario file.

@@ -166,7 +166,7 @@ struct Changes {
     given_up: usize,
 }
 
-/// Each shape may keep at least this many empty classes, or twice the number of its nodes if that is less.
+/// A shape drops no empty class while it has at most this many, or at most twice as many as nodes if that is less.
 const KEPT_EMPTY: usize = 16;
 
 impl Changes {

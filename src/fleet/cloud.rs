@@ -13,7 +13,7 @@ use super::node::{NodeShape, NodeState};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::SimDuration;
 
-/// How a cloud fleet creates instances and gives them back.
+/// How a cloud fleet creates and terminates instances.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cloud {

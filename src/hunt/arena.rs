@@ -35,7 +35,7 @@ pub struct ScenarioResult {
     pub verdicts: Vec<Verdict>,
 }
 
-/// Who makes the decisions.
+/// The program or profile that makes the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionMaker {
     Program,

@@ -38,7 +38,7 @@ pub fn idle_rule(of_fleet: IdleDuration, of_run: Option<IdleLimit>) -> IdleDurat
     }
 }
 
-/// Whether a fleet with this many instances may give one back. Instances that are still being created also count.
+/// Whether a fleet with this many instances may terminate one. Instances that are still being created also count.
 pub fn may_give_back(nodes: Option<FleetNodes>, instances: u32) -> bool {
     instances > nodes.map_or(0, |nodes| nodes.min)
 }

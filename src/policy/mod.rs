@@ -1,7 +1,7 @@
 //! Floor 3. Policies: small state machines that decide from facts and timers what happens next.
 //!
 //! Policies decide when a failed attempt is retried, when GPUs have been idle for too long, how many replicas a service
-//! has, how many resources the runs of a project may hold, and when a fleet gives instances back or requests more. A
+//! has, how many resources the runs of a project may hold, and when a fleet terminates instances or requests more. A
 //! policy must never read a clock or act by itself. The caller, simulated or live, tells the policy what was observed
 //! and when.
 

@@ -193,7 +193,7 @@ impl Walk {
         self.out.insert(demand);
     }
 
-    /// Ends the omission of all demands. Their entries behind the last returned entry are visited again.
+    /// Stops leaving out demands. Their entries after the last returned entry are visited again.
     pub fn take_in_again(&mut self, queue: &WaitQueue) {
         let out = std::mem::take(&mut self.out);
         let Some((last, own)) = self.last else { return };

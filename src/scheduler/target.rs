@@ -51,8 +51,8 @@ impl Target {
     }
 
     /// The most frequent shapes that together make up 95 % of these tasks. On a tie, the larger shape comes first. The
-    /// fraction of a shape is its count divided by the count of all tasks. The result is then divided by the fraction
-    /// of all tasks that is covered, in this order.
+    /// fraction of a shape is its count divided by the count of all tasks, and then divided by the covered fraction of
+    /// all tasks. The divisions are done in this order.
     ///
     /// Source: kubernetes-scheduler-simulator 8f3d641, `GetTypicalPods` with a threshold of 95 and a step of 1.
     pub fn of(tasks: impl Iterator<Item = TaskShape>) -> Target {

@@ -74,7 +74,7 @@ fn is_explained(dir: &Path, job: &str) {
     assert!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
 }
 
-/// The names of jobs that Slurm still runs or has yet to run.
+/// The names of jobs that are running or waiting in Slurm.
 fn left(slurm: &Slurm) -> Vec<String> {
     let said = slurm.run("squeue", &["--noheader", "--format=%j", "--states=PD,R,CF,CG"]);
     said.lines().map(str::to_string).collect()

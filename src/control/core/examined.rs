@@ -168,7 +168,7 @@ impl Core {
         self.place_by(index, decided.map(|decided| *decided));
     }
 
-    /// Keeps the last decision about any replica of the job as the one that places this replica together with others.
+    /// Records that this replica is placed together with others, by the last decision about any replica of its job.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
         let decided = self.examined.last.clone().filter(|last| last.run.job == job);

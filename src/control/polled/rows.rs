@@ -525,8 +525,8 @@ impl Polled {
         run.announced().filter(comes)
     }
 
-    /// Whether a replica that is retried separately skips the pause. Not without loops, because the replica would then
-    /// be retried forever in one instant.
+    /// Whether a replica that is retried separately skips the pause. In a flow without loops it never does, because it
+    /// would then be retried forever in one instant.
     pub(super) fn retries_at_once(&self) -> bool {
         self.options.replica_retry == ReplicaRetryRule::AtOnce && !self.is_ideal()
     }

@@ -8,8 +8,8 @@
 //!          └───────────────> set aside <───────────┴───────┘ or the place is too expensive
 //! ```
 //!
-//! Replicas of one project with the same demand take the same amount, so they form one group. When the project gives
-//! something back, replicas of each group enter the queue, in queue order, as far as the quota allows. So when a
+//! Replicas of one project with the same demand take the same amount, so they form one group. When resources of the
+//! project are released, replicas of each group enter the queue, in queue order, as far as the quota allows. So when a
 //! replica ends, only each group of its project is checked, and not each waiting replica.
 //!
 //! The number of GPUs that a demand takes is known before a place is found. The price is known only with the place. If

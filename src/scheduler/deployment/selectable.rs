@@ -126,8 +126,8 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
         false => Vec::new(),
     };
     anywhere.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
-    // The numbers of GPUs for which enough other GPUs can hold the part, each with this part. The other GPUs are those
-    // that can hold the most.
+    // For each number of GPUs in a pick: the part that each GPU must hold, if enough other GPUs can hold it. `most`
+    // lists what the other GPUs can hold, the largest amount first.
     let least_among = |most: &[u64]| {
         let parts = (2..=most.len()).filter_map(|count| Some((count, part(count)?)));
         parts.filter(|(count, part)| most[count - 2] >= *part).collect::<Vec<_>>()
