@@ -93,14 +93,15 @@ fn cases() -> [Case; 3] {
     ]
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The fastest round, which other load disturbs least, and the median.
+fn fastest_and_median(mut times: Vec<Duration>) -> [f64; 2] {
     times.sort();
-    times[times.len() / 2]
+    [times[0], times[times.len() / 2]].map(|time| time.as_secs_f64() * 1000.0)
 }
 
 fn main() {
     let profile = Profile::v1_35();
-    println!("{:<22} {:>7} {:>12}", "pod", "nodes", "a decision");
+    println!("{:<22} {:>7} {:>12} {:>12}", "pod", "nodes", "fastest", "median");
     for nodes in NODES {
         let mut cluster = cluster(nodes);
         for case in cases() {
@@ -114,7 +115,8 @@ fn main() {
                 let considered = decision.feasible.len() + decision.rejected.len();
                 assert_eq!((fits, considered), (case.fits, nodes), "{}", case.name);
             }
-            println!("{:<22} {nodes:>7} {:>9.2} ms", case.name, median(times).as_secs_f64() * 1000.0);
+            let [fastest, median] = fastest_and_median(times);
+            println!("{:<22} {nodes:>7} {fastest:>9.2} ms {median:>9.2} ms", case.name);
         }
     }
 }

@@ -6,6 +6,8 @@ mod message;
 mod profile;
 mod score;
 mod state;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::sync::Arc;
