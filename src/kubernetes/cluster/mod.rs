@@ -5,6 +5,7 @@ mod gangs;
 mod images;
 mod node_info;
 mod nominations;
+mod pod_classes;
 mod pod_info;
 mod port;
 mod resources;
@@ -17,6 +18,7 @@ pub use gangs::{Gangs, GroupKey, Policy};
 pub use images::Images;
 pub use node_info::{NodeInfo, NodeShape, Placed};
 pub use nominations::Nominations;
+pub use pod_classes::{ClassId, PodClass, PodClasses};
 pub use pod_info::{PodInfo, Spread, Terms};
 pub use port::HostPort;
 pub use resources::{Amounts, Requests, Resource};
@@ -35,6 +37,7 @@ pub struct Cluster {
     with_required_anti_affinity: BTreeSet<usize>,
     pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     services: Vec<(Arc<str>, Labels)>,
+    pub(crate) classes: PodClasses,
     pub budgets: Vec<Budget>,
     pub images: Images,
     pub nominations: Nominations,
@@ -128,7 +131,8 @@ impl Cluster {
         let Some(index) = self.find(node) else {
             return Err(ClusterError::NoNode { pod: Arc::clone(&pod.key), node: Arc::from(node) });
         };
-        self.nodes[index].add(Placed { pod, start });
+        let class = Some(self.classes.enter(&pod));
+        self.nodes[index].add(Placed { pod, start, class });
         self.note_affinity(index);
         Ok(())
     }
@@ -136,6 +140,9 @@ impl Cluster {
     /// Removes a pod from its node. Returns the pod; `None` if it is not on the node.
     pub fn remove(&mut self, node: usize, key: &str) -> Option<Placed> {
         let removed = self.nodes[node].remove(key)?;
+        if let Some(class) = removed.class {
+            self.classes.leave(class);
+        }
         self.note_affinity(node);
         Some(removed)
     }

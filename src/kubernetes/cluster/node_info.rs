@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::pod_classes::ClassId;
 use super::pod_info::PodInfo;
 use super::port::HostPort;
 use super::resources::{Amounts, pods_of};
@@ -26,6 +27,8 @@ pub struct Placed {
     pub pod: Arc<PodInfo>,
     /// `None` if the pod has not started.
     pub start: Option<Seconds>,
+    /// `None` if the pod is only assumed, on a copy of the node.
+    pub class: Option<ClassId>,
 }
 
 /// The state of a node. A copy shares the shape.
@@ -34,6 +37,8 @@ pub struct NodeInfo {
     pub shape: Arc<NodeShape>,
     /// In order of arrival.
     pub pods: Vec<Placed>,
+    /// The classes of the pods, each with its number of pods.
+    pub classes: Vec<(ClassId, u32)>,
     pub requested: Amounts,
     /// The sum of the requests with defaults.
     pub assumed: Amounts,
@@ -59,6 +64,7 @@ impl NodeInfo {
         NodeInfo {
             shape: Arc::new(shape),
             pods: Vec::new(),
+            classes: Vec::new(),
             requested: Amounts::default(),
             assumed: Amounts::default(),
             ports: BTreeSet::new(),
@@ -82,7 +88,19 @@ impl NodeInfo {
         self.ports.extend(pod.ports.iter().cloned());
         self.with_affinity += usize::from(pod.has_affinity());
         self.with_required_anti_affinity += usize::from(!pod.anti_affinity.required.is_empty());
+        if let Some(class) = placed.class {
+            match self.classes.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, pods)) => *pods += 1,
+                None => self.classes.push((class, 1)),
+            }
+        }
         self.pods.push(placed);
+    }
+
+    /// The number of pods of these classes.
+    pub fn count_of(&self, is_counted: &[bool]) -> i64 {
+        let counted = self.classes.iter().filter(|(class, _)| is_counted[*class as usize]);
+        counted.map(|(_, pods)| i64::from(*pods)).sum()
     }
 
     /// Removes the pod with this key and returns it; `None` if it is not on the node.
@@ -94,6 +112,12 @@ impl NodeInfo {
         self.assumed.subtract(&pod.requests.with_defaults);
         for port in &pod.ports {
             self.ports.remove(port);
+        }
+        if let Some(place) = self.classes.iter().position(|(class, _)| Some(*class) == placed.class) {
+            self.classes[place].1 -= 1;
+            if self.classes[place].1 == 0 {
+                self.classes.remove(place);
+            }
         }
         self.with_affinity -= usize::from(pod.has_affinity());
         self.with_required_anti_affinity -= usize::from(!pod.anti_affinity.required.is_empty());

@@ -2,7 +2,7 @@
 //! running pods.
 
 use super::pair_counts::PairCounts;
-use crate::cluster::{Cluster, NodeInfo, Placed, PodInfo, Term};
+use crate::cluster::{Cluster, NodeInfo, PodClass, PodInfo, Term};
 use crate::cycle::{MAX_NODE_SCORE, Objection, Plugin, Reason, Refusal};
 use crate::object::Labels;
 
@@ -36,17 +36,38 @@ pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<AffinityState> {
         return None;
     }
     if has_own {
-        for node in cluster.nodes() {
-            for existing in &node.pods {
-                let labels = cluster.namespace_labels(&existing.pod.namespace);
-                state.count_own(pod, &existing.pod, labels, node, 1);
-            }
-        }
+        state.count_all(pod, cluster);
     }
     Some(state)
 }
 
 impl AffinityState {
+    /// Counts all pods for the pod's own terms.
+    fn count_all(&mut self, pod: &PodInfo, cluster: &Cluster) {
+        let (affinity, anti_affinity) = (&pod.affinity.required, &pod.anti_affinity.required);
+        let labels = |class: &PodClass| cluster.namespace_labels(&class.namespace);
+        let meets_all = cluster.classes.map(|class| {
+            !affinity.is_empty()
+                && affinity.iter().all(|term| term.matches(&class.namespace, labels(class), &class.labels))
+        });
+        let disturbs = anti_affinity.iter().map(|term| {
+            (term, cluster.classes.map(|class| term.matches(&class.namespace, labels(class), &class.labels)))
+        });
+        let disturbs: Vec<(&Term, Vec<bool>)> = disturbs.collect();
+        for node in cluster.nodes() {
+            let pods = node.count_of(&meets_all);
+            for term in affinity.iter().filter(|_| pods > 0) {
+                self.affinity.add(&term.topology_key, node.labels(), pods);
+            }
+            for (term, matching) in &disturbs {
+                let pods = node.count_of(matching);
+                if pods > 0 {
+                    self.anti_affinity.add(&term.topology_key, node.labels(), pods);
+                }
+            }
+        }
+    }
+
     /// Counts a pod that is added to a node (`delta` 1) or removed from it (-1). `namespace_labels` are those of that
     /// pod's namespace.
     pub fn update(
@@ -137,33 +158,30 @@ impl Weights {
 
 /// `None` if no term contributes.
 pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], hard_weight: i64) -> Option<Vec<i64>> {
-    let has_own = !pod.affinity.preferred.is_empty() || !pod.anti_affinity.preferred.is_empty();
     let mut weights = Weights::default();
+    for (terms, sign) in [(&pod.affinity.preferred, 1), (&pod.anti_affinity.preferred, -1)] {
+        for (weight, term) in terms {
+            let labels = |class: &PodClass| cluster.namespace_labels(&class.namespace);
+            let matching = cluster.classes.map(|class| term.matches(&class.namespace, labels(class), &class.labels));
+            for node in cluster.nodes() {
+                let pods = node.count_of(&matching);
+                if pods > 0 {
+                    weights.add(term, node, weight * sign * pods);
+                }
+            }
+        }
+    }
     let own_labels = cluster.namespace_labels(&pod.namespace).cloned().unwrap_or_default();
-    let mut count = |existing: &Placed, node: &NodeInfo| {
-        let existing = &existing.pod;
-        let labels = cluster.namespace_labels(&existing.namespace);
-        for (terms, sign) in [(&pod.affinity.preferred, 1), (&pod.anti_affinity.preferred, -1)] {
-            for (weight, term) in terms.iter().filter(|(_, term)| matches(term, existing, labels)) {
-                weights.add(term, node, weight * sign);
+    for node in cluster.with_affinity() {
+        for existing in node.pods.iter().map(|placed| &placed.pod).filter(|existing| existing.has_affinity()) {
+            let hard = existing.affinity.required.iter().filter(|_| hard_weight > 0).map(|term| (hard_weight, term));
+            let liked = existing.affinity.preferred.iter().map(|(weight, term)| (*weight, term));
+            let disliked = existing.anti_affinity.preferred.iter().map(|(weight, term)| (-weight, term));
+            for (weight, term) in hard.chain(liked).chain(disliked) {
+                if matches(term, pod, Some(&own_labels)) {
+                    weights.add(term, node, weight);
+                }
             }
-        }
-        if hard_weight > 0 {
-            for term in existing.affinity.required.iter().filter(|term| matches(term, pod, Some(&own_labels))) {
-                weights.add(term, node, hard_weight);
-            }
-        }
-        for (terms, sign) in [(&existing.affinity.preferred, 1), (&existing.anti_affinity.preferred, -1)] {
-            for (weight, term) in terms.iter().filter(|(_, term)| matches(term, pod, Some(&own_labels))) {
-                weights.add(term, node, weight * sign);
-            }
-        }
-    };
-    if has_own {
-        cluster.nodes().iter().for_each(|node| node.pods.iter().for_each(|existing| count(existing, node)));
-    } else {
-        for node in cluster.with_affinity() {
-            node.pods.iter().filter(|existing| existing.pod.has_affinity()).for_each(|existing| count(existing, node));
         }
     }
     if !weights.is_any {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use crate::cluster::{Cluster, NodeInfo, PodInfo, Spread};
+use crate::cluster::{Cluster, NodeInfo, PodClass, PodInfo, Spread};
 use crate::cycle::{Objection, Plugin, Reason, Refusal};
 use crate::object::{InclusionPolicy, Selector, WhenUnsatisfiable};
 
@@ -36,12 +36,17 @@ pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<SpreadState> {
     if state.0.is_empty() {
         return None;
     }
+    let matching: Vec<Vec<bool>> =
+        state.0.iter().map(|counted| matching(cluster, &counted.constraint.selector, &pod.namespace)).collect();
     for node in cluster.nodes() {
         if !state.has_all_labels(node) {
             continue;
         }
-        for counted in state.0.iter_mut().filter(|counted| includes(&counted.constraint, pod, node)) {
-            let found = count_matching(node, &counted.constraint.selector, &pod.namespace);
+        for (counted, matching) in state.0.iter_mut().zip(&matching) {
+            if !includes(&counted.constraint, pod, node) {
+                continue;
+            }
+            let found = node.count_of(matching);
             *counted.domains.entry(domain(node, &counted.constraint)).or_default() += found;
         }
     }
@@ -124,12 +129,9 @@ pub fn includes(constraint: &Spread, pod: &PodInfo, node: &NodeInfo) -> bool {
         && (constraint.node_taints_policy == InclusionPolicy::Ignore || pod.untolerated(&node.shape.taints).is_none())
 }
 
-/// The number of a node's pods that count. A selector without requirements counts none.
-pub fn count_matching(node: &NodeInfo, selector: &Selector, namespace: &str) -> i64 {
-    if selector.is_everything() {
-        return 0;
-    }
+/// The classes of pods that count. A selector without requirements counts none.
+pub fn matching(cluster: &Cluster, selector: &Selector, namespace: &str) -> Vec<bool> {
     let counts =
-        |pod: &PodInfo| !pod.is_being_deleted() && *pod.namespace == *namespace && selector.matches(pod.labels());
-    node.pods.iter().filter(|placed| counts(&placed.pod)).count() as i64
+        |class: &PodClass| !class.is_being_deleted && *class.namespace == *namespace && selector.matches(&class.labels);
+    cluster.classes.map(|class| !selector.is_everything() && counts(class))
 }

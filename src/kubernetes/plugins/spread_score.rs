@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use super::spread_filter::{count_matching, includes};
+use super::spread_filter::{includes, matching};
 use crate::cluster::{Cluster, NodeInfo, PodInfo, Spread};
 use crate::cycle::{MAX_NODE_SCORE, Profile};
 use crate::object::{InclusionPolicy, Requirement, Selector, WhenUnsatisfiable};
@@ -18,6 +18,8 @@ struct Counted {
     /// Empty for the host name, whose domains are single nodes.
     domains: HashMap<Arc<str>, i64, FixedState>,
     weight: f64,
+    /// The classes of pods that count.
+    matching: Vec<bool>,
 }
 
 impl Counted {
@@ -50,25 +52,28 @@ pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], profile: &Pro
         .filter(|(_, is_ignored)| !**is_ignored)
         .map(|(index, _)| cluster.node(*index))
         .collect();
-    let mut counted: Vec<Counted> = constraints.iter().map(|constraint| counted_of(constraint, &candidates)).collect();
+    let counted_of = |constraint: &Spread| {
+        counted_of(constraint, &candidates, matching(cluster, &constraint.selector, &pod.namespace))
+    };
+    let mut counted: Vec<Counted> = constraints.iter().map(counted_of).collect();
     for node in cluster.nodes().iter().filter(|node| !is_ignored(node, &constraints)) {
         for counted in counted.iter_mut().filter(|counted| !counted.is_of_hosts()) {
             let domain = node.labels().get(&counted.constraint.topology_key).map_or("", |value| value);
             if includes(&counted.constraint, pod, node)
                 && let Some(count) = counted.domains.get_mut(domain)
             {
-                *count += count_matching(node, &counted.constraint.selector, &pod.namespace);
+                *count += node.count_of(&counted.matching);
             }
         }
     }
     let raw: Vec<Option<i64>> = (feasible.iter().zip(&ignored))
-        .map(|(index, is_ignored)| (!is_ignored).then(|| raw_score(pod, cluster.node(*index), &counted)))
+        .map(|(index, is_ignored)| (!is_ignored).then(|| raw_score(cluster.node(*index), &counted)))
         .collect();
     Some(normalized(&raw))
 }
 
-fn counted_of(constraint: &Spread, candidates: &[&NodeInfo]) -> Counted {
-    let mut counted = Counted { constraint: constraint.clone(), domains: HashMap::default(), weight: 0.0 };
+fn counted_of(constraint: &Spread, candidates: &[&NodeInfo], matching: Vec<bool>) -> Counted {
+    let mut counted = Counted { constraint: constraint.clone(), domains: HashMap::default(), weight: 0.0, matching };
     let size = match counted.is_of_hosts() {
         true => candidates.len(),
         false => {
@@ -85,12 +90,12 @@ fn counted_of(constraint: &Spread, candidates: &[&NodeInfo]) -> Counted {
     counted
 }
 
-fn raw_score(pod: &PodInfo, node: &NodeInfo, counted: &[Counted]) -> i64 {
+fn raw_score(node: &NodeInfo, counted: &[Counted]) -> i64 {
     let mut score = 0.0;
     for counted in counted {
         let Some(value) = node.labels().get(&counted.constraint.topology_key) else { continue };
         let count = match counted.is_of_hosts() {
-            true => count_matching(node, &counted.constraint.selector, &pod.namespace),
+            true => node.count_of(&counted.matching),
             false => counted.domains.get(value).copied().unwrap_or(0),
         };
         score += count as f64 * counted.weight + (counted.constraint.max_skew - 1) as f64;
