@@ -120,7 +120,7 @@ order_keys! {
         });
     /// The key that RLScheduler (cd433e3) calls WFP3: -(w / estimate)^3 * tasks. In the paper, w is the waiting time.
     /// In RLScheduler, w is the start time minus the submission, and the start time of a waiting job is -1. So w is -1
-    /// - submission.
+    /// minus the submission.
     Wfp3Rlscheduler => "wfp3_rlscheduler", "WFP3 as RLScheduler computes it",
         Rank::FixedByEstimate(|entry| {
             ascending(-libm::pow(rlscheduler_wait(entry) / estimate_of(entry), 3.0) * f64::from(entry.tasks))

@@ -35,8 +35,7 @@ impl Sampler {
     }
 
     /// One reading for each device: the share of it that was used since the last poll. A late poll gives one reading,
-    /// and missed polls are not made up for. For a real GPU, the reading is the driver's current value in `levels`, by
-    /// index.
+    /// and missed polls give none. For a real GPU, the reading is the driver's current value in `levels`, by index.
     pub fn take(
         &mut self,
         now: SimTime,

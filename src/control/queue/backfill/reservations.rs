@@ -84,7 +84,7 @@ pub(super) fn most_taken(
     restricted_on: impl Fn(NodeId) -> u32,
 ) -> Placement {
     let within: Vec<&Reservation> = reservations.iter().filter(|one| one.from < until && one.until > from).collect();
-    // The amount taken rises only where something begins.
+    // The taken amount rises only at times when something begins.
     let mut moments: Vec<SimTime> = within.iter().map(|one| one.from.max(from)).collect();
     moments.sort_unstable();
     moments.dedup();
