@@ -76,7 +76,7 @@ pub struct ServingNode {
     /// Memory reserved on each GPU.
     pub reserved_memory: u64,
     pub gpus: Vec<ServingGpu>,
-    /// The node's shape, if more is known than these fields.
+    /// The node's shape, if more than the other fields is known about the node.
     pub shape: Option<Arc<NodeShape>>,
 }
 

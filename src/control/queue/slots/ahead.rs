@@ -236,8 +236,8 @@ impl FutureEnds {
         status_now(core, node, &self.lines[node.index()])
     }
 
-    /// When this many tasks fit on these nodes, on at least `least` of them, if all runs end at their time limits. Also
-    /// returns the end after which they fit; `None` if they fit now.
+    /// The first time at which this many tasks fit on at least `least` of these nodes, if all runs end at their time
+    /// limits. Also returns the end after which they fit; `None` if they fit now.
     pub fn first_start(
         &self,
         rooms: &Rooms,
