@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
 use dryrack_control::{Profile, UtilizationOptions};
-use dryrack_event::{Event, Input, Outcome, Phase, Sink};
+use dryrack_event::{Declaration, Event, Input, Outcome, Phase, Sink};
 use dryrack_fleet::{
     GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
 };
@@ -311,37 +311,23 @@ impl Sink for Audit {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
         assert!(at >= self.at && step >= self.step, "time or steps fell");
         (self.at, self.step) = (at, step);
-        match input {
-            Input::Reconfigure { profile } => {
-                let profile = serde_json::from_str(profile).expect("the control plane has read it");
-                self.follow(&profile);
-            }
-            Input::NodeDeclared { state, spec, .. } => self.nodes.push((Arc::clone(&spec.shape), *state)),
-            Input::GpuReported { gpu, state } => {
-                self.gpus.insert(*gpu, *state);
-            }
-            Input::Submit { job, spec } => {
+        match input.declaration() {
+            Some(Declaration::Node { state, spec, .. }) => self.nodes.push((Arc::clone(&spec.shape), state)),
+            Some(Declaration::Job { job, spec }) => {
                 assert_eq!(job.index(), self.jobs.len(), "jobs come in order of their ids");
                 self.jobs.push(Account { spec: Arc::clone(spec), replicas: spec.replicas, outcome: None });
                 for number in 0..spec.replicas {
-                    self.phases.insert((*job, number), (1, Phase::Pending));
+                    self.phases.insert((job, number), (1, Phase::Pending));
                 }
             }
-            Input::FleetDeclared { .. }
-            | Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Run { .. }
-            | Input::UsageSample { .. }
-            | Input::RequestsCounted { .. }
-            | Input::Cancel { .. }
-            | Input::Scale { .. }
-            | Input::Decided { .. }
-            | Input::Outside(_)
-            | Input::Evaluate { .. }
-            | Input::Wakeup => {}
+            Some(Declaration::Fleet { .. }) | None => {}
+        }
+        if let Input::Reconfigure { profile } = input {
+            let profile = serde_json::from_str(profile).expect("the control plane has read it");
+            self.follow(&profile);
+        }
+        if let Input::GpuReported { gpu, state } = input {
+            self.gpus.insert(*gpu, *state);
         }
     }
 

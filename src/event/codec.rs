@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::input::Input;
+use super::input::{Declaration, Input};
 use super::log::{Record, RecordBody};
 use super::output::Event;
 use dryrack_ids::{NameError, Names, lend};
@@ -70,26 +70,11 @@ fn encode(line: &LineOut<'_>, names: &mut Names, out: &mut Vec<u8>) {
 /// Adds a declared name to `names`. This happens before the record is written, because the record itself contains the
 /// name. A record that is written twice adds nothing the second time.
 fn learn(input: &Input, names: &mut Names) {
-    let (table, name, id) = match input {
-        Input::FleetDeclared { fleet, spec } => (&mut names.fleets, &spec.name, fleet.index()),
-        Input::NodeDeclared { node, spec, .. } => (&mut names.nodes, &spec.name, node.index()),
-        Input::Submit { job, spec } => (&mut names.jobs, &spec.name, job.index()),
-        Input::NodeReported { .. }
-        | Input::HeartbeatBack { .. }
-        | Input::HeartbeatMissed { .. }
-        | Input::GpuReported { .. }
-        | Input::ForeignUse { .. }
-        | Input::CapacityReported { .. }
-        | Input::Reconfigure { .. }
-        | Input::Run { .. }
-        | Input::UsageSample { .. }
-        | Input::RequestsCounted { .. }
-        | Input::Cancel { .. }
-        | Input::Scale { .. }
-        | Input::Decided { .. }
-        | Input::Outside(_)
-        | Input::Evaluate { .. }
-        | Input::Wakeup => return,
+    let (table, name, id) = match input.declaration() {
+        Some(Declaration::Fleet { fleet, spec }) => (&mut names.fleets, &spec.name, fleet.index()),
+        Some(Declaration::Node { node, spec, .. }) => (&mut names.nodes, &spec.name, node.index()),
+        Some(Declaration::Job { job, spec }) => (&mut names.jobs, &spec.name, job.index()),
+        None => return,
     };
     let known = table.find(name).or_else(|| table.add(name.clone()).ok());
     assert_eq!(known, Some(id), "`{name}` is declared once, and in the order of ids");
@@ -129,26 +114,11 @@ fn into_codec_error(error: &serde_json::Error) -> CodecError {
 
 /// Checks that a declaration has the same name in its id and in its spec.
 fn check_declared(input: &Input, names: &Names) -> Result<(), CodecError> {
-    let (name, spec) = match input {
-        Input::FleetDeclared { fleet, spec } => (names.fleet(*fleet), &spec.name),
-        Input::NodeDeclared { node, spec, .. } => (names.node(*node), &spec.name),
-        Input::Submit { job, spec } => (names.job(*job), &spec.name),
-        Input::NodeReported { .. }
-        | Input::HeartbeatBack { .. }
-        | Input::HeartbeatMissed { .. }
-        | Input::GpuReported { .. }
-        | Input::ForeignUse { .. }
-        | Input::CapacityReported { .. }
-        | Input::Reconfigure { .. }
-        | Input::Run { .. }
-        | Input::UsageSample { .. }
-        | Input::RequestsCounted { .. }
-        | Input::Cancel { .. }
-        | Input::Scale { .. }
-        | Input::Decided { .. }
-        | Input::Outside(_)
-        | Input::Evaluate { .. }
-        | Input::Wakeup => return Ok(()),
+    let (name, spec) = match input.declaration() {
+        Some(Declaration::Fleet { fleet, spec }) => (names.fleet(fleet), &spec.name),
+        Some(Declaration::Node { node, spec, .. }) => (names.node(node), &spec.name),
+        Some(Declaration::Job { job, spec }) => (names.job(job), &spec.name),
+        None => return Ok(()),
     };
     match name == &**spec {
         true => Ok(()),

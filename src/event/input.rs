@@ -205,6 +205,14 @@ pub enum Input {
     Outside(Outside),
 }
 
+/// A declaration: the input that introduces a fleet, a node or a job. Later records refer to it by its name.
+#[derive(Clone, Copy, Debug)]
+pub enum Declaration<'a> {
+    Fleet { fleet: FleetId, spec: &'a Arc<FleetSpec> },
+    Node { node: NodeId, state: NodeState, spec: &'a NodeSpec },
+    Job { job: JobId, spec: &'a Arc<JobSpec> },
+}
+
 /// The order in which the inputs of one instant are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InputClass {
@@ -221,6 +229,31 @@ pub enum InputClass {
 }
 
 impl Input {
+    /// The declaration, if the input is one. Code that follows only what exists needs no other input.
+    pub fn declaration(&self) -> Option<Declaration<'_>> {
+        match self {
+            Input::FleetDeclared { fleet, spec } => Some(Declaration::Fleet { fleet: *fleet, spec }),
+            Input::NodeDeclared { node, state, spec } => Some(Declaration::Node { node: *node, state: *state, spec }),
+            Input::Submit { job, spec } => Some(Declaration::Job { job: *job, spec }),
+            Input::NodeReported { .. }
+            | Input::HeartbeatBack { .. }
+            | Input::HeartbeatMissed { .. }
+            | Input::GpuReported { .. }
+            | Input::ForeignUse { .. }
+            | Input::CapacityReported { .. }
+            | Input::Reconfigure { .. }
+            | Input::Run { .. }
+            | Input::UsageSample { .. }
+            | Input::RequestsCounted { .. }
+            | Input::Cancel { .. }
+            | Input::Scale { .. }
+            | Input::Decided { .. }
+            | Input::Outside(_)
+            | Input::Evaluate { .. }
+            | Input::Wakeup => None,
+        }
+    }
+
     /// The job that the input is about, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {

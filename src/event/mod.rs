@@ -20,7 +20,7 @@ mod reason;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
 pub use dependence::Dependence;
-pub use input::{Input, InputClass, Lifecycle, Phase};
+pub use input::{Declaration, Input, InputClass, Lifecycle, Phase};
 pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, RecordBody, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
 pub use outside::{Answer, Decider, Outside, OutsideFault, StandIn};

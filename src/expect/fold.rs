@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason};
+use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason};
 use dryrack_fleet::{GpuState, InstanceState, NodeClaim, NodeState, Placement};
 use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
 
@@ -66,44 +66,29 @@ pub struct StateCondition<'e> {
 }
 
 impl Fold {
+    /// Takes declarations. All other inputs are only reports: what the control plane concludes from them are events.
     pub fn input(&mut self, input: &Input) {
-        match input {
-            Input::Submit { job, spec } => {
+        match input.declaration() {
+            Some(Declaration::Job { job, spec }) => {
                 let replicas = (0..spec.replicas).map(|_| ReplicaFold::new()).collect();
-                let known = self.jobs.insert(*job, JobFold { replicas, ended: None });
+                let known = self.jobs.insert(job, JobFold { replicas, ended: None });
                 assert!(known.is_none(), "{} was submitted twice", spec.name);
             }
-            Input::NodeDeclared { node, state, spec } => {
+            Some(Declaration::Node { node, state, spec }) => {
                 let gpus = vec![GpuState::Ready; spec.shape.gpus.len()];
                 let of = spec.shape.instance.as_ref();
                 let is_made = of.is_some_and(|of| self.clouds.contains(&of.fleet));
                 let blocks = of.and_then(|of| of.total_blocks);
-                let instance = is_made.then(|| InstanceState::of(*state));
-                let known = self.nodes.insert(*node, NodeFold { state: *state, instance, gpus, blocks });
+                let instance = is_made.then(|| InstanceState::of(state));
+                let known = self.nodes.insert(node, NodeFold { state, instance, gpus, blocks });
                 assert!(known.is_none(), "{} was declared twice", spec.name);
             }
-            Input::FleetDeclared { fleet, spec } => {
+            Some(Declaration::Fleet { fleet, spec }) => {
                 if spec.cloud.is_some() {
-                    self.clouds.insert(*fleet);
+                    self.clouds.insert(fleet);
                 }
             }
-            // These inputs are only reports. The control plane's conclusions from them are events.
-            Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. }
-            | Input::Run { .. }
-            | Input::UsageSample { .. }
-            | Input::RequestsCounted { .. }
-            | Input::Cancel { .. }
-            | Input::Scale { .. }
-            | Input::Decided { .. }
-            | Input::Outside(_)
-            | Input::Evaluate { .. }
-            | Input::Wakeup => {}
+            None => {}
         }
     }
 

@@ -16,7 +16,7 @@ use super::metric::{self, Figures};
 use super::named::{gives, kind};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
-use dryrack_event::{Event, Histogram, Input, Sink};
+use dryrack_event::{Declaration, Event, Histogram, Input, Sink};
 use dryrack_ids::{JobId, Names, RunId};
 use dryrack_metrics::RunMetrics;
 use dryrack_units::SimTime;
@@ -538,39 +538,25 @@ fn is_preempted_by(event: Option<&Event>, jobs: &[JobId]) -> bool {
 impl Sink for Judge {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         self.arrive(at);
-        match input {
-            Input::Submit { job, .. } => {
-                if self.follows(*job) {
+        match input.declaration() {
+            Some(Declaration::Job { job, .. }) => {
+                if self.follows(job) {
                     self.fold.input(input);
-                    self.touch_job(*job);
-                    self.submitted(*job);
+                    self.touch_job(job);
+                    self.submitted(job);
                 }
-                let first = RunId { job: *job, replica: 0, attempt: 1 };
-                self.count(EventName::Submitted, (Some(*job), Some(first)), None);
+                let first = RunId { job, replica: 0, attempt: 1 };
+                self.count(EventName::Submitted, (Some(job), Some(first)), None);
             }
-            Input::Cancel { job } => {
-                self.cancelled.insert(*job);
-            }
-            Input::NodeDeclared { node, .. } => {
+            Some(Declaration::Node { node, .. }) => {
                 self.fold.input(input);
                 self.touch_node(node.index());
             }
-            Input::FleetDeclared { .. } => self.fold.input(input),
-            Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. }
-            | Input::Run { .. }
-            | Input::UsageSample { .. }
-            | Input::RequestsCounted { .. }
-            | Input::Scale { .. }
-            | Input::Decided { .. }
-            | Input::Outside(_)
-            | Input::Evaluate { .. }
-            | Input::Wakeup => {}
+            Some(Declaration::Fleet { .. }) => self.fold.input(input),
+            None => {}
+        }
+        if let Input::Cancel { job } = input {
+            self.cancelled.insert(*job);
         }
     }
 

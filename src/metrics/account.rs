@@ -17,7 +17,7 @@ use super::node_account::{NodeAccount, Rates};
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
 use dryrack_engine::{Rehearsal, Standing};
-use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
+use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use dryrack_fleet::{InstanceState, Placement};
 use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
 use dryrack_units::SimTime;
@@ -592,37 +592,22 @@ fn note_stints(
 impl Sink for RunAccount {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         self.arrive(at);
-        match input {
-            Input::Submit { job, spec } => self.submit(*job, spec),
-            Input::NodeDeclared { node, state, spec } => {
+        match input.declaration() {
+            Some(Declaration::Job { job, spec }) => self.submit(job, spec),
+            Some(Declaration::Node { node, state, spec }) => {
                 assert_eq!(node.index(), self.nodes.len(), "nodes are declared in the order of their ids");
                 self.names.nodes.add_new(Arc::clone(&spec.name));
                 self.load.add_gpus(spec.shape.gpus.len());
                 self.states_power |= spec.shape.power.is_some();
-                self.nodes.push(NodeAccount::new(spec, *state, at));
+                self.nodes.push(NodeAccount::new(spec, state, at));
                 self.current.follow(Rates::default(), self.nodes[node.index()].current());
-                self.fragments.touch(*node);
+                self.fragments.touch(node);
             }
-            Input::FleetDeclared { spec, .. } => {
+            Some(Declaration::Fleet { spec, .. }) => {
                 self.clouds.push(spec.cloud.is_some());
                 self.names.fleets.add_new(Arc::clone(&spec.name));
             }
-            Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. }
-            | Input::Run { .. }
-            | Input::UsageSample { .. }
-            | Input::RequestsCounted { .. }
-            | Input::Cancel { .. }
-            | Input::Scale { .. }
-            | Input::Decided { .. }
-            | Input::Outside(_)
-            | Input::Evaluate { .. }
-            | Input::Wakeup => {}
+            None => {}
         }
     }
 
