@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::queue::EventQueue;
 use super::world::Due;
 use dryrack_event::Input;
@@ -14,7 +16,7 @@ use dryrack_units::{Permille, SimDuration, SimTime};
 use super::rehearsal::{InitialNode, Rehearsal};
 
 /// How the clouds of all fleets behave.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CloudModels {
     /// The offers of each fleet. The list of a fleet is empty if the fleet does not create instances.
     pub offers: Vec<Vec<OfferModel>>,
@@ -24,7 +26,7 @@ pub struct CloudModels {
 }
 
 /// How one offer of a cloud behaves.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OfferModel {
     /// The time from the request until an instance is up.
     pub provisioning: Lengths,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::branch::Branch;
 use super::clouds::CloudModels;
 use dryrack_control::Profile;
@@ -68,7 +70,7 @@ impl Rehearsal {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct InitialNode {
     pub spec: NodeSpec,
     pub state: NodeState,
@@ -78,7 +80,7 @@ pub struct InitialNode {
 }
 
 /// The models that are on a node, and the bandwidth at which the node downloads more.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ModelFiles {
     /// The full names of the models whose weights are on the node.
     pub cached: Vec<Arc<str>>,
@@ -87,7 +89,7 @@ pub struct ModelFiles {
 }
 
 /// A fault or a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Fault {
     Node {
         node: NodeId,
@@ -105,7 +107,7 @@ pub enum Fault {
 }
 
 /// A change of a node's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum NodeTurn {
     /// The node works and reports that it is ready. This ends every other turn.
     Ready,

@@ -1,15 +1,19 @@
 //! A hash of a plan's inputs. A plan may resume only from runs with the same inputs.
 
-use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use dryrack_engine::Rehearsal;
+use dryrack_ids::lend;
+use dryrack_rehearse::names;
 use dryrack_workload::{JobBehavior, Usage};
 
 /// Hashes the plan's text and then the loaded scenario for each value of each factor. The loaded scenario includes the
 /// profile and the jobs of the trace, which are separate files.
+///
+/// Every value is hashed in its JSON form, with the names of nodes and jobs, as in a log. So the hash does not depend
+/// on the names of types in the code, and another build of dryrack can resume the plan.
 #[derive(Default)]
 pub struct InputHash {
     hasher: blake3::Hasher,
@@ -24,18 +28,25 @@ impl InputHash {
     }
 
     pub fn rehearsal(&mut self, rehearsal: &Rehearsal) {
+        // An id has a JSON form only while the names are lent.
+        lend(&mut names(rehearsal), || self.parts(rehearsal));
+    }
+
+    fn parts(&mut self, rehearsal: &Rehearsal) {
         self.text(&rehearsal.source);
-        self.written(&*rehearsal.profile);
-        self.form(&(rehearsal.seed, &rehearsal.fleets, &rehearsal.clouds, &rehearsal.nodes));
-        self.form(&(&rehearsal.cancellations, &rehearsal.scalings, &rehearsal.faults));
+        self.value(&*rehearsal.profile);
+        self.value(&(rehearsal.seed, &rehearsal.clouds));
+        rehearsal.fleets.iter().for_each(|fleet| self.value(&**fleet));
+        rehearsal.nodes.iter().for_each(|node| self.value(node));
+        self.value(&(&rehearsal.cancellations, &rehearsal.scalings, &rehearsal.faults));
         for arrival in &rehearsal.arrivals {
             if let Some(usage) = arrival.behavior.usage.as_ref().filter(|usage| !self.is_known(usage)) {
-                self.form(usage);
+                self.value(&**usage);
                 self.recording = Some(Arc::clone(usage));
             }
             let behavior = JobBehavior { usage: None, ..(*arrival.behavior).clone() };
-            self.written(&*arrival.spec);
-            self.form(&(arrival.at, behavior));
+            self.value(&*arrival.spec);
+            self.value(&(arrival.at, behavior));
         }
     }
 
@@ -47,22 +58,10 @@ impl InputHash {
         self.recording.as_ref().is_some_and(|known| Arc::ptr_eq(known, usage))
     }
 
-    /// Hashes a value in its serialized form, which leaves out unset options. So the hash stays the same if dryrack
-    /// later gains an option.
-    fn written(&mut self, value: &impl Serialize) {
-        self.text(&serde_json::to_string(value).expect("profiles and jobs are written in logs too"));
-    }
-
-    /// Hashes the debug form of a value, which contains all of its fields in order.
-    fn form(&mut self, value: &impl fmt::Debug) {
-        write!(self, "{value:?}").expect("a hash takes everything");
+    /// Hashes a value in its JSON form. Unset options of a profile or a job are left out, so the hash stays the same if
+    /// dryrack later gains an option.
+    fn value(&mut self, value: &impl Serialize) {
+        serde_json::to_writer(&mut self.hasher, value).expect("all names are lent");
         self.hasher.update(&[0]);
-    }
-}
-
-impl Write for InputHash {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.hasher.update(text.as_bytes());
-        Ok(())
     }
 }

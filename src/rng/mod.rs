@@ -11,6 +11,7 @@ use std::cell::Cell;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
 
 use dryrack_units::SimDuration;
 
@@ -151,7 +152,7 @@ pub fn entity(parts: &[&str]) -> u64 {
 }
 
 /// The distribution of a length of time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Lengths {
     Fixed(SimDuration),
     /// A uniformly distributed length between these two, both included.

@@ -134,16 +134,19 @@ pub struct Backoff {
 }
 
 /// How each run of a job really behaves. Only the world knows this, never the control plane.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobBehavior {
     /// The run time. `None` if the job runs until it is stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<SimDuration>,
     /// The run time of the first node of each replica, if it differs from `run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub master_run: Option<SimDuration>,
     pub ending: Ending,
     /// The time from placement to start, for example to pull an image or load weights.
     pub prepare: SimDuration,
     /// The duration of the analysis. `None` if the analysis never answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<SimDuration>,
     pub analysis_fails: bool,
     /// How many of the first attempts fail to start.
@@ -151,20 +154,25 @@ pub struct JobBehavior {
     /// The time that the run needs to stop after it is told to.
     pub stop: SimDuration,
     /// How the job saves its progress. Without checkpoints, an interrupted run loses all of its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
     /// Probabilities of random faults. Most jobs have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub random_faults: Option<Box<RandomFaults>>,
     /// The usage of the run's GPUs. `None` if the GPUs are never sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Arc<Usage>>,
     /// The requests that the job receives if it is a service.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<Arc<Requests>>,
     pub sampling: Arc<Sampling>,
     /// The program to execute if the world is a real machine. The other fields are then only a prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<Arc<Launch>>,
 }
 
 /// How a job saves its progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checkpoint {
     /// The amount of work between two checkpoints. Zero means that the job writes a checkpoint only when it is told to
     /// stop.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use dryrack_units::SimDuration;
 
 /// The time between the request to stop a process and its kill, if the job does not set it. This is Docker's default
@@ -10,7 +12,7 @@ use dryrack_units::SimDuration;
 pub const DEFAULT_GRACE: SimDuration = SimDuration::from_secs(10);
 
 /// The program of a job. Each task of a run is one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Launch {
     /// The program and its arguments. Never empty.
     pub arguments: Vec<Arc<str>>,

@@ -1,10 +1,12 @@
 //! Random faults of a run: faults of its start, its analysis and its acknowledgements.
 
+use serde::Serialize;
+
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration};
 
 /// The probabilities of faults for each run of a job. All are zero by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RandomFaults {
     pub starts: Starts,
     pub analyses: Analyses,
@@ -12,7 +14,7 @@ pub struct RandomFaults {
 }
 
 /// Probabilities for the start of each attempt. A start either fails or is slow, so the two add up to at most 100 %.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Starts {
     pub fail: Permille,
     pub slow: Permille,
@@ -21,7 +23,7 @@ pub struct Starts {
 }
 
 /// Probabilities for each analysis. They add up to at most 100 %.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Analyses {
     pub fail: Permille,
     /// The probability that the analysis never answers.
@@ -31,7 +33,7 @@ pub struct Analyses {
 }
 
 /// Probabilities for each acknowledgement. They add up to at most 100 %.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Acks {
     pub lost: Permille,
     pub late: Permille,

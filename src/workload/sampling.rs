@@ -1,10 +1,12 @@
 //! How GPU usage is sampled, and what can go wrong between a GPU and its observer.
 
+use serde::Serialize;
+
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// The faults of sampling. There are none by default. The control plane sets the sampling interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sampling {
     /// The longest random delay with which a sample is taken.
     pub jitter: SimDuration,

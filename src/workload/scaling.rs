@@ -26,7 +26,7 @@ pub struct Scaling {
 
 /// The requests that a service receives. Each entry is a time, counted from the service's submission, and the rate per
 /// second from then on. There are no requests before the first time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Requests(pub Vec<(SimDuration, RequestRate)>);
 
 impl Requests {

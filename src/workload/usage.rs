@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use dryrack_rng::Stream;
 use dryrack_units::{Bytes, Permille, SimDuration, UnitError, finite};
 
 /// The usage of each GPU of a run, in the order of the run's placement. If the run has more GPUs than there are
 /// entries, the last entry applies to all of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Usage {
     gpus: Vec<GpuUsage>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuUsage {
     pub shape: Shape,
     /// The largest deviation of a reading in either direction. The deviation is random, and the result is clamped to 0
@@ -23,7 +25,7 @@ pub struct GpuUsage {
 }
 
 /// Utilization over the time since the run started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Shape {
     Constant(Permille),
     /// Levels, each with the time from which it holds, in order of time. The level is zero before the first time.
@@ -44,7 +46,7 @@ pub enum Shape {
 }
 
 /// A sequence of phases of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phases {
     /// The kind, the length and the GPU level of each phase. Each length must be greater than zero.
     pub phases: Vec<(Phase, SimDuration, Permille)>,
@@ -53,7 +55,7 @@ pub struct Phases {
 }
 
 /// The kind of work in a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Phase {
     /// The job reads data or weights while its GPUs wait.
     Load,
@@ -79,7 +81,7 @@ impl Phase {
 
 /// A recording of one GPU: its readings in order of time. Each reading holds until the next one. The last reading holds
 /// for as long as the one before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Series {
     pub times: Vec<SimDuration>,
     pub utilization: Vec<Option<Permille>>,

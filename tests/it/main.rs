@@ -458,6 +458,7 @@ fn main() {
             a_search_finds_what_the_whole_grid_has,
             a_search_says_what_it_proved,
             the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
+            a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
             a_plan_that_is_wrong_is_told_where,
             all_values_that_are_wrong_are_told,
             a_fleet_without_prices_has_no_cheapest,

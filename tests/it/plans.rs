@@ -233,6 +233,40 @@ pub fn a_search_says_what_it_proved() {
     assert!(said.contains("None of the 6 alternatives that were run keeps all 2 constraints. Each of 6"), "{said}");
 }
 
+/// The inputs of a plan name nodes and jobs: a pick, a cancellation and a fault.
+pub fn a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick() {
+    let scenario = "\
+scenario: A job stays on the node that its user picked
+nodes:
+  - {name: a, machine: a100-80g-x2}
+  - {name: b, machine: a100-80g-x2}
+jobs:
+  - {name: picked, gpus: [b/0], duration: 10s}
+  - {name: stopped, gpus: 1, duration: 10s, cancel_at: 5s}
+faults:
+  - {at: 5m, node: b, becomes: not_ready}
+";
+    let plan = "\
+plan: Does the order matter?
+scenario: base.yaml
+factors:
+  profile: [fifo, first-fit]
+minimize: gpus
+constraints:
+  - p95(queue_wait) <= 20m
+";
+    let dir = planned(plan);
+    let hash = |text: &str| {
+        std::fs::write(dir.path().join("base.yaml"), text).expect("a folder of our own");
+        stdout(dir.path(), &["plan", "plan.yaml", "--out", "found"], 0);
+        let written = std::fs::read_to_string(dir.path().join("found/plan.json")).expect("it was written");
+        let read: serde_json::Value = serde_json::from_str(&written).expect("it is JSON");
+        std::fs::remove_dir_all(dir.path().join("found")).expect("it is there");
+        read["input"].as_str().expect("a hash").to_string()
+    };
+    assert_ne!(hash(scenario), hash(&scenario.replace("b/0", "b/1")));
+}
+
 pub fn a_plan_that_is_wrong_is_told_where() {
     let dir = planned(PLAN);
     for (was, is, wanted) in [
