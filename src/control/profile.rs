@@ -292,7 +292,7 @@ pub enum ProfileError {
     NoRecheck,
     #[error("names the `{0}` filter twice")]
     Twice(&'static str),
-    #[error("has the utilization rule `{0}`, which no program has registered (`register_policy_rule`)")]
+    #[error("has the utilization rule `{0}`, which is neither built in nor registered (`register_policy_rule`)")]
     UnknownRule(&'static str),
     #[error("lacks the `{0}` filter, without which a demand would go unread")]
     Missing(&'static str),

@@ -47,6 +47,7 @@
 
 mod covered;
 mod dstack;
+mod named;
 mod own;
 mod recording;
 mod ring;

@@ -1,8 +1,9 @@
-//! Custom rules, which a program registers by name.
+//! Rules by name: those of [`named`], and those that a program registers.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
+use super::named;
 use super::ring::Ring;
 use super::rule::Rule;
 use dryrack_units::{Permille, SimTime};
@@ -53,16 +54,20 @@ static RULES: RwLock<BTreeMap<String, RuleFunction>> = RwLock::new(BTreeMap::new
 /// # Errors
 /// If the name is taken.
 pub fn register_policy_rule(name: &str, rule: RuleFunction) -> Result<(), String> {
+    let is_built_in = named::RULES.iter().any(|(known, _)| *known == name);
     let mut rules = RULES.write().unwrap_or_else(PoisonError::into_inner);
-    if rules.contains_key(name) {
+    if is_built_in || rules.contains_key(name) {
         return Err(format!("there is a rule `{name}` already"));
     }
     rules.insert(name.to_string(), rule);
     Ok(())
 }
 
-/// The rule that is registered under this name.
+/// The rule with this name, either built in or registered.
 pub fn policy_rule_named(name: &str) -> Option<RuleFunction> {
+    if let Some((_, rule)) = named::RULES.iter().find(|(known, _)| *known == name) {
+        return Some(*rule);
+    }
     RULES.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
 }
 
@@ -138,6 +143,7 @@ mod tests {
     fn a_registered_rule_fires_once_for_each_time_that_it_begins_to_hold() {
         register_policy_rule("mean_of_the_test", mean_is_low).unwrap();
         assert!(register_policy_rule("mean_of_the_test", mean_is_low).is_err());
+        assert!(register_policy_rule("mean_below", mean_is_low).is_err());
         let policy = UtilizationPolicy {
             rule: UtilizationRule::Own(OwnRule::new("mean_of_the_test")),
             mode: PolicyMode::Warn,
