@@ -7,16 +7,12 @@ use clap::{Args, ValueEnum};
 
 use super::exit::Failure;
 use dryrack_live::clock::Clock;
-use dryrack_live::probe::{
-    Dstack, Exporter, GpuSource, Gpustack, Guarded, Kubernetes, Probe, Roots, Slurm, ThisMachine,
-};
+use dryrack_live::probe::{Exporter, GpuSource, Guarded, Probe, SOURCES, Source, SourceOptions};
 use dryrack_units::SimDuration;
 
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    /// Source of readings: this-machine, slurm, kubernetes, gpustack, dstack, or the address of a Prometheus or DCGM
-    /// exporter
-    #[arg(long, value_name = "SOURCE", default_value = "this-machine")]
+    #[arg(long, value_name = "SOURCE", default_value = "this-machine", help = help())]
     from: String,
     /// Address of the GPUStack or dstack server [default: $GPUSTACK_SERVER_URL, $DSTACK_URL]
     #[arg(long, value_name = "URL")]
@@ -50,7 +46,14 @@ enum GpuSourceArg {
     None,
 }
 
-const SOURCES: [&str; 5] = ["this-machine", "slurm", "kubernetes", "gpustack", "dstack"];
+fn help() -> String {
+    format!("Source of readings: {}, or the address of a Prometheus or DCGM exporter", names())
+}
+
+/// The names of all sources, separated by commas.
+fn names() -> String {
+    SOURCES.each_ref().map(|source| source.name).join(", ")
+}
 
 impl SourceArgs {
     pub fn within(&self, usual: SimDuration) -> SimDuration {
@@ -63,58 +66,29 @@ impl SourceArgs {
     }
 
     fn bare(&self) -> Result<Box<dyn Probe>, Failure> {
-        let token = |usual: &str| std::env::var(self.token_env.as_deref().unwrap_or(usual)).ok();
-        Ok(match self.from.as_str() {
-            "this-machine" => Box::new(ThisMachine::new(self.roots()?, self.way())),
-            "slurm" => Box::new(Slurm::default()),
-            "kubernetes" => Box::new(Kubernetes::default()),
-            "gpustack" => {
-                let url = self.server("GPUSTACK_SERVER_URL")?;
-                Box::new(Gpustack::new(&url, token("GPUSTACK_API_KEY").as_deref()))
-            }
-            "dstack" => {
-                let url = self.server("DSTACK_URL")?;
-                let own = self.project.clone().or_else(|| std::env::var("DSTACK_PROJECT").ok());
-                let project = own.unwrap_or_else(|| "main".to_string());
-                if project.is_empty()
-                    || !project.chars().all(|letter| letter.is_alphanumeric() || "-_".contains(letter))
-                {
-                    return Err(Failure::Input(format!("error: --project: `{project}` is no name of a project")));
-                }
-                Box::new(Dstack::new(&url, &project, token("DSTACK_TOKEN").as_deref()))
-            }
-            url if url.starts_with("http://") || url.starts_with("https://") => {
-                let token = self.token_env.as_ref().and_then(|name| std::env::var(name).ok());
-                Box::new(Exporter::new(url, token.as_deref()))
-            }
-            other => {
-                let help = match dryrack_nearest::nearest(other, SOURCES) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        format!("write {}, or an address such as http://localhost:9400/metrics", SOURCES.join(", "))
-                    }
-                };
-                return Err(Failure::Input(format!("error: --from: there is no source `{other}`; {help}")));
-            }
-        })
-    }
-
-    fn server(&self, variable: &str) -> Result<String, Failure> {
-        let url = self.url.clone().or_else(|| std::env::var(variable).ok());
-        url.ok_or_else(|| {
-            let from = &self.from;
-            Failure::Input(format!("error: --from {from}: where is the server? add --url, or set {variable}"))
-        })
-    }
-
-    fn roots(&self) -> Result<Roots, Failure> {
-        let Some(root) = &self.root else { return Ok(Roots::default()) };
-        let roots = Roots { proc: root.join("proc"), sys: root.join("sys") };
-        if !roots.proc.is_dir() && !roots.sys.is_dir() {
-            let expected = "expected a folder with `proc` or `sys` in it, such as /host";
-            return Err(Failure::Input(format!("error: --root: `{}` has neither; {expected}", root.display())));
+        let error = |text: String| Failure::Input(format!("error: {text}"));
+        if let Some(source) = Source::named(&self.from) {
+            return source.open(&self.options()).map_err(error);
         }
-        Ok(roots)
+        if self.from.starts_with("http://") || self.from.starts_with("https://") {
+            let token = self.token_env.as_ref().and_then(|name| std::env::var(name).ok());
+            return Ok(Box::new(Exporter::new(&self.from, token.as_deref())));
+        }
+        let help = match dryrack_nearest::nearest(&self.from, SOURCES.iter().map(|source| source.name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write {}, or an address such as http://localhost:9400/metrics", names()),
+        };
+        Err(error(format!("--from: there is no source `{}`; {help}", self.from)))
+    }
+
+    fn options(&self) -> SourceOptions {
+        SourceOptions {
+            url: self.url.clone(),
+            project: self.project.clone(),
+            token_env: self.token_env.clone(),
+            gpus: self.way(),
+            root: self.root.clone(),
+        }
     }
 
     fn way(&self) -> GpuSource {
@@ -131,7 +105,7 @@ impl SourceArgs {
 
     /// Whether the source is a scheduler, which knows who holds a GPU even if the GPU is idle.
     pub fn is_scheduler(&self) -> bool {
-        matches!(self.from.as_str(), "slurm" | "kubernetes" | "gpustack" | "dstack")
+        Source::named(&self.from).is_some_and(|source| source.is_scheduler)
     }
 
     pub fn from(&self) -> &str {

@@ -39,6 +39,7 @@ mod recorded;
 mod slurm;
 mod smi;
 mod snapshot;
+mod source;
 
 pub use amd_sysfs::AmdSysfs;
 pub use apple::Apple;
@@ -58,6 +59,7 @@ pub use nvml::Nvml;
 pub use slurm::{Completed, Slurm, completed, gpu_indices, host_list, words};
 pub use smi::{Smi, SmiKind};
 pub use snapshot::{GpuSnapshot, NodeSnapshot, Reading, Snapshot};
+pub use source::{SOURCES, Source, SourceOptions};
 
 use super::clock::{Clock, Deadline};
 
