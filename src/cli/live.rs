@@ -87,18 +87,18 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
     let fault = |message: String| Failure::Ours(fault_text(&message, rehearsal.seed, &progress, &command));
-    let foretold = guarded(|| predict(&rehearsal, &progress)).map_err(fault)?;
-    let shown = foretold.digest.get(..SHOWN).unwrap_or_default().to_string();
+    let predicted = guarded(|| predict(&rehearsal, &progress)).map_err(fault)?;
+    let shown = predicted.digest.get(..SHOWN).unwrap_or_default().to_string();
     let began = Clock::start().wall_at_start().to_string();
     let on = cluster.as_ref().map(|cluster| format!("slurm {}", cluster.release));
     let every = on.is_some().then_some(args.every);
-    let live = LiveHeader { began, cores: cores as u32, on, every, foretold };
+    let live = LiveHeader { began, cores: cores as u32, on, every, predicted };
     let header = LogHeader { live: Some(live), ..header(&rehearsal) };
     let path = args.log.clone().unwrap_or_else(|| default_log(&args.file));
     let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
     // Write the header to the file before any job starts, because it holds the forecast.
     log.keep()?;
-    warn(&format!("foretold, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
+    warn(&format!("predicted, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
     let mut told = LiveResults::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {
@@ -187,8 +187,8 @@ fn print_result(
     let run_metrics = RunMetrics::of(told.accounts);
     let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
     let verdicts = if whole { told.judge.finish(Horizon::Everything, &run_metrics) } else { Vec::new() };
-    let foretold = &header.live.as_ref().expect("written above").foretold;
-    let blind = compare(&foretold.runs, &told.behaviors.finish(), |job| interval_of(rehearsal, job));
+    let predicted = &header.live.as_ref().expect("written above").predicted;
+    let blind = compare(&predicted.runs, &told.behaviors.finish(), |job| interval_of(rehearsal, job));
     match format {
         Format::Human => {
             let mut text = format!("{}\n  log  {}\n", rehearsal.title, path.display());

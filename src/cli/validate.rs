@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::logs::{WholeLog, read_live};
-use super::output::{Format, print, print_json};
+use super::output::{Format, print, print_json, warn};
 use super::replay::profile_of;
 use super::run::options;
 use dryrack_engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
@@ -33,6 +33,9 @@ pub struct ValidateArgs {
     /// Digest that was stored before the run; `dryrack live` printed it, and `dryrack run` of the same file prints it
     /// too; may be repeated
     #[arg(long, value_name = "DIGEST")]
+    predicted: Vec<String>,
+    /// The earlier name of --predicted
+    #[arg(long, value_name = "DIGEST", hide = true)]
     foretold: Vec<String>,
 }
 
@@ -49,7 +52,7 @@ struct Grades {
     digest: String,
     /// Differences between the header (or the beginning of the log) and the scenario text in the log.
     not_of_source: Vec<String>,
-    /// Whether the digest is among those given with `--foretold`; `None` if none was given.
+    /// Whether the digest is among those given with `--predicted`; `None` if none was given.
     is_kept: Option<bool>,
     /// Further notes.
     notes: Vec<String>,
@@ -73,16 +76,20 @@ impl Grades {
 /// Exits with 0 if all grades hold, with 5 if a rehearsal is beyond the tolerance, and with 1 if a log fails
 /// verification.
 pub fn validate(args: &ValidateArgs, format: Format) -> ExitResult {
-    if let Some(wrong) = args.foretold.iter().find(|digest| !is_digest(digest)) {
+    let kept = [args.predicted.as_slice(), &args.foretold].concat();
+    if !args.foretold.is_empty() {
+        warn("warning: --foretold is now --predicted; the old name is accepted in this version only\n");
+    }
+    if let Some(wrong) = kept.iter().find(|digest| !is_digest(digest)) {
         let expected = format!("expected {SHOWN} to 64 of the digits 0 to 9 and a to f");
-        return Err(Failure::Input(format!("error: --foretold: `{wrong}` is no digest; {expected}")));
+        return Err(Failure::Input(format!("error: --predicted: `{wrong}` is no digest; {expected}")));
     }
     if let Some(path) = (1..args.logs.len()).find(|at| args.logs[..*at].contains(&args.logs[*at])) {
         return Err(Failure::file(&args.logs[path], "is given twice; its figures would count twice"));
     }
     let mut all = Vec::new();
     for path in &args.logs {
-        all.push((path, grades(path, &args.foretold)?));
+        all.push((path, grades(path, &kept)?));
     }
     match format {
         Format::Json => {
@@ -124,7 +131,7 @@ fn grades(path: &Path, kept: &[String]) -> Result<Grades, Failure> {
     let replayed = guarded(|| replay(profile, log.header.seed, log.records.iter().cloned())).map_err(ours)?;
     let scenario = scenario(path, &log)?;
     let is_kept = |digest: &String| kept.iter().any(|kept| digest.starts_with(kept));
-    let is_kept = (!kept.is_empty()).then(|| is_kept(&live.foretold.digest));
+    let is_kept = (!kept.is_empty()).then(|| is_kept(&live.predicted.digest));
     let notes = Vec::from_iter(another_profile(path, &log, &scenario));
     guarded(|| Grades { is_kept, notes, ..graded(scenario, &log, live, replayed) }).map_err(ours)
 }
@@ -148,12 +155,12 @@ pub(super) fn scenario(path: &Path, log: &WholeLog) -> Result<Rehearsal, Failure
 
 fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Result<u64, Difference>) -> Grades {
     let interval = |job: &str| interval_of(&scenario, job);
-    let (foretold, digest) = rehearsed(&scenario);
+    let (predicted, digest) = rehearsed(&scenario);
     let real = timelines(&log.records, &log.names);
     let of_run = |run: RunId| scenario.arrivals.get(run.job.index()).and_then(|arrival| interval(&arrival.spec.name));
-    let readings = readings(&foretold, &log.records, of_run);
-    let blind = compare(&live.foretold.runs, &real, interval);
-    let not_of_source = not_of_source(&scenario, &live.foretold, (&foretold, &digest), (&log.records, &log.names));
+    let readings = readings(&predicted, &log.records, of_run);
+    let blind = compare(&live.predicted.runs, &real, interval);
+    let not_of_source = not_of_source(&scenario, &live.predicted, (&predicted, &digest), (&log.records, &log.names));
     let RecordedRehearsal { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
     let (records, _) = rehearsed(&rehearsal);
     let again = compare(&timelines(&records, &names(&rehearsal)), &real, interval);
@@ -161,7 +168,7 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
         title: log.header.scenario.clone(),
         began: live.began,
         replayed,
-        digest: live.foretold.digest,
+        digest: live.predicted.digest,
         not_of_source,
         is_kept: None,
         notes: Vec::new(),
@@ -202,14 +209,14 @@ fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
 /// Text about the evidence that the forecast came before the run, and about what no log can prove.
 fn prediction_text(grades: &Grades) -> String {
     let shown = grades.digest.get(..SHOWN).unwrap_or(&grades.digest);
-    let mut text = format!("  foretold      digest {shown}");
+    let mut text = format!("  predicted     digest {shown}");
     text.push_str(match (grades.not_of_source.is_empty(), grades.is_kept) {
         (false, _) => ", NOT of the log's source\n",
         (true, Some(true)) => ", of the log's source, and as it was kept elsewhere\n",
         (true, Some(false)) => ", of the log's source, and NOT as it was kept elsewhere\n",
         (true, None) => {
             ", of the log's source; whether it was written before the run, and whether others were\n                \
-             run and left out, no log can show: keep the digest elsewhere, for `--foretold`\n"
+             run and left out, no log can show: keep the digest elsewhere, for `--predicted`\n"
         }
     });
     text.extend(grades.not_of_source.iter().map(|why| format!("                {why}\n")));
@@ -222,13 +229,13 @@ fn readings_text(found: &Readings) -> String {
     if found.idle > 0 {
         text.push_str(&format!(
             "  idle          {} of {} readings at most 5 %, the largest {}\n",
-            found.idle_as_foretold, found.idle, found.worst_idle
+            found.idle_as_predicted, found.idle, found.worst_idle
         ));
     }
     if let Some(worst) = found.worst_busy {
         text.push_str(&format!(
             "  busy          {} of {} readings at least 20 %, the least {worst}\n",
-            found.busy_as_foretold, found.busy
+            found.busy_as_predicted, found.busy
         ));
     }
     if found.not_compared > 0 {
@@ -255,8 +262,8 @@ pub(super) fn agreement_text(grade: &str, found: &Agreement, tolerance: Option<S
     for decision in found.decisions.iter().filter(|decision| !decision.is_equal()) {
         let (run, what) = (&decision.run, decision.what);
         text.push_str(&format!(
-            "    DIFFERS     {run}, {what}: foretold {}, was {}\n",
-            decision.foretold, decision.real
+            "    DIFFERS     {run}, {what}: predicted {}, was {}\n",
+            decision.predicted, decision.real
         ));
     }
     for (what, error) in tolerance.map_or(Vec::new(), |tolerance| found.beyond(tolerance)) {
@@ -299,8 +306,9 @@ pub(super) fn agreement_json(found: &Agreement) -> Value {
     let times = |errors: &[TimeError]| -> Vec<Value> {
         errors.iter().map(|error| json!({"run": error.run, "later_by_ns": error.by})).collect()
     };
+    // `foretold` is the earlier name of `predicted`.
     let differing: Vec<Value> = (found.decisions.iter().filter(|decision| !decision.is_equal()))
-        .map(|it| json!({"run": it.run, "what": it.what, "foretold": it.foretold, "was": it.real}))
+        .map(|it| json!({"run": it.run, "what": it.what, "predicted": it.predicted, "foretold": it.predicted, "was": it.real}))
         .collect();
     json!({
         "decisions": found.decisions.len(),
@@ -323,6 +331,8 @@ fn grades_json(path: &Path, grades: &Grades, tolerance: SimDuration) -> Value {
         "began": grades.began,
         "replay": grades.replayed.as_ref().map_err(Difference::to_string).ok(),
         "digest": grades.digest,
+        "is_predicted": grades.not_of_source.is_empty(),
+        // The earlier name of `is_predicted`.
         "is_foretold": grades.not_of_source.is_empty(),
         "not_of_source": grades.not_of_source,
         "is_as_kept_elsewhere": grades.is_kept,
@@ -333,9 +343,9 @@ fn grades_json(path: &Path, grades: &Grades, tolerance: SimDuration) -> Value {
         "holds": grades.exit(tolerance) == Exit::Fine,
         "readings": {
             "idle": read.idle,
-            "idle_at_most_5_percent": read.idle_as_foretold,
+            "idle_at_most_5_percent": read.idle_as_predicted,
             "busy": read.busy,
-            "busy_at_least_20_percent": read.busy_as_foretold,
+            "busy_at_least_20_percent": read.busy_as_predicted,
             "not_compared": read.not_compared,
         },
     })

@@ -50,7 +50,9 @@ pub struct LiveHeader {
     /// The interval at which that scheduler was polled for its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "every_ns")]
     pub every: Option<SimDuration>,
-    pub foretold: Prediction,
+    /// The prediction. Logs of earlier versions call it `foretold`.
+    #[serde(alias = "foretold")]
+    pub predicted: Prediction,
 }
 
 /// The origin of a branch. A branch is the same as another run up to a time, and differs from then on.

@@ -55,8 +55,8 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Recorded
 }
 
 /// The behavior of a job with the recorded run time and ending.
-fn behavior(foretold: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
-    let mut behavior = foretold.clone();
+fn behavior(predicted: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
+    let mut behavior = predicted.clone();
     let length = |run: &AttemptTimeline| Some(run.ended?.since(run.started?));
     let by_itself = |run: &&&AttemptTimeline| run.stopping.is_none() && length(run).is_some();
     if let Some(first) = runs.iter().find(by_itself) {

@@ -14,13 +14,13 @@ pub struct Decision {
     pub run: String,
     /// The kind of decision: `attempt`, `place`, `policy` or `end`.
     pub what: &'static str,
-    pub foretold: String,
+    pub predicted: String,
     pub real: String,
 }
 
 impl Decision {
     pub fn is_equal(&self) -> bool {
-        self.foretold == self.real
+        self.predicted == self.real
     }
 }
 
@@ -52,7 +52,7 @@ pub struct Agreement {
 
 /// Compares two runs. `interval` returns the sampling interval of a job's GPUs, or `None` if they are not sampled.
 pub fn compare(
-    foretold: &[AttemptTimeline],
+    predicted: &[AttemptTimeline],
     real: &[AttemptTimeline],
     interval: impl Fn(&str) -> Option<SimDuration>,
 ) -> Agreement {
@@ -60,24 +60,24 @@ pub fn compare(
     let by_key = |runs: &[AttemptTimeline]| -> BTreeMap<_, AttemptTimeline> {
         runs.iter().map(|run| (key(run), run.clone())).collect()
     };
-    let (foretold_by, real_by) = (by_key(foretold), by_key(real));
+    let (predicted_by, real_by) = (by_key(predicted), by_key(real));
     let mut agreement = Agreement::default();
-    let mut names: Vec<_> = foretold.iter().chain(real).map(key).collect();
+    let mut names: Vec<_> = predicted.iter().chain(real).map(key).collect();
     names.sort();
     names.dedup();
     for name in names {
-        match (foretold_by.get(&name), real_by.get(&name)) {
+        match (predicted_by.get(&name), real_by.get(&name)) {
             (Some(one), Some(other)) => agreement.add(one, other, interval(&name.0)),
             (one, other) => {
                 let word = |there: bool| if there { "is" } else { "is not" }.to_string();
-                let (foretold, real) = (word(one.is_some()), word(other.is_some()));
+                let (predicted, real) = (word(one.is_some()), word(other.is_some()));
                 let run = title(one.or(other).expect("one of them has it"));
                 agreement.not_compared.push(format!("the times of {run}: only one of the two runs has this attempt"));
-                agreement.decisions.push(Decision { run, what: "attempt", foretold, real });
+                agreement.decisions.push(Decision { run, what: "attempt", predicted, real });
             }
         }
     }
-    agreement.order(foretold, &real_by.into_values().collect::<Vec<_>>());
+    agreement.order(predicted, &real_by.into_values().collect::<Vec<_>>());
     agreement
 }
 
@@ -89,8 +89,8 @@ fn title(run: &AttemptTimeline) -> String {
 }
 
 impl Agreement {
-    fn add(&mut self, foretold: &AttemptTimeline, real: &AttemptTimeline, interval: Option<SimDuration>) {
-        let run = title(foretold);
+    fn add(&mut self, predicted: &AttemptTimeline, real: &AttemptTimeline, interval: Option<SimDuration>) {
+        let run = title(predicted);
         let place = |timeline: &AttemptTimeline| match timeline.placed {
             Some(_) => timeline.on.join(" "),
             None => "nowhere".to_string(),
@@ -104,45 +104,45 @@ impl Agreement {
         };
         for (what, of) in [("place", &place as &dyn Fn(&AttemptTimeline) -> String), ("policy", &policy), ("end", &end)]
         {
-            self.decisions.push(Decision { run: run.clone(), what, foretold: of(foretold), real: of(real) });
+            self.decisions.push(Decision { run: run.clone(), what, predicted: of(predicted), real: of(real) });
         }
-        let allowed = foretold.fired.or(real.fired).and(interval).unwrap_or_default();
+        let allowed = predicted.fired.or(real.fired).and(interval).unwrap_or_default();
         let none = SimDuration::ZERO;
-        self.time(("start", &run), foretold.started, real.started, none, |it| &mut it.starts);
-        self.time(("end", &run), foretold.ended, real.ended, allowed, |it| &mut it.ends);
-        self.time(("moment its policy holds", &run), foretold.fired, real.fired, allowed, |it| &mut it.policies);
+        self.time(("start", &run), predicted.started, real.started, none, |it| &mut it.starts);
+        self.time(("end", &run), predicted.ended, real.ended, allowed, |it| &mut it.ends);
+        self.time(("moment its policy holds", &run), predicted.fired, real.fired, allowed, |it| &mut it.policies);
     }
 
     /// Adds a time error to the list that `of` selects. Does nothing unless both runs have the event.
     fn time(
         &mut self,
         (what, run): (&str, &str),
-        foretold: Option<SimTime>,
+        predicted: Option<SimTime>,
         real: Option<SimTime>,
         allowed: SimDuration,
         of: impl Fn(&mut Agreement) -> &mut Vec<TimeError>,
     ) {
-        match (foretold, real) {
-            (Some(foretold), Some(real)) => {
-                let by = i128::from(real.as_nanos()) - i128::from(foretold.as_nanos());
+        match (predicted, real) {
+            (Some(predicted), Some(real)) => {
+                let by = i128::from(real.as_nanos()) - i128::from(predicted.as_nanos());
                 let by = i64::try_from(by).unwrap_or(if by > 0 { i64::MAX } else { i64::MIN });
                 of(self).push(TimeError { run: run.to_string(), by, allowed });
             }
             (None, None) => {}
-            (foretold, _) => {
-                let side = if foretold.is_some() { "foretold alone" } else { "real alone" };
+            (predicted, _) => {
+                let side = if predicted.is_some() { "predicted alone" } else { "real alone" };
                 self.not_compared.push(format!("the {what} of {run}: it is {side}"));
             }
         }
     }
 
-    fn order(&mut self, foretold: &[AttemptTimeline], real: &[AttemptTimeline]) {
+    fn order(&mut self, predicted: &[AttemptTimeline], real: &[AttemptTimeline]) {
         let placed = |runs: &[AttemptTimeline]| -> BTreeMap<String, SimTime> {
             runs.iter().filter_map(|run| Some((title(run), run.placed?))).collect()
         };
-        let (foretold, real) = (placed(foretold), placed(real));
+        let (predicted, real) = (placed(predicted), placed(real));
         let both: Vec<(SimTime, SimTime)> =
-            foretold.iter().filter_map(|(run, at)| Some((*at, *real.get(run)?))).collect();
+            predicted.iter().filter_map(|(run, at)| Some((*at, *real.get(run)?))).collect();
         for (index, one) in both.iter().enumerate() {
             for other in &both[index + 1..] {
                 if one.0 != other.0 {
@@ -208,10 +208,10 @@ mod tests {
 
     #[test]
     fn what_differs_is_found_and_named() {
-        let foretold = [timeline("a", 0, None, 5), timeline("b", 5, Some(8), 9), timeline("c", 7, None, 8)];
+        let predicted = [timeline("a", 0, None, 5), timeline("b", 5, Some(8), 9), timeline("c", 7, None, 8)];
         let mut real = vec![timeline("a", 6, None, 7), timeline("b", 5, Some(10), 10)];
         real[0].on = vec!["here/1".to_string()];
-        let found = compare(&foretold, &real, |_| Some(SimDuration::from_secs(1)));
+        let found = compare(&predicted, &real, |_| Some(SimDuration::from_secs(1)));
         let unequal: Vec<(&str, &str)> =
             found.decisions.iter().filter(|it| !it.is_equal()).map(|it| (it.run.as_str(), it.what)).collect();
         assert_eq!(unequal, [("a", "place"), ("c", "attempt")]);

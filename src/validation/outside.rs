@@ -295,8 +295,8 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         }
         let mut errors = Errors::new();
         for (index, recorded) in self.recorded.iter().enumerate() {
-            let foretold = timelines(&(self.rehearse)(&outside.apply(&recorded.rehearsal)), recorded.names);
-            let found = compare(&foretold, &recorded.real, |_| None).starts;
+            let predicted = timelines(&(self.rehearse)(&outside.apply(&recorded.rehearsal)), recorded.names);
+            let found = compare(&predicted, &recorded.real, |_| None).starts;
             errors.extend(found.into_iter().map(|error| ((index, error.run), error.by)));
         }
         let tried = ClockTrial { outside, errors };

@@ -15,12 +15,12 @@ const BUSY: Permille = Permille::new(200);
 pub struct Readings {
     pub idle: u64,
     /// The number of samples that were predicted as idle and whose real reading is at most 5 %.
-    pub idle_as_foretold: u64,
+    pub idle_as_predicted: u64,
     /// The largest real reading of the samples that were predicted as idle.
     pub worst_idle: Permille,
     pub busy: u64,
     /// The number of samples that were predicted as busy and whose real reading is at least 20 %.
-    pub busy_as_foretold: u64,
+    pub busy_as_predicted: u64,
     /// The smallest real reading of the samples that were predicted as busy. `None` if there are none.
     pub worst_busy: Option<Permille>,
     /// Samples that only one of the two runs has, and samples that were predicted as neither idle nor busy.
@@ -31,19 +31,19 @@ pub struct Readings {
 type Samples = BTreeMap<(RunId, u64, usize), Option<Permille>>;
 
 /// Compares the readings of two runs. `interval` returns the sampling interval of a run.
-pub fn readings(foretold: &[Record], real: &[Record], interval: impl Fn(RunId) -> Option<SimDuration>) -> Readings {
-    let (foretold, mut real) = (samples(foretold, &interval), samples(real, &interval));
+pub fn readings(predicted: &[Record], real: &[Record], interval: impl Fn(RunId) -> Option<SimDuration>) -> Readings {
+    let (predicted, mut real) = (samples(predicted, &interval), samples(real, &interval));
     let mut found = Readings::default();
-    for (key, level) in foretold {
+    for (key, level) in predicted {
         match (level, real.remove(&key).flatten()) {
             (Some(level), Some(read)) if level <= IDLE => {
                 found.idle += 1;
-                found.idle_as_foretold += u64::from(read <= IDLE);
+                found.idle_as_predicted += u64::from(read <= IDLE);
                 found.worst_idle = found.worst_idle.max(read);
             }
             (Some(level), Some(read)) if level >= BUSY => {
                 found.busy += 1;
-                found.busy_as_foretold += u64::from(read >= BUSY);
+                found.busy_as_predicted += u64::from(read >= BUSY);
                 found.worst_busy = Some(found.worst_busy.map_or(read, |worst| worst.min(read)));
             }
             _ => found.not_compared += 1,
@@ -78,10 +78,10 @@ fn samples(records: &[Record], interval: &impl Fn(RunId) -> Option<SimDuration>)
 impl Readings {
     pub fn add(&mut self, other: &Readings) {
         self.idle += other.idle;
-        self.idle_as_foretold += other.idle_as_foretold;
+        self.idle_as_predicted += other.idle_as_predicted;
         self.worst_idle = self.worst_idle.max(other.worst_idle);
         self.busy += other.busy;
-        self.busy_as_foretold += other.busy_as_foretold;
+        self.busy_as_predicted += other.busy_as_predicted;
         self.worst_busy = [self.worst_busy, other.worst_busy].into_iter().flatten().min();
         self.not_compared += other.not_compared;
     }

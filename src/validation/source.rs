@@ -9,24 +9,24 @@ use dryrack_engine::Rehearsal;
 use dryrack_event::{Input, Prediction, Record, RecordBody};
 use dryrack_ids::{JobId, Names};
 
-/// Returns the contradictions, each as a sentence. `foretold` is the prediction in the header. `rehearsed` are the
+/// Returns the contradictions, each as a sentence. `predicted` is the prediction in the header. `rehearsed` are the
 /// records of a rehearsal of the source, with their `digest`. `records` are the records of the log.
 pub fn not_of_source(
     scenario: &Rehearsal,
-    foretold: &Prediction,
+    predicted: &Prediction,
     (rehearsed, digest): (&[Record], &str),
     (records, names): (&[Record], &Names),
 ) -> Vec<String> {
     let mut faults = Vec::new();
-    if foretold.digest != digest {
-        faults.push(format!("a rehearsal of the source has digest {digest}, and {} is foretold", foretold.digest));
+    if predicted.digest != digest {
+        faults.push(format!("a rehearsal of the source has digest {digest}, and {} is predicted", predicted.digest));
     } else {
         let runs = timelines(rehearsed, &dryrack_rehearse::names(scenario));
-        let other = runs.iter().zip(&foretold.runs).find(|(one, other)| one != other).map(|(run, _)| &run.job);
+        let other = runs.iter().zip(&predicted.runs).find(|(one, other)| one != other).map(|(run, _)| &run.job);
         if let Some(job) = other {
-            faults.push(format!("`{job}` is foretold another way than a rehearsal of the source has it"));
-        } else if (foretold.records, foretold.runs.len()) != (rehearsed.len() as u64, runs.len()) {
-            faults.push("a rehearsal of the source has other attempts than are foretold".to_string());
+            faults.push(format!("`{job}` is predicted in another way than a rehearsal of the source has it"));
+        } else if (predicted.records, predicted.runs.len()) != (rehearsed.len() as u64, runs.len()) {
+            faults.push("a rehearsal of the source has other attempts than are predicted".to_string());
         }
     }
     faults.extend(declared_otherwise(scenario, records));

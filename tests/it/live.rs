@@ -261,10 +261,10 @@ pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
     assert_eq!(code, Some(0), "{said}");
     let out: Value = serde_json::from_slice(&out).expect("JSON");
     let log = &out["logs"][0];
-    assert_eq!((log["is_foretold"].as_bool(), log["holds"].as_bool()), (Some(true), Some(true)), "{log:#}");
+    assert_eq!((log["is_predicted"].as_bool(), log["holds"].as_bool()), (Some(true), Some(true)), "{log:#}");
     assert_eq!((log["blind"]["equal"].as_u64(), log["re_rehearsal"]["equal"].as_u64()), (Some(3), Some(3)), "{log:#}");
     let text = fs::read_to_string(stage.log()).expect("a log");
-    assert!(text.lines().next().expect("a header").contains("\"foretold\":{\"digest\":"));
+    assert!(text.lines().next().expect("a header").contains("\"predicted\":{\"digest\":"));
     fs::write(stage.dir.path().join("other.jsonl"), text.replacen("\"ended\":300000000", "\"ended\":310000000", 1))
         .expect("a folder of our own");
     let (code, said, _) = validated("other.jsonl");
@@ -302,14 +302,14 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
             let said = command.output().expect("it is built");
             assert_eq!(said.status.code(), Some(0));
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
-            assert!(said.contains("foretold, and not begun: digest "), "{said}");
+            assert!(said.contains("predicted, and not begun: digest "), "{said}");
             fs::read_to_string(stage.log()).expect("a log")
         })
         .collect();
     let parts: Vec<(&str, &str)> = logs.iter().map(|log| log.split_once('\n').expect("a header")).collect();
     let digest = |header: &str| -> String {
         let header: Value = serde_json::from_str(header).expect("JSON");
-        header["header"]["live"]["foretold"]["digest"].as_str().expect("a text").to_string()
+        header["header"]["live"]["predicted"]["digest"].as_str().expect("a text").to_string()
     };
     let (header, records) = parts[0];
     let validated = |log: &str, more: &[&str]| {
@@ -325,7 +325,7 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
     assert!(code == Some(0) && said.contains("no log can show"), "{said}");
     let swapped = format!("{}0", &digest(header)[..63]);
     let rows = [
-        (header.replacen("\"ended\":300000000", "\"ended\":310000000", 1), "`a` is foretold another way"),
+        (header.replacen("\"ended\":300000000", "\"ended\":310000000", 1), "`a` is predicted in another way"),
         (header.replacen(&digest(header), &swapped, 1), "a rehearsal of the source has digest"),
         (header.replacen("duration: 300ms", "duration: 310ms", 1), "a rehearsal of the source has digest"),
         (header.replacen("ram: 1GiB", "ram: 2GiB", 1), "the run was told of other nodes"),
@@ -343,11 +343,11 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
     let forged = sealed(parts[1].0, records);
     let (code, said) = validated(&forged, &[]);
     assert!(code == Some(0) && said.contains("no log can show"), "{said}");
-    let (code, said) = validated(&forged, &["--foretold", &digest(header)[..12]]);
+    let (code, said) = validated(&forged, &["--predicted", &digest(header)[..12]]);
     assert!(code == Some(1) && said.contains("NOT as it was kept elsewhere"), "{said}");
-    let (code, said) = validated(&sealed(header, records), &["--foretold", &digest(header)]);
+    let (code, said) = validated(&sealed(header, records), &["--predicted", &digest(header)]);
     assert!(code == Some(0) && said.contains("and as it was kept elsewhere"), "{said}");
-    let (code, said) = validated(&forged, &["--foretold", "yesterday"]);
+    let (code, said) = validated(&forged, &["--predicted", "yesterday"]);
     assert!(code == Some(2) && said.contains("`yesterday` is no digest"), "{said}");
     // It is also the digest of a plain rehearsal of the file.
     let run = dryrack(stages[0].dir.path(), &["run", "it.yaml", "--format", "json"]).output().expect("it is built");

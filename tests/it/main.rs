@@ -266,7 +266,7 @@ fn main() {
         SlurmInRealTime: on_slurm {
             live_for_real_a_slurm_runs_what_was_rehearsed,
             live_for_real_what_slurm_is_told_and_what_it_loses,
-            live_for_real_thirty_jobs_are_started_by_slurm_as_foretold,
+            live_for_real_thirty_jobs_are_started_by_slurm_as_predicted,
         }
         SlowPython: outside {
             slow_a_program_that_never_comes_to_rest_ends_the_run,
@@ -295,7 +295,7 @@ fn main() {
             an_indexed_job_is_as_the_schema_of_kubernetes_has_it,
         }
         Nothing: slurm {
-            a_real_slurm_starts_jobs_as_its_profile_foretells,
+            a_real_slurm_starts_jobs_as_its_profile_predicts,
             clocks_of_slurm_go_by_what_passes_take,
         }
         Time: slurm {

@@ -152,7 +152,7 @@ expect:
     let validated: Value = serde_json::from_slice(&output.expect("built").stdout).expect("JSON");
     let log = &validated["logs"][0];
     assert!(log["replay"].as_u64().is_some_and(|records| records > 20), "{log:#}");
-    assert_eq!(log["is_foretold"], true, "{log:#}");
+    assert_eq!(log["is_predicted"], true, "{log:#}");
     // Each job ends as predicted, but Slurm may choose other nodes than the rehearsal.
     let differing = log["blind"]["differing"].as_array().expect("a list");
     assert!(differing.iter().all(|it| it["what"] == "place"), "{log:#}");
@@ -165,7 +165,7 @@ expect:
 
 /// A blind prediction with the profile of Slurm itself. The clocks may be anywhere within a second, and Slurm's answers
 /// arrive up to a quarter of a second later, plus the delay of a loaded machine.
-pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_foretold() {
+pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_predicted() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let dir = TempDir::new().expect("a folder of our own");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/slurm/live/thirty-short-jobs.yaml");

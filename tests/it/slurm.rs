@@ -170,7 +170,7 @@ impl Recording {
         text
     }
 
-    fn foretold(&self, clocks: Clocks<'_>) -> Vec<Prediction> {
+    fn predicted(&self, clocks: Clocks<'_>) -> Vec<Prediction> {
         let folder = tempfile::TempDir::new().expect("a folder of our own");
         std::fs::write(folder.path().join("its-clocks.profile.yaml"), self.profile(clocks)).expect("ours");
         let loaded = load_text("recorded.yaml", &self.scenario(clocks), folder.path(), &Options::default());
@@ -190,7 +190,7 @@ impl Recording {
     }
 
     fn compare(&self, clocks: Clocks<'_>) -> Agreement {
-        self.held_against(&self.foretold(clocks))
+        self.held_against(&self.predicted(clocks))
     }
 
     /// The agreement with another recording of the same submissions, as if that recording were the prediction.
@@ -200,29 +200,29 @@ impl Recording {
         self.held_against(&other.jobs.iter().map(told).collect::<Vec<Prediction>>())
     }
 
-    fn held_against(&self, foretold: &[Prediction]) -> Agreement {
-        assert_eq!(foretold.len(), self.jobs.len(), "{}", self.name);
-        let both: Vec<(&Recorded, &Prediction)> = self.jobs.iter().zip(foretold).collect();
+    fn held_against(&self, predicted: &[Prediction]) -> Agreement {
+        assert_eq!(predicted.len(), self.jobs.len(), "{}", self.name);
+        let both: Vec<(&Recorded, &Prediction)> = self.jobs.iter().zip(predicted).collect();
         let (mut ordered, mut pairs) = (0, 0);
-        for (place, (one, one_foretold)) in both.iter().enumerate() {
-            for (other, other_foretold) in &both[..place] {
-                let (really, foretold) = (one.start - other.start, one_foretold.start - other_foretold.start);
+        for (place, (one, one_predicted)) in both.iter().enumerate() {
+            for (other, other_predicted) in &both[..place] {
+                let (really, predicted) = (one.start - other.start, one_predicted.start - other_predicted.start);
                 if really.abs() >= APART {
                     pairs += 1;
-                    ordered += usize::from(really.signum() == foretold.signum());
+                    ordered += usize::from(really.signum() == predicted.signum());
                 }
             }
         }
-        let mut errors: Vec<i64> = both.iter().map(|(job, foretold)| (foretold.start - job.start).abs()).collect();
+        let mut errors: Vec<i64> = both.iter().map(|(job, predicted)| (predicted.start - job.start).abs()).collect();
         errors.sort_unstable();
         let first = self.jobs[0].submit;
         let really = self.jobs.iter().map(|job| job.end).max().expect("a job") - first;
-        let said = foretold.iter().map(|job| job.end).max().expect("a job") - first;
-        let on_the_same_nodes = both.iter().filter(|(job, foretold)| job.on == foretold.on).count();
-        let is_another = |(job, foretold): &&(&Recorded, &Prediction)| {
-            (job.start - foretold.start).abs() > ANOTHER || job.on != foretold.on
+        let said = predicted.iter().map(|job| job.end).max().expect("a job") - first;
+        let on_the_same_nodes = both.iter().filter(|(job, predicted)| job.on == predicted.on).count();
+        let is_another = |(job, predicted): &&(&Recorded, &Prediction)| {
+            (job.start - predicted.start).abs() > ANOTHER || job.on != predicted.on
         };
-        let first = both.iter().filter(is_another).map(|(job, foretold)| job.start.min(foretold.start)).min();
+        let first = both.iter().filter(is_another).map(|(job, predicted)| job.start.min(predicted.start)).min();
         let alike = both.iter().filter(|(job, _)| first.is_none_or(|first| job.start < first)).count();
         Agreement { ordered, pairs, errors, makespans: [said, really], on_the_same_nodes, alike }
     }
@@ -284,7 +284,7 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
 }
 
 /// FIFO with one seed, because a run with backfilling takes seconds.
-pub fn a_real_slurm_starts_jobs_as_its_profile_foretells() {
+pub fn a_real_slurm_starts_jobs_as_its_profile_predicts() {
     let is_first = |path: &PathBuf| path.file_stem().is_some_and(|name| name == "builtin-1");
     check(recordings().into_iter().filter(is_first));
 }
