@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use dryrack_kubernetes::cluster::{Cluster, PodInfo};
 use dryrack_kubernetes::cycle::{Decision, Outcome, Profile, schedule};
-use dryrack_kubernetes::object::{Node, Pod, Seconds};
+use dryrack_kubernetes::devices::Devices;
+use dryrack_kubernetes::object::{Node, Pod, ResourceClaim, ResourceSlice, Seconds};
 use serde_json::{Value, json};
 
 /// The same allocator as in the program.
@@ -32,6 +33,16 @@ fn node(number: usize) -> Node {
     }))
 }
 
+/// Eight devices on two NUMA nodes.
+fn slice(number: usize) -> ResourceSlice {
+    let name = format!("node-{number:05}");
+    let device = |number: usize| json!({"name": format!("gpu-{number}"), "attributes": {"numa": {"int": number / 4}}});
+    let devices: Vec<Value> = (0..8).map(device).collect();
+    let pool = json!({"name": name, "generation": 1, "resourceSliceCount": 1});
+    read(json!({"metadata": {"name": name},
+        "spec": {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": devices}}))
+}
+
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object of this bench")
 }
@@ -49,6 +60,12 @@ fn pod(name: &str, more: Value) -> Arc<PodInfo> {
 /// Each node has ten pods with four cores. Seven of them have a GPU.
 fn cluster(nodes: usize) -> Cluster {
     let mut cluster = Cluster::new((0..nodes).map(node).collect()).expect("all names differ");
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {"selectors": [
+        {"cel": {"expression": "device.driver == \"gpu.example.com\""}}]}});
+    let request = json!({"name": "r", "exactly": {"deviceClassName": "gpu", "count": 4}});
+    let claim: ResourceClaim = read(json!({"metadata": {"name": "claim"}, "spec": {"devices": {"requests": [request],
+        "constraints": [{"matchAttribute": "gpu.example.com/numa"}]}}}));
+    cluster.devices = Devices::new(vec![read(class)], (0..nodes).map(slice).collect(), vec![claim]);
     for number in 0..nodes {
         let name = Arc::clone(cluster.node(number).name());
         for place in 0..PODS_PER_NODE {
@@ -69,7 +86,7 @@ struct Case {
     fits: bool,
 }
 
-fn cases() -> [Case; 3] {
+fn cases() -> [Case; 4] {
     let same = json!({"matchLabels": {"app": "train"}});
     let spread = |key: &str, when: &str| json!({"maxSkew": 2, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": same});
     let term = json!({"topologyKey": "topology.kubernetes.io/zone", "labelSelector": same});
@@ -83,6 +100,11 @@ fn cases() -> [Case; 3] {
                     [spread("topology.kubernetes.io/zone", "ScheduleAnyway"), spread("rack", "ScheduleAnyway")],
                 "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
             }),
+            fits: true,
+        },
+        Case {
+            name: "device claim",
+            spec: json!({"resourceClaims": [{"name": "gpus", "resourceClaimName": "claim"}]}),
             fits: true,
         },
         Case {

@@ -395,9 +395,9 @@ impl Search<'_> {
         let mut term = NodeSelectorTerm::default();
         for result in &allocated.results {
             let device = self.devices.by_id[&super::DeviceId::of(result)];
-            let slice = self.devices.slices.iter().find(|slice| slice.devices.contains(&device));
-            match slice.map(|slice| &slice.reach) {
-                Some(Reach::Node(_)) => {
+            let slice = self.devices.devices[device].slice;
+            match &self.devices.slices[slice].reach {
+                Reach::Node(_) => {
                     let name = NodeSelectorRequirement {
                         key: Arc::from("metadata.name"),
                         operator: NodeSelectorOperator::In,
@@ -406,13 +406,13 @@ impl Search<'_> {
                     let term = NodeSelectorTerm { match_fields: vec![name], ..NodeSelectorTerm::default() };
                     return Some(NodeSelector { node_selector_terms: vec![term] });
                 }
-                Some(Reach::Selected(selector)) => {
+                Reach::Selected(selector) => {
                     for own in &selector.node_selector_terms {
                         term.match_expressions.extend(own.match_expressions.iter().cloned());
                         term.match_fields.extend(own.match_fields.iter().cloned());
                     }
                 }
-                Some(Reach::AllNodes | Reach::Nothing) | None => {}
+                Reach::AllNodes | Reach::Nothing => {}
             }
         }
         (!term.is_empty()).then(|| NodeSelector { node_selector_terms: vec![term] })

@@ -88,6 +88,7 @@ enum Reach {
 #[derive(Debug)]
 struct Known {
     id: DeviceId,
+    slice: usize,
     device: Device,
 }
 
@@ -153,7 +154,7 @@ impl Devices {
                 device: Arc::clone(&device.name),
             };
             self.by_id.insert(id.clone(), self.devices.len());
-            self.devices.push(Known { id, device });
+            self.devices.push(Known { id, slice: index, device });
         }
         self.slices.push(Slice { pool, reach, devices: first..self.devices.len() });
     }
