@@ -266,12 +266,10 @@ fn try_release(
     }
 }
 
-/// The choice of a release whose placements are carried out even if they break safety. If they were refused, nothing
-/// unsafe would happen in the run, and the verdict would not be about the release.
 fn program_of(release: &Release) -> Result<OutsideChoice, Failure> {
     let command = Command::read(&release.to_string());
     let command = command.map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))?;
-    Ok(OutsideChoice::reproducing(command, Path::new("")))
+    Ok(OutsideChoice::started_in(Path::new(""), command))
 }
 
 fn is_asked(args: &BisectArgs, name: &str) -> bool {

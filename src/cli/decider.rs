@@ -70,13 +70,15 @@ impl OutsideChoice {
         let command = |text: &str| {
             outside::Command::read(text).map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))
         };
-        let outside = typed.map(command).transpose()?.map_or(Outside::Allowed, Outside::Command);
+        // A path on the command line is relative to the working directory.
+        let decides = |command| Outside::Command(command, PathBuf::new());
+        let outside = typed.map(command).transpose()?.map_or(Outside::Allowed, decides);
         Ok(OutsideChoice { outside, typed: typed.map(str::to_string) })
     }
 
-    /// The choice of a program that reproduces a report, started in `folder`.
-    pub fn reproducing(command: outside::Command, folder: &Path) -> OutsideChoice {
-        OutsideChoice { outside: Outside::Reproducing(command, folder.to_path_buf()), typed: None }
+    /// The choice of a program that the user did not type, started in `folder`.
+    pub fn started_in(folder: &Path, command: outside::Command) -> OutsideChoice {
+        OutsideChoice { outside: Outside::Command(command, folder.to_path_buf()), typed: None }
     }
 
     /// The flag that repeats this choice in a printed command.

@@ -63,11 +63,10 @@ pub struct Program {
     pub when_unsafe: Unsafe,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unsafe {
     /// The placement is refused.
-    #[default]
     Refused,
     /// The placement is carried out, and an event reports it.
     Allowed,

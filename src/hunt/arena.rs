@@ -10,7 +10,7 @@ use super::breach::Breach;
 use super::properties::Property;
 use super::told::{Observed, Recorder};
 use super::world::World;
-use dryrack_engine::Progress;
+use dryrack_engine::{Progress, Rehearsal};
 use dryrack_expect::Verdict;
 use dryrack_outside::{Command, IdleProcess, Session, Setup};
 use dryrack_rehearse::{rehearse, rehearse_decided};
@@ -68,8 +68,17 @@ impl Arena {
 
     /// Runs a scenario and judges its expectations.
     pub fn judge(&mut self, text: &str, decides: DecisionMaker) -> Option<ScenarioResult> {
+        let loaded = self.load(text, decides)?;
+        match (&loaded.outside, decides) {
+            (Some(setup), DecisionMaker::Program | DecisionMaker::Fresh) => self.decided(&loaded, setup.clone(), decides),
+            (_, _) => self.ruled(&loaded),
+        }
+    }
+
+    /// Reads a world. `None` if it is no valid scenario with an end.
+    pub(super) fn load(&mut self, text: &str, decides: DecisionMaker) -> Option<Loaded> {
         let outside = match decides {
-            DecisionMaker::Program | DecisionMaker::Fresh => Outside::Reproducing(self.command.clone(), PathBuf::new()),
+            DecisionMaker::Program | DecisionMaker::Fresh => Outside::Command(self.command.clone(), PathBuf::new()),
             DecisionMaker::Profile => Outside::Refused,
         };
         let options = Options { outside, ..Options::default() };
@@ -85,17 +94,30 @@ impl Arena {
             self.refusal = Some("it has no `until`".to_string());
             return None;
         }
-        match (&loaded.outside, decides) {
-            (Some(setup), DecisionMaker::Program | DecisionMaker::Fresh) => {
-                self.decided(&loaded, setup.clone(), decides)
-            }
-            (_, _) => self.ruled(&loaded),
-        }
+        Some(loaded)
     }
 
     fn decided(&mut self, loaded: &Loaded, setup: Setup, decides: DecisionMaker) -> Option<ScenarioResult> {
+        let (rehearsal, progress) = (&loaded.rehearsal, Progress::default());
+        let run = |session: &mut Session| {
+            let mut recorder = Recorder::new(rehearsal, &progress);
+            let expectations = loaded.expectations.clone();
+            (rehearse_decided(rehearsal, expectations, &progress, vec![&mut recorder], session), recorder)
+        };
+        let ((rehearsed, recorder), failure) = self.with_program(rehearsal, setup, decides, run)?;
+        Some(ScenarioResult { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts })
+    }
+
+    /// Starts the program for a world, or takes the process that decided the last one. Returns the result of `run`, and
+    /// why the program failed if it did. `None` if the program cannot decide in this world.
+    pub(super) fn with_program<T>(
+        &mut self,
+        rehearsal: &Rehearsal,
+        setup: Setup,
+        decides: DecisionMaker,
+        run: impl FnOnce(&mut Session) -> T,
+    ) -> Option<(T, Option<String>)> {
         self.asked += 1;
-        let rehearsal = &loaded.rehearsal;
         let kept = if decides == DecisionMaker::Fresh { None } else { self.kept.take() };
         let mut session = match Session::start_or_keep(kept, setup, &rehearsal.title, rehearsal.seed) {
             Ok(session) => session,
@@ -104,34 +126,21 @@ impl Arena {
                 return None;
             }
         };
-        let judged = catch_unwind(AssertUnwindSafe(|| {
-            let progress = Progress::default();
-            let mut recorder = Recorder::new(rehearsal, &progress);
-            let expectations = loaded.expectations.clone();
-            let rehearsed = rehearse_decided(rehearsal, expectations, &progress, vec![&mut recorder], &mut session);
-            let last = |errors: &str| errors.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
-            let failure = session.failure().map(|failure| last(&failure.errors).unwrap_or(failure.text.clone()));
-            ScenarioResult { told: recorder.finish(rehearsed.until, failure), verdicts: rehearsed.verdicts }
-        }));
+        let Ok(result) = catch_unwind(AssertUnwindSafe(|| run(&mut session))) else {
+            self.refusal = Some("the run broke or did not end".to_string());
+            return None;
+        };
+        let last = |errors: &str| errors.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
+        let failure = session.failure().map(|failure| last(&failure.errors).unwrap_or(failure.text.clone()));
         let is_greeted = session.who().is_some();
-        match judged {
-            Ok(ScenarioResult { told: Observed { failure: Some(failure), .. }, .. })
-                if !is_greeted || is_of_driver(&failure) =>
-            {
-                self.refusal = Some(failure);
-                None
-            }
-            Ok(judged) => {
-                if decides == DecisionMaker::Program {
-                    self.kept = session.keep();
-                }
-                Some(judged)
-            }
-            Err(_) => {
-                self.refusal = Some("the run broke or did not end".to_string());
-                None
-            }
+        if let Some(failure) = failure.as_ref().filter(|failure| !is_greeted || is_of_driver(failure)) {
+            self.refusal = Some(failure.clone());
+            return None;
         }
+        if decides == Decides::Program {
+            self.kept = session.keep();
+        }
+        Some((result, failure))
     }
 
     fn ruled(&mut self, loaded: &Loaded) -> Option<ScenarioResult> {

@@ -163,7 +163,7 @@ fn written(
         text.push_str(
             "# The profile of this file does not meet the expectation either, so the program decides here.\n",
         );
-        text.push_str(&format!("outside: {{command: {program}, unsafe: allowed}}\n"));
+        text.push_str(&format!("outside: {program}\n"));
     }
     text.push_str(rest);
     text.push_str("expect:\n");

@@ -22,7 +22,7 @@ pub struct Setup {
     /// How often a failed program is started again.
     pub restarts: u32,
     pub thinking: ThinkTime,
-    /// Whether placements that break safety are carried out.
+    /// Whether placements that break safety are carried out. They are, unless the scenario says otherwise.
     pub allows_unsafe: bool,
     /// Arbitrary data for the program.
     pub driver: Value,
@@ -41,7 +41,7 @@ impl Setup {
             start: Setup::START,
             restarts: 0,
             thinking: ThinkTime::Free,
-            allows_unsafe: false,
+            allows_unsafe: true,
             driver: Value::Null,
         }
     }

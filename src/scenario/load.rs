@@ -61,11 +61,8 @@ pub enum Outside {
     Refused,
     /// The scheduler decides, unless the command line names a profile in its place.
     Allowed,
-    /// This command starts the scheduler, whether or not the file names one.
-    Command(Command),
-    /// The same, started in this folder. Placements that break safety are carried out, so that the result shows what
-    /// the program really decides.
-    Reproducing(Command, PathBuf),
+    /// This command starts the scheduler in this folder, whether or not the file names one.
+    Command(Command, PathBuf),
 }
 
 /// A plan, which lets diagnostics of its alternatives point into its text.
@@ -482,19 +479,15 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
 /// The scheduler in another process that decides, if there is one.
 fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Option<Setup> {
     let typed = match &options.outside {
-        Outside::Command(command) | Outside::Reproducing(command, _) => Some(command),
+        Outside::Command(command, folder) => Some((command, folder.as_path())),
         Outside::Refused | Outside::Allowed => None,
     };
-    let mut setup = outside::read(file, folder, typed, report);
-    if let (Some(setup), Outside::Reproducing(_, folder)) = (&mut setup, &options.outside) {
-        setup.allows_unsafe = true;
-        setup.folder.clone_from(folder);
-    }
+    let setup = outside::read(file, folder, typed, report);
     // A log already holds its decisions. A profile named on the command line decides instead of the file's scheduler.
     if options.recorded.is_some() || (typed.is_none() && options.profile.is_some()) {
         return None;
     }
-    if options.outside == Outside::Refused && file.has("outside") {
+    if options.outside == Outside::Refused && setup.is_some() {
         let message = "this command starts no scheduler in another process";
         let help = "use `dryrack run` or `dryrack test`, or name a profile that decides in its place with `--profile`";
         report.error_with_help(file.key_span("outside"), message, help);

@@ -13,22 +13,26 @@ use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 const FIELDS: [&str; 7] = ["command", "deadline", "start", "restarts", "thinking", "unsafe", "driver"];
 
 /// The words for the treatment of placements that break safety; `true` means that they are carried out.
-pub(super) const WHEN_UNSAFE: [(&str, bool); 2] = [("refused", false), ("allowed", true)];
+pub(super) const WHEN_UNSAFE: [(&str, bool); 2] = [("allowed", true), ("refused", false)];
 
 /// The words for the thinking time that is charged to the simulated clock. A fixed time is allowed too.
 pub(super) const THINKING: [(&str, ThinkTime); 3] =
     [("none", ThinkTime::Free), ("measured", ThinkTime::Measured), ("stated", ThinkTime::Stated)];
 
 /// Reads `outside: {command: [python3, first_fit.py]}`. A command on the command line replaces the command of the file,
-/// and also works if the file has no `outside:`.
-pub(super) fn read(file: &Fields<'_>, folder: &Path, typed: Option<&Command>, report: &mut Report) -> Option<Setup> {
-    let Some(tree) = file.get("outside") else {
-        return typed.map(|command| Setup::of(command.clone(), Path::new("").to_path_buf()));
-    };
+/// and also works if the file has no `outside:`. It comes with the folder in which it is started.
+pub(super) fn read(
+    file: &Fields<'_>,
+    folder: &Path,
+    typed: Option<(&Command, &Path)>,
+    report: &mut Report,
+) -> Option<Setup> {
+    let of_typed = |(command, folder): (&Command, &Path)| Setup::of(command.clone(), folder.to_path_buf());
+    let Some(tree) = file.get("outside") else { return typed.map(of_typed) };
     // `outside: gpustack==0.6.0` needs no further fields.
     if let Some(text) = tree.scalar().filter(|_| !tree.is_nothing()) {
         if let Some(typed) = typed {
-            return Some(Setup::of(typed.clone(), Path::new("").to_path_buf()));
+            return Some(of_typed(typed));
         }
         return match Command::read(text) {
             Ok(command) => Some(Setup::of(command, folder.to_path_buf())),
@@ -43,19 +47,25 @@ pub(super) fn read(file: &Fields<'_>, folder: &Path, typed: Option<&Command>, re
     let own = match (fields.get("command"), typed) {
         (Some(tree), _) => command(tree, report),
         (None, Some(_)) => None,
+        // Without a command, the entry is for programs that are named elsewhere, and the profile decides.
+        (None, None) if fields.get("driver").is_some() => None,
         (None, None) => {
             fields.require("command", "[python3, first_fit.py]", report);
             None
         }
     };
-    let (command, folder) = match typed {
-        // A path on the command line is relative to the working directory.
-        Some(typed) => (typed.clone(), Path::new("")),
-        None => (own?, folder),
-    };
+    let setup = settings(&fields, report);
+    match typed {
+        Some((command, folder)) => Some(setup(command.clone(), folder)),
+        None => own.map(|command| setup(command, folder)),
+    }
+}
+
+/// Reads everything but the command.
+fn settings(fields: &Fields<'_>, report: &mut Report) -> impl FnOnce(Command, &Path) -> Setup + use<> {
     let real = |length: SimDuration| Duration::from_nanos(length.as_nanos());
-    let mut setup = Setup::of(command, folder.to_path_buf());
-    for (key, place) in [("deadline", &mut setup.deadline), ("start", &mut setup.start)] {
+    let (mut deadline, mut start) = (Setup::DEADLINE, Setup::START);
+    for (key, place) in [("deadline", &mut deadline), ("start", &mut start)] {
         if let Some(length) = fields.value::<SimDuration>(key, report) {
             if length.is_zero() {
                 let message = format!("a `{key}` of no time, in which nothing can answer");
@@ -64,11 +74,11 @@ pub(super) fn read(file: &Fields<'_>, folder: &Path, typed: Option<&Command>, re
             *place = real(length);
         }
     }
-    setup.restarts = fields.count("restarts", 0, report).unwrap_or(0);
-    setup.thinking = fields.get("thinking").and_then(|tree| thinking(tree, report)).unwrap_or_default();
+    let restarts = fields.count("restarts", 0, report).unwrap_or(0);
+    let thinking = fields.get("thinking").and_then(|tree| thinking(tree, report)).unwrap_or_default();
     let words = fields.word("unsafe", "what happens to a placement that is not safe", &WHEN_UNSAFE, report);
-    setup.allows_unsafe = words.unwrap_or(false);
-    setup.driver = fields.get("driver").map_or(Json::Null, |tree| match &tree.node {
+    let allows_unsafe = words.unwrap_or(true);
+    let driver = fields.get("driver").map_or(Json::Null, |tree| match &tree.node {
         Node::Map(_) => json(tree),
         _ if tree.is_nothing() => Json::Null,
         Node::List(_) | Node::Scalar { .. } => {
@@ -77,7 +87,15 @@ pub(super) fn read(file: &Fields<'_>, folder: &Path, typed: Option<&Command>, re
             Json::Null
         }
     });
-    Some(setup)
+    move |command, folder| Setup {
+        deadline,
+        start,
+        restarts,
+        thinking,
+        allows_unsafe,
+        driver,
+        ..Setup::of(command, folder.to_path_buf())
+    }
 }
 
 /// Reads a command as a list of words or as one command line.

@@ -20,7 +20,7 @@ pub(super) const SHAPES: &[Shape] = &[Shape {
         (
             "unsafe",
             Kind::Words(|| WHEN_UNSAFE.map(|(word, _)| word).to_vec()),
-            "Whether placements that break safety are carried out; they are refused if not given",
+            "Whether placements that break safety are carried out; they are if not given",
         ),
         ("driver", Kind::Named(&Kind::Any), "Free data, which is sent to it"),
     ],

@@ -274,7 +274,8 @@ fn main() {
         Python: outside {
             a_question_does_not_take_the_place_of_a_decision,
             what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on,
-            a_place_that_is_not_safe_is_refused_or_reported_as_the_file_says,
+            a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise,
+            every_command_carries_out_what_is_not_safe,
             a_failed_process_ends_the_run_with_a_named_fault,
             the_errors_of_a_failed_process_are_shown,
             a_program_that_cannot_be_started_is_bad_input,

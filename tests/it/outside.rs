@@ -80,7 +80,7 @@ pub fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
     ];
     for (mode, fault) in modes {
         let dir = empty();
-        write(dir.path(), "it.yaml", &scenario(mode));
+        write(dir.path(), "it.yaml", &scenario(mode).replace("deadline:", "unsafe: refused, deadline:"));
         let output = run(dir.path(), &["--out", "log"]);
         assert_eq!(output.status.code(), Some(0), "{mode}: {}", text(&output.stderr));
         let records = records(&dir.path().join("log"));
@@ -90,14 +90,14 @@ pub fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
 }
 
 /// Two jobs are given one GPU, and a job is given a node without its label.
-pub fn a_place_that_is_not_safe_is_refused_or_reported_as_the_file_says() {
+pub fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise() {
     let rows = [("does_not_fit", "overcommit"), ("unmet", "requirement_unmet")];
     for (mode, broken) in rows {
-        for allowed in [false, true] {
+        for (setting, allowed) in [("", true), ("unsafe: allowed, ", true), ("unsafe: refused, ", false)] {
             let dir = empty();
             let text_of =
                 scenario(mode).replace("every: 10s", "every: 0s").replace("state: maintenance", "state: ready");
-            let text_of = if allowed { text_of.replace("deadline:", "unsafe: allowed, deadline:") } else { text_of };
+            let text_of = text_of.replace("deadline:", &format!("{setting}deadline:"));
             write(dir.path(), "it.yaml", &text_of);
             let output = run(dir.path(), &["--out", "log"]);
             let records = records(&dir.path().join("log"));
@@ -108,6 +108,34 @@ pub fn a_place_that_is_not_safe_is_refused_or_reported_as_the_file_says() {
             stdout(dir.path(), &["replay", "log/events.jsonl"], 0);
         }
     }
+}
+
+/// The same program and the same rule, whichever command starts it: the expectation of safety fails.
+pub fn every_command_carries_out_what_is_not_safe() {
+    let dir = empty();
+    let program = format!("python3 {FAULTY} does_not_fit");
+    let own: String =
+        scenario("good").lines().filter(|line| !line.starts_with("outside:")).fold(String::new(), |text, line| {
+            match line.starts_with("expect:") {
+                true => text + "expect: [{name: safe, count: safety_broken, is: 0}]\n",
+                false => text + &line.replace("every: 10s", "every: 0s") + "\n",
+            }
+        });
+    let reproduced = format!(
+        "{own}reproduces: [{{outside: {program}, fails: [safe], and: [{{count: safety_broken, is: \">= 1\"}}]}}]\n"
+    );
+    write(dir.path(), "own.yaml", &own);
+    write(dir.path(), "reproduced.yaml", &reproduced);
+    stdout(dir.path(), &["test", "own.yaml"], 0);
+    stdout(dir.path(), &["test", "reproduced.yaml"], 0);
+    let tested = stdout(dir.path(), &["test", "own.yaml", "--outside", &program], 1);
+    assert!(tested.contains("FAIL") && tested.contains("safe"), "{tested}");
+    let ran = stdout(dir.path(), &["run", "own.yaml", "--outside", &program], 1);
+    assert!(ran.contains("safety broken"), "{ran}");
+    let with = format!("outside:{program}");
+    let compared = stdout(dir.path(), &["compare", "own.yaml", "--with", "first-fit", "--with", &with], 1);
+    let row = compared.lines().find(|line| line.starts_with("safe ")).expect("the expectation has a row");
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["safe", "holds", "fails"], "{compared}");
 }
 
 /// Mistakes of the whole process. The run ends with the fault's name, exit code 1 and a complete log.
@@ -278,6 +306,13 @@ pub fn faults_in_the_file_are_pointed_at() {
 
 /// A command that starts no program refuses the file instead of deciding in place of the program.
 pub fn commands_that_start_no_program_refuse_such_a_file() {
+    let for_any = empty();
+    let text_of = scenario("good").replace(&format!("command: [python3, {FAULTY}, good]"), "driver: {a: 1}");
+    write(for_any.path(), "it.yaml", &text_of);
+    // Data for programs that are named elsewhere: the profile decides.
+    stdout(for_any.path(), &["select", "it.yaml", "--job", "job-01"], 0);
+    stdout(for_any.path(), &["test", "it.yaml"], 0);
+    stdout(for_any.path(), &["test", "it.yaml", "--outside", &format!("python3 {FAULTY} good")], 0);
     let dir = empty();
     write(dir.path(), "it.yaml", &scenario("good"));
     stdout(dir.path(), &["check", "it.yaml"], 0);

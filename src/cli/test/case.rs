@@ -211,7 +211,7 @@ fn decided_by(under: &ReproducedUnder, file: &Path, overrides: &Overrides) -> Re
         ReproducedUnder::Profile(profile) => Ok(overrides.clone().and_profile(&profile_beside(file, profile))),
         ReproducedUnder::Outside(program) => {
             let folder = file.parent().unwrap_or(Path::new(""));
-            let choice = OutsideChoice::reproducing(Command::read(program)?, folder);
+            let choice = OutsideChoice::started_in(folder, Command::read(program)?);
             Ok(overrides.clone().and_outside(choice))
         }
     }

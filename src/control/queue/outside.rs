@@ -12,7 +12,8 @@
 //! that does not wait leads to the event `CommitRefused`. The real scheduler also enforces the time limits.
 //!
 //! An outside program that decides in a simulated run ([`Program`]) can send more than decisions ([`Outside`]). If a
-//! placement of the program breaks safety, it leads to `CommitRefused`, unless the run allows such placements.
+//! placement of the program breaks safety, it is carried out and leads to `SafetyBroken`, unless the run refuses such
+//! placements (`CommitRefused`).
 
 use crate::attempts::Attempts;
 use crate::clocks::PassTime;
@@ -23,7 +24,7 @@ use crate::profile::{FlowOptions, PassOptions, Passes, Profile, Program, Trigger
 use crate::queue::Queue;
 use crate::safety;
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal, Safety};
-use dryrack_fleet::{Fleet, NodeClaim, Placement, offer_of};
+use dryrack_fleet::{Fleet, NodeClaim, NodeState, Placement, offer_of};
 use dryrack_ids::{NodeId, RunId};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_scheduler::{Candidate, Preempt};
@@ -200,6 +201,9 @@ fn refused(core: &Core, index: ReplicaIndex, placement: &Placement, program: Pro
     if placement.claims().iter().any(is_held) || !can_be_made(fleet, placement) {
         return Some(Reason::DoesNotFit);
     }
+    if placement.claims().iter().any(|claim| is_on_its_way(fleet, claim.node)) {
+        return Some(Reason::PlaceNotReady);
+    }
     let broken = safety::broken_by(fleet, core.demand_of(index), placement).into_iter();
     // An instance that is made for this placement is ready once it exists, so it does not count as not ready here.
     let mut broken = broken.filter(|(node, what)| *what != Safety::NotReady || !fleet.is_unmade(*node));
@@ -210,6 +214,12 @@ fn refused(core: &Core, index: ReplicaIndex, placement: &Placement, program: Pro
         Safety::GangTorn => Reason::GangTorn,
         Safety::RequirementUnmet => Reason::Unmet,
     })
+}
+
+/// Whether the node is an instance that a cloud is making. Until it is up, it is for nothing but what it is made for.
+fn is_on_its_way(fleet: &Fleet, node: NodeId) -> bool {
+    let node = fleet.node(node);
+    node.status.state == NodeState::Joining && offer_of(&node.shape).is_some()
 }
 
 /// Whether the clouds can make all instances of a placement that do not exist yet.
