@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::exit::{Exit, ExitResult, Failure};
+use super::each_seed::each_seed;
+use super::exit::{ExitResult, Exit, Failure};
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
@@ -36,7 +36,7 @@ pub struct HuntArgs {
     /// Hold decisions against this property alone; may be repeated [default: all of them]
     #[arg(long, value_name = "NAME")]
     property: Vec<String>,
-    /// Kind of world: models, fleets or tasks [default: what the program is for]
+    /// Kind of world: models, fleets, long-runs or tasks [default: what the program is for]
     #[arg(long, value_name = "KIND")]
     world: Option<String>,
     /// Number of processes at a time [default: the number of cores]
@@ -58,7 +58,7 @@ struct UnminimizedFinding {
 }
 
 pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
-    let (kind, properties) = (args.kind()?, args.properties()?);
+    let (kind, properties) = (kind_named(args.world.as_deref(), &args.outside)?, args.properties()?);
     if args.draw {
         for seed in args.seeds.clone() {
             print(&kind.draw(seed))?;
@@ -84,65 +84,31 @@ pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
 }
 
 impl HuntArgs {
-    fn kind(&self) -> Result<&'static Kind, Failure> {
-        let Some(typed) = &self.world else { return Ok(kind_of(&self.outside)) };
-        let names = || KINDS.iter().map(|kind| kind.name);
-        KINDS.iter().find(|kind| kind.name == typed).ok_or_else(|| unknown("--world", typed, names()))
-    }
-
     fn properties(&self) -> Result<Vec<&'static dyn Property>, Failure> {
         if self.property.is_empty() {
             return Ok(ALL.to_vec());
         }
-        let find = |typed: &String| {
-            let names = || ALL.iter().map(|property| property.name());
-            let found = ALL.iter().find(|property| property.name() == typed);
-            found.copied().ok_or_else(|| unknown("--property", typed, names()))
-        };
-        self.property.iter().map(find).collect()
-    }
-
-    fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.jobs.map_or_else(cores, usize::from)
+        self.property.iter().map(|typed| property_named(typed)).collect()
     }
 
     /// Runs all seeds. The result does not depend on the number of processes.
     fn search(&self, kind: &Kind, properties: &[&dyn Property], command: &Command) -> Vec<SeedResult> {
-        let (from, to) = (*self.seeds.start(), *self.seeds.end());
-        let (next, done, broken) = (AtomicU64::new(from), AtomicU64::new(0), AtomicU64::new(0));
-        let results = Mutex::new(BTreeMap::new());
+        let (done, broken) = (AtomicU64::new(0), AtomicU64::new(0));
         let said = || {
             let (done, broken) = (done.load(Ordering::Relaxed), broken.load(Ordering::Relaxed));
-            format!("{done} of {} worlds, {broken} break a property", to - from + 1)
+            format!("{done} of {} worlds, {broken} break a property", self.seeds.end() - self.seeds.start() + 1)
         };
-        let work = || {
-            let mut arena = Arena::new(command.clone());
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed > to || seed < from {
-                    return;
-                }
-                let hunted = guarded(|| hunt_seed(kind, seed, properties, &mut arena)).unwrap_or_else(|message| {
-                    arena = Arena::new(command.clone());
-                    let refusal = Some(format!("our fault: {message}"));
-                    SeedResult { seed, text: kind.draw(seed), breaches: Vec::new(), refusal }
-                });
-                broken.fetch_add(u64::from(!hunted.breaches.is_empty()), Ordering::Relaxed);
-                done.fetch_add(1, Ordering::Relaxed);
-                results.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, hunted);
-            }
+        let work = |arena: &mut Arena, seed| {
+            let hunted = guarded(|| hunt_seed(kind, seed, properties, arena)).unwrap_or_else(|message| {
+                *arena = Arena::new(command.clone());
+                let refusal = Some(format!("our fault: {message}"));
+                SeedResult { seed, text: kind.draw(seed), breaches: Vec::new(), refusal }
+            });
+            broken.fetch_add(u64::from(!hunted.breaches.is_empty()), Ordering::Relaxed);
+            done.fetch_add(1, Ordering::Relaxed);
+            hunted
         };
-        with_line(said, || self.in_parallel(&work));
-        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
-    }
-
-    fn in_parallel(&self, work: &(dyn Fn() + Sync)) {
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads() {
-                scope.spawn(work);
-            }
-        });
+        with_line(said, || each_seed(self.seeds.clone(), self.jobs, || Arena::new(command.clone()), work))
     }
 
     /// The smallest scenario of each group, in the order of the groups.
@@ -153,25 +119,21 @@ impl HuntArgs {
         command: &Command,
     ) -> Vec<Finding> {
         let todo: Vec<(&Group, &UnminimizedFinding)> = groups.iter().collect();
-        let (next, results) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
-        let watched = MinimizeProgress::default();
-        let said = || format!("finding {} of {}: {}", next.load(Ordering::Relaxed), todo.len(), watched.text());
-        let work = || {
-            let mut arena = Arena::new(command.clone());
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-                let Some((group, found)) = todo.get(at) else { return };
-                let property = properties.iter().find(|property| property.name() == group.property);
-                let Some(property) = property else { continue };
-                let world = (self.outside.as_str(), found.seed, found.text.as_str());
-                let search = || smallest((*property, group), world, self.max_runs, &mut arena, &watched);
-                let finding = guarded(search).ok().flatten();
-                results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, finding);
-            }
+        if todo.is_empty() {
+            return Vec::new();
+        }
+        let (begun, watched) = (AtomicU64::new(0), MinimizeProgress::default());
+        let said = || format!("finding {} of {}: {}", begun.load(Ordering::Relaxed), todo.len(), watched.text());
+        let work = |arena: &mut Arena, number: u64| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            let (group, found) = todo[number as usize];
+            let property = properties.iter().find(|property| property.name() == group.property)?;
+            let world = (self.outside.as_str(), found.seed, found.text.as_str());
+            guarded(|| smallest((*property, group), world, self.max_runs, arena, &watched)).ok().flatten()
         };
-        with_line(said, || self.in_parallel(&work));
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.into_values().flatten().collect()
+        let numbers = 0..=todo.len() as u64 - 1;
+        let found = with_line(said, || each_seed(numbers, self.jobs, || Arena::new(command.clone()), work));
+        found.into_iter().flatten().collect()
     }
 
     /// Writes the findings that were confirmed. Returns the file of each.
@@ -202,11 +164,6 @@ impl HuntArgs {
     ) -> Result<(), Failure> {
         let refused = hunted.iter().filter(|hunted| hunted.refusal.is_some()).count();
         let seeds = |finding: &Finding| groups.get(&finding.group).map_or(&[][..], |found| &found.seeds);
-        let said = |confirmed: Confirmation| match confirmed {
-            Confirmation::WithProfile => "confirmed",
-            Confirmation::Alone => "confirmed; dryrack's profile does the same",
-            Confirmation::No => "not repeated by a fresh process",
-        };
         let shown =
             |file: &Option<PathBuf>| file.as_deref().map_or(String::new(), |file: &Path| file.display().to_string());
         match format {
@@ -277,6 +234,28 @@ fn grouped(hunted: &[SeedResult]) -> BTreeMap<Group, UnminimizedFinding> {
         }
     }
     groups
+}
+
+/// The kind of world that was typed, or else the one for the program.
+pub(super) fn kind_named(typed: Option<&str>, outside: &str) -> Result<&'static Kind, Failure> {
+    let Some(typed) = typed else { return Ok(kind_of(outside)) };
+    let names = || KINDS.iter().map(|kind| kind.name);
+    KINDS.iter().find(|kind| kind.name == typed).ok_or_else(|| unknown("--world", typed, names()))
+}
+
+pub(super) fn property_named(typed: &str) -> Result<&'static dyn Property, Failure> {
+    let names = || ALL.iter().map(|property| property.name());
+    let found = ALL.iter().find(|property| property.name() == typed);
+    found.copied().ok_or_else(|| unknown("--property", typed, names()))
+}
+
+/// Whether a finding was seen again, in words.
+pub(super) fn said(confirmed: Confirmed) -> &'static str {
+    match confirmed {
+        Confirmed::WithProfile => "confirmed",
+        Confirmed::Alone => "confirmed; dryrack's profile does the same",
+        Confirmed::No => "not repeated by a fresh process",
+    }
 }
 
 fn unknown<'n>(flag: &str, typed: &str, names: impl Iterator<Item = &'n str>) -> Failure {

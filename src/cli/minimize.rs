@@ -6,59 +6,80 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::causes::profile_beside;
-use super::exit::{Exit, ExitResult, Failure};
+use super::decider::OutsideChoice;
+use super::exit::{ExitResult, Exit, Failure};
 use super::guard::guarded;
+use super::minimize_seed::minimize_seed;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::run::{Overrides, options, quoted};
 use dryrack_minimize::{
-    Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
-    named_profile, with_entries,
+    Failing, Failures, Limits, Minimized, Rehearser, Size, MinimizeProgress, is_composed, minimize as reduce, named_profile,
+    with_entries, without_entry,
 };
-use dryrack_scenario::load;
+use dryrack_outside::Command;
+use dryrack_released::Release;
+use dryrack_scenario::{Options, Outside, load};
 use dryrack_units::counted;
 use dryrack_yaml::{Report, read_text};
+
+/// The most candidates that a scheduler in another process decides, if the command line does not say.
+pub(super) const MOST_RUNS_OUTSIDE: u64 = 300;
 
 /// The profile for a scenario file that names none.
 const DEFAULT_PROFILE: &str = "first-fit";
 
 #[derive(Debug, Args)]
 pub struct MinimizeArgs {
-    /// Scenario file with an expectation that fails
-    file: PathBuf,
+    /// Scenario file with an expectation that fails, or the seed of a world of `hunt`
+    #[arg(value_name = "FILE|SEED")]
+    pub(super) file: PathBuf,
     /// File for the smallest scenario; paths in it are relative to its folder
     #[arg(short, long, value_name = "FILE.yaml")]
-    out: PathBuf,
-    /// Expectation that must still fail [default: the first one that fails]
+    pub(super) out: PathBuf,
+    /// Expectation that must still fail, or the fault with which a scheduler outside must still fail [default: the
+    /// first one that fails]
     #[arg(long, value_name = "NAME")]
     expect: Option<String>,
     /// Run under this profile, and write it into the result; expectations that hold under the file's own profile must
     /// still hold there
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// Scheduler in another process that decides, also written into the result: a release such as `gpustack==2.3.0`,
+    /// or a command line; expectations that hold under the file's own profile must still hold there
+    #[arg(long, value_name = "CMD", conflicts_with = "profile")]
+    pub(super) outside: Option<String>,
+    /// Property that the world of a seed breaks [default: the first one that is broken]
+    #[arg(long, value_name = "NAME", requires = "outside")]
+    pub(super) property: Option<String>,
+    /// Kind of world of a seed: models, fleets, long-runs or tasks [default: what the program is for]
+    #[arg(long, value_name = "KIND", requires = "outside")]
+    pub(super) world: Option<String>,
     /// Seed of all random draws, also written into the result
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Override a field, as in matrix.gpus=2; the result then has no comments; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Run at most this many candidates
+    /// Run at most this many candidates [default: no limit, but 300 if a scheduler outside decides]
     #[arg(long, value_name = "N")]
-    max_runs: Option<u64>,
+    pub(super) max_runs: Option<u64>,
 }
 
 pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
-    refuse_seed(&args.file)?;
+    if let Some(seed) = args.seed_of_a_world() {
+        args.refuse_flags_of_files()?;
+        return minimize_seed(args, seed, format);
+    }
+    args.refuse_flags_of_seeds()?;
     let (text, own_profile) = args.start()?;
     let out = WholeFile::create(&args.out)?;
-    let mut rehearser = Rehearser {
-        name: args.file.display().to_string(),
-        folder: args.out.parent().map_or_else(PathBuf::new, Path::to_path_buf),
-        options: options(&args.file),
-        holds_under: None,
-    };
+    let folder = args.out.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let options = Options { outside: Outside::Allowed, ..options(&args.file) };
+    let mut rehearser = Rehearser::new(args.file.display().to_string(), folder, options);
     let run = || guarded(|| rehearser.failures(&text)).map_err(|message| args.fault(&message));
     let found = with_line(|| format!("running {}", args.file.display()), run)?;
+    let is_decided_outside = found.as_ref().is_ok_and(|found| found.is_decided_outside);
     let found = found.map_err(|faults| {
         let beside = "files that a scenario names are looked for in the folder of --out; write it beside the scenario";
         let is_beside = args.out.parent() == args.file.parent();
@@ -71,14 +92,15 @@ pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
         return Ok(Exit::NothingSelected);
     };
     let most_records = found.records.saturating_mul(2).saturating_add(100_000);
-    // If the expectation fails only under the profile of `--profile` and holds under the file's own, both must stay
-    // true.
-    let is_of_typed = args.profile.is_some() && rehearser.holds(&text, wanted, &own_profile, most_records);
+    // If the expectation fails only under what was typed and holds under the file's own profile, both must stay true.
+    let is_typed = args.profile.is_some() || args.outside.is_some();
+    let is_of_typed = is_typed && rehearser.holds(&text, wanted, &own_profile, most_records);
     rehearser.holds_under = is_of_typed.then_some(own_profile);
     let watched = MinimizeProgress::default();
     let search = || {
         let mut still_fails = |text: &str| rehearser.still_fails(text, wanted, most_records);
-        reduce(&text, &mut still_fails, Limits { runs: args.max_runs, ..Limits::default() }, &watched)
+        let runs = args.max_runs.or(is_decided_outside.then_some(MOST_RUNS_OUTSIDE));
+        reduce(&text, &mut still_fails, Limits { runs, ..Limits::default() }, &watched)
     };
     let smallest = with_line(|| watched.text(), search).expect("the file was read");
     let left = guarded(|| rehearser.failures(&smallest.text)).map_err(|message| args.fault(&message))?;
@@ -90,29 +112,38 @@ pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
     Ok(Exit::Fine)
 }
 
-/// Refuses a seed in place of a file. `swarm` draws a random world as data with its own profile, and no scenario file
-/// can express all of it.
-fn refuse_seed(file: &Path) -> Result<(), Failure> {
-    let typed = file.to_string_lossy();
-    match typed.parse::<u64>().is_ok() && !file.exists() {
-        true => Err(Failure::Input(format!(
-            "error: {typed}: is no file, and the random world of a seed cannot be minimized: no scenario file can say \
-             what `swarm` draws; `dryrack swarm --seeds {typed} --log FILE` writes its log\n"
-        ))),
-        false => Ok(()),
-    }
-}
-
 impl MinimizeArgs {
-    fn overrides(&self) -> Overrides {
+    /// The seed that was typed in place of a file.
+    fn seed_of_a_world(&self) -> Option<u64> {
+        let seed = self.file.to_string_lossy().parse().ok();
+        seed.filter(|_| !self.file.exists())
+    }
+
+    fn refuse_flags_of_files(&self) -> Result<(), Failure> {
+        let flags = [
+            ("--expect", self.expect.is_some()),
+            ("--profile", self.profile.is_some()),
+            ("--seed", self.seed.is_some()),
+            ("--set", !self.set.is_empty()),
+        ];
+        refuse(&flags, "the world of a seed is drawn", "--property chooses what it breaks")
+    }
+
+    fn refuse_flags_of_seeds(&self) -> Result<(), Failure> {
+        let flags = [("--property", self.property.is_some()), ("--world", self.world.is_some())];
+        refuse(&flags, "a file is a world", "--expect chooses the expectation that fails")
+    }
+
+    fn overrides(&self) -> Result<Overrides, Failure> {
         let overrides = Overrides::under(self.profile.clone()).with_set(&self.set);
-        self.seed.map_or(overrides.clone(), |seed| overrides.and_seed(seed))
+        let overrides = overrides.and_outside(OutsideChoice::of(self.outside.as_deref())?);
+        Ok(self.seed.map_or(overrides.clone(), |seed| overrides.and_seed(seed)))
     }
 
     /// The scenario text to start from, with the typed profile, seed and overrides written in, and the name of the
     /// file's own profile.
     fn start(&self) -> Result<(String, String), Failure> {
-        let loaded = load(&self.file, &self.overrides().lower(&self.file));
+        let loaded = load(&self.file, &self.overrides()?.lower(&self.file));
         let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
         let mut report = Report::default();
         let Some((_, text)) = read_text(&self.file, None, &mut report) else {
@@ -122,24 +153,45 @@ impl MinimizeArgs {
         let own = own.unwrap_or_else(|| DEFAULT_PROFILE.to_string());
         let is_composed = is_composed(&text) || !self.set.is_empty();
         let text = if is_composed { loaded.rehearsal.source } else { text.to_string() };
-        let profile = self.profile.as_ref().map(|profile| self.seen_from_out(profile));
+        // A profile that is typed decides in place of the file's program.
+        let text = match self.profile.is_some() {
+            true => without_entry(&text, "outside").unwrap_or(text),
+            false => text,
+        };
+        let is_builtin = |profile: &str| profile_beside(Path::new("x/y"), profile) == profile;
+        let from_out = |profile: &String| match is_builtin(profile) {
+            true => profile.clone(),
+            false => self.seen_from_out(profile),
+        };
+        let profile = self.profile.as_ref().map(from_out);
         let seed = self.seed.map(|seed| seed.to_string());
-        let given = [("profile", &profile), ("seed", &seed)];
+        let outside = self.outside.as_ref().map(|program| self.program_seen_from_out(program));
+        let given = [("outside", &outside), ("profile", &profile), ("seed", &seed)];
         let given: Vec<(&str, &str)> =
             given.into_iter().filter_map(|(key, word)| Some((key, word.as_deref()?))).collect();
         Ok((with_entries(&text, &given).expect("a valid scenario is a map with a title"), own))
     }
 
-    /// The typed profile, with its path relative to the folder of the result.
-    fn seen_from_out(&self, profile: &str) -> String {
+    /// A typed path, relative to the folder of the result.
+    fn seen_from_out(&self, typed: &str) -> String {
         let folder = self.out.parent().unwrap_or(Path::new(""));
-        let is_builtin = profile_beside(Path::new("x/y"), profile) == profile;
-        if is_builtin || folder.as_os_str().is_empty() || Path::new(profile).is_absolute() {
-            return profile.to_string();
+        if folder.as_os_str().is_empty() || Path::new(typed).is_absolute() {
+            return typed.to_string();
         }
-        let beside = Path::new(profile).strip_prefix(folder).map(Path::to_path_buf);
-        let path = beside.or_else(|_| std::path::absolute(profile));
-        path.map_or_else(|_| profile.to_string(), |path| path.display().to_string())
+        let beside = Path::new(typed).strip_prefix(folder).map(Path::to_path_buf);
+        let path = beside.or_else(|_| std::path::absolute(typed));
+        path.map_or_else(|_| typed.to_string(), |path| path.display().to_string())
+    }
+
+    /// The typed program, with the files of its command relative to the folder of the result.
+    fn program_seen_from_out(&self, typed: &str) -> String {
+        let is_released = Release::named(typed.trim()).is_ok();
+        let Some(command) = Command::read(typed).ok().filter(|_| !is_released) else { return typed.to_string() };
+        let word = |word: &String| match Path::new(word).exists() {
+            true => quoted(&self.seen_from_out(word)),
+            false => quoted(word),
+        };
+        command.words().iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
     /// The failed expectation that must still fail in the result. If there is none, prints the reason and returns
@@ -179,9 +231,20 @@ impl MinimizeArgs {
 
     fn fault(&self, message: &str) -> Failure {
         let seed = self.seed.map_or(String::new(), |seed| format!(" --seed {seed}"));
-        let profile = self.profile.as_ref().map_or(String::new(), |name| format!(" --profile {}", quoted(name)));
+        let flag = |name: &str, value: &Option<String>| {
+            value.as_ref().map_or(String::new(), |value| format!(" --{name} {}", quoted(value)))
+        };
+        let decides = flag("profile", &self.profile) + &flag("outside", &self.outside);
         let file = quoted(&self.file.display().to_string());
-        Failure::Ours(format!("our fault: {message}\n  repeat with: dryrack run {file}{profile}{seed}\n"))
+        Failure::Ours(format!("our fault: {message}\n  repeat with: dryrack run {file}{decides}{seed}\n"))
+    }
+}
+
+/// Refuses flags that mean nothing here.
+fn refuse(flags: &[(&str, bool)], why: &str, help: &str) -> Result<(), Failure> {
+    match flags.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Failure::Input(format!("error: {flag}: {why}\n  = help: {help}\n"))),
+        None => Ok(()),
     }
 }
 

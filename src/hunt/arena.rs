@@ -137,7 +137,7 @@ impl Arena {
             self.refusal = Some(failure.clone());
             return None;
         }
-        if decides == Decides::Program {
+        if decides == DecisionMaker::Program {
             self.kept = session.keep();
         }
         Some((result, failure))

@@ -169,6 +169,15 @@ pub fn with_entries(text: &str, given: &[(&str, &str)]) -> Option<String> {
     Some(document.text)
 }
 
+/// The text without an entry of the file. `None` if it is not YAML, or if nothing else is in it.
+pub fn without_entry(text: &str, key: &str) -> Option<String> {
+    let document = Document::read(text.to_string())?;
+    match document.find(key) {
+        Some(at) => document.without(&[], &[at]).map(|document| document.text),
+        None => Some(document.text),
+    }
+}
+
 impl Document {
     fn with_entry(&self, key: &str, word: &str) -> Option<Document> {
         let title = self.find("scenario")?;

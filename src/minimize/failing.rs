@@ -6,12 +6,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thiserror::Error;
+
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{Event, Input, Sink};
 use dryrack_expect::{Comparison, Expectation, ExpectationKind, Subject, Verdict};
 use dryrack_ids::{JobId, RunId};
-use dryrack_rehearse::rehearse;
-use dryrack_scenario::{Loaded, Options, load_text};
+use dryrack_outside::{IdleProcess, NotStarted, Session};
+use dryrack_rehearse::{rehearse, rehearse_decided};
+use dryrack_scenario::{Loaded, Options, Outside, load_text};
 use dryrack_scheduler::Caching;
 use dryrack_units::SimTime;
 use dryrack_yaml::Diagnostics;
@@ -61,6 +64,8 @@ pub struct Failures {
     pub holding: Vec<Arc<str>>,
     pub size: Size,
     pub records: u64,
+    /// Whether a scheduler in another process decided.
+    pub is_decided_outside: bool,
 }
 
 /// The result of trying a candidate.
@@ -74,30 +79,46 @@ pub enum CandidateResult {
     Invalid,
 }
 
-/// Runs scenarios in this process. Paths in them are relative to `folder`.
-#[derive(Clone, Debug)]
+/// Runs scenarios in this process. If a scenario names a scheduler in another process, that scheduler decides; it is
+/// started once for many candidates if it can begin again. Paths are relative to `folder`.
 pub struct Rehearser {
     pub name: String,
     pub folder: PathBuf,
     pub options: Options,
-    /// The profile under which the expectation must still hold, if only another profile fails it.
+    /// The profile under which the expectation must go on to hold, if the failure is one of another profile or of a
+    /// program alone.
     pub holds_under: Option<String>,
+    kept: Option<IdleProcess>,
+}
+
+/// Why a scenario was not run.
+#[derive(Debug, Error)]
+pub enum Unrun {
+    #[error("{0}")]
+    Invalid(Diagnostics),
+    #[error("error: {0}\n")]
+    NotStarted(#[from] NotStarted),
 }
 
 impl Rehearser {
-    /// Runs a scenario. Panics like every run if an invariant breaks or if the run does not end.
-    pub fn failures(&self, text: &str) -> Result<Failures, Diagnostics> {
-        let loaded = load_text(&self.name, text, &self.folder, &self.options)?;
-        Ok(judged(text, loaded, u64::MAX))
+    pub fn new(name: String, folder: PathBuf, options: Options) -> Rehearser {
+        Rehearser { name, folder, options, holds_under: None, kept: None }
     }
 
-    /// Tries whether a candidate still fails like `wanted`. The run is stopped after `most_records` records.
-    pub fn still_fails(&self, text: &str, wanted: &Failing, most_records: u64) -> CandidateResult {
-        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else {
-            return CandidateResult::Invalid;
-        };
-        let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records)));
-        let is_same = found.is_ok_and(|found| found.failing.iter().any(|failing| wanted.is_met_by(failing)));
+    /// Runs a scenario. Panics as any run does, where an invariant breaks or the run does not end.
+    pub fn failures(&mut self, text: &str) -> Result<Failures, Unrun> {
+        let loaded = load_text(&self.name, text, &self.folder, &self.options).map_err(Unrun::Invalid)?;
+        Ok(judged(text, loaded, u64::MAX, &mut self.kept)?)
+    }
+
+    /// DecisionMaker whether a candidate still fails as `wanted` does. A candidate with many more records than
+    /// `most_records` is stopped.
+    pub fn still_fails(&mut self, text: &str, wanted: &Failing, most_records: u64) -> CandidateResult {
+        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else { return CandidateResult::Invalid };
+        let kept = &mut self.kept;
+        let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records, kept)));
+        let is_met = |found: &Failures| found.failing.iter().any(|failing| wanted.is_met_by(failing));
+        let is_same = matches!(&found, Ok(Ok(found)) if is_met(found));
         let holds = |profile: &String| self.holds(text, wanted, profile, most_records);
         match is_same && self.holds_under.as_ref().is_none_or(holds) {
             true => CandidateResult::Same,
@@ -105,17 +126,19 @@ impl Rehearser {
         }
     }
 
-    /// Whether no expectation of the entry fails under a profile.
+    /// Whether the expectation holds if this profile decides.
     pub fn holds(&self, text: &str, wanted: &Failing, profile: &str, most_records: u64) -> bool {
-        let options = Options { profile: Some(profile.to_string()), ..self.options.clone() };
+        let profile = Some(profile.to_string());
+        let options = Options { profile, outside: Outside::Allowed, ..self.options.clone() };
         let Ok(loaded) = load_text(&self.name, text, &self.folder, &options) else { return false };
-        let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records)));
-        found.is_ok_and(|found| found.failing.iter().all(|failing| failing.entry != wanted.entry))
+        let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records, &mut None)));
+        let has_it = |found: &Failures| found.failing.iter().any(|failing| failing.entry == wanted.entry);
+        matches!(&found, Ok(Ok(found)) if !has_it(found))
     }
 }
 
-fn judged(text: &str, loaded: Loaded, most_records: u64) -> Failures {
-    let Loaded { rehearsal, expectations, .. } = loaded;
+fn judged(text: &str, loaded: Loaded, most_records: u64, kept: &mut Option<IdleProcess>) -> Result<Failures, NotStarted> {
+    let Loaded { rehearsal, expectations, outside, .. } = loaded;
     let progress = Progress::default();
     let mut standings = Standings {
         jobs: expectations.iter().filter_map(|expectation| job_of(&expectation.what)).collect(),
@@ -124,20 +147,44 @@ fn judged(text: &str, loaded: Loaded, most_records: u64) -> Failures {
         left: most_records,
         progress: &progress,
     };
-    let rehearsed = rehearse(&rehearsal, expectations.clone(), &progress, Caching::On, vec![&mut standings]);
+    let is_decided_outside = outside.is_some();
+    let (rehearsed, failed) = match outside {
+        None => (rehearse(&rehearsal, expectations.clone(), &progress, Caching::On, vec![&mut standings]), None),
+        Some(setup) => {
+            let mut session = Session::start_or_keep(kept.take(), setup, &rehearsal.title, rehearsal.seed)?;
+            let sinks: Vec<&mut dyn Sink> = vec![&mut standings];
+            let rehearsed = rehearse_decided(&rehearsal, expectations.clone(), &progress, sinks, &mut session);
+            let failed = session.failure().map(of_program);
+            *kept = session.keep();
+            (rehearsed, failed)
+        }
+    };
     let judged = expectations.iter().zip(&rehearsed.verdicts);
-    let failing = judged.clone().filter(|(_, verdict)| !verdict.passed).map(|(expectation, verdict)| Failing {
+    let broken = judged.clone().filter(|(_, verdict)| !verdict.passed).map(|(expectation, verdict)| Failing {
         name: Arc::clone(&verdict.name),
         entry: Arc::clone(&expectation.entry),
         expected: verdict.expected.clone(),
         happened: verdict.happened.clone(),
         how: how(expectation, verdict, &standings),
     });
-    Failures {
-        failing: failing.collect(),
+    Ok(Failures {
+        failing: failed.into_iter().chain(broken).collect(),
         holding: judged.filter(|(_, verdict)| verdict.passed).map(|(_, verdict)| Arc::clone(&verdict.name)).collect(),
         size: size(text, &rehearsal, &expectations),
         records: rehearsed.run_metrics.accounts().records,
+        is_decided_outside,
+    })
+}
+
+/// The failure of a program, in the form of an expectation that has the name of the fault.
+fn of_program(failure: &dryrack_outside::Failure) -> Failing {
+    let name: Arc<str> = failure.fault.name().into();
+    Failing {
+        how: BTreeSet::from([name.to_string()]),
+        entry: Arc::clone(&name),
+        name,
+        expected: "the scheduler outside decides to the end".to_string(),
+        happened: failure.text.clone(),
     }
 }
 

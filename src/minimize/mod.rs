@@ -11,8 +11,8 @@
 //! | `failing` | runs a candidate, and decides whether it still fails in the same way |
 //! | `reduce` | faults, then jobs, then nodes, then settings, then numbers, until nothing more can go |
 //!
-//! [`minimize`] takes this function as an argument, so that another judge, such as a scheduler in another process, can
-//! replace [`Rehearser::still_fails`].
+//! [`minimize`] takes this function as an argument, so that another judge, such as the properties of a hunt, can replace
+//! [`Rehearser::still_fails`].
 
 #![warn(clippy::unwrap_used)]
 
@@ -24,6 +24,6 @@ mod reduce;
 #[cfg(test)]
 mod tests;
 
-pub use document::{is_composed, named_profile, with_entries};
-pub use failing::{CandidateResult, Failing, Failures, Rehearser, Size};
-pub use reduce::{Limits, MinimizeProgress, Minimized, Numbers, minimize};
+pub use document::{is_composed, named_profile, with_entries, without_entry};
+pub use failing::{Failing, Failures, Rehearser, Size, CandidateResult, Unrun};
+pub use reduce::{Limits, Minimized, Numbers, MinimizeProgress, minimize};

@@ -19,12 +19,12 @@ const STEPS: [(&str, &[&str]); 4] = [
     ("nodes", &["nodes", "fleets", "machines"]),
 ];
 
-/// Keys that identify the scenario and its rules. They are never removed.
-const KEPT: [&str; 3] = ["scenario", "report", "profile"];
+/// Keys that identify the scenario and who decides in it. They are never removed.
+const KEPT: [&str; 4] = ["scenario", "report", "profile", "outside"];
 
 /// Keys below which numbers are not lowered, because, for example, an expectation with another number is another
 /// expectation.
-const AS_WRITTEN: [&str; 5] = ["expect", "scenario", "report", "profile", "seed"];
+const AS_WRITTEN: [&str; 6] = ["expect", "scenario", "report", "profile", "outside", "seed"];
 
 /// The largest number of rounds. A further round might still find something to remove.
 const MOST_ROUNDS: usize = 8;

@@ -6,12 +6,12 @@ use super::*;
 use dryrack_scenario::Options;
 
 fn rehearser() -> Rehearser {
-    Rehearser { name: "test.yaml".to_string(), folder: PathBuf::new(), options: Options::default(), holds_under: None }
+    Rehearser::new("test.yaml".to_string(), PathBuf::new(), Options::default())
 }
 
 /// The smallest scenario in which the named expectation still fails.
 fn smallest(text: &str, name: &str) -> Minimized {
-    let rehearser = rehearser();
+    let mut rehearser = rehearser();
     let found = rehearser.failures(text).unwrap_or_else(|faults| panic!("{faults}"));
     let wanted = found.failing.iter().find(|failing| &*failing.name == name);
     let wanted = wanted.unwrap_or_else(|| panic!("{name} is not among {:?}", found.failing));
@@ -78,11 +78,11 @@ fn what_is_smallest_already_stays_as_it_is() {
 /// A job that no node can hold waits for another reason than a job that waits for another job.
 #[test]
 fn another_reason_for_the_same_verdict_is_another_failure() {
-    let rehearser = rehearser();
+    let mut rehearser = rehearser();
     let found = rehearser.failures(WAITS).unwrap_or_else(|faults| panic!("{faults}"));
     let wanted = &found.failing[0];
     assert_eq!((&*wanted.name, found.holding.len()), ("late_runs", 1));
-    let tried = |from: &str, to: &str| rehearser.still_fails(&WAITS.replace(from, to), wanted, 100_000);
+    let mut tried = |from: &str, to: &str| rehearser.still_fails(&WAITS.replace(from, to), wanted, 100_000);
     assert_eq!(tried("late, at: 7m, gpus: 1", "late, at: 7m, gpus: 1, os: darwin"), CandidateResult::Otherwise);
     assert_eq!(tried("duration: 70m", "duration: 10m"), CandidateResult::Otherwise);
     assert_eq!(tried("duration: 70m", "duration: 80m"), CandidateResult::Same);
@@ -93,7 +93,7 @@ fn another_reason_for_the_same_verdict_is_another_failure() {
 /// A run with too many records is stopped, and only this candidate counts as not failing in the same way.
 #[test]
 fn a_candidate_that_runs_away_is_not_taken() {
-    let rehearser = rehearser();
+    let mut rehearser = rehearser();
     let found = rehearser.failures(WAITS).unwrap_or_else(|faults| panic!("{faults}"));
     assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], found.records + 1), CandidateResult::Same);
     assert_eq!(rehearser.still_fails(WAITS, &found.failing[0], 20), CandidateResult::Otherwise);
@@ -144,7 +144,7 @@ until: 5m
 expect:
   - {name: never_on_alpha, job: chat, never: placed, on: alpha}
 ";
-    let rehearser = Rehearser { holds_under: Some("gpustack".to_string()), ..rehearser() };
+    let mut rehearser = Rehearser { holds_under: Some("gpustack".to_string()), ..rehearser() };
     let found = rehearser.failures(text).unwrap_or_else(|faults| panic!("{faults}"));
     let wanted = &found.failing[0];
     assert_eq!(rehearser.still_fails(text, wanted, 100_000), CandidateResult::Same);

@@ -60,7 +60,11 @@ pub fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
     let missing = said(&["none.yaml"], 2);
     assert!(missing.contains("none.yaml"), "{missing}");
     let seed = said(&["7"], 2);
-    assert!(seed.contains("`dryrack swarm --seeds 7 --log FILE` writes its log"), "{seed}");
+    assert!(seed.contains("7 is no file, and a world of `hunt` needs a program"), "{seed}");
+    let flag = said(&["7", "--outside", "true", "--expect", "x"], 2);
+    assert!(flag.contains("--expect: the world of a seed is drawn"), "{flag}");
+    let flag = said(&[&file, "--outside", "true", "--property", "ready"], 2);
+    assert!(flag.contains("--property: a file is a world"), "{flag}");
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("a folder of our own").collect();
     assert!(left.is_empty(), "{left:?}");
 }
