@@ -1,11 +1,13 @@
 //! `dryrack compare`: runs scenarios under several profiles or programs and finds the first decision that differs.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+use super::compare_seeds::compare_seeds;
 use super::decider::{OutsideChoice, failure_text, start};
 use super::exit::{Exit, ExitResult, Failure};
 use super::fault::{fault_text, runaway_text};
@@ -14,6 +16,7 @@ use super::output::{Format, print, print_json};
 use super::progress::with_bar;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
+use super::swarm::seeds;
 use dryrack_compare::{Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference};
 use dryrack_engine::Progress;
 use dryrack_event::Decider;
@@ -25,12 +28,19 @@ use dryrack_units::counted;
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// Scenario files, or folders of them
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "seeds", conflicts_with = "seeds", value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// Instead of files, the random worlds of `hunt` with seeds from A to B, both included: one program decides, and
+    /// profiles are asked at each of its decisions
+    #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "set"])]
+    pub(super) seeds: Option<RangeInclusive<u64>>,
+    /// Kind of those worlds: models, fleets, long-runs or tasks [default: what the program is for]
+    #[arg(long, value_name = "KIND", requires = "seeds")]
+    pub(super) world: Option<String>,
     /// Profile, release such as gpustack==0.6.0, or outside:COMMAND; given at least twice, and each is compared with
     /// the first
     #[arg(long, required = true, value_name = "WHO")]
-    with: Vec<String>,
+    pub(super) with: Vec<String>,
     /// Seed of all random draws [default: the seed of the file]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -39,7 +49,7 @@ pub struct CompareArgs {
     set: Vec<String>,
     /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: Option<u16>,
+    pub(super) threads: Option<u16>,
 }
 
 /// The profile or program that decides on one side of the comparison.
@@ -52,13 +62,17 @@ struct CompareSide {
 impl CompareSide {
     /// Reads the argument of `--with`. A profile must exist, and a program must be one that can be started.
     fn of(typed: &str) -> Result<CompareSide, Failure> {
-        let program = typed.strip_prefix("outside:").or_else(|| typed.contains("==").then_some(typed));
-        let Some(program) = program else {
+        let Some(program) = program_of(typed) else {
             load_profile(typed, Path::new("")).map_err(|faults| Failure::Input(faults.to_string()))?;
             return Ok(CompareSide { profile: Some(typed.to_string()), outside: OutsideChoice::default() });
         };
         Ok(CompareSide { profile: None, outside: OutsideChoice::of(Some(program))? })
     }
+}
+
+/// The program that an argument of `--with` names; `None` if it names a profile.
+pub(super) fn program_of(typed: &str) -> Option<&str> {
+    typed.strip_prefix("outside:").or_else(|| typed.contains("==").then_some(typed))
 }
 
 /// One run of a file, by each side. A side that cannot run it says why.
@@ -91,6 +105,9 @@ pub fn compare(args: &CompareArgs, format: Format) -> ExitResult {
         let why = "error: --with: expected two or more, as in `--with fifo --with backfill`\n";
         return Err(Failure::Input(why.to_string()));
     };
+    if let Some(seeds) = &args.seeds {
+        return compare_seeds(args, seeds, format);
+    }
     let sides = args.with.iter().map(|typed| CompareSide::of(typed)).collect::<Result<Vec<CompareSide>, Failure>>()?;
     let files = scenario_files(&args.paths)?;
     refuse_others(&files)?;

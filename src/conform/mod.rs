@@ -26,6 +26,7 @@ mod run_states;
 mod utilization;
 
 pub use account::{Account, AgreementCount, Disagreement};
+pub use instances::{Outcome, assign_all};
 pub use profiles::Profiles;
 pub use read::{ConformError, conform};
 pub use records::{Met, Records};

@@ -10,7 +10,7 @@ use super::run::{RunOptions, run};
 use super::swarm::Records;
 use dryrack_control::Profile;
 use dryrack_event::{Reason, Refusal};
-use dryrack_fleet::{Fleet, Hosting, NodeSpec, NodeState, Placement};
+use dryrack_fleet::{Fleet, NodeSpec, NodeState, Placement};
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_scheduler::deployment::{Need, findings};
 use dryrack_scheduler::{Decision, Examination, Grouping, PlacementContext, decide_for, ever_fits, examine_for};
@@ -183,11 +183,7 @@ impl Case<'_> {
 
     fn host(&self, demand: &Demand, number: u32, placement: &Placement, fleet: &mut Fleet) {
         let deployment = demand.model().expect("it is asked of models alone");
-        let hosting = Hosting {
-            model: PlacementContext::key(self.job),
-            model_name: Arc::clone(&deployment.model.name),
-            backend: Arc::from(deployment.backend.name()),
-        };
+        let hosting = PlacementContext::hosting(self.job, deployment);
         fleet.host(RunId { job: self.job, replica: number, attempt: 1 }, placement, &hosting);
     }
 

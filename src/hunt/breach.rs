@@ -1,7 +1,7 @@
 //! A decision that breaks a property, and the rule by which two such decisions are the same finding.
 
-use super::told::{Observed, Placed};
-use dryrack_workload::{Category, DemandKind};
+use super::told::{Placed, Observed};
+use dryrack_workload::{Category, Demand, DemandKind};
 
 /// A decision that breaks a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,16 +49,19 @@ impl Breach {
 
 /// In words, the stage of the scheduler that a job goes through: how the job requests its place, and what the job is.
 pub fn stage(told: &Observed, job: usize) -> String {
-    let spec = &told.jobs[job].spec;
-    let how = if spec.demand.pick.is_some() { "picked" } else { "automatic" };
-    let what = match &spec.demand.kind {
-        DemandKind::Tasks(_) => if spec.demand.tasks > 1 { "gang" } else { "task" }.to_string(),
+    stage_of(&told.jobs[job].spec.demand)
+}
+
+pub fn stage_of(demand: &Demand) -> String {
+    let how = if demand.pick.is_some() { "picked" } else { "automatic" };
+    let what = match &demand.kind {
+        DemandKind::Tasks(_) => if demand.tasks > 1 { "gang" } else { "task" }.to_string(),
         DemandKind::Model(deployment) => {
             let categories = &deployment.model.categories;
             let is_llm = categories.is_empty() || categories.contains(&Category::Llm);
             format!("{} on {}", if is_llm { "language model" } else { "other model" }, deployment.backend.server())
         }
-        DemandKind::Requirements(_) => if spec.demand.tasks > 1 { "run of several nodes" } else { "run" }.to_string(),
+        DemandKind::Requirements(_) => if demand.tasks > 1 { "run of several nodes" } else { "run" }.to_string(),
     };
     format!("{how} {what}")
 }

@@ -18,6 +18,7 @@
 mod arena;
 mod breach;
 mod draw;
+mod fidelity;
 mod finding;
 mod properties;
 mod told;
@@ -29,6 +30,7 @@ mod tests;
 pub use arena::{Arena, Case};
 pub use breach::{Breach, Expected, Group};
 pub use draw::{KINDS, Kind, kind_of};
+pub use fidelity::{Asked, Difference, How, compare_seed};
 pub use finding::{Confirmation, Finding, SeedResult, hunt_seed, smallest};
 pub use properties::{ALL, Property};
 pub use told::Observed;

@@ -153,6 +153,11 @@ impl Session {
         self
     }
 
+    /// Whether the last answer says anything about the run.
+    pub fn answered(&self, run: RunId) -> bool {
+        self.indexes.contains_key(&run)
+    }
+
     pub fn who(&self) -> Option<ProgramName> {
         let hello = self.hello.as_ref()?;
         Some(ProgramName { name: Arc::from(hello.name.as_str()), version: Arc::from(hello.version.as_str()) })

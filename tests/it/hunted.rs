@@ -112,3 +112,88 @@ pub fn what_cannot_be_hunted_is_said() {
     assert!(hunt(&["--world", "model"]).contains("did you mean `models`?"));
     assert!(hunt(&[]).contains("error: no world could be run; the first: "));
 }
+
+/// A report with jobs and nodes that have nothing to do with it.
+const NOISY: &str = "\
+scenario: Nothing is placed on a node that is not ready
+nodes:
+  - {name: alpha, gpus: [{type: gpu, memory: 16GiB}], state: not_ready}
+  - {name: beta, count: 3, gpus: [{type: gpu, count: 2, memory: 16GiB}]}
+jobs:
+  - {name: noise, count: 5, every: 10s, cpus: 1, duration: 1m}
+  - {name: train, at: 30s, gpus: 1, duration: 1m}
+expect:
+  - {name: noise_ends, job: noise-0, is: completed}
+  - {name: never_on_alpha, job: train, never: placed, on: alpha}
+";
+
+/// The careless program beside the file, in a folder of our own.
+fn careless(dir: &Path) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside").display().to_string();
+    let program = CARELESS.replace("FOLDER", &folder).replace("READY", "True");
+    std::fs::write(dir.join("careless.py"), program).expect("a folder of our own");
+}
+
+/// By hand: the job and its node are needed. `noise` is never placed by this program, and its expectation goes too.
+pub fn a_failure_of_a_program_is_minimized_under_that_program() {
+    let dir = empty();
+    careless(dir.path());
+    std::fs::write(dir.path().join("it.yaml"), NOISY).expect("a folder of our own");
+    let args = ["minimize", "it.yaml", "--outside", "python3 careless.py", "--expect", "never_on_alpha", "-o"];
+    let said = stdout(dir.path(), &[&args[..], &["one.yaml"]].concat(), 0);
+    assert!(said.starts_with("never_on_alpha still fails, and still holds under first-fit\n"), "{said}");
+    let one = std::fs::read_to_string(dir.path().join("one.yaml")).expect("it was written");
+    assert!(one.contains("outside: python3 careless.py") && one.contains("state: not_ready"), "{one}");
+    assert!(!one.contains("noise") && !one.contains("beta"), "{one}");
+    stdout(dir.path(), &["test", "one.yaml"], 1);
+    stdout(dir.path(), &["test", "one.yaml", "--profile", "first-fit"], 0);
+    // The program of a file decides without being typed, and no more runs are made than are allowed.
+    let again = ["minimize", "one.yaml", "-o", "two.yaml", "--max-runs", "3", "--format", "json"];
+    let again: Value = serde_json::from_str(&stdout(dir.path(), &again, 0)).expect("JSON");
+    assert!(again["runs"].as_u64().is_some_and(|runs| runs <= 3), "{again}");
+    // A program that fails is a failure too.
+    let died = ["minimize", "it.yaml", "--outside", "false", "--expect", "process_died", "-o", "three.yaml"];
+    let said = stdout(dir.path(), &died, 0);
+    assert!(said.starts_with("process_died still fails, and still holds under first-fit\n"), "{said}");
+}
+
+pub fn the_world_of_a_seed_is_minimized_by_itself() {
+    let dir = empty();
+    let (_, said) = hunted(dir.path(), "True");
+    let seed = said["findings"][0]["smallest_of_seed"].to_string();
+    let args = ["minimize", &seed, "--outside", "python3 careless.py", "--property", "ready", "-o", "it.yaml"];
+    let told = stdout(dir.path(), &[&args[..], &["--max-runs", "60"]].concat(), 0);
+    assert!(told.starts_with("ready is still broken: "), "{told}");
+    let out = stdout(dir.path(), &["test", "it.yaml"], 0);
+    assert!(out.contains("reproduced under python3 careless.py"), "{out}");
+    let (_, held) = hunted(dir.path(), "node['state'] == 'ready'");
+    assert_eq!(held["findings"].as_array().map(Vec::len), Some(0), "{held}");
+    let none = stderr(dir.path(), &args[..args.len() - 1].iter().copied().chain(["no.yaml"]).collect::<Vec<_>>(), 4);
+    assert!(none.contains("breaks no property; nothing was written"), "{none}");
+    assert!(!dir.path().join("no.yaml").exists());
+}
+
+/// The example decides as the profile does; the careless program does where a node is not ready.
+pub fn profiles_are_asked_what_a_program_decides_in_random_worlds() {
+    let dir = empty();
+    careless(dir.path());
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/outside/first_fit.py");
+    let compared = |program: &str, code: i32| -> Value {
+        let with = format!("outside:{program}");
+        let args = ["compare", "--seeds", "1..12", "--world", "tasks", "--with", "first-fit", "--with", &with];
+        let text = stdout(dir.path(), &[&args[..], &["--format", "json", "--threads", "1"]].concat(), code);
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let same = compared(&format!("python3 {}", example.display()), 0);
+    let of_first_fit = &same["profiles"][0];
+    assert!(of_first_fit["decisions"].as_u64().is_some_and(|decisions| decisions > 20), "{same}");
+    assert_eq!(of_first_fit["decisions"], of_first_fit["identical"], "{same}");
+    let other = compared("python3 careless.py", 1);
+    let ways: Vec<&str> = (other["profiles"][0]["differences"].as_array().into_iter().flatten())
+        .filter_map(|group| group["difference"].as_str())
+        .collect();
+    assert!(ways.contains(&"only the program places it"), "{other}");
+    let two = ["compare", "--seeds", "1..2", "--with", "fifo", "--with", "first-fit"];
+    let said = stderr(dir.path(), &two, 2);
+    assert!(said.contains("expected one program"), "{said}");
+}

@@ -119,6 +119,9 @@ fn main() {
             a_program_that_keeps_to_a_property_is_left_alone,
             what_cannot_be_hunted_is_said,
             a_report_is_reproduced_under_a_program,
+            a_failure_of_a_program_is_minimized_under_that_program,
+            the_world_of_a_seed_is_minimized_by_itself,
+            profiles_are_asked_what_a_program_decides_in_random_worlds,
         }
         Python: minimized {
             programs_are_compared_with_profiles,

@@ -39,7 +39,10 @@ pub fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
             &["check", "gpustack==0.6.0", "records.jsonl"],
             "error: gpustack==0.6.0 is not installed; install it with `dryrack outside install gpustack==0.6.0`\n",
         ),
-        (&["check", "slurm==22.5", "records.jsonl"], "error: no program is called slurm; known are dstack, gpustack\n"),
+        (
+            &["check", "slurm==22.5", "records.jsonl"],
+            "error: no program is called slurm; known are dstack, gpustack, ray\n",
+        ),
         (
             &["remove", "dstack==0.19.14"],
             "error: no release dstack==0.19.14 is known, from 0.18.44 to 0.22.5; the nearest is dstack==0.19.13\n",

@@ -1,13 +1,11 @@
 //! The ledger records which run holds which resources. Only this file enters placements into the ledger. It also
 //! charges them to the user's share and to the project's quota.
 
-use std::sync::Arc;
-
 use super::Core;
 use super::store::ReplicaIndex;
 use crate::safety;
 use dryrack_event::{Event, Safety};
-use dryrack_fleet::{Hosting, NodeClaim, Placement};
+use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::RunId;
 use dryrack_policy::Holding;
 use dryrack_scheduler::offers::GangRule;
@@ -70,12 +68,7 @@ impl Core {
     /// Enters a placement into the ledger.
     pub(crate) fn hold_placement(&mut self, run: RunId, deployment: Option<&Deployment>, placement: &Placement) {
         let Some(deployment) = deployment else { return self.fleet.take(placement) };
-        let hosting = Hosting {
-            model: PlacementContext::key(run.job),
-            model_name: Arc::clone(&deployment.model.name),
-            backend: Arc::from(deployment.backend.name()),
-        };
-        self.fleet.host(run, placement, &hosting);
+        self.fleet.host(run, placement, &PlacementContext::hosting(run.job, deployment));
     }
 
     /// Frees a run's claim on a node.

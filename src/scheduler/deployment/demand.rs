@@ -8,7 +8,7 @@ use super::candidate::{Candidate, CandidatePart};
 use super::request::{PickedGpu, Picks, Request};
 use crate::decide::Candidate as Placeable;
 use crate::draw::Draw;
-use dryrack_fleet::{Fleet, GpuClaim, GpuKind, ModelKey, NodeClaim, Placement};
+use dryrack_fleet::{Fleet, GpuClaim, GpuKind, Hosting, ModelKey, NodeClaim, Placement};
 use dryrack_ids::{FleetId, JobId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score};
 use dryrack_workload::{Deployment, Pick};
@@ -36,6 +36,15 @@ impl PlacementContext {
     /// The key that marks all instances of a job as instances of one model.
     pub fn key(job: JobId) -> ModelKey {
         ModelKey(job.index() as u64)
+    }
+
+    /// What is recorded of a placed replica of the job.
+    pub fn hosting(job: JobId, deployment: &Deployment) -> Hosting {
+        Hosting {
+            model: PlacementContext::key(job),
+            model_name: Arc::clone(&deployment.model.name),
+            backend: Arc::from(deployment.backend.name()),
+        }
     }
 }
 
