@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 use crate::ReleasedError;
 
 const RELEASES: &str = include_str!("locks/releases.txt");
-const BASES: [(&str, &str); 4] = [
+const BASES: [(&str, &str); 5] = [
     ("gpustack-0", include_str!("locks/gpustack-0.txt")),
     ("gpustack-2", include_str!("locks/gpustack-2.txt")),
     ("dstack-1", include_str!("locks/dstack-1.txt")),
     ("dstack-2", include_str!("locks/dstack-2.txt")),
+    ("ray-2", include_str!("locks/ray-2.txt")),
 ];
 
 /// A release of a scheduler with its locked packages.

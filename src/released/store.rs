@@ -10,12 +10,15 @@ use sha2::{Digest, Sha256};
 use crate::{Release, ReleasedError, releases};
 
 /// The drivers. They are embedded in the binary, and written beside the environments, where Python can read them.
-const DRIVERS: [(&str, &str); 5] = [
+const DRIVERS: [(&str, &str); 8] = [
     ("main.py", include_str!("drivers/main.py")),
     ("driver.py", include_str!("drivers/driver.py")),
     ("records.py", include_str!("drivers/records.py")),
     ("gpustack.py", include_str!("drivers/gpustack.py")),
+    ("gpustack_queue.py", include_str!("drivers/gpustack_queue.py")),
     ("dstack.py", include_str!("drivers/dstack.py")),
+    ("dstack_policy.py", include_str!("drivers/dstack_policy.py")),
+    ("ray.py", include_str!("drivers/ray.py")),
 ];
 
 /// The file in each part that holds the lock from which the part was built. It is written last.

@@ -166,6 +166,7 @@ fn main() {
         }
         Index: released {
             released_for_real_reports_are_bisected_to_the_release_that_mended_them,
+            released_for_real_ray_plans_nodes_and_gangs,
             released_for_real_what_is_installed_answers_and_decides_as_recorded,
             released_for_real_what_was_hunted_is_shown_by_the_release,
             released_for_real_an_index_out_of_reach_leaves_nothing,

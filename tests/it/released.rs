@@ -219,6 +219,24 @@ pub fn released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name() 
     assert!(error.contains("noise"));
 }
 
+/// Ray decides as the scenarios say: where it differs from dryrack's profile, and where it does not.
+pub fn released_for_real_ray_plans_nodes_and_gangs() {
+    let temporary = empty();
+    let cache = kept_or(temporary.path());
+    outside(&cache, &["install", "ray==2.60.0"]).assert().success();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/ray");
+    let run = |args: &[&str]| {
+        let mut command = dryrack(&cache, args);
+        command.env("DRYRACK_CACHE", &cache).env_remove("DRYRACK_PYTHON");
+        said(command)
+    };
+    let (code, out, error) = run(&["test", &folder.display().to_string()]);
+    assert!(code == Some(0) && out.contains("reproduced under ray==2.60.0"), "{out}{error}");
+    let gang = folder.join("gang-waits-for-whole-room.yaml").display().to_string();
+    let (code, out, error) = run(&["test", &gang, "--outside", "ray==2.60.0"]);
+    assert_eq!(code, Some(0), "{out}{error}");
+}
+
 /// Two reports, each with a release that has the fault and the release that fixed it. The test finds these releases by
 /// running them.
 pub fn released_for_real_reports_are_bisected_to_the_release_that_mended_them() {
