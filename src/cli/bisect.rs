@@ -59,8 +59,8 @@ struct Subject {
 
 /// The parts of a run that a verdict on a release does not cover. A report about these parts passes under every
 /// release.
-const LIMITS: &str = "a release decides only where and when jobs are placed; queues, retries, utilization policies and \
-                      the end of runs are dryrack's own\n";
+const LIMITS: &str = "a release decides only where and when jobs are placed, and with `outside: driver:` in the file also \
+                      by its own queue or policy; all else is dryrack's own\n";
 
 /// The result of the scenario under one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

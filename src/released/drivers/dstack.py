@@ -80,6 +80,7 @@ logging.disable(logging.CRITICAL)
 
 BACKGROUND = "dstack._internal.server.background."
 UNSTATED_DISK = 1 << 30  # MiB; dstack's hosts always report one, and what a scenario does not state excludes nothing
+RUNNING = ("pipeline_tasks.jobs_running", "scheduled_tasks.running_jobs", "tasks.process_running_jobs")
 ROUND = timedelta(seconds=6)  # the longest of the usual intervals at which upstream looks at a row again
 
 
@@ -120,13 +121,14 @@ def call(function, **have):
 
 
 class Driver:
-    name, wants, can = "dstack", [], ["again"]
+    name, can = "dstack", ["again"]
 
     def __init__(self):
         self.version = dstack.version.__version__
         self.understood = set()
         self.stand_ins = shared.StandIns()
         self.hosts = {}
+        self.wants, self.policy = [], None
         self.loop = asyncio.new_event_loop()
         self._replace()
         self.steps = Steps()
@@ -190,14 +192,21 @@ class Driver:
             return self._healthy(), info, "amd64"
 
     def options(self, data):
-        if data:
-            raise Fault("unmapped", f"the driver of dstack has no option {', '.join(sorted(data))}; it has none")
+        unknown = set(data) - {"utilization_policy"}
+        if unknown:
+            raise Fault("unmapped", f"the driver of dstack has no option {', '.join(sorted(unknown))}; it has: utilization_policy")
+        if "utilization_policy" in data:
+            modules = [optional(BACKGROUND + name) for name in RUNNING]
+            self.policy = shared.beside("dstack_policy").Policy(self, data["utilization_policy"], [module for module in modules if module])
+            self.wants = ["usage"]
 
     # --- the protocol ---
 
     def begin_again(self):
         """The next question makes a new database; time and ids begin again."""
         global _numbers
+        if self.policy is not None:
+            raise Fault("unmapped", "a driver with a policy decides one world in a process")
         self.kept, Clock.at, _numbers = None, Clock.BEGIN, itertools.count(self.first_number)
 
     def changed(self, world):
@@ -205,7 +214,7 @@ class Driver:
 
     def decide(self, world, waiting):
         if self.kept is None:
-            self.kept = Kept(self.server)
+            self.kept = Kept(self.server, self.policy)
             self.loop.run_until_complete(self.server.start())
         return self.loop.run_until_complete(self._decide(world, waiting))
 
@@ -217,10 +226,11 @@ class Driver:
             self.stand_ins.must_have_been("image", "a run was submitted")
         await self.steps.round(len(waiting))
         decisions, unsettled = await self.kept.read(waiting)
-        answer = {"decisions": decisions}
-        if unsettled:
-            answer["wake_at"] = world.now + int(ROUND.total_seconds()) * 10**9
-        return answer
+        pauses = [ROUND] if unsettled else []
+        if self.policy is not None:
+            decisions += await self.kept.policed(world)
+            pauses += [self.policy.every] if self.policy.watched else []
+        return {"decisions": decisions, **({"wake_at": world.now + int(min(pauses).total_seconds()) * 10**9} if pauses else {})}
 
     # --- records ---
 
@@ -357,12 +367,14 @@ class Server:
         return {"user": (await session.execute(select(models.UserModel).where(models.UserModel.id == user))).unique().scalar_one(),
                 "project": (await session.execute(select(models.ProjectModel).where(models.ProjectModel.id == project))).unique().scalar_one()}
 
-    def spec(self, name, nodes, resources, profile, priority=None):
+    def spec(self, name, nodes, resources, profile, priority=None, policy=None):
         task = {"type": "task", "name": name, "image": "debian", "nodes": nodes, "commands": ["x"], "resources": resources}
         if priority is not None:
             if "priority" not in fields_of(TaskConfiguration):
                 raise Fault("unmapped", "this release of dstack has no priorities")
             task["priority"] = priority
+        if policy is not None:
+            policy.of(profile, task)
         return RunSpec(
             run_name=name, repo_id=self.repo, repo_data=LocalRunRepoData(repo_dir="/"), configuration_path="dstack.yaml",
             configuration=parse_apply_configuration(task), profile=parse(Profile, profile), ssh_key_pub="ssh-rsa k")
@@ -532,8 +544,10 @@ class Server:
 class Kept:
     """The runs that wait, as the server keeps them from one question to the next."""
 
-    def __init__(self, server):
+    def __init__(self, server, policy=None):
         self.server, self.fleets, self.nodes, self.names, self.numbers = server, {}, {}, {}, itertools.count(1)
+        self.policy = policy  # dstack's own, if the scenario states one
+        self.refused = {}  # run: its jobs without a place, as of the question before
 
     async def show(self, world, waiting):
         """Makes the tables say what dryrack says. Returns how many runs were submitted."""
@@ -553,13 +567,13 @@ class Kept:
                 await self.server.add_instance(at["fleet"], number, instance_of(node))
                 self.nodes[node["name"]] = at["fleet"]
         for name in [name for name in self.names if name not in waiting]:
-            await self.server.forget(self.names.pop(name))
+            await self._hand_over(name)
         fresh = 0
         for name in waiting:
             if name not in self.names:
                 job = world.jobs[world.runs[name]["job"]]
                 self.names[name] = f"run-{next(self.numbers):06d}"
-                await self.server.submit(spec_of(self.server, self.names[name], job, world))
+                await self.server.submit(spec_of(self.server, self.names[name], job, world, self.policy))
                 fresh += 1
         await self.server.set_busy(await self._busy(world))
         return fresh
@@ -581,7 +595,17 @@ class Kept:
             jobs, (status, reason) = await self.server.jobs(run), await self.server.run(run)
             if jobs and all(job["instance"] and job["status"] == "provisioning" for job in jobs):
                 decisions.append({"do": "place", "run": name, "parts": [{"node": job["instance"], "blocks": job["blocks"]} for job in jobs]})
-                await self._hand_over(name)
+                if self.policy is None:
+                    await self._hand_over(name)
+                else:
+                    await self.policy.take(name, self.names.pop(name))
+                continue
+            # A run is left out if no step has looked at it since it was last answered: nothing is decided about it yet.
+            refused = {(job["job"], job["submission"]) for job in jobs if job["reason"]}
+            is_decided = refused - self.refused.get(name, set()) or status in ("failed", "terminated")
+            self.refused[name] = refused
+            if not is_decided:
+                unsettled = True
                 continue
             texts = [f"job {job['job']}: {job['message'] or job['reason']}" for job in jobs if job["reason"]]
             text = "; ".join([f"run {status}" + (f" ({reason})" if reason else ""), *texts])
@@ -593,7 +617,20 @@ class Kept:
             unsettled = True
         return decisions, unsettled
 
+    async def policed(self, world):
+        """Ends the runs that dstack's policy ends now."""
+        for run in [run for run in self.policy.watched if run not in world.runs or world.runs[run]["ended"]]:
+            await self.server.forget(self.policy.watched.pop(run))
+        await self.policy.add(world.usage, Clock.BEGIN)
+        world.usage = []
+        decisions = []
+        for run, message in (await self.policy.fired()).items():
+            decisions.append({"do": "cancel", "run": run, "because": "utilization_policy", "text": message})
+            await self.server.forget(self.policy.watched.pop(run))
+        return decisions
+
     async def _hand_over(self, name):
+        self.refused.pop(name, None)
         await self.server.forget(self.names.pop(name))
 
 
@@ -629,7 +666,7 @@ def must_be_known(backends):
                     f"nodes on its instances; of {', '.join(sorted(known))} they are not needed")
 
 
-def spec_of(server, name, job, world):
+def spec_of(server, name, job, world, policy=None):
     needs, terms = job["requirements"], job["terms"] or {}
     if needs is None:
         raise Fault("unmapped", f"dstack places requirements; job `{job['name']}` asks for something else")
@@ -663,4 +700,4 @@ def spec_of(server, name, job, world):
     if retry:
         events = [event.replace("_", "-") for event in retry["on"]]
         profile["retry"] = {"on_events": events, **({"duration": f"{retry['duration_ns'] // 10**9}s"} if retry.get("duration_ns") else {})}
-    return server.spec(name, job["tasks"], resources, profile, job["priority"] or None)
+    return server.spec(name, job["tasks"], resources, profile, job["priority"] or None, policy)

@@ -71,6 +71,8 @@ class Driver:
         self.runner_types = None
         self.begun = {}  # run: the repository of its model, and the nodes on which it was placed
         self.files = {}  # (node, repository): that replicas of it ran there, so the node has its weights
+        self.queue = None  # the program's own, if the scenario says how long a computation takes
+        self.told = {}  # run: what the program last said of its waiting, if it has a queue
         self.tables = Tables()
         self._replace()
         self.loop = asyncio.new_event_loop()
@@ -102,6 +104,8 @@ class Driver:
         async def found(*args, **kwargs):
             self.seen["reached"] = True
             self.seen["candidate"], self.seen["messages"] = candidate, messages = await find(*args, **kwargs)
+            if self.queue is not None:
+                await self.queue.compute()
             return candidate, messages
 
         scheduler.find_candidate = found
@@ -167,9 +171,14 @@ class Driver:
         Filter._has_supported_runners = supported
 
     def options(self, data):
-        unknown = set(data) - {"runner_gpu_types"}
+        unknown = set(data) - {"runner_gpu_types", "analysis_seconds"}
         if unknown:
-            raise Fault("unmapped", f"the driver of gpustack has no option {', '.join(sorted(unknown))}; it has: runner_gpu_types")
+            raise Fault("unmapped", f"the driver of gpustack has no option {', '.join(sorted(unknown))}; it has: analysis_seconds, runner_gpu_types")
+        seconds = data.get("analysis_seconds")
+        if seconds is not None:
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 86400:
+                raise Fault("unmapped", f"`analysis_seconds` is {seconds!r}; expected a number of seconds, at most a day")
+            self.queue = shared.beside("gpustack_queue").Queue(self, seconds)
         if "runner_gpu_types" in data and "runners" not in self.stand_ins.asked:
             self.runner_types = data["runner_gpu_types"]
             self._runners()
@@ -235,7 +244,9 @@ class Driver:
     # --- the protocol ---
 
     def begin_again(self):
-        self.described = {}
+        self.described, self.told = {}, {}
+        if self.queue is not None:
+            raise Fault("unmapped", "a driver with a queue decides one world in a process")
         self.loop.run_until_complete(self._emptied())
 
     async def _emptied(self):
@@ -260,6 +271,8 @@ class Driver:
         return self.loop.run_until_complete(self._decide(world, waiting))
 
     async def _decide(self, world, waiting):
+        if self.queue is not None:
+            return await self._decide_queued(world, waiting)
         described = Described(world)
         self.described = described.models
         await self.tables.show(self.session, described, waiting, self.files)
@@ -267,6 +280,7 @@ class Driver:
         for run in waiting:
             job = world.jobs[world.runs[run]["job"]]
             model = described.models[job["name"]]
+            must_be_served(model)
             refused = await self._validated(model)
             if refused:
                 reasons = reasons_of(refused)
@@ -278,6 +292,46 @@ class Driver:
             decisions.append(self._decision(run, instance))
             self.begun[run] = (model["repository"], [part["node"] for part in decisions[-1].get("parts", [])])
         return {"decisions": decisions}
+
+    async def _decide_queued(self, world, waiting):
+        """Lets the program's queue go on to this moment, and says what it has decided. The model of a run that was
+        cancelled stays, with no replica."""
+        described = Described(world)
+        described.models = {**self.described, **described.models}
+        self.described = described.models
+        fresh = await self.tables.show(self.session, described, waiting, self.files, is_queued=True)
+        decisions, refused = [], set()
+        for run in fresh:
+            must_be_served(described.models[world.runs[run]["job"]])
+            why = await self._validated(described.models[world.runs[run]["job"]])
+            if why:
+                refused.add(run)
+                decisions.append({"do": "refuse", "run": run, "text": why[:4096]})
+        self.world = world
+        wake_at = await self.queue.step(world.now, bool(fresh))
+        for run in [run for run in waiting if run not in refused]:
+            async with self.session() as session:
+                row = models.ModelInstance.id == self.tables.instances[run]["id"]
+                instance = (await session.exec(select(models.ModelInstance).where(row))).one()
+            if instance.worker_id is not None:
+                decisions.append(self._decision(run, instance))
+                job = world.runs[run]["job"]
+                self.begun[run] = (described.models[job]["repository"], [part["node"] for part in decisions[-1]["parts"]])
+                self.told.pop(run, None)
+            elif instance.state == models.ModelInstanceStateEnum.PENDING and self.told.get(run) != (instance.state_message, instance.updated_at):
+                self.told[run] = (instance.state_message, instance.updated_at)
+                if instance.state_message:
+                    self.seen = {}
+                    decisions.append(self._decision(run, instance))
+        return {"decisions": decisions, "wake_at": wake_at}
+
+    async def scheduled(self, instance):
+        """The consumer is done with an entry."""
+        model = self.described.get(instance.model_name)
+        if model is not None and not self.seen.get("reached"):
+            return  # it did not compute
+        if model is not None:
+            self._check(model)
 
     async def _validated(self, model):
         """The checks of `POST /v2/models` on a pick by hand. Returns why it is refused."""
@@ -315,6 +369,7 @@ class Driver:
         self.described = described.models
         await self.tables.show(self.session, described, [], self.files)
         model = described.models[job["name"]]
+        must_be_served(model)
         evaluation = await self._evaluated(model)
         texts = list(evaluation.compatibility_messages or []) + [str(text) for text in evaluation.scheduling_messages or []]
         text = "\n".join(texts)
@@ -384,6 +439,14 @@ class Driver:
                         "vram": claim_of(other.computed_resource_claim)}
                        for other in getattr(instance.distributed_servers, SUBORDINATES, None) or []]}
         return {"candidate": written}
+
+
+def must_be_served(model):
+    """0.x serves models of speech by vox-box, whose package no lock has; without it the scheduler reports an error, which it
+    would not on a server."""
+    is_audio = getattr(scheduler, "is_audio_model", None)
+    if is_audio is not None and is_audio(models.ModelCreate(**Tables.model_fields(model, models.ModelCreate))):
+        raise Fault("unmapped", f"this release serves models of speech by vox-box, which is not installed (job `{model['name']}`)")
 
 
 def numbered(request):
@@ -565,7 +628,10 @@ class Tables:
             for key in gone:
                 del self.rows[(table, key)]
 
-    async def show(self, session, described, waiting, files):
+    async def show(self, session, described, waiting, files, is_queued=False):
+        """Makes the tables say what the world says. Returns the runs that are new. With a queue, the row of a run that
+        waits is the program's once it is there."""
+        fresh = []
         await self._drop(session, workers.Worker, {worker["id"] for worker in described.workers})
         self.workers = {worker["name"]: worker["id"] for worker in described.workers}
         for worker in described.workers:
@@ -592,9 +658,15 @@ class Tables:
                 model = described.models[described.runs[run]["job"]]
                 stated = {"id": number, "run": run, "name": run.replace("/", "-"), "model_id": model["id"], "model_name": model["name"],
                           "state": "analyzing", "worker_id": None, "gpu_type": None, "gpu_indexes": None, "vram": None, "ram": None, "subordinates": []}
+                if run in self.instances and is_queued:
+                    continue
+                fresh.append(run)
+                if is_queued:
+                    stated["state"] = "pending"
                 self.rows.pop((models.ModelInstance, number), None)  # the scheduler has written to it
             self.instances[run] = stated
             await self._put(session, models.ModelInstance, number, stated, Tables.instance(stated))
+        return fresh
 
     async def show_record(self, session, request):
         """The world of a recorded request, in an empty database, with one more instance that waits."""

@@ -36,6 +36,7 @@ def main():
     program, release, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
     sys.path.insert(0, release)
     shared = load("dryrack_driver", os.path.join(HERE, "driver.py"))
+    shared.beside = lambda name: load("dryrack_" + name, os.path.join(HERE, name + ".py"))
     shared.prepare()
     driver = shared.guarded(lambda: load("dryrack_driver_of_" + program, os.path.join(HERE, program + ".py")).driver())
     shared.started()
