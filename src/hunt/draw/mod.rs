@@ -4,6 +4,7 @@
 //! To add a kind of world, write a file with a function that returns the text, and add a row to [`KINDS`].
 
 mod fleets;
+mod long_runs;
 mod models;
 mod tasks;
 
@@ -20,7 +21,7 @@ pub struct Kind {
 }
 
 /// All kinds. The last row is for programs that no other row names.
-pub const KINDS: [Kind; 3] = [
+pub const KINDS: [Kind; 4] = [
     Kind {
         name: "models",
         what: "models to be served on nodes with GPUs",
@@ -28,6 +29,12 @@ pub const KINDS: [Kind; 3] = [
         draw: models::draw,
     },
     Kind { name: "fleets", what: "runs on fleets of instances", program: Some("dstack"), draw: fleets::draw },
+    Kind {
+        name: "long-runs",
+        what: "runs that wait for long on a fleet that is full",
+        program: None,
+        draw: long_runs::draw,
+    },
     Kind { name: "tasks", what: "jobs that take GPUs", program: None, draw: tasks::draw },
 ];
 

@@ -4,7 +4,8 @@ use super::Property;
 use super::safety::may_insist;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
-use crate::told::{Observed, Placed};
+use crate::told::{Placed, Observed};
+use crate::world::World;
 use dryrack_units::Bytes;
 use dryrack_workload::Pick;
 
@@ -50,21 +51,8 @@ impl ByHand {
             return None;
         }
         let world = case.world.with_job_field(name, "gpus", Some(&format!("[{}]", gpus.join(", "))));
-        let world = match placed.parts.len() > 1 {
-            true => world.with_job_field(name, "distributed", Some("true")),
-            false => world,
-        };
-        let other = case.observe(&world)?;
-        let same = other.find(name).filter(|same| other.is_never_placed(*same))?;
-        let is_alike = other.before(other.jobs[same].at) == told.before(told.jobs[job].at);
-        let text = other.jobs[same].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
-        is_alike.then(|| Breach {
-            property: self.name(),
-            manner: format!("{}, {}: refused by hand", stage(told, job), extent(placed)),
-            account: format!("`{name}` is not placed on {}, which the program chooses by itself.{text}", placed.text()),
-            shown_in: Some(world.text()),
-            expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
-            witness: vec![format!("job: {name}, never: placed")],
+        self.never_placed(case, (told, job), placed, (world, "refused by hand"), |said| {
+            format!("`{name}` is not placed on {}, which the program chooses by itself.{said}", placed.text())
         })
     }
 
@@ -86,6 +74,22 @@ impl ByHand {
             return None;
         }
         let world = case.world.with_job_field(name, "gpus", None).with_job_field(name, "gpus_per_replica", None);
+        self.never_placed(case, (told, job), placed, (world, "not found automatically"), |_| {
+            format!("`{name}` is not placed. Picked by hand, it is placed on {}, which were idle.", placed.text())
+        })
+    }
+
+    /// The breach, if the job is never placed in the other world although all that was placed before it is the same.
+    /// `account` takes what the program says of the job there.
+    fn never_placed(
+        &self,
+        case: &mut Case<'_>,
+        (told, job): (&Told, usize),
+        placed: &Placed,
+        (world, how): (World, &str),
+        account: impl FnOnce(&str) -> String,
+    ) -> Option<Breach> {
+        let name = told.name(job);
         let world = match placed.parts.len() > 1 {
             true => world.with_job_field(name, "distributed", Some("true")),
             false => world,
@@ -93,13 +97,11 @@ impl ByHand {
         let other = case.observe(&world)?;
         let same = other.find(name).filter(|same| other.is_never_placed(*same))?;
         let is_alike = other.before(other.jobs[same].at) == told.before(told.jobs[job].at);
+        let said = other.jobs[same].texts.last().map_or(String::new(), |text| format!(" It says: \"{}\"", text.trim()));
         is_alike.then(|| Breach {
             property: self.name(),
-            manner: format!("{}, {}: not found automatically", stage(told, job), extent(placed)),
-            account: format!(
-                "`{name}` is not placed. Picked by hand, it is placed on {}, which were idle.",
-                placed.text()
-            ),
+            manner: format!("{}, {}: {how}", stage(told, job), extent(placed)),
+            account: account(&said),
             shown_in: Some(world.text()),
             expects: vec![Expected::new("placed", format!("job: {name}, is: placed"))],
             witness: vec![format!("job: {name}, never: placed")],
