@@ -443,12 +443,15 @@ class Server:
                         row.status = InstanceStatus.BUSY
             await session.commit()
 
-    async def add_fleet(self, name, kind, placement, size, limits=None):
+    async def add_fleet(self, name, kind, placement, size, limits=None, blocks=1):
         stated = {"type": "fleet", "name": name, "placement": placement}
         if kind == "ssh":
             stated["ssh_config"] = {"user": "ubuntu", "identity_file": "/x", "hosts": [f"host-{number}" for number in range(max(1, size))]}
         else:
             stated["nodes"] = f"0..{limits['max'] if limits and limits['max'] is not None else max(1, size)}"
+            # Without blocks, dstack takes a fleet whose instances are all busy for full, although blocks of them are free.
+            if blocks == "auto" or isinstance(blocks, int) and blocks != 1:
+                stated["blocks"] = blocks
         configuration = parse_apply_configuration(stated)
         if kind == "ssh":
             configuration.ssh_config.ssh_key = ssh_key()
@@ -554,7 +557,7 @@ class Kept:
         for fleet in world.fleets.values():
             if fleet["name"] not in self.fleets:
                 size = sum(1 for node in world.nodes.values() if node["instance"] and node["instance"]["fleet"] == fleet["name"])
-                await self.server.add_fleet(fleet["name"], fleet["kind"], fleet["placement"], size, fleet["nodes"])
+                await self.server.add_fleet(fleet["name"], fleet["kind"], fleet["placement"], size, fleet["nodes"], fleet["blocks"])
                 self.fleets[fleet["name"]] = fleet
         for node in world.nodes.values():
             at = node["instance"]
