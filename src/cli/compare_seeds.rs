@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::compare::{CompareArgs, program_of};
 use super::each_seed::each_seed;
-use super::exit::{ExitResult, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::hunt::kind_named;
 use super::output::{Format, print, print_json, warn};

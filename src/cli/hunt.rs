@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::each_seed::each_seed;
-use super::exit::{ExitResult, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
@@ -250,11 +250,11 @@ pub(super) fn property_named(typed: &str) -> Result<&'static dyn Property, Failu
 }
 
 /// Whether a finding was seen again, in words.
-pub(super) fn said(confirmed: Confirmed) -> &'static str {
+pub(super) fn said(confirmed: Confirmation) -> &'static str {
     match confirmed {
-        Confirmed::WithProfile => "confirmed",
-        Confirmed::Alone => "confirmed; dryrack's profile does the same",
-        Confirmed::No => "not repeated by a fresh process",
+        Confirmation::WithProfile => "confirmed",
+        Confirmation::Alone => "confirmed; dryrack's profile does the same",
+        Confirmation::No => "not repeated by a fresh process",
     }
 }
 

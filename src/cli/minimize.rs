@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::causes::profile_beside;
 use super::decider::OutsideChoice;
-use super::exit::{ExitResult, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::minimize_seed::minimize_seed;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
 use super::run::{Overrides, options, quoted};
 use dryrack_minimize::{
-    Failing, Failures, Limits, Minimized, Rehearser, Size, MinimizeProgress, is_composed, minimize as reduce, named_profile,
-    with_entries, without_entry,
+    Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
+    named_profile, with_entries, without_entry,
 };
 use dryrack_outside::Command;
 use dryrack_released::Release;

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::exit::{ExitResult, Exit, Failure};
+use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::hunt::{kind_named, property_named, said};
 use super::minimize::{MOST_RUNS_OUTSIDE, MinimizeArgs};
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
-use dryrack_hunt::{ALL, Arena, Breach, Confirmation, Finding, SeedResult, Property, hunt_seed, smallest};
+use dryrack_hunt::{ALL, Arena, Breach, Confirmation, Finding, Property, SeedResult, hunt_seed, smallest};
 use dryrack_minimize::MinimizeProgress;
 use dryrack_outside::Command;
 use dryrack_units::counted;

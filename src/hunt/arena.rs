@@ -70,7 +70,9 @@ impl Arena {
     pub fn judge(&mut self, text: &str, decides: DecisionMaker) -> Option<ScenarioResult> {
         let loaded = self.load(text, decides)?;
         match (&loaded.outside, decides) {
-            (Some(setup), DecisionMaker::Program | DecisionMaker::Fresh) => self.decided(&loaded, setup.clone(), decides),
+            (Some(setup), DecisionMaker::Program | DecisionMaker::Fresh) => {
+                self.decided(&loaded, setup.clone(), decides)
+            }
             (_, _) => self.ruled(&loaded),
         }
     }

@@ -1,6 +1,6 @@
 //! A decision that breaks a property, and the rule by which two such decisions are the same finding.
 
-use super::told::{Placed, Observed};
+use super::told::{Observed, Placed};
 use dryrack_workload::{Category, Demand, DemandKind};
 
 /// A decision that breaks a property.

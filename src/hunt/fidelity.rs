@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::arena::{Arena, Decides};
+use super::arena::{Arena, DecisionMaker};
 use super::breach::stage_of;
 use super::draw::Kind;
 use dryrack_conform::assign_all;
@@ -72,10 +72,10 @@ pub fn compare_seed(
     arena: &mut Arena,
 ) -> Result<Vec<Asked>, String> {
     let refusal = |arena: &mut Arena| arena.refusal.take().unwrap_or_else(|| "it cannot be run".to_string());
-    let Some(loaded) = arena.load(&kind.draw(seed), Decides::Program) else { return Err(refusal(arena)) };
+    let Some(loaded) = arena.load(&kind.draw(seed), DecisionMaker::Program) else { return Err(refusal(arena)) };
     let (rehearsal, progress) = (&loaded.rehearsal, Progress::default());
     let setup = loaded.outside.clone().expect("the arena names the program");
-    let asked = arena.with_program(rehearsal, setup, Decides::Program, |session| {
+    let asked = arena.with_program(rehearsal, setup, DecisionMaker::Program, |session| {
         let mut beside = Beside::new(session, profiles, rehearsal.seed);
         rehearse_decided(rehearsal, Vec::new(), &progress, Vec::new(), &mut beside);
         beside.finish()

@@ -114,7 +114,9 @@ impl Rehearser {
     /// DecisionMaker whether a candidate still fails as `wanted` does. A candidate with many more records than
     /// `most_records` is stopped.
     pub fn still_fails(&mut self, text: &str, wanted: &Failing, most_records: u64) -> CandidateResult {
-        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else { return CandidateResult::Invalid };
+        let Ok(loaded) = load_text(&self.name, text, &self.folder, &self.options) else {
+            return CandidateResult::Invalid;
+        };
         let kept = &mut self.kept;
         let found = catch_unwind(AssertUnwindSafe(|| judged(text, loaded, most_records, kept)));
         let is_met = |found: &Failures| found.failing.iter().any(|failing| wanted.is_met_by(failing));
@@ -137,7 +139,12 @@ impl Rehearser {
     }
 }
 
-fn judged(text: &str, loaded: Loaded, most_records: u64, kept: &mut Option<IdleProcess>) -> Result<Failures, NotStarted> {
+fn judged(
+    text: &str,
+    loaded: Loaded,
+    most_records: u64,
+    kept: &mut Option<IdleProcess>,
+) -> Result<Failures, NotStarted> {
     let Loaded { rehearsal, expectations, outside, .. } = loaded;
     let progress = Progress::default();
     let mut standings = Standings {

@@ -25,5 +25,5 @@ mod reduce;
 mod tests;
 
 pub use document::{is_composed, named_profile, with_entries, without_entry};
-pub use failing::{Failing, Failures, Rehearser, Size, CandidateResult, Unrun};
-pub use reduce::{Limits, Minimized, Numbers, MinimizeProgress, minimize};
+pub use failing::{CandidateResult, Failing, Failures, Rehearser, Size, Unrun};
+pub use reduce::{Limits, MinimizeProgress, Minimized, Numbers, minimize};

@@ -4,7 +4,7 @@ use super::Property;
 use super::safety::may_insist;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
-use crate::told::{Placed, Observed};
+use crate::told::{Observed, Placed};
 use crate::world::World;
 use dryrack_units::Bytes;
 use dryrack_workload::Pick;
@@ -84,7 +84,7 @@ impl ByHand {
     fn never_placed(
         &self,
         case: &mut Case<'_>,
-        (told, job): (&Told, usize),
+        (told, job): (&Observed, usize),
         placed: &Placed,
         (world, how): (World, &str),
         account: impl FnOnce(&str) -> String,
