@@ -85,8 +85,7 @@ pub struct Rehearser {
     pub name: String,
     pub folder: PathBuf,
     pub options: Options,
-    /// The profile under which the expectation must go on to hold, if the failure is one of another profile or of a
-    /// program alone.
+    /// The profile under which the expectation must still hold, if only another profile or a program fails it.
     pub holds_under: Option<String>,
     kept: Option<IdleProcess>,
 }
@@ -105,7 +104,7 @@ impl Rehearser {
         Rehearser { name, folder, options, holds_under: None, kept: None }
     }
 
-    /// Runs a scenario. Panics as any run does, where an invariant breaks or the run does not end.
+    /// Runs a scenario. Panics like every run if an invariant breaks or if the run does not end.
     pub fn failures(&mut self, text: &str) -> Result<Failures, Unrun> {
         let loaded = load_text(&self.name, text, &self.folder, &self.options).map_err(Unrun::Invalid)?;
         Ok(judged(text, loaded, u64::MAX, &mut self.kept)?)

@@ -144,7 +144,8 @@ until: 5m
 expect:
   - {name: never_on_alpha, job: chat, never: placed, on: alpha}
 ";
-    let mut rehearser = Rehearser { holds_under: Some("gpustack".to_string()), ..rehearser() };
+    let mut rehearser = rehearser();
+    rehearser.holds_under = Some("gpustack".to_string());
     let found = rehearser.failures(text).unwrap_or_else(|faults| panic!("{faults}"));
     let wanted = &found.failing[0];
     assert_eq!(rehearser.still_fails(text, wanted, 100_000), CandidateResult::Same);
