@@ -28,6 +28,16 @@ impl LoopKind {
             LoopKind::Runs => "a poll of runs",
         }
     }
+
+    /// The name of the loop's random stream. Another name would change every draw of its jitter.
+    fn stream(self) -> &'static str {
+        match self {
+            LoopKind::Submitted => "a look at submitted nodes",
+            LoopKind::Running => "a look at running nodes",
+            LoopKind::Terminating => "a look at terminating nodes",
+            LoopKind::Runs => "a look at runs",
+        }
+    }
 }
 
 /// The clock of one loop: when it runs, and which records are due.
@@ -57,7 +67,7 @@ impl Clock {
                     offset: SimDuration::ZERO,
                     takes: PassTime::NONE,
                 };
-                Some((PassState::new(pass, seed, kind.reason()), rounds.every, rounds.batch))
+                Some((PassState::new(pass, seed, kind.stream()), rounds.every, rounds.batch))
             }
         };
         Clock { rounds, due: BTreeSet::new(), lively: 0 }
