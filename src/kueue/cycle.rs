@@ -10,13 +10,13 @@ use std::sync::Arc;
 use super::assigner::{Asking, Nomination};
 use super::assignment::{Assignment, Mode};
 use super::cluster::Cluster;
-use super::fair::{Contender, next_in_tree};
 use super::names::FlavorResource;
 use super::nominate::{Nominated, nominate};
 use super::objects::{ReclaimWithinCohort, StopPolicy};
 use super::preemption::Target;
 use super::queue::{QueueId, Requeue};
 use super::reason::QuotaReason;
+use super::tournament::{Contender, Tournament};
 use super::tree::NodeId;
 use super::workload::{Admission, Condition, Eviction, WorkloadId, WorkloadState};
 
@@ -148,17 +148,19 @@ fn in_fair_order(cluster: &mut Cluster, entries: Vec<Entry>, process: &mut impl 
         let name = Arc::clone(cluster.tree.name(root));
         trees.entry((root == node, name, root)).or_default().push(entry);
     }
-    for ((_, _, root), mut entries) in trees {
-        while entries.len() > 1 {
-            let contender = |entry: &Entry| {
-                let usage = entry.now.assignment.usage.clone();
-                Contender { id: entry.id, queue: entry.queue, usage }
-            };
-            let contenders: Vec<Contender> = entries.iter().map(contender).collect();
-            let Some(next) = next_in_tree(cluster, root, &contenders) else { break };
-            process(cluster, entries.remove(next));
+    for ((_, _, root), entries) in trees {
+        let contender = |entry: &Entry| {
+            let usage = entry.now.assignment.usage.clone();
+            Contender { id: entry.id, node: cluster.queue(entry.queue).node, usage }
+        };
+        let contenders = entries.iter().map(contender).collect();
+        let mut waiting: BTreeMap<WorkloadId, Entry> = entries.into_iter().map(|entry| (entry.id, entry)).collect();
+        let mut tournament = Tournament::new(cluster, root, contenders);
+        while let Some(entry) = tournament.next().and_then(|next| waiting.remove(&next)) {
+            let node = cluster.queue(entry.queue).node;
+            process(cluster, entry);
+            tournament.processed(cluster, node);
         }
-        entries.into_iter().for_each(|entry| process(cluster, entry));
     }
 }
 

@@ -1,6 +1,6 @@
-//! Fair sharing: preemption of workloads of the queues with the largest share, and the order of entries by share.
+//! Fair sharing: preemption of workloads of the queues with the largest share.
 //!
-//! The rules are those of Kueue's `pkg/scheduler/preemption/fairsharing` and `fair_sharing_iterator.go`.
+//! The rules are those of Kueue's `pkg/scheduler/preemption/fairsharing`.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::Deserialize;
 
 use super::cluster::Cluster;
-use super::names::FlavorResource;
 use super::objects::ReclaimWithinCohort;
 use super::preemption::{Borrowing, Need, Target, in_order, may_preempt, spare};
 use super::queue::QueueId;
@@ -268,57 +267,4 @@ impl Givers {
         };
         (below(self.own), below(giver))
     }
-}
-
-/// A head that takes part in the tournament of its tree.
-pub(crate) struct Contender {
-    pub id: WorkloadId,
-    pub queue: QueueId,
-    pub usage: Vec<(FlavorResource, i64)>,
-}
-
-/// The contender that comes next in its tree: at each cohort, first the child that does not borrow any requested
-/// resource, then the one with the lowest share if its contender were admitted, then the one with the higher priority,
-/// then the older one.
-pub(crate) fn next_in_tree(cluster: &mut Cluster, root: NodeId, contenders: &[Contender]) -> Option<usize> {
-    let mut shares: BTreeMap<(NodeId, usize), Share> = BTreeMap::new();
-    let mut of_queue: BTreeMap<NodeId, usize> = BTreeMap::new();
-    for (index, contender) in contenders.iter().enumerate() {
-        let node = cluster.queue(contender.queue).node;
-        of_queue.insert(node, index);
-        let mark = cluster.mark();
-        cluster.add_usage(node, &contender.usage);
-        let mut below = node;
-        for cohort in cluster.tree.path(node) {
-            shares.insert((cohort, index), Share::of(&cluster.tree, below));
-            below = cohort;
-        }
-        cluster.undo_to(&mark);
-    }
-    best_below(cluster, root, contenders, &of_queue, &shares)
-}
-
-fn best_below(
-    cluster: &Cluster,
-    cohort: NodeId,
-    contenders: &[Contender],
-    of_queue: &BTreeMap<NodeId, usize>,
-    shares: &BTreeMap<(NodeId, usize), Share>,
-) -> Option<usize> {
-    let below = cluster.tree.child_cohorts(cohort).iter();
-    let of_cohorts = below.filter_map(|below| best_below(cluster, *below, contenders, of_queue, shares));
-    let of_queues = cluster.tree.child_queues(cohort).filter_map(|queue| of_queue.get(&queue).copied());
-    of_cohorts.chain(of_queues).reduce(|best, next| {
-        let is_better = {
-            let (one, other) = (&contenders[next], &contenders[best]);
-            let (share, other_share) = (&shares[&(cohort, next)], &shares[&(cohort, best)]);
-            let (workload, other_workload) = (cluster.workload(one.id), cluster.workload(other.id));
-            (share.is_borrowing_on(&one.usage).cmp(&other_share.is_borrowing_on(&other.usage)))
-                .then_with(|| share.compare(other_share))
-                .then_with(|| other_workload.priority.cmp(&workload.priority))
-                .then_with(|| workload.created.cmp(&other_workload.created))
-                .is_lt()
-        };
-        if is_better { next } else { best }
-    })
 }

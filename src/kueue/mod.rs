@@ -35,7 +35,10 @@ mod quantity;
 mod queue;
 mod reason;
 mod share;
+#[cfg(test)]
+mod tests;
 mod topology;
+mod tournament;
 mod tree;
 mod workload;
 

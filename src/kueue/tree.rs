@@ -407,3 +407,80 @@ impl QuotaTree {
         self.journal.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: FlavorResource = FlavorResource(0);
+
+    /// A root with two cohorts, and two queues below each. Some lend only a part.
+    fn tree() -> (QuotaTree, Vec<NodeId>) {
+        let mut tree = QuotaTree::default();
+        tree.know_pair(PAIR, ResourceId(0));
+        let root = tree.add_node(Arc::from("root"), false);
+        let mut queues = Vec::new();
+        for (index, lending_limit) in [Some(3), None].into_iter().enumerate() {
+            let cohort = tree.add_node(Arc::from(format!("cohort-{index}")), false);
+            assert!(tree.set_parent(cohort, Some(root)));
+            tree.set_quotas(cohort, &[(PAIR, Quota { nominal: 2, borrowing_limit: Some(5), lending_limit })]);
+            for (below, lending_limit) in [None, Some(1)].into_iter().enumerate() {
+                let queue = tree.add_node(Arc::from(format!("queue-{index}-{below}")), true);
+                assert!(tree.set_parent(queue, Some(cohort)));
+                tree.set_quotas(queue, &[(PAIR, Quota { nominal: 4, borrowing_limit: None, lending_limit })]);
+                queues.push(queue);
+            }
+        }
+        tree.rebuild(root);
+        (tree, queues)
+    }
+
+    fn usages(tree: &QuotaTree) -> Vec<i64> {
+        (0..tree.nodes.len() as u32).map(|node| tree.usage(NodeId(node), PAIR)).collect()
+    }
+
+    /// The plain computation sums the usage of the children again, from the leaves to the root.
+    #[test]
+    fn usage_after_any_changes_is_that_of_the_plain_computation() {
+        let (mut tree, queues) = tree();
+        let mut held = vec![0i64; queues.len()];
+        let mut state = 7u64;
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (at, amount) = ((state >> 33) as usize % queues.len(), (state >> 40) as i64 % 5 + 1);
+            let mark = tree.mark();
+            let before = usages(&tree);
+            if held[at] >= amount && state >> 63 == 0 {
+                tree.remove_usage(queues[at], PAIR, amount);
+                held[at] -= amount;
+            } else {
+                tree.add_usage(queues[at], PAIR, amount);
+                held[at] += amount;
+            }
+            let incremental = usages(&tree);
+            tree.undo_to(mark);
+            assert_eq!(usages(&tree), before, "an undone change leaves no trace");
+            let by = incremental[queues[at].0 as usize] - before[queues[at].0 as usize];
+            if by > 0 {
+                tree.add_usage(queues[at], PAIR, by)
+            } else {
+                tree.remove_usage(queues[at], PAIR, -by)
+            }
+            tree.commit();
+            tree.rebuild(queues[0]);
+            assert_eq!(usages(&tree), incremental);
+        }
+    }
+
+    /// By hand: queue 0-0 lends all 4, queue 0-1 lends 1 of 4, so cohort 0 has 2 + 4 + 1 = 7, of which it lends 3 and
+    /// keeps 4. Cohort 1 has 7 and lends all. The root has 3 + 7 = 10. Queue 0-0 can get its cohort's 4 and, of the
+    /// root's 10, all, but its cohort may borrow only 5: at most 7 + 5 = 12. Queue 0-1 keeps 3 besides: 15.
+    #[test]
+    fn what_a_queue_could_ever_get_follows_from_the_limits() {
+        let (tree, queues) = tree();
+        let most: Vec<i64> = queues.iter().map(|queue| tree.potential(*queue, PAIR)).collect();
+        assert_eq!(most, [12, 15, 10, 13]);
+        let left: Vec<i64> = queues.iter().map(|queue| tree.available(*queue, PAIR)).collect();
+        assert_eq!(left, most, "nothing is in use");
+    }
+}
