@@ -133,7 +133,15 @@ pub fn build(
         }
         let blocks: Vec<u16> = (0..held as u16).collect();
         if let Some(cut) = fleet.node(node).shape.cut(&blocks).filter(|_| held > 0) {
-            let claim = NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks: blocks.into() };
+            let claim = NodeClaim {
+                node,
+                tasks: 1,
+                cpu: cut.cpu,
+                ram: cut.ram,
+                gpus: cut.gpus,
+                blocks: blocks.into(),
+                sets: None,
+            };
             fleet.take(&Placement::new([claim].into()));
         }
     }

@@ -270,7 +270,7 @@ fn claim(part: &RecordedPart, tasks: u32, ids: &[u64], fleet: &Fleet) -> Result<
         return Err(format!("`vram` and `gpu_indexes` on worker {} name different GPUs", part.worker_id));
     }
     let ram = Bytes::new(part.ram.unwrap_or(0));
-    Ok(NodeClaim { node, tasks, cpu: MilliCpu::ZERO, ram, gpus, blocks: SmallVec::new() })
+    Ok(NodeClaim { tasks, ram, gpus, ..NodeClaim::of_nothing(node) })
 }
 
 /// Converts the picks to ids. `None` if the fleet does not have all of them.

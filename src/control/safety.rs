@@ -9,7 +9,7 @@ use dryrack_event::Safety;
 use dryrack_fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare};
-use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuTake, Pick, TaskDemand};
+use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskSet};
 
 /// All safety rules that this placement would break. Each kind of rule appears at most once for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
@@ -102,6 +102,7 @@ fn meets_demand(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
         DemandKind::Tasks(task) => has_node() && meets_task(fleet, demand, task, claim),
         DemandKind::Model(deployment) => has_node() && can_serve(shape, deployment, claim),
         DemandKind::Requirements(requirements) => instance_claims::meets(fleet, requirements, claim),
+        DemandKind::Sets(sets) => has_node() && meets_sets(fleet, sets, claim),
     }
 }
 
@@ -112,6 +113,58 @@ fn meets_task(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeCla
     let tasks = u64::from(claim.tasks);
     let amounts = claim.cpu.get() == task.cpu.get() * tasks && claim.ram.get() == task.ram.get() * tasks;
     labels && platform && amounts && has_its_gpus(fleet, demand, task, claim)
+}
+
+/// Whether the node suits every set of which the claim has a task, and whether the claim takes exactly what these tasks
+/// ask for.
+fn meets_sets(fleet: &Fleet, sets: &[TaskSet], claim: &NodeClaim) -> bool {
+    let Some(counts) = claim.sets.as_deref().filter(|counts| counts.len() == sets.len()) else { return false };
+    let shape = &fleet.node(claim.node).shape;
+    let used = || sets.iter().zip(counts).filter(|(_, count)| **count > 0).map(|(set, count)| (set, u64::from(*count)));
+    let suits = |task: &TaskDemand| {
+        let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
+        labels && task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch)
+    };
+    let sum = |of: &dyn Fn(&TaskDemand) -> u64| used().map(|(set, count)| of(&set.task) * count).sum::<u64>();
+    let tasks: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+    tasks == u64::from(claim.tasks)
+        && used().all(|(set, _)| suits(&set.task))
+        && sum(&|task| task.cpu.get()) == claim.cpu.get()
+        && sum(&|task| task.ram.get()) == claim.ram.get()
+        && have_their_gpus(shape, used(), claim)
+}
+
+/// Whether the GPUs of the claim are distinct, and suffice for these tasks: whole GPUs, shares and memory. Each GPU must
+/// suit a set, and there must be enough GPUs that suit each set.
+fn have_their_gpus<'s>(shape: &NodeShape, used: impl Iterator<Item = (&'s TaskSet, u64)>, claim: &NodeClaim) -> bool {
+    let suits = |gpus: &GpuDemand, index: u16| {
+        let gpu = &shape.gpus[usize::from(index)];
+        (gpus.models.is_empty() || gpus.models.contains(&gpu.model))
+            && gpus.min_memory.is_none_or(|least| gpu.memory >= least)
+    };
+    let asking: Vec<(&GpuDemand, u64)> =
+        used.filter_map(|(set, count)| Some((set.task.gpus.as_ref()?, count))).collect();
+    let distinct = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
+    let all_suit = claim.gpus.iter().all(|part| asking.iter().any(|(gpus, _)| suits(gpus, part.index)));
+    let enough = asking.iter().all(|(gpus, count)| {
+        let parts = || claim.gpus.iter().filter(|part| suits(gpus, part.index));
+        let wanted = u64::from(gpus.count) * count;
+        match gpus.take {
+            GpuTake::Whole => parts().filter(|part| part.share == GpuShare::WHOLE).count() as u64 >= wanted,
+            GpuTake::Share(share) => {
+                parts().map(|part| u64::from(part.share.get())).sum::<u64>() >= u64::from(share.get()) * wanted
+            }
+            GpuTake::Memory(each) => parts().map(|part| part.memory.get()).sum::<u64>() >= each.get() * wanted,
+        }
+    });
+    let shares = |gpus: &GpuDemand| match gpus.take {
+        GpuTake::Whole => u64::from(GpuShare::WHOLE.get()),
+        GpuTake::Share(share) => u64::from(share.get()),
+        GpuTake::Memory(_) => 0,
+    };
+    let asked: u64 = asking.iter().map(|(gpus, count)| shares(gpus) * u64::from(gpus.count) * count).sum();
+    let taken: u64 = claim.gpus.iter().map(|part| u64::from(part.share.get())).sum();
+    distinct && all_suit && enough && asked == taken
 }
 
 fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
@@ -178,6 +231,9 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
     if let Some(deployment) = demand.model() {
         return is_whole_model(demand, deployment, claims);
     }
+    if !demand.sets().is_empty() {
+        return are_whole_sets(demand, claims);
+    }
     let tasks: u64 = claims.iter().map(|claim| u64::from(claim.tasks)).sum();
     let whole = match &demand.pick {
         Some(Pick::AllGpus(picked)) => picked.iter().all(|gpu| {
@@ -189,6 +245,23 @@ fn is_whole(demand: &Demand, placement: &Placement) -> bool {
     };
     let apart = demand.requirements().is_none() || claims.iter().all(|claim| claim.tasks == 1);
     whole && apart && (demand.gang != Gang::Spread || claims.iter().all(|claim| claim.tasks == 1))
+}
+
+/// Whether each set has as many tasks as it may have, on nodes as the gang asks for.
+fn are_whole_sets(demand: &Demand, claims: &[NodeClaim]) -> bool {
+    let count = |set: usize| -> u64 {
+        let of =
+            |claim: &NodeClaim| claim.sets.as_ref().and_then(|sets| sets.get(set)).map_or(0, |count| u64::from(*count));
+        claims.iter().map(of).sum()
+    };
+    let is_whole =
+        |(place, set): (usize, &TaskSet)| (u64::from(set.min_tasks)..=u64::from(set.tasks)).contains(&count(place));
+    let lie_right = match demand.gang {
+        Gang::Spread => claims.iter().all(|claim| claim.tasks == 1),
+        Gang::StrictPack => claims.len() == 1,
+        Gang::Anywhere | Gang::Packed | Gang::PreferSpread => true,
+    };
+    demand.sets().iter().enumerate().all(is_whole) && lie_right
 }
 
 /// Whether a model is placed as a whole. There must be exactly one main part, and the right number of picked GPUs.

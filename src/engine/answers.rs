@@ -285,9 +285,9 @@ fn selected(demand: &Demand, known: &Selectable, claim: &NodeClaim) -> Verdict {
 }
 
 /// Asserts that a node can be picked by hand if and only if the decision judges it as fit. Skips jobs with a hand pick.
-/// Skips models too, because a node may hold only a part of a model.
+/// Skips models and unequal tasks too, because a node may hold only a part of them.
 fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examination: &Examination) {
-    if demand.pick.is_some() || demand.model().is_some() {
+    if demand.pick.is_some() || demand.model().is_some() || !demand.sets().is_empty() {
         return;
     }
     for (known, judged) in selectable.iter().zip(&examination.nodes) {

@@ -13,7 +13,7 @@ use dryrack_fleet::{
 use dryrack_ids::{GpuId, JobId, NodeId, RunId};
 use dryrack_scheduler::offers::MultinodeTakes;
 use dryrack_units::SimTime;
-use dryrack_workload::{Coverage, Gang, JobSpec, Pick, UtilizationPolicy, UtilizationRule};
+use dryrack_workload::{Coverage, Gang, JobSpec, Pick, TaskSet, UtilizationPolicy, UtilizationRule};
 
 /// A sink that panics at the first record that is impossible in its place.
 #[derive(Default)]
@@ -47,6 +47,16 @@ pub struct Audit {
     bound: BTreeMap<RunId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
+}
+
+/// Whether a placement has as many tasks of each set as the set may have.
+fn has_its_sets(spec: &JobSpec, placement: &Placement) -> bool {
+    let placed = |place: usize| -> u32 {
+        placement.claims().iter().map(|claim| claim.sets.as_ref().map_or(0, |sets| sets[place])).sum()
+    };
+    let of_set = |(place, set): (usize, &TaskSet)| set.min_tasks <= placed(place) && placed(place) <= set.tasks;
+    let is_together = spec.demand.gang != Gang::StrictPack || placement.claims().len() == 1;
+    is_together && spec.demand.sets().iter().enumerate().all(of_set)
 }
 
 /// The cores that a claim takes beyond the restricted cores of its GPUs, and how many of those cores the node has. For
@@ -125,6 +135,9 @@ impl Audit {
             // A replica of a model counts as one task, on its main node, even if it uses GPUs of other nodes.
             _ if spec.demand.model().is_some() => placement.tasks() == 1,
             Some(pick @ Pick::AllGpus(_)) => placement.claims().len() == pick.nodes().len(),
+            Some(Pick::Nodes(_) | Pick::Gpus(_)) | None if !spec.demand.sets().is_empty() => {
+                has_its_sets(&spec, placement)
+            }
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
         };
         assert!(whole || excused, "{run} was placed in part: {placement:?}");

@@ -2,9 +2,42 @@
 
 use std::collections::HashMap;
 
+use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{JobId, RunId};
 use dryrack_units::SimDuration;
-use dryrack_workload::JobBehavior;
+use dryrack_workload::{JobBehavior, JobSpec};
+
+/// How fast a run works. A gang that started with fewer tasks than it asks for works more slowly, in proportion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    placed: u32,
+    asked: u32,
+}
+
+impl Pace {
+    /// The pace of a run on this placement. Only sets whose number of tasks may be smaller count.
+    pub fn of(spec: &JobSpec, placement: Option<&Placement>) -> Pace {
+        let (mut placed, mut asked) = (0, 0);
+        for (place, set) in spec.demand.sets().iter().enumerate().filter(|(_, set)| set.min_tasks < set.tasks) {
+            let on_node = |claim: &NodeClaim| claim.sets.as_ref().map_or(0, |sets| sets[place]);
+            placed += placement.map_or(0, |placement| placement.claims().iter().map(on_node).sum());
+            asked += set.tasks;
+        }
+        if placed == 0 { Pace { placed: 1, asked: 1 } } else { Pace { placed, asked } }
+    }
+
+    /// The time that this much work takes. With all tasks, work and time are equal.
+    fn time(self, work: SimDuration) -> SimDuration {
+        let nanos = u128::from(work.as_nanos()) * u128::from(self.asked);
+        SimDuration::from_nanos(u64::try_from(nanos.div_ceil(u128::from(self.placed))).unwrap_or(u64::MAX))
+    }
+
+    /// The work that is done in this time.
+    fn work(self, time: SimDuration) -> SimDuration {
+        let nanos = u128::from(time.as_nanos()) * u128::from(self.placed) / u128::from(self.asked);
+        SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
 
 /// The work of each replica that is saved in a checkpoint and need not be repeated.
 #[derive(Default)]
@@ -14,18 +47,24 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// How long this attempt runs if nothing interrupts it. `None` if the job does not end by itself.
-    pub fn length(&self, run: RunId, behavior: &JobBehavior) -> Option<SimDuration> {
+    pub fn length(&self, run: RunId, behavior: &JobBehavior, pace: Pace) -> Option<SimDuration> {
         let done = self.done(run);
         let cost = self.cost(done, behavior);
-        behavior.run.map(|whole| whole.saturating_sub(done).saturating_add(cost))
+        behavior.run.map(|whole| pace.time(whole.saturating_sub(done)).saturating_add(cost))
     }
 
     /// Records that a run was interrupted after it ran for `ran`. `in_good_order` is true if the run still had the
     /// chance to write a checkpoint.
-    pub fn interrupt(&mut self, run: RunId, behavior: &JobBehavior, ran: SimDuration, in_good_order: bool) {
+    pub fn interrupt(
+        &mut self,
+        run: RunId,
+        (behavior, pace): (&JobBehavior, Pace),
+        ran: SimDuration,
+        in_good_order: bool,
+    ) {
         let Some(checkpoint) = behavior.checkpoint else { return };
         let done = self.done(run);
-        let now = done.saturating_add(ran.saturating_sub(self.cost(done, behavior)));
+        let now = done.saturating_add(pace.work(ran.saturating_sub(self.cost(done, behavior))));
         let every = checkpoint.every.as_nanos();
         let written = match (every, in_good_order) {
             (0, true) => now,

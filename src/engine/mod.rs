@@ -33,6 +33,7 @@ mod swarm_fleets;
 mod swarm_nodes;
 mod swarm_queues;
 mod swarm_services;
+mod swarm_sets;
 mod swarm_usage;
 mod traffic;
 mod world;

@@ -16,6 +16,7 @@ use super::swarm_fleets::add_fleets;
 use super::swarm_nodes::restrict_cores;
 use super::swarm_queues::add_queues;
 use super::swarm_services::add_services;
+use super::swarm_sets::add_sets;
 use super::swarm_usage::{draw_options, draw_overrides, draw_usage};
 use dryrack_catalog::{CpuArch, Os};
 use dryrack_control::{
@@ -195,6 +196,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
     add_dependencies(seed, &mut rehearsal);
     add_run_limits(seed, &mut rehearsal);
     restrict_cores(seed, &mut rehearsal);
+    add_sets(seed, &mut rehearsal);
     rehearsal
 }
 

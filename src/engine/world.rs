@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::arrival_source::ArrivalSource;
-use super::checkpoints::Checkpoints;
+use super::checkpoints::{Checkpoints, Pace};
 use super::clouds::{InstanceTurn, Places};
 use super::downloads::Downloads;
 pub use super::due::Due;
@@ -79,6 +79,10 @@ impl WorldRun {
             sampled_every: None,
             sampler: None,
         }
+    }
+
+    fn course(&self) -> (&JobBehavior, Pace) {
+        (&self.behavior, Pace::of(&self.spec, self.placement.as_ref()))
     }
 }
 
@@ -313,7 +317,7 @@ impl<'a> World<'a> {
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
         if let Some(started) = known.started.filter(|_| known.alive) {
-            self.checkpoints.interrupt(run, &known.behavior, now.since(started), true);
+            self.checkpoints.interrupt(run, known.course(), now.since(started), true);
         }
         let length = if known.alive { known.behavior.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
@@ -438,7 +442,8 @@ impl<'a> World<'a> {
         if fact == Lifecycle::Started {
             known.started = Some(now);
             let sampled_every = known.sampled_every;
-            if let Some(length) = self.checkpoints.length(run, &known.behavior) {
+            let (behavior, pace) = known.course();
+            if let Some(length) = self.checkpoints.length(run, behavior, pace) {
                 let ending = Lifecycle::Exited(known.behavior.ending);
                 self.queue.push_after(now, length, Due::Fact { run, epoch, fact: ending });
             }
@@ -624,7 +629,7 @@ impl<'a> World<'a> {
             known.alive = false;
             known.epoch += 1;
             if let Some(started) = known.started {
-                self.checkpoints.interrupt(run, &known.behavior, now.since(started), false);
+                self.checkpoints.interrupt(run, known.course(), now.since(started), false);
             }
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);

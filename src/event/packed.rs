@@ -17,6 +17,9 @@ use dryrack_ids::{JobId, NodeId, RunId};
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 
+/// More than the largest number of blocks of a claim, whose numbers have sixteen bits.
+const SETS_FOLLOW: u64 = 1 << 17;
+
 /// The number of a reason must fit in one byte.
 const _: () = assert!(Reason::ALL.len() < 0x80);
 
@@ -302,7 +305,7 @@ impl Compact<'_> {
     fn placement(&mut self, placement: &Placement) {
         self.varint(placement.claims().len() as u64);
         for claim in placement.claims() {
-            let NodeClaim { node, tasks, cpu, ram, gpus, blocks } = claim;
+            let NodeClaim { node, tasks, cpu, ram, gpus, blocks, sets } = claim;
             self.node(*node);
             self.varint((*tasks).into());
             self.varint(cpu.get());
@@ -313,6 +316,12 @@ impl Compact<'_> {
                 self.varint((*index).into());
                 self.varint(share.get().into());
                 self.varint(memory.get());
+            }
+            // A claim with sets of tasks has no blocks. A number of blocks that no claim has stands for the sets.
+            if let Some(sets) = sets {
+                self.varint(SETS_FOLLOW + sets.len() as u64);
+                sets.iter().for_each(|tasks| self.varint((*tasks).into()));
+                continue;
             }
             self.varint(blocks.len() as u64);
             blocks.iter().for_each(|block| self.varint((*block).into()));
@@ -501,7 +510,7 @@ mod tests {
         proptest::collection::btree_map(node(), claim, 1..4).prop_map(|claims| {
             let claim = |(node, (tasks, cpu, ram, gpus, blocks)): (NodeId, Parts)| {
                 let (cpu, ram) = (MilliCpu::new(cpu), Bytes::new(ram));
-                NodeClaim { node, tasks, cpu, ram, gpus: gpus.into(), blocks: blocks.into() }
+                NodeClaim { node, tasks, cpu, ram, gpus: gpus.into(), blocks: blocks.into(), sets: None }
             };
             Placement::new(claims.into_iter().map(claim).collect())
         })

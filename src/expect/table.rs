@@ -70,7 +70,8 @@ impl Script {
         let part = GpuClaim { index: gpu, share: GpuShare::WHOLE, memory: Bytes::from_gib(24) };
         let gpus = smallvec![part];
         let node = NodeId::new(node);
-        let claim = NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: smallvec![] };
+        let claim =
+            NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: smallvec![], sets: None };
         let placement = Placement::new(smallvec![claim]);
         self.record(second, Event::Placed { run, score: Score::ZERO, placement });
     }

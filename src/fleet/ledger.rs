@@ -31,6 +31,25 @@ pub struct NodeClaim {
     /// resources of these blocks.
     #[serde(default)]
     pub blocks: SmallVec<[u16; 4]>,
+    /// How many of the tasks are of each set, if the demand has sets of tasks. This field must stay last, and is left
+    /// out if there are no sets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Box<[u32]>>,
+}
+
+impl NodeClaim {
+    /// A claim on a node that takes nothing.
+    pub fn of_nothing(node: NodeId) -> NodeClaim {
+        NodeClaim {
+            node,
+            tasks: 0,
+            cpu: MilliCpu::ZERO,
+            ram: Bytes::ZERO,
+            gpus: SmallVec::new(),
+            blocks: SmallVec::new(),
+            sets: None,
+        }
+    }
 }
 
 /// A placement of one run: one claim for each node, in order of node ids. The claims are shared between messages, the

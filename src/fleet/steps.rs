@@ -127,6 +127,7 @@ mod tests {
             ram: Bytes::from_gib(draws.between(0, 1)),
             gpus: indexes.into_iter().map(part).collect(),
             blocks: SmallVec::new(),
+            sets: None,
         }
     }
 

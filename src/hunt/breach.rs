@@ -55,6 +55,7 @@ pub fn stage(told: &Observed, job: usize) -> String {
 pub fn stage_of(demand: &Demand) -> String {
     let how = if demand.pick.is_some() { "picked" } else { "automatic" };
     let what = match &demand.kind {
+        DemandKind::Sets(_) => "gang of unequal tasks".to_string(),
         DemandKind::Tasks(_) => if demand.tasks > 1 { "gang" } else { "task" }.to_string(),
         DemandKind::Model(deployment) => {
             let categories = &deployment.model.categories;

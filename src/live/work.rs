@@ -49,6 +49,9 @@ impl PendingRun {
             if arrival.behavior.launch.is_none() {
                 faults.push(format!("job `{name}` has no `command`; add `command: [python3, train.py]`"));
             }
+            if !arrival.spec.demand.sets().is_empty() {
+                faults.push(format!("job `{name}` has unequal tasks, which are only rehearsed; write `tasks: 4`"));
+            }
             if arrival.spec.analyse {
                 faults.push(format!("job `{name}` has an `analysis`, which only a rehearsal makes; leave it out"));
             }

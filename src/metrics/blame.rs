@@ -257,6 +257,7 @@ mod tests {
             ram: Bytes::from_gib(ram),
             gpus: (0..gpus).map(gpu).collect(),
             blocks: Default::default(),
+            sets: None,
         }
     }
 

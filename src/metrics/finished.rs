@@ -81,7 +81,7 @@ struct Kind {
 }
 
 fn cpu_of(spec: &JobSpec) -> u128 {
-    spec.demand.task().map_or(0, |task| u128::from(task.cpu.get()) * u128::from(spec.demand.tasks))
+    spec.demand.kinds_of_tasks().map(|(tasks, task)| u128::from(task.cpu.get()) * u128::from(tasks)).sum()
 }
 
 impl<'a> Row<'a> {

@@ -67,14 +67,15 @@ impl FragmentAccount {
         let demands = rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand);
         // Many jobs share one demand, so count the jobs of each demand first, and examine each demand once.
         let mut counts: Vec<(&TaskDemand, u64)> = Vec::new();
-        let mut places: HashMap<usize, usize, FixedState> = HashMap::default();
+        let mut places: HashMap<(usize, usize), usize, FixedState> = HashMap::default();
         for demand in demands.filter(|demand| demand.tasks > 0) {
-            let Some(task) = demand.task() else { continue };
-            let place = *places.entry(Arc::as_ptr(demand).addr()).or_insert_with(|| {
-                counts.push((task, 0));
-                counts.len() - 1
-            });
-            counts[place].1 += u64::from(demand.tasks);
+            for (kind, (tasks, task)) in demand.kinds_of_tasks().enumerate() {
+                let place = *places.entry((Arc::as_ptr(demand).addr(), kind)).or_insert_with(|| {
+                    counts.push((task, 0));
+                    counts.len() - 1
+                });
+                counts[place].1 += u64::from(tasks);
+            }
         }
         let shapes = counts.into_iter().map(|(task, tasks)| (TaskShape::of(task), tasks));
         FragmentAccount::against(Target::of_counted(shapes))

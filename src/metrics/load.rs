@@ -44,13 +44,15 @@ impl LoadAccount {
 
     pub(super) fn add_demand(&mut self, demand: &Demand, replicas: u32) {
         self.has_asked = true;
-        let Some(gpus) = demand.gpus() else { return };
-        let each = match gpus.take {
-            GpuTake::Whole => 1000,
-            GpuTake::Share(share) => u64::from(share.get()),
-            GpuTake::Memory(_) => 0,
-        };
-        self.asked += each * u64::from(gpus.count) * u64::from(demand.tasks) * u64::from(replicas);
+        for (tasks, task) in demand.kinds_of_tasks() {
+            let Some(gpus) = &task.gpus else { continue };
+            let each = match gpus.take {
+                GpuTake::Whole => 1000,
+                GpuTake::Share(share) => u64::from(share.get()),
+                GpuTake::Memory(_) => 0,
+            };
+            self.asked += each * u64::from(gpus.count) * u64::from(tasks) * u64::from(replicas);
+        }
     }
 
     /// Closes an instant. `taken` is the GPU capacity taken at its end, in thousandths of a GPU.

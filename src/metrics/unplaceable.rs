@@ -91,6 +91,10 @@ fn lack(demand: &Demand, reason: Reason, shapes: &[&NodeShape]) -> String {
         return lacks.join(", and ");
     }
     match demand.tasks {
+        _ if !demand.sets().is_empty() && demand.min_tasks() > 1 => {
+            let tasks = demand.min_tasks();
+            format!("the nodes that would do have no room for {tasks} tasks at once, even when empty")
+        }
         tasks if demand.task().is_some() && tasks > 1 => {
             format!("the nodes that would do have no room for {tasks} tasks at once, even when empty")
         }

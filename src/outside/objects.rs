@@ -173,6 +173,8 @@ pub fn job(mirror: &Mirror, spec: &JobSpec, submitted: Option<SimTime>) -> Value
 fn demand_fields(mirror: &Mirror, demand: &Demand) -> serde_json::Map<String, Value> {
     let (mut task, mut model, mut required) = (Value::Null, Value::Null, Value::Null);
     match &demand.kind {
+        // A scenario with such a job and a scheduler outside is refused.
+        DemandKind::Sets(_) => {}
         DemandKind::Tasks(of) => task = task_demand(of),
         DemandKind::Model(deployment) => model = deployed(deployment),
         DemandKind::Requirements(requirements) => required = requirement(requirements),

@@ -68,15 +68,9 @@ impl Places {
     ) -> Result<NodeClaim, LineFault> {
         let (shape, status) = (&*fleet.node(node).shape, &fleet.node(node).status);
         check_gpus(shape, part)?;
-        let none = NodeClaim {
-            node,
-            tasks: 0,
-            cpu: MilliCpu::ZERO,
-            ram: Bytes::ZERO,
-            gpus: SmallVec::new(),
-            blocks: SmallVec::new(),
-        };
+        let none = NodeClaim::of_nothing(node);
         match &demand.kind {
+            DemandKind::Sets(_) => Err(misshapen("unequal tasks, which this protocol does not place")),
             DemandKind::Tasks(task) => of_tasks(none, (shape, status), demand, task, part),
             DemandKind::Model(_) => of_model(none, part, is_first),
             DemandKind::Requirements(_) => self.of_blocks(none, (shape, status), part),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use dryrack_fleet::{Node, NodeClaim};
 use dryrack_units::{GpuShare, Money, text_form};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{Demand, GpuTake, TaskDemand};
 
 /// What one project may hold at a time. An absent field means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,16 +55,19 @@ impl Holding {
     /// The least that a demand takes on any node: the GPUs that it asks for, whole or by share. The price depends on
     /// the node, so it is not included.
     pub fn least_of(demand: &Demand) -> Holding {
-        let Some(task) = demand.task() else { return Holding::default() };
-        let gpus = task.gpus.as_ref().map_or(0, |gpus| {
-            let share = match gpus.take {
-                GpuTake::Whole => GpuShare::WHOLE,
-                GpuTake::Share(share) => share,
-                GpuTake::Memory(_) => GpuShare::ZERO,
-            };
-            u64::from(gpus.count) * u64::from(share.get())
-        });
-        Holding { gpus: gpus * u64::from(demand.tasks), price_per_hour: 0 }
+        let of_task = |task: &TaskDemand| {
+            task.gpus.as_ref().map_or(0, |gpus| {
+                let share = match gpus.take {
+                    GpuTake::Whole => GpuShare::WHOLE,
+                    GpuTake::Share(share) => share,
+                    GpuTake::Memory(_) => GpuShare::ZERO,
+                };
+                u64::from(gpus.count) * u64::from(share.get())
+            })
+        };
+        let of_sets = demand.sets().iter().map(|set| of_task(&set.task) * u64::from(set.min_tasks)).sum::<u64>();
+        let gpus = demand.task().map_or(of_sets, |task| of_task(task) * u64::from(demand.tasks));
+        Holding { gpus, price_per_hour: 0 }
     }
 
     /// This holding multiplied by `count`; `None` if the result is more than any fleet has.

@@ -5,17 +5,29 @@ use std::sync::Arc;
 use super::deployment;
 use super::machines::{ARCH_WORDS, OS_WORDS};
 use super::requirements;
+use super::task_sets;
 use super::world::World;
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{Demand, Gang, GpuDemand, GpuTake, Pick, TaskDemand};
 use dryrack_yaml::{Fields, Node, Report, Tree, report_unit, text, value};
 
-const GANGS: [(&str, Gang); 3] = [("anywhere", Gang::Anywhere), ("spread", Gang::Spread), ("packed", Gang::Packed)];
+pub(super) const GANGS: [(&str, Gang); 5] = [
+    ("anywhere", Gang::Anywhere),
+    ("spread", Gang::Spread),
+    ("packed", Gang::Packed),
+    ("strict_pack", Gang::StrictPack),
+    ("prefer_spread", Gang::PreferSpread),
+];
+
+/// Fields of a task, in addition to its number.
+pub(super) const TASK_FIELDS: [&str; 9] =
+    ["gpus", "gpu", "gpu_memory", "min_gpu_memory", "cpus", "ram", "labels", "os", "arch"];
 
 /// Fields of a job that decide where it may be placed.
-pub(super) const FIELDS: [&str; 15] = [
+pub(super) const FIELDS: [&str; 16] = [
     "tasks",
+    "min_tasks",
     "nodes",
     "gang",
     "gpus",
@@ -49,6 +61,9 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         return of_model(fields, world, report);
     }
     deployment::refuse_without_model(fields, report);
+    if task_sets::is_of_sets(fields) {
+        return task_sets::read(fields, world, report);
+    }
     let reason = "each narrows the choice to something else";
     let has_list = matches!(fields.get("gpus"), Some(Tree { node: Node::List(_), .. }));
     fields.exclusive(&["on", "pick_gpus"], reason, report);
@@ -62,18 +77,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         _ => picked(fields, world, report),
     };
     let tasks = tasks(fields, pick.as_ref(), report);
-    let task = TaskDemand {
-        cpu: fields.value("cpus", report).unwrap_or(MilliCpu::ZERO),
-        ram: fields.value("ram", report).unwrap_or(Bytes::ZERO),
-        gpus: gpu_demand(fields, &gpus, pick.as_ref(), world, report),
-        labels: fields.labels("labels", report),
-        os: fields.word("os", "an operating system", &OS_WORDS, report),
-        arch: fields.word("arch", "a CPU architecture", &ARCH_WORDS, report),
-    };
-    if task.gpus.is_none() && fields.lacks_all(&["gpus", "cpus", "ram"]) {
-        let help = "add `gpus: 1` or `cpus: 1`";
-        report.warning(fields.place(), "the job asks for no GPU, no CPU and no RAM, so it fits anywhere", help);
-    }
+    let task = task_with(fields, &gpus, pick.as_ref(), world, report);
     let stated = fields.word("gang", "a way to lay a gang", &GANGS, report);
     fields.exclusive(&["nodes", "tasks"], "each node takes one task", report);
     fields.exclusive(&["nodes", "gang"], "each task lies on a node of its own", report);
@@ -83,6 +87,35 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
     }
     Demand { tasks, gang, pick, ..Demand::of(task) }
+}
+
+/// Reads the resources of a task whose GPUs are not picked.
+pub(super) fn task(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> TaskDemand {
+    let gpus = match gpus(fields, world, report) {
+        Gpus::Picked(_) => {
+            let help = "write a number of GPUs, and narrow the nodes with `on:`";
+            report.error_with_help(fields.key_span("gpus"), "GPUs cannot be picked for unequal tasks", help);
+            Gpus::None
+        }
+        gpus => gpus,
+    };
+    task_with(fields, &gpus, None, world, report)
+}
+
+fn task_with(fields: &Fields<'_>, gpus: &Gpus, pick: Option<&Pick>, world: &World, report: &mut Report) -> TaskDemand {
+    let task = TaskDemand {
+        cpu: fields.value("cpus", report).unwrap_or(MilliCpu::ZERO),
+        ram: fields.value("ram", report).unwrap_or(Bytes::ZERO),
+        gpus: gpu_demand(fields, gpus, pick, world, report),
+        labels: fields.labels("labels", report),
+        os: fields.word("os", "an operating system", &OS_WORDS, report),
+        arch: fields.word("arch", "a CPU architecture", &ARCH_WORDS, report),
+    };
+    if task.gpus.is_none() && fields.lacks_all(&["gpus", "cpus", "ram"]) {
+        let help = "add `gpus: 1` or `cpus: 1`";
+        report.warning(fields.place(), "the job asks for no GPU, no CPU and no RAM, so it fits anywhere", help);
+    }
+    task
 }
 
 /// Reads the demand of a job with a model: the model's needs, on the picked GPUs or on any.
@@ -183,7 +216,7 @@ fn gpu_list(items: &[Tree], world: &World, report: &mut Report) -> Vec<GpuId> {
     picked
 }
 
-fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pick> {
+pub(super) fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) -> Option<Pick> {
     if let Some(tree) = fields.get("pick_gpus") {
         let Node::List(items) = &tree.node else {
             let message = format!("expected a list of GPUs, found {}", tree.kind());

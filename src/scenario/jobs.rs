@@ -364,6 +364,7 @@ fn warn_of_policies(
     let wants = |requirements: &Requirements| requirements.gpu.as_ref().is_none_or(|gpu| gpu.count.max != Some(0));
     let has_gpus = match &spec.demand.kind {
         DemandKind::Tasks(task) => task.gpus.is_some(),
+        DemandKind::Sets(sets) => sets.iter().any(|set| set.task.gpus.is_some()),
         DemandKind::Model(_) => true,
         DemandKind::Requirements(requirements) => wants(requirements),
     };

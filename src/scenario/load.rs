@@ -361,6 +361,9 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         false => (None, arranged_jobs(&entries, traced.0, &mut world, report)),
     };
     let outside = decider(&file, folder, options, report);
+    if outside.is_some() {
+        refuse_sets(&arrivals, &world, report);
+    }
     let profile = decided(with_target(profile, target, &arrivals), outside.as_ref());
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
@@ -468,8 +471,13 @@ fn with_target(profile: Arc<Profile>, traced: Option<Target>, arrivals: &[Arriva
     let tasks = |arrival: &Arrival| {
         let demand = &arrival.spec.demand;
         // A model or a job with `resources` counts as tasks without needs.
-        let shape = demand.task().map_or_else(TaskShape::default, TaskShape::of);
-        std::iter::repeat_n(shape, (demand.tasks * arrival.spec.replicas) as usize)
+        let mut shapes: Vec<(TaskShape, u32)> =
+            demand.kinds_of_tasks().map(|(tasks, task)| (TaskShape::of(task), tasks)).collect();
+        if shapes.is_empty() {
+            shapes.push((TaskShape::default(), demand.tasks));
+        }
+        let replicas = arrival.spec.replicas;
+        shapes.into_iter().flat_map(move |(shape, tasks)| std::iter::repeat_n(shape, (tasks * replicas) as usize))
     };
     let mut profile = (*profile).clone();
     profile.scheduler.target = traced.unwrap_or_else(|| Target::of(arrivals.iter().flat_map(tasks)));
@@ -493,6 +501,16 @@ fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Rep
         report.error_with_help(file.key_span("outside"), message, help);
     }
     setup
+}
+
+/// Refuses gangs of unequal tasks where a scheduler in another process decides: the protocol cannot express them.
+fn refuse_sets(arrivals: &[Arrival], world: &World, report: &mut Report) {
+    let unequal = arrivals.iter().zip(&world.job_spans).find(|(arrival, _)| !arrival.spec.demand.sets().is_empty());
+    if let Some((arrival, span)) = unequal {
+        let message =
+            format!("`{}` has unequal tasks, which no scheduler in another process can place yet", arrival.spec.name);
+        report.error_with_help(*span, message, "write `tasks: 4` for tasks that are alike, or name a profile");
+    }
 }
 
 /// The profile with its decisions left to the scheduler in another process, if there is one.

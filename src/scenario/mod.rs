@@ -63,6 +63,7 @@ mod services;
 mod set;
 mod splits;
 mod streamed;
+mod task_sets;
 mod terms;
 mod trace_source;
 mod usage;

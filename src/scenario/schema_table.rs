@@ -1,5 +1,6 @@
 //! The schema of each key. Editors suggest the keys in this order.
 
+use super::demand::GANGS;
 use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
 use super::expectations::HOLDING;
 use super::faults::NODE_TURNS;
@@ -40,6 +41,7 @@ const COUNT: Kind = Kind::Amount("2, or \"<= 2\"");
 const BLOCK_COUNT: Kind = Kind::Either(&[Kind::Amount("\">= 2\""), Kind::Words(|| vec!["all"])]);
 const REPLICAS: Kind = Kind::Either(&[Kind::Whole, Kind::Text, Kind::Map("replica_range")]);
 pub(super) const REQUESTS: Kind = Kind::Either(&[Kind::Amount("20 or 0.5"), Kind::ListOf(&Kind::Map("requests"))]);
+const TASKS: Kind = Kind::Either(&[Kind::Whole, Kind::ListOf(&Kind::Map("task_set"))]);
 const TURNS: Kind = Kind::Words(|| both(NODE_TURNS.map(|(name, _)| name), GPU_STATES.map(|(name, _)| name)));
 
 fn both(one: impl IntoIterator<Item = &'static str>, two: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
@@ -293,9 +295,10 @@ pub(super) const SHAPES: &[Shape] = &[
             ("usage", super::schema_usage::USAGE, "What its GPUs do while it runs, or one entry for each of them"),
             ("sampling", Kind::Map("sampling"), "How samples of its GPU usage are taken"),
             ("utilization_policy", Kind::Map("utilization_policy"), "What is said over the profile's policy"),
-            ("tasks", Kind::Whole, "So many parts, each with what follows"),
+            ("tasks", TASKS, "So many parts, each with what follows, or a list of unequal ones"),
+            ("min_tasks", Kind::Whole, "It starts with fewer tasks, but at least so many, if not all fit"),
             ("nodes", Kind::Whole, "So many parts, each on a node of its own"),
-            ("gang", Kind::Words(|| vec!["anywhere", "spread", "packed"]), "How the tasks lie"),
+            ("gang", Kind::Words(|| words(&GANGS)), "How the tasks lie"),
             ("gpus", GPUS_OF_JOB, "How many GPUs, a part of one, or exactly these: [alpha/0, beta/0]"),
             ("gpu", Kind::Some(&Kind::Text), "Types that will do"),
             ("gpu_memory", MEMORY, "So much of each GPU"),
@@ -326,6 +329,25 @@ pub(super) const SHAPES: &[Shape] = &[
             ("gpus_per_replica", Kind::Whole, "So many of the picked GPUs for each replica; all if not given"),
             ("parameters", Kind::ListOf(&Kind::Text), "Of the backend, such as --tensor-parallel-size=4"),
             ("environment", Kind::Named(&Kind::Text), "Variables of the backend"),
+        ],
+    },
+    Shape {
+        name: "task_set",
+        called: &["tasks of a gang"],
+        required: &[],
+        fields: &[
+            ("name", Kind::Text, "What these tasks are, such as launcher or worker"),
+            ("tasks", Kind::Whole, "So many that are alike; 1 if not given"),
+            ("min_tasks", Kind::Whole, "The gang starts with at least so many of them; all if not given"),
+            ("gpus", GPUS_OF_JOB, "How many GPUs of each, or a part of one"),
+            ("gpu", Kind::Some(&Kind::Text), "Types of GPUs that would do"),
+            ("gpu_memory", MEMORY, "This much of each GPU's memory, and no more of it"),
+            ("min_gpu_memory", MEMORY, "GPUs with at least this much in all"),
+            ("cpus", Kind::Amount("2, 0.5 or 500m"), "Cores"),
+            ("ram", MEMORY, "Memory of the host"),
+            ("labels", Kind::Named(&Kind::Text), "What the node must be labelled with"),
+            ("os", Kind::Words(|| OS_WORDS.map(|(name, _)| name).to_vec()), "Operating system"),
+            ("arch", Kind::Words(|| ARCH_WORDS.map(|(name, _)| name).to_vec()), "CPU architecture"),
         ],
     },
     Shape {

@@ -21,6 +21,13 @@ pub fn lacks(demand: &Demand, shapes: &[&NodeShape]) -> Vec<String> {
     let task = match &demand.kind {
         DemandKind::Tasks(task) => task,
         DemandKind::Model(_) => return lacks,
+        DemandKind::Sets(sets) => {
+            for set in sets.iter().filter(|set| set.min_tasks > 0) {
+                let own = self::lacks(&Demand::of(set.task.clone()), shapes);
+                lacks.extend(own.into_iter().filter(|lack| !lacks.contains(lack)).collect::<Vec<_>>());
+            }
+            return lacks;
+        }
         DemandKind::Requirements(requirements) => {
             let names = requirements.gpu.as_ref().map_or(&[][..], |gpu| &gpu.names);
             lacks.extend(missing_types(names, shapes, is_of_dstack));

@@ -34,6 +34,7 @@ mod refusals;
 mod room;
 mod scorer;
 mod select;
+mod sets;
 mod shortage;
 mod sight;
 mod stages;

@@ -47,6 +47,12 @@ impl<'a> NodeClass<'a> {
         NodeClass { status, ..self.clone() }
     }
 
+    /// This one node, ready, healthy and empty.
+    pub fn as_idle(&self, fleet: &'a Fleet) -> NodeClass<'a> {
+        let group = &fleet.shapes()[fleet.shape_index(self.first())];
+        NodeClass { status: &group.idle, is_ideal: true, ..self.clone() }
+    }
+
     /// One of these nodes as a class of its own, with the state of each of its GPUs. A class of several nodes does not
     /// say which GPU is in which state.
     pub fn on(&self, fleet: &'a Fleet, node: NodeId) -> NodeClass<'a> {

@@ -9,6 +9,7 @@ use super::filter::Verdict;
 use super::node_class::Grouping;
 use super::offers::{Ask, OfferPlacer};
 use super::options::SchedulerOptions;
+use super::sets::SetPlacer;
 use super::tasks::TaskPlacer;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
@@ -95,6 +96,7 @@ pub fn with_placer<R>(
         DemandKind::Model(deployment) => {
             ask(&ModelPlacer::new(&options.deployments, demand, deployment, context, fleet))
         }
+        DemandKind::Sets(sets) => ask(&SetPlacer { options, sets, gang: *gang, pick: pick.as_ref(), context, fleet }),
         DemandKind::Requirements(_) => {
             ask(&OfferPlacer::new(&options.offers, demand, Ask::of_whole(demand, context), fleet))
         }

@@ -50,7 +50,7 @@ impl Placer for TaskPlacer<'_> {
         match (group.pick, group.gang) {
             (Some(pick @ Pick::AllGpus(_)), _) => fit().count() == pick.nodes().len(),
             (_, Gang::Spread) => fit().map(|class| u64::from(class.count)).sum::<u64>() >= u64::from(group.tasks),
-            (_, Gang::Anywhere | Gang::Packed) => {
+            (_, Gang::Anywhere | Gang::Packed | Gang::StrictPack | Gang::PreferSpread) => {
                 let room = |class: &NodeClass| u64::from(self.capacity(class, group.tasks)) * u64::from(class.count);
                 fit().map(room).sum::<u64>() >= u64::from(group.tasks)
             }
@@ -139,7 +139,7 @@ impl TaskPlacer<'_> {
     }
 
     /// Each class's verdict after all filters.
-    fn judge(&self, classes: &[NodeClass]) -> Vec<Verdict> {
+    pub fn judge(&self, classes: &[NodeClass]) -> Vec<Verdict> {
         let mut verdicts: Vec<Verdict> = classes.iter().map(|class| before_filters(class.shape)).collect();
         for stage in &self.options.filters {
             filter::apply(stage, self.options.gpus, self.group, classes, &mut verdicts);
@@ -147,7 +147,7 @@ impl TaskPlacer<'_> {
         verdicts
     }
 
-    fn judge_one(&self, class: &NodeClass) -> Verdict {
+    pub fn judge_one(&self, class: &NodeClass) -> Verdict {
         self.judge(std::slice::from_ref(class))[0]
     }
 
@@ -157,7 +157,7 @@ impl TaskPlacer<'_> {
         TaskPlacer { group, ..*self }.judge_one(&class_of_node(self.fleet, Some(pick), node))
     }
 
-    fn finding(&self, class: &NodeClass, verdict: Verdict) -> NodeFinding {
+    pub fn finding(&self, class: &NodeClass, verdict: Verdict) -> NodeFinding {
         let (options, group, largest) = (self.options, self.group, self.fleet.largest());
         let refusal =
             |stage: &FilterStage| Some((stage.stage, filter::judge_one(stage, options.gpus, group, class).reason()?));
@@ -172,11 +172,11 @@ impl TaskPlacer<'_> {
         }
     }
 
-    fn score(&self, class: &NodeClass) -> Score {
+    pub fn score(&self, class: &NodeClass) -> Score {
         scorer::total(self.options, self.fleet.largest(), self.group, class)
     }
 
-    fn capacity(&self, class: &NodeClass, limit: u32) -> u32 {
+    pub fn capacity(&self, class: &NodeClass, limit: u32) -> u32 {
         fit::capacity(self.group, self.options.gpus, class, limit)
     }
 
@@ -290,7 +290,7 @@ pub fn before_filters(shape: &NodeShape) -> Verdict {
 }
 
 pub fn claim(node: NodeId, load: Load) -> NodeClaim {
-    NodeClaim { node, tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, blocks: SmallVec::new() }
+    NodeClaim { tasks: load.tasks, cpu: load.cpu, ram: load.ram, gpus: load.gpus, ..NodeClaim::of_nothing(node) }
 }
 
 /// Counts the reasons. A node that fits but cannot take the whole gang counts as [`Reason::GangIncomplete`].
@@ -309,7 +309,7 @@ fn fitting_classes<'r, 'f>(
     classes.iter().enumerate().zip(verdicts).filter(|(_, verdict)| verdict.is_fit()).map(|(class, _)| class)
 }
 
-fn has_room(class: &NodeClass, claim: &NodeClaim) -> bool {
+pub fn has_room(class: &NodeClass, claim: &NodeClaim) -> bool {
     let (shape, status) = (class.shape, class.status);
     let unified = |index: u16| shape.gpus[usize::from(index)].unified;
     let pooled = claim.gpus.iter().filter(|part| unified(part.index)).map(|part| part.memory).sum();

@@ -34,6 +34,21 @@ pub enum DemandKind {
     Model(Arc<Deployment>),
     /// Each task takes blocks of a fleet's instance.
     Requirements(Arc<Requirements>),
+    /// A gang of unequal tasks, or of a number of tasks that may be smaller. There is at least one set, and one task.
+    Sets(Arc<[TaskSet]>),
+}
+
+/// Equal tasks of a gang.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskSet {
+    pub name: Arc<str>,
+    /// The number of tasks. The gang starts with fewer only if not all fit.
+    pub tasks: u32,
+    /// The least number of tasks with which the gang starts.
+    pub min_tasks: u32,
+    /// The resources of each task.
+    pub task: TaskDemand,
 }
 
 /// A demand for tasks.
@@ -94,6 +109,10 @@ pub enum Gang {
     Spread,
     /// The tasks go to as few nodes as possible.
     Packed,
+    /// All tasks go to one node. Only for [`DemandKind::Sets`].
+    StrictPack,
+    /// Tasks go to different nodes as far as possible. Only for [`DemandKind::Sets`].
+    PreferSpread,
 }
 
 /// A manual choice of nodes or GPUs.
@@ -150,9 +169,14 @@ impl Pick {
 }
 
 impl Demand {
-    /// A demand for one task or replica, without a gang rule or a pick.
+    /// A demand for one task or replica, or for all tasks of the sets, without a gang rule or a pick.
     pub fn of(kind: impl Into<DemandKind>) -> Demand {
-        Demand { tasks: 1, kind: kind.into(), gang: Gang::Anywhere, pick: None }
+        let kind = kind.into();
+        let tasks = match &kind {
+            DemandKind::Sets(sets) => sets.iter().map(|set| set.tasks).sum(),
+            DemandKind::Tasks(_) | DemandKind::Model(_) | DemandKind::Requirements(_) => 1,
+        };
+        Demand { tasks, kind, gang: Gang::Anywhere, pick: None }
     }
 
     /// The number of nodes of a run in a profile with multi-node runs: one for each task that needs its own node.
@@ -161,6 +185,7 @@ impl Demand {
             DemandKind::Tasks(_) => self.gang == Gang::Spread,
             DemandKind::Model(_) => false,
             DemandKind::Requirements(_) => true,
+            DemandKind::Sets(_) => false,
         };
         let picked_together = matches!(self.pick, Some(Pick::AllGpus(_)));
         if apart && !picked_together { self.tasks } else { 1 }
@@ -175,7 +200,29 @@ impl Demand {
     pub fn task(&self) -> Option<&TaskDemand> {
         match &self.kind {
             DemandKind::Tasks(task) => Some(task),
-            DemandKind::Model(_) | DemandKind::Requirements(_) => None,
+            DemandKind::Model(_) | DemandKind::Requirements(_) | DemandKind::Sets(_) => None,
+        }
+    }
+
+    /// The sets of a gang of unequal tasks, or of a number of tasks that may be smaller. Empty for other kinds.
+    pub fn sets(&self) -> &[TaskSet] {
+        match &self.kind {
+            DemandKind::Sets(sets) => sets,
+            DemandKind::Tasks(_) | DemandKind::Model(_) | DemandKind::Requirements(_) => &[],
+        }
+    }
+
+    /// Each kind of task with the number of its tasks. Empty for models and requirements.
+    pub fn kinds_of_tasks(&self) -> impl Iterator<Item = (u32, &TaskDemand)> {
+        let of_sets = self.sets().iter().map(|set| (set.tasks, &set.task));
+        self.task().map(|task| (self.tasks, task)).into_iter().chain(of_sets)
+    }
+
+    /// The least number of tasks with which the gang starts.
+    pub fn min_tasks(&self) -> u32 {
+        match &self.kind {
+            DemandKind::Sets(sets) => sets.iter().map(|set| set.min_tasks).sum(),
+            DemandKind::Tasks(_) | DemandKind::Model(_) | DemandKind::Requirements(_) => self.tasks,
         }
     }
 
@@ -187,15 +234,21 @@ impl Demand {
     pub fn model(&self) -> Option<&Arc<Deployment>> {
         match &self.kind {
             DemandKind::Model(deployment) => Some(deployment),
-            DemandKind::Tasks(_) | DemandKind::Requirements(_) => None,
+            DemandKind::Tasks(_) | DemandKind::Requirements(_) | DemandKind::Sets(_) => None,
         }
     }
 
     pub fn requirements(&self) -> Option<&Arc<Requirements>> {
         match &self.kind {
             DemandKind::Requirements(requirements) => Some(requirements),
-            DemandKind::Tasks(_) | DemandKind::Model(_) => None,
+            DemandKind::Tasks(_) | DemandKind::Model(_) | DemandKind::Sets(_) => None,
         }
+    }
+}
+
+impl From<Arc<[TaskSet]>> for DemandKind {
+    fn from(sets: Arc<[TaskSet]>) -> DemandKind {
+        DemandKind::Sets(sets)
     }
 }
 
@@ -217,14 +270,14 @@ impl From<Arc<Requirements>> for DemandKind {
     }
 }
 
-/// The form in which logs store a demand. The field `task` is always present. For models and requirements, it is
+/// The form in which logs store a demand. The field `task` is always present. For other kinds of demands, it is
 /// [`NO_TASK`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Demand", deny_unknown_fields)]
 struct Written<'a> {
     tasks: u32,
     task: Cow<'a, TaskDemand>,
-    gang: Gang,
+    gang: WrittenGang,
     #[serde(default)]
     pick: Cow<'a, Option<Pick>>,
     deployment: Option<Arc<Deployment>>,
@@ -232,14 +285,34 @@ struct Written<'a> {
     requirements: Option<Arc<Requirements>>,
 }
 
+/// The form in which logs store how tasks are distributed over nodes. Sets of tasks are stored here, so that demands
+/// without sets keep their form.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Gang", rename_all = "snake_case", deny_unknown_fields)]
+enum WrittenGang {
+    Anywhere,
+    Spread,
+    Packed,
+    Sets { gang: Gang, sets: Arc<[TaskSet]> },
+}
+
 static NO_TASK: TaskDemand = TaskDemand::cpu_only(MilliCpu::ZERO);
 
 impl Serialize for Demand {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let gang = match (&self.kind, self.gang) {
+            (DemandKind::Sets(sets), gang) => WrittenGang::Sets { gang, sets: Arc::clone(sets) },
+            (_, Gang::Anywhere) => WrittenGang::Anywhere,
+            (_, Gang::Spread) => WrittenGang::Spread,
+            (_, Gang::Packed) => WrittenGang::Packed,
+            (_, gang @ (Gang::StrictPack | Gang::PreferSpread)) => {
+                return Err(serde::ser::Error::custom(format!("{gang:?} is a gang of sets")));
+            }
+        };
         let written = Written {
             tasks: self.tasks,
             task: Cow::Borrowed(self.task().unwrap_or(&NO_TASK)),
-            gang: self.gang,
+            gang,
             pick: Cow::Borrowed(&self.pick),
             deployment: self.model().cloned(),
             requirements: self.requirements().cloned(),
@@ -253,6 +326,21 @@ impl TryFrom<Written<'_>> for Demand {
 
     fn try_from(written: Written<'_>) -> Result<Demand, &'static str> {
         let Written { tasks, task, gang, pick, deployment, requirements } = written;
+        let gang = match gang {
+            WrittenGang::Anywhere => Gang::Anywhere,
+            WrittenGang::Spread => Gang::Spread,
+            WrittenGang::Packed => Gang::Packed,
+            WrittenGang::Sets { .. } if deployment.is_some() || requirements.is_some() || *task != NO_TASK => {
+                return Err("a demand with sets of tasks asks for nothing else");
+            }
+            WrittenGang::Sets { sets, .. } if sets.is_empty() || sets.iter().any(|set| set.min_tasks > set.tasks) => {
+                return Err("a demand without sets, or with a set of fewer tasks than its least number");
+            }
+            WrittenGang::Sets { gang, sets } => {
+                let demand = Demand { gang, pick: pick.into_owned(), ..Demand::of(sets) };
+                return if demand.tasks == tasks { Ok(demand) } else { Err("`tasks` is not the sum of the sets") };
+            }
+        };
         let kind = match (deployment, requirements) {
             (None, None) => task.into_owned().into(),
             (Some(_), None) | (None, Some(_)) if *task != NO_TASK => {

@@ -25,7 +25,7 @@ mod utilization;
 
 pub use arrivals::{Arrivals, Spell};
 pub use batch::Batch;
-pub use demand::{Demand, DemandKind, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskGroup};
+pub use demand::{Demand, DemandKind, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskGroup, TaskSet};
 pub use dependency::{Condition, Dependency};
 pub use deployment::{Backend, Deployment, GgufEstimate, ModelFacts, Strategy};
 pub use dryrack_catalog::Category;

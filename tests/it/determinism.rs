@@ -171,12 +171,17 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
             assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
         }
     }
-    reads_back(&dryrack_fleet::NodeClaim {
+    let claim = dryrack_fleet::NodeClaim {
         node: dryrack_ids::NodeId::new(0),
         tasks: 1,
         cpu: dryrack_units::MilliCpu::ZERO,
         ram: dryrack_units::Bytes::ZERO,
         gpus: Default::default(),
         blocks: Default::default(),
-    });
+        sets: None,
+    };
+    // The number of blocks says whether the numbers of tasks of each set follow.
+    let mut bytes = postcard::to_extend(&claim, Vec::new()).expect("it has a compact form");
+    bytes = postcard::to_extend(&claim.sets, bytes).expect("it has a compact form");
+    assert_eq!(postcard::from_bytes::<dryrack_fleet::NodeClaim>(&bytes).expect("it reads back"), claim);
 }

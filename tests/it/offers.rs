@@ -144,7 +144,7 @@ fn draw_fleet(draws: &mut Stream) -> Fleet {
 fn take(fleet: &mut Fleet, node: NodeId, blocks: &[u16]) {
     if let Some(cut) = fleet.node(node).shape.cut(blocks).filter(|_| !blocks.is_empty()) {
         let blocks = blocks.iter().copied().collect();
-        let claim = NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks };
+        let claim = NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, sets: None };
         fleet.take(&Placement::new([claim].into()));
     }
 }

@@ -5,6 +5,7 @@
 
 mod score;
 mod search;
+mod sets;
 mod world;
 
 use std::cmp::Reverse;
@@ -23,7 +24,8 @@ use world::World;
 pub type Test = fn() -> Result<(), String>;
 
 /// All tests of this module: names and functions.
-pub const ALL: [(&str, Test); 6] = [
+pub const ALL: [(&str, Test); 7] = [
+    ("oracle_gangs_of_unequal_tasks_are_decided_as_by_search", sets::gangs_of_unequal_tasks),
     ("oracle_every_small_fleet_of_whole_gpus_is_decided_as_by_search", every_small_fleet_of_whole_gpus),
     ("oracle_random_worlds_are_decided_as_by_search", random_worlds),
     ("oracle_tasks_with_parts_of_several_gpus_are_laid_as_by_search", tasks_with_parts_of_several_gpus),
@@ -244,6 +246,8 @@ fn check_choice(world: &World, candidates: &[Candidate], most: &[u32]) -> Result
     match demand.gang {
         Gang::Anywhere => same("anywhere fills the preferred nodes first", tasks, in_order(&|id| most[id.index()])),
         Gang::Spread => same("spread takes the preferred nodes", tasks, in_order(&|_| 1)),
+        // Only unequal tasks are placed so, which `sets` compares.
+        Gang::StrictPack | Gang::PreferSpread => Ok(()),
         // `check_placement` has checked that the nodes are as few as possible.
         Gang::Packed => {
             let holds_all: Vec<NodeId> =
@@ -361,7 +365,9 @@ pub fn every_small_fleet_of_whole_gpus() -> Result<(), String> {
                 let most: Vec<u32> = drawn.iter().map(|(free, ready)| if *ready { free / gpus } else { 0 }).collect();
                 let by_hand = match gang {
                     Gang::Spread => most.iter().filter(|most| **most > 0).count() >= tasks as usize,
-                    Gang::Anywhere | Gang::Packed => most.iter().sum::<u32>() >= tasks,
+                    Gang::Anywhere | Gang::Packed | Gang::StrictPack | Gang::PreferSpread => {
+                        most.iter().sum::<u32>() >= tasks
+                    }
                 };
                 let options = &world.options;
                 let placed = decide(options, &world.demand, &world.fleet, Grouping::Classes, 1);

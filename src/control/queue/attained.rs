@@ -15,11 +15,11 @@ use crate::queue::preempting::freeable::note_changes_of;
 use dryrack_event::Phase;
 use dryrack_scheduler::{OrderKey, Preempt};
 use dryrack_units::{GpuShare, SimDuration, SimTime};
-use dryrack_workload::{Demand, GpuTake};
+use dryrack_workload::{Demand, GpuDemand, GpuTake};
 
 /// The number of GPUs of a demand, in thousandths of a GPU.
 fn width(demand: &Demand) -> u64 {
-    let each = match demand.gpus() {
+    let each = |gpus: Option<&GpuDemand>| match gpus {
         None => u64::from(GpuShare::WHOLE.get()),
         Some(gpus) => {
             let share = match gpus.take {
@@ -29,7 +29,10 @@ fn width(demand: &Demand) -> u64 {
             u64::from(gpus.count) * u64::from(share.get())
         }
     };
-    u64::from(demand.tasks) * each.max(1)
+    match demand.sets() {
+        [] => u64::from(demand.tasks) * each(demand.gpus()).max(1),
+        sets => sets.iter().map(|set| u64::from(set.tasks) * each(set.task.gpus.as_ref()).max(1)).sum(),
+    }
 }
 
 /// The turns of replicas that have left the first queue of Tiresias. Only an order with the key `joined` uses turns. No

@@ -363,6 +363,7 @@ impl<'a> OnSlurm<'a> {
             ram: Bytes::new(task.ram.get().saturating_mul(times)),
             gpus: indices.iter().map(part).collect(),
             blocks: SmallVec::new(),
+            sets: None,
         }
     }
 

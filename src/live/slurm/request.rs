@@ -53,8 +53,9 @@ fn faults_of(work: &PendingRun, arrival: &Arrival) -> Vec<String> {
     let minutes = |limit: SimDuration| limit.as_nanos().is_multiple_of(MINUTE) && !limit.is_zero();
     let is_gang = |gang: Gang| demand.tasks > 1 && demand.gang == gang;
     let is_watched = work.profile.policies.utilization.bind(&spec.utilization).is_some();
-    let rows: [(bool, &str); 13] = [
+    let rows: [(bool, &str); 14] = [
         (demand.model().is_some(), "serves a model, which is no request that Slurm knows"),
+        (!demand.sets().is_empty(), "has unequal tasks, or fewer than all; write one kind of task and its number"),
         (demand.requirements().is_some(), "asks for an instance of a fleet, which Slurm has not"),
         (
             demand.task().is_some_and(|task| !task.cpu.get().is_multiple_of(1000)),
@@ -184,7 +185,7 @@ fn amounts(demand: &Demand) -> Vec<String> {
         (_, Gang::Spread) => {
             vec![format!("--nodes={tasks}-{tasks}"), format!("--ntasks={tasks}"), "--ntasks-per-node=1".to_string()]
         }
-        (_, Gang::Anywhere | Gang::Packed) => vec![format!("--ntasks={tasks}")],
+        (_, Gang::Anywhere | Gang::Packed | Gang::StrictPack | Gang::PreferSpread) => vec![format!("--ntasks={tasks}")],
     };
     amounts.push(format!("--cpus-per-task={cpus}"));
     let is_by_node = tasks == 1 || demand.gang == Gang::Spread;

@@ -10,7 +10,7 @@ use crate::decide::Candidate as Placeable;
 use crate::draw::Draw;
 use dryrack_fleet::{Fleet, GpuClaim, GpuKind, Hosting, ModelKey, NodeClaim, Placement};
 use dryrack_ids::{FleetId, JobId, NodeId};
-use dryrack_units::{Bytes, GpuShare, MilliCpu, Score};
+use dryrack_units::{Bytes, GpuShare, Score};
 use dryrack_workload::{Deployment, Pick};
 
 /// The context of a decision: everything about the job that a decision reads besides the demand.
@@ -102,12 +102,5 @@ fn node_claim(share: &CandidatePart, tasks: u32) -> NodeClaim {
         .map(|(index, bytes)| GpuClaim { index: *index as u16, share: GpuShare::ZERO, memory: Bytes::new(*bytes) })
         .collect();
     gpus.sort_by_key(|gpu| gpu.index);
-    NodeClaim {
-        node: NodeId::new(share.node),
-        tasks,
-        cpu: MilliCpu::ZERO,
-        ram: Bytes::new(share.ram),
-        gpus,
-        blocks: SmallVec::new(),
-    }
+    NodeClaim { tasks, ram: Bytes::new(share.ram), gpus, ..NodeClaim::of_nothing(NodeId::new(share.node)) }
 }

@@ -149,5 +149,5 @@ pub fn claim(fleet: &Fleet, node: NodeId, blocks: u32) -> NodeClaim {
     let known = fleet.node(node);
     let blocks: SmallVec<[u16; 4]> = known.status.idle_blocks(&known.shape).take(blocks as usize).collect();
     let cut = known.shape.cut(&blocks).expect("only an instance that is split has an offer");
-    NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks }
+    NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, sets: None }
 }

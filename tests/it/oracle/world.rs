@@ -88,7 +88,7 @@ pub fn claim(fleet: &Fleet, node: NodeId, take: GpuTake, gpus: &[usize]) -> Node
         GpuClaim { index: index as u16, share, memory }
     };
     let gpus: SmallVec<[GpuClaim; 2]> = gpus.iter().map(|index| part(*index)).collect();
-    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: SmallVec::new() }
+    NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: SmallVec::new(), sets: None }
 }
 
 pub fn enter(fleet: &mut Fleet, claim: NodeClaim) {

@@ -59,7 +59,7 @@ impl Taken {
     fn claim(self, node: NodeId, each: u32) -> NodeClaim {
         let gpus = self.gpus.into_iter().map(|(index, (share, memory))| GpuClaim { index, share, memory });
         let (gpus, blocks) = (gpus.collect(), self.blocks.into_iter().collect::<SmallVec<_>>());
-        let claim = NodeClaim { node, tasks: 1, cpu: self.cpu, ram: self.ram, gpus, blocks };
+        let claim = NodeClaim { node, tasks: 1, cpu: self.cpu, ram: self.ram, gpus, blocks, sets: None };
         with_restricted(claim, each, self.unrestricted)
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn most_of_node(mut spans: SmallVec<[Span; 16]>, from: SimTime, each:
     blocks.dedup();
     let gpus =
         most.gpus.into_iter().map(|(index, share, memory)| GpuClaim { index, share: GpuShare::new(share), memory });
-    let claim = NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks };
+    let claim = NodeClaim { node, tasks: 1, cpu: most.cpu, ram: most.ram, gpus: gpus.collect(), blocks, sets: None };
     Some(with_restricted(claim, each, most.unrestricted))
 }
 
@@ -202,6 +202,7 @@ mod tests {
                 ram: Bytes::ZERO,
                 gpus: gpus.iter().map(part).collect(),
                 blocks: SmallVec::new(),
+                sets: None,
             };
             Reservation { from: at(from), until: at(until), placement: Placement::new([claim].into()) }
         };
@@ -227,7 +228,7 @@ mod tests {
             let gpus = [GpuClaim { index, share: GpuShare::WHOLE, memory: Bytes::new(1) }];
             let (node, cpu) = (NodeId::new(0), MilliCpu::from_cores(cores));
             let (gpus, blocks) = (gpus.into_iter().collect(), SmallVec::new());
-            let claim = NodeClaim { node, tasks: 1, cpu, ram: Bytes::ZERO, gpus, blocks };
+            let claim = NodeClaim { node, tasks: 1, cpu, ram: Bytes::ZERO, gpus, blocks, sets: None };
             Reservation { from: at(from), until: at(from + 10), placement: Placement::new([claim].into()) }
         };
         let placement = most_taken(&[taken(0, 1, 0), taken(10, 2, 1)], (at(0), at(20)), |_| 1);
@@ -251,7 +252,7 @@ mod tests {
                 let gpus = gpus.into_iter().map(&mut part).collect();
                 let (cpu, ram) = (MilliCpu::new(draws.between(0, 5)), Bytes::new(draws.between(0, 5)));
                 let blocks = (0..3).filter(|_| draws.chance(300)).collect();
-                let claim = NodeClaim { node: NodeId::new(0), tasks: 1, cpu, ram, gpus, blocks };
+                let claim = NodeClaim { node: NodeId::new(0), tasks: 1, cpu, ram, gpus, blocks, sets: None };
                 let from = draws.between(0, 10);
                 let [from, until] = [from, from + draws.between(1, 10)].map(SimTime::from_nanos);
                 all.push(Reservation { from, until, placement: Placement::new([claim].into()) });
