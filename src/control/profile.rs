@@ -11,7 +11,8 @@ use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
 use dryrack_fleet::NodeState;
 use dryrack_scheduler::offers::NewInstances;
-use dryrack_scheduler::{Backfill, FilterName, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
+use dryrack_scheduler::slurm::SlurmOptions;
+use dryrack_scheduler::{Backfill, Discipline, FilterName, GangPlaces, MOST_KEYS, OrderKey, Preempt, SchedulerOptions};
 use dryrack_units::{Permille, SimDuration, text_form};
 use dryrack_workload::{Backoff, JobSpec, Restart, RetryPolicy};
 
@@ -49,6 +50,9 @@ pub struct Profile {
     /// How waiting replicas are placed.
     #[serde(default, skip_serializing_if = "FlowOptions::is_queue")]
     pub flow: FlowOptions,
+    /// The configuration of the Slurm cluster: its partitions, and how it computes priorities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<SlurmOptions>,
     /// Set if a program in another process decides. A profile file never states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -349,6 +353,8 @@ pub enum ProfileError {
     PreemptWithout(&'static str),
     #[error("leaves `{0}` to a scheduler outside, which decides in `passes.place` alone, over one queue")]
     Outside(&'static str),
+    #[error("has `slurm`, which {0}")]
+    Slurm(String),
     #[error("has a minimum GPU utilization above 100%")]
     OverHundred,
     #[error(
@@ -417,8 +423,40 @@ impl Profile {
         let preempts = self.flow.is_queue() && self.scheduler.preempt != Preempt::Nobody;
         faults.extend((!self.policies.quotas.is_empty() && preempts).then_some(ProfileError::QuotasAndPreemption));
         faults.extend(self.faulty_numbers());
+        faults.extend(self.faulty_slurm());
         faults.extend(self.flow.faults(self.historic));
         faults
+    }
+
+    /// Errors in the configuration of a Slurm cluster, which only a profile that schedules like Slurm understands.
+    fn faulty_slurm(&self) -> Vec<ProfileError> {
+        let Some(slurm) = &self.slurm else { return Vec::new() };
+        let mut faults = slurm.faults();
+        let is_slurm = self.schedules_like_slurm();
+        if !is_slurm {
+            faults.push("needs a profile that schedules like Slurm, such as `slurm-22.05`".to_string());
+        }
+        if is_slurm && !self.policies.quotas.is_empty() {
+            faults.push("limits users and accounts in its own way: leave out `policies.quotas`".to_string());
+        }
+        if slurm.priority.is_some() != self.scheduler.order.contains(&OrderKey::Multifactor) {
+            faults.push("has `priority` exactly if `scheduler.order` has `multifactor`".to_string());
+        }
+        faults.into_iter().map(ProfileError::Slurm).collect()
+    }
+
+    /// Whether the profile has Slurm's main scheduler: passes at their own pace over one queue, which place on
+    /// neighbouring nodes and end with the first job that does not fit.
+    pub fn schedules_like_slurm(&self) -> bool {
+        let options = &self.scheduler;
+        self.flow.is_queue()
+            && matches!(self.passes.place.trigger, Trigger::Every(_))
+            && self.passes.place.batch.is_none()
+            && options.discipline == Discipline::Strict
+            && options.gangs == GangPlaces::Neighbours
+            && options.preempt == Preempt::Nobody
+            && matches!(options.backfill, Backfill::None | Backfill::Slots)
+            && self.commit.decision_time.is_zero()
     }
 
     /// Errors in the preemption options. The queue order must put a preempted run behind the run that took its place.

@@ -146,14 +146,7 @@ impl Default for Digester {
 
 impl Sink for Digester {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        // The dependencies and the group of a job are written only if it has any. Then the record has its own kind, so
-        // that no two different records have the same bytes.
-        let kind = match input {
-            Input::Submit { spec, .. } if spec.run_limit.is_some() => 3,
-            Input::Submit { spec, .. } if !spec.after.is_empty() => 2,
-            _ => 0,
-        };
-        self.begin((step, at), kind);
+        self.begin((step, at), kind_of(input));
         write_input(input, &mut self.shared, &mut self.buffer);
         self.end();
     }
@@ -163,6 +156,18 @@ impl Sink for Digester {
         write_event(event, &mut self.buffer);
         self.end();
     }
+}
+
+/// The kind of an input's record. The dependencies, the group and the terms for Slurm of a job are written only if it
+/// has any. Then the record has its own kind, so that no two different records have the same bytes.
+fn kind_of(input: &Input) -> u8 {
+    let Input::Submit { spec, .. } = input else { return 0 };
+    let depends = match (spec.run_limit.is_some(), spec.after.is_empty()) {
+        (true, _) => 3,
+        (false, false) => 2,
+        (false, true) => 0,
+    };
+    depends + if spec.slurm.is_some() { 4 } else { 0 }
 }
 
 impl Digester {

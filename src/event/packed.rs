@@ -20,8 +20,8 @@ use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 /// More than the largest number of blocks of a claim, whose numbers have sixteen bits.
 const SETS_FOLLOW: u64 = 1 << 17;
 
-/// The number of a reason must fit in one byte.
-const _: () = assert!(Reason::ALL.len() < 0x80);
+/// The number of a reason must fit in two bytes of a varint.
+const _: () = assert!(Reason::ALL.len() < 0x4000);
 
 /// A cache of the compact forms of values that many jobs share, keyed by address. It has about as many slots as a trace
 /// has different demands. If two values fall into the same slot, the later one replaces the earlier one.
@@ -244,6 +244,7 @@ impl Compact<'_> {
             utilization,
             after,
             run_limit,
+            slurm,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -266,6 +267,9 @@ impl Compact<'_> {
         }
         if let Some(limit) = run_limit {
             self.by_serde(limit);
+        }
+        if slurm.is_some() {
+            self.by_serde(slurm);
         }
     }
 
@@ -295,7 +299,7 @@ impl Compact<'_> {
 
     #[inline]
     fn reason(&mut self, reason: Reason) {
-        self.0.push(reason.place() as u8);
+        self.varint(reason.place() as u64);
         if let Reason::Own(own) = reason {
             self.varint(own.name().len() as u64);
             self.0.extend_from_slice(own.name().as_bytes());
@@ -343,7 +347,7 @@ mod tests {
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
         Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource,
-        Restart, RetryPolicy, RunLimit, Scaling, StartupOrder, StopCriteria, TaskDemand, Unselectable,
+        Restart, RetryPolicy, RunLimit, Scaling, SlurmTerms, StartupOrder, StopCriteria, TaskDemand, Unselectable,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -461,7 +465,15 @@ mod tests {
         let when = select(Condition::ALL.map(|(_, when)| when).to_vec());
         let job = count().prop_map(|job| JobId::new(job as usize));
         let after = vec((job, when).prop_map(|(job, when)| Dependency { job, when }), 0..3);
-        let parts = (option::of(scaling()), option::of(retry), terms, utilization, after);
+        let slurm = (option::of(text()), option::of(text()), option::of(text()), option::of(text()));
+        let slurm = slurm.prop_map(|(partition, account, qos, reservation)| SlurmTerms {
+            partition,
+            account,
+            qos,
+            reservation,
+        });
+        let slurm = option::of(slurm);
+        let parts = (option::of(scaling()), option::of(retry), terms, utilization, after, slurm);
         (names, demand(), numbers, flags, parts).prop_map(|(names, demand, numbers, flags, parts)| JobSpec {
             name: names.0,
             demand: Arc::new(demand),
@@ -483,6 +495,7 @@ mod tests {
             // The record writes an empty list of dependencies before a limit, which a general serializer leaves out.
             run_limit: (flags.0 && !parts.4.is_empty()).then(|| Box::new(RunLimit::Singleton { name: "a".into() })),
             after: parts.4.into(),
+            slurm: parts.5.map(Arc::new),
         })
     }
 

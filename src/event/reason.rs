@@ -55,6 +55,22 @@ macro_rules! reasons {
                             | Reason::DependencyNeverSatisfied
                             | Reason::ArrayTaskLimit
                             | Reason::CoresRestricted
+                            | Reason::PartitionMismatch
+                            | Reason::PartitionTimeLimit
+                            | Reason::PartitionNodeLimit
+                            | Reason::AccountNotAllowed
+                            | Reason::HeldForPriority
+                            | Reason::InReservation
+                            | Reason::OutsideReservation
+                            | Reason::Reservation
+                            | Reason::QosGrpJobs
+                            | Reason::QosMaxJobsPerUser
+                            | Reason::QosMaxJobsPerAccount
+                            | Reason::QosMaxWall
+                            | Reason::QosMaxTresPerJob
+                            | Reason::QosGrpTres
+                            | Reason::QosMaxTresPerUser
+                            | Reason::QosMaxTresPerAccount
                             | Reason::Own(_)
                     )
             }
@@ -100,6 +116,8 @@ macro_rules! reasons {
                         | Reason::HostIsSplit
                         | Reason::NoRunner
                         | Reason::NotDistributable
+                        | Reason::PartitionMismatch
+                        | Reason::OutsideReservation
                 )
             }
 
@@ -291,6 +309,25 @@ reasons! {
     ArrayTaskLimit => "job_array_task_limit", "waits because as many tasks of its array run as may run at a time";
     // More reasons why a node does not fit now:
     CoresRestricted => "cores_restricted", "the cores that are free are restricted to its GPUs";
+    // Reasons of Slurm, with its own names for them:
+    PartitionMismatch => "partition_mismatch", "no node of its partition";
+    PartitionTimeLimit => "partition_time_limit", "PartitionTimeLimit: its time limit exceeds that of its partition";
+    PartitionNodeLimit => "partition_node_limit", "PartitionNodeLimit: asks for more or fewer nodes than its partition allows";
+    AccountNotAllowed => "account_not_allowed", "AccountNotAllowed: its account may not use its partition";
+    HeldForPriority => "held_for_priority",
+        "ReqNodeNotAvail: kept for a job ahead of it in another partition";
+    InReservation => "in_reservation", "ReqNodeNotAvail: may be reserved for another job within its time limit";
+    OutsideReservation => "outside_reservation", "no node of its reservation";
+    Reservation => "reservation", "Reservation: its reservation has not begun, or is over";
+    QosGrpJobs => "qos_grp_jobs", "QOSGrpJobsLimit: as many jobs of its QOS run as may";
+    QosMaxJobsPerUser => "qos_max_jobs_per_user", "QOSMaxJobsPerUserLimit: its user runs as many jobs as the QOS allows";
+    QosMaxJobsPerAccount => "qos_max_jobs_per_account", "its account runs as many jobs as the QOS allows";
+    QosMaxWall => "qos_max_wall", "QOSMaxWallDurationPerJobLimit: its time limit exceeds that of its QOS";
+    QosMaxTresPerJob => "qos_max_tres_per_job", "asks for more than its QOS allows to one job";
+    QosGrpTres => "qos_grp_tres", "QOSGrpGRES, QOSGrpCpuLimit or QOSGrpNodeLimit: all jobs of its QOS would hold too much";
+    QosMaxTresPerUser => "qos_max_tres_per_user",
+        "QOSMaxGRESPerUser, QOSMaxCpuPerUserLimit or QOSMaxNodePerUserLimit: its user would hold too much";
+    QosMaxTresPerAccount => "qos_max_tres_per_account", "its account would hold more than the QOS allows";
 }
 
 impl fmt::Display for Reason {

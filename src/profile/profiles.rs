@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use super::expressions;
 use super::profile_diff::{differences, set_back};
-use dryrack_control::{FlowOptions, Profile, Trigger};
+use dryrack_control::{FlowOptions, Profile, ProfileError, Trigger};
 use dryrack_nearest::nearest;
+use dryrack_scheduler::OrderKey;
 use dryrack_yaml::{COMMAND_LINE, Diagnostics, Entry, Misfit, Node, Report, SourceId, Span, Tree, parse, read_text};
 
 macro_rules! builtin {
@@ -155,6 +156,8 @@ pub struct Changes<'c> {
     pub as_in_base: Option<(&'c str, ComparedBase)>,
     /// The policies of a scenario, which override those of the profile.
     pub policies: Option<&'c Tree>,
+    /// The configuration of a scenario's Slurm cluster, which overrides that of the profile.
+    pub slurm: Option<&'c Tree>,
 }
 
 /// Like [`profile`], with changes.
@@ -182,16 +185,21 @@ pub fn profile_with(
         }
     }
     let source = folded.span.source();
-    if let Some(policies) = changes.policies {
-        let entry = Entry { key: "policies".to_string(), key_span: policies.span, value: policies.clone() };
-        folded = folded.overlaid(Tree { span: policies.span, node: Node::Map(vec![entry]) });
+    for (key, change) in [("policies", changes.policies), ("slurm", changes.slurm)] {
+        if let Some(value) = change {
+            let entry = Entry { key: key.to_string(), key_span: value.span, value: value.clone() };
+            folded = folded.overlaid(Tree { span: value.span, node: Node::Map(vec![entry]) });
+        }
     }
     let heartbeat = |key| folded.get("heartbeat").and_then(|heartbeat| heartbeat.get(key)).map(|tree| tree.span);
     let (grace, evict_after) = (heartbeat("grace"), heartbeat("evict_after"));
     if !expressions::check(&folded, report) {
         return None;
     }
-    let profile = read(folded, whole.base.as_ref(), report)?;
+    let mut profile = read(folded, whole.base.as_ref(), report)?;
+    if profile.slurm.as_ref().is_some_and(|slurm| slurm.priority.is_some()) {
+        profile.scheduler.order = vec![OrderKey::Multifactor, OrderKey::Submitted];
+    }
     profile.scheduler.own_filters().for_each(|filter| report.declare(filter.because().name()));
     let is_builtin = is_builtin(name_or_path);
     let kept = profile.heartbeat;
@@ -212,8 +220,9 @@ pub fn profile_with(
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
         let own = if is_builtin { span } else { source.start() };
-        // A built-in profile has no errors, so the error is in the scenario's policies.
-        let span = changes.policies.filter(|_| is_builtin).map_or(own, |policies| policies.span);
+        // A built-in profile has no errors of its own, so the error is in what the scenario changes.
+        let changed = if matches!(fault, ProfileError::Slurm(_)) { changes.slurm } else { changes.policies };
+        let span = changed.filter(|_| is_builtin).map_or(own, |changed| changed.span);
         report.error_with_help(span, message, "`dryrack profile show NAME` shows one that has all it needs");
     }
     Some(profile)

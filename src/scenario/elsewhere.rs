@@ -16,23 +16,18 @@ pub(super) fn elsewhere(what: &str, key: &str) -> Option<(&'static str, &'static
 /// The scenario's key, the words of other systems in lower case without hyphens, and the text to show.
 type Synonyms = (&'static str, &'static [&'static str], &'static str);
 
-const JOB: [Synonyms; 14] = [
+const JOB: [Synonyms; 13] = [
     (
         "after",
         &["dependency", "dependencies", "dependson", "depends", "needs", "afterok", "afterany", "afternotok"],
         "write `after: {ok: NAME}`; or `any`, `notok` or `start` in place of `ok`",
     ),
     (
-        "labels",
-        &["partition"],
-        "a partition is a label of nodes: write `labels: {partition: gpu}` on its nodes, and on the job",
-    ),
-    (
         "priority",
-        &["qos", "nice", "priorityclass", "priorityclassname"],
+        &["priorityclass", "priorityclassname"],
         "write how urgent it is as `priority: 100`; the higher goes first",
     ),
-    ("user", &["account", "namespace", "tenant"], "write `user: NAME`, or `project: NAME` where a quota is of it"),
+    ("user", &["namespace", "tenant"], "write `user: NAME`, or `project: NAME` where a quota is of it"),
     (
         "time_limit",
         &["time", "timelimit", "walltime", "activedeadlineseconds"],

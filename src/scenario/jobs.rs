@@ -13,6 +13,7 @@ use super::live;
 use super::policies;
 use super::requirements;
 use super::services;
+use super::slurm;
 use super::terms;
 use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{RandomEntry, World};
@@ -277,6 +278,7 @@ fn entry(
     known.extend(deployment::FIELDS);
     known.extend(requirements::FIELDS);
     known.extend(live::JOB_FIELDS);
+    known.extend(slurm::JOB_FIELDS);
     let fields = Fields::read_with(tree, "a job", &known, elsewhere, report)?;
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
@@ -464,7 +466,8 @@ fn generated(
 }
 
 /// Reads the specification of the jobs without their names.
-fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
+fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
+    let slurm = slurm::terms(fields, &mut demand, profile, report);
     let (replicas, scaling) = services::replicas(fields, report);
     let most = scaling.map_or(replicas, |scaling| scaling.max);
     for (key, count) in [("replicas", most), ("tasks", demand.tasks)] {
@@ -491,11 +494,11 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         demand: Arc::new(demand),
         replicas,
         scaling: scaling.map(Box::new),
-        priority: fields.value("priority", report).unwrap_or(0),
+        priority: slurm::priority(fields, profile, report),
         queue: fields.text("queue", "the name of a queue", report).map(Arc::from),
         user: fields.text("user", "the name of a user", report).map(Arc::from),
         project: project(fields, profile, report),
-        estimate: fields.value("estimate", report),
+        estimate: fields.value("estimate", report).or_else(|| slurm::default_limit(slurm.as_ref(), profile)),
         time_limit,
         analyse: fields.has("analysis"),
         restart,
@@ -508,6 +511,7 @@ fn spec(fields: &Fields<'_>, demand: Demand, profile: &Profile, report: &mut Rep
         unselectable: fields
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),
+        slurm,
     }
 }
 

@@ -11,7 +11,7 @@ use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{
     changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
-    nodes, outside, splits,
+    nodes, outside, slurm, splits,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -105,7 +105,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 28] = [
+pub(super) const FIELDS: [&str; 29] = [
     "scenario",
     "report",
     "seed",
@@ -113,6 +113,7 @@ pub(super) const FIELDS: [&str; 28] = [
     "profile",
     "outside",
     "policies",
+    "slurm",
     "sampling",
     "until",
     "warm_up",
@@ -337,6 +338,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     warn_without_runs(dstack.filter(|_| is_named), &profile, report);
     hush_about_hosts(&file, report);
     instances::read(&file, &base, &mut world, &profile, report);
+    slurm::label_nodes(&file, &profile, &mut world, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     // This must precede the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
@@ -524,7 +526,7 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
     let title = file.require("scenario", "A sentence that says what must be so", report);
     let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
     let as_in_base = options.as_in_base.as_ref().map(|(option, against)| (option.as_str(), *against));
-    let changes = Changes { as_in_base, policies: file.get("policies") };
+    let changes = Changes { as_in_base, policies: file.get("policies"), slurm: file.get("slurm") };
     let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
     let profile = match (&options.recorded, file.get("profile")) {
         (Some(profile), _) => Some(Profile::clone(profile)),

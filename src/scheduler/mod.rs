@@ -37,6 +37,7 @@ mod select;
 mod sets;
 mod shortage;
 mod sight;
+pub mod slurm;
 mod stages;
 mod states;
 mod target;

@@ -92,6 +92,9 @@ order_keys! {
     /// Jobs of the user with the least usage relative to the user's weight first (`fair_share`). Old usage counts less.
     FairShare => "fair_share", "least GPU time received by the user, divided by the user's weight, first",
         Rank::Moving(|entry, moment| ascending(moment.charged.get(entry.user as usize).copied().unwrap_or(0.0)));
+    /// Higher priority of Slurm's priority/multifactor first (`slurm.priority`).
+    Multifactor => "multifactor", "higher priority of priority/multifactor first",
+        Rank::Fixed(|entry| u64::from(u32::MAX - entry.multifactor));
     /// Fewer tasks first (smallest job first).
     Tasks => "tasks", "fewer tasks first", Rank::Fixed(|entry| u64::from(entry.tasks));
     /// F1: log10(estimate) * tasks + 870 * log10(submission), both in seconds (Carastan-Santos and de Camargo,

@@ -19,6 +19,7 @@ use dryrack_units::{SimDuration, SimTime};
 /// Sort key of an entry in the queue. It contains the number of the submission, so it is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
+    tier: Reverse<u16>,
     priority: Reverse<i32>,
     /// For each key of the order, a number that sorts in the same way.
     ranks: [u64; MOST_KEYS],
@@ -34,6 +35,10 @@ pub const MOST_KEYS: usize = 2;
 /// The properties of an entry that an order can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
+    /// The priority tier of the job's partition, which counts before everything else. 0 without partitions.
+    pub tier: u16,
+    /// The priority by Slurm's priority/multifactor. 0 if it is not computed.
+    pub multifactor: u32,
     pub priority: i32,
     pub at: SimTime,
     pub estimate: Option<SimDuration>,
@@ -68,7 +73,7 @@ impl QueueKey {
         for (place, key) in ranks.iter_mut().zip(keys) {
             *place = rank(*key);
         }
-        QueueKey { priority: Reverse(priority), ranks, submitted, replica, line }
+        QueueKey { tier: Reverse(entry.tier), priority: Reverse(priority), ranks, submitted, replica, line }
     }
 
     pub fn priority(self) -> Reverse<i32> {
@@ -549,6 +554,8 @@ mod tests {
                         at: now,
                         estimate: Some(SimDuration::from_secs(draws.between(1, 5))),
                         ran: SimDuration::ZERO,
+                        tier: 0,
+                        multifactor: 0,
                         level: 0,
                         turn: 0,
                         user: draws.between(0, 3) as u32,

@@ -11,6 +11,7 @@ use super::random_faults::RandomFaults;
 use super::run_limit::RunLimit;
 use super::sampling::Sampling;
 use super::scaling::{Requests, Scaling};
+use super::slurm_terms::SlurmTerms;
 use super::terms::RunTerms;
 use super::usage::Usage;
 use super::utilization::UtilizationOverrides;
@@ -63,6 +64,9 @@ pub struct JobSpec {
     /// The group of jobs with a limit on the number of jobs that run at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_limit: Option<Box<RunLimit>>,
+    /// The job's terms in a Slurm cluster that has partitions or other such rules. Left out if absent, like `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<Arc<SlurmTerms>>,
 }
 
 impl JobSpec {
@@ -88,6 +92,7 @@ impl JobSpec {
             utilization: Arc::default(),
             after: Arc::default(),
             run_limit: None,
+            slurm: None,
         }
     }
 }

@@ -19,6 +19,7 @@ mod requirements;
 mod run_limit;
 mod sampling;
 mod scaling;
+mod slurm_terms;
 mod terms;
 mod usage;
 mod utilization;
@@ -37,6 +38,7 @@ pub use requirements::{Bounds, CreationPolicy, GpuRequirements, Requirements, Sp
 pub use run_limit::RunLimit;
 pub use sampling::{ProbeFate, SampleFate, Sampling};
 pub use scaling::{COUNTED_EVERY, Requests, Scaling, next_count};
+pub use slurm_terms::SlurmTerms;
 pub use terms::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 pub use usage::{
     GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Spent, Usage, UsageRow, utilization_of_percent,

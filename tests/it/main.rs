@@ -49,6 +49,7 @@ mod schema;
 mod selection;
 mod sequences;
 mod slurm;
+mod slurm_sites;
 mod small_world;
 mod streamed;
 mod swf_samples;

@@ -124,6 +124,8 @@ impl JobRecord {
             at: wanted,
             estimate: self.spec.estimate,
             ran,
+            tier: 0,
+            multifactor: 0,
             level: 0,
             turn: 0,
             user: self.user,

@@ -19,6 +19,7 @@ mod placing;
 mod preempting;
 mod quota;
 mod slots;
+mod slurm;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -56,6 +57,8 @@ pub(crate) struct Queue {
     preempting: preempting::Preempting,
     /// Replicas that wait for the quota of their project, and replicas in the queue that count against a quota.
     projects: quota::Projects,
+    /// State of a Slurm cluster: its partitions and priorities.
+    slurm: Option<Box<slurm::Slurm>>,
     /// Future reservations of each node, if backfilling uses time slots.
     ahead: slots::FutureEnds,
     /// Replicas that were queued since the last pass, in the order in which they were queued. For each of them, one
@@ -73,7 +76,7 @@ pub(crate) struct Queue {
     /// Clocks of passes that take time.
     clocks: Option<Clocks>,
     /// The state that the last backfill pass saw. If the state has not changed, the next pass is skipped.
-    backfilled: Option<(u64, u64, usize)>,
+    backfilled: Option<passes::SeenByPass>,
     /// Replicas that an outside program placed on instances that are not up yet.
     awaiting: BTreeSet<ReplicaIndex>,
 }
@@ -90,6 +93,7 @@ impl Queue {
             nominations: preempting::Nominations::new(),
             preempting: preempting::Preempting::default(),
             projects: quota::Projects::default(),
+            slurm: slurm::Slurm::of(profile.slurm.as_ref()),
             ahead: slots::FutureEnds::default(),
             fresh: VecDeque::new(),
             queued: 0,
@@ -165,6 +169,10 @@ impl Flow for Queue {
     /// Asserts that no replica waits although the queue's discipline allows its placement and the fleet has room for
     /// it.
     fn check_nothing_waits_in_vain(&self, core: &Core) {
+        // Partitions and their limits may keep a replica waiting beside free nodes.
+        if self.slurm.is_some() {
+            return;
+        }
         let heads: Vec<_> = match core.profile.scheduler.discipline {
             Discipline::Strict | Discipline::Committed => self.queue.heads(core.now).map(|(key, _)| key).collect(),
             Discipline::Skipping => self.queue.iter(core.now).collect(),
@@ -285,6 +293,7 @@ impl Flow for Queue {
         let mut waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
         waiting.extend(self.take_set_aside());
         let profile = Arc::clone(&core.profile);
+        self.slurm = slurm::Slurm::of(profile.slurm.as_ref());
         self.ahead = slots::FutureEnds::default();
         self.preempting.begin_anew();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);

@@ -12,6 +12,9 @@ use dryrack_rng::Stream;
 use dryrack_scheduler::{Discipline, QueueKey};
 use dryrack_units::{SimDuration, SimTime};
 
+/// What a pass saw: see [`Queue::seen_by_pass`].
+pub(super) type SeenByPass = (u64, u64, usize, u64);
+
 impl Queue {
     pub(super) fn analyse_pass_due(&self, core: &Core) -> Option<(SimTime, &'static str)> {
         if self.analysis_queue.is_empty() || !self.analysis_has_room(core) {
@@ -42,8 +45,14 @@ impl Queue {
         match core.profile.passes.place.trigger {
             Trigger::Event | Trigger::Outside => None,
             Trigger::Every(period) => {
-                let has_work = !self.fresh.is_empty() || self.queue.next(core.growth(), core.settled_at).is_some();
-                has_work.then(|| (self.place_tick(core, period), "a place pass"))
+                let has_work = match self.main_has_work(core) {
+                    Some(has_work) => has_work,
+                    None => !self.fresh.is_empty() || self.queue.next(core.growth(), core.settled_at).is_some(),
+                };
+                match has_work {
+                    true => Some((self.place_tick(core, period), "a place pass")),
+                    false => self.next_epoch(core).map(|at| (at, "a change in the Slurm cluster")),
+                }
             }
             Trigger::EachAfter(period) => {
                 let waiting = self.to_judge(core);
@@ -177,6 +186,9 @@ impl Queue {
             self.clocks.iter_mut().for_each(|clocks| clocks.tick(PassKind::Place, core.now));
         }
         self.place_pass.cut_short = false;
+        if self.place_by_partition(core) {
+            return;
+        }
         match options.trigger {
             Trigger::EachAfter(period) => self.place_each(core, period),
             Trigger::Event | Trigger::Outside | Trigger::Every(_) => self.place_in_order(core, options),
@@ -212,16 +224,16 @@ impl Queue {
         }
     }
 
-    /// The state that a backfill pass depends on: the fleet's growth, the number of replicas queued so far, and the
-    /// number that still wait.
-    fn seen_by_backfill(&self, core: &Core) -> (u64, u64, usize) {
-        (core.growth(), self.queued, self.queue.len())
+    /// The state that a backfill pass depends on, and a pass of Slurm's main scheduler: the fleet's growth, the number of replicas queued so far, and the
+    /// number that still wait. The last number counts the changes in the Slurm cluster that time brings.
+    pub(super) fn seen_by_pass(&self, core: &Core) -> SeenByPass {
+        (core.growth(), self.queued, self.queue.len(), self.epoch(core))
     }
 
     /// When the backfill pass is due. A pass that could only repeat the last one is not due.
     pub(super) fn backfill_pass_due(&self, core: &Core) -> Option<(SimTime, &'static str)> {
         let options = core.profile.passes.backfill?;
-        if self.queue.is_empty() || self.deciding.is_some() || self.backfilled == Some(self.seen_by_backfill(core)) {
+        if self.queue.is_empty() || self.deciding.is_some() || self.backfilled == Some(self.seen_by_pass(core)) {
             return None;
         }
         match options.trigger {
@@ -239,7 +251,7 @@ impl Queue {
         self.clocks.iter_mut().for_each(|clocks| clocks.tick(PassKind::Backfill, core.now));
         // Read the state before the pass. If the pass starts a replica, the next pass must also run, because it can
         // find other replicas to start.
-        self.backfilled = Some(self.seen_by_backfill(core));
+        self.backfilled = Some(self.seen_by_pass(core));
         self.charge_users(core);
         self.backfill(core);
     }

@@ -11,6 +11,7 @@ use dryrack_scheduler::{Entry, QueueKey};
 impl Queue {
     pub(super) fn enter_queue(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.take_turn(core, index);
+        self.rank_in_slurm(core, index);
         if self.wait_for_quota(core, index) {
             return;
         }
@@ -64,7 +65,8 @@ impl Queue {
     pub(crate) fn entry(&self, core: &Core, index: ReplicaIndex) -> Entry {
         let replica = &core.replicas[index as usize];
         let entry = core.jobs[replica.job.index()].entry(replica.job, index, replica.wanted, replica.ran);
-        Entry { level: level(core, index), turn: self.turn(core, index), ..entry }
+        let (tier, multifactor) = self.standing(core, index);
+        Entry { tier, multifactor, level: level(core, index), turn: self.turn(core, index), ..entry }
     }
 
     pub(super) fn key_of(&self, core: &Core, index: ReplicaIndex) -> QueueKey {

@@ -9,6 +9,7 @@
 //! | `time_limit` | `--time` in minutes, which Slurm enforces |
 //! | labels, types of GPUs, picked nodes, nodes outside of the file | `--exclude` of all unsuitable nodes |
 //! | `queue`; `priority` if the profile reads it | `--partition`, `--nice` |
+//! | `partition`, `account`, `qos`, `reservation` | the same |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -140,6 +141,16 @@ pub fn request(
     arguments.extend(amounts(&spec.demand));
     arguments.extend(spec.time_limit.map(|limit| format!("--time={}", limit.as_nanos() / MINUTE)));
     arguments.extend(spec.queue.as_ref().map(|queue| format!("--partition={queue}")));
+    if let Some(terms) = &spec.slurm {
+        let words = [
+            ("partition", &terms.partition),
+            ("account", &terms.account),
+            ("qos", &terms.qos),
+            ("reservation", &terms.reservation),
+        ];
+        let stated = words.into_iter().filter_map(|(word, value)| Some((word, value.as_ref()?)));
+        arguments.extend(stated.map(|(word, value)| format!("--{word}={value}")));
+    }
     arguments.extend(nice(work, spec).map(|nice| format!("--nice={nice}")));
     let allowed = allowed(work, &spec.demand);
     let left_out = (0..work.nodes.len()).map(NodeId::new).filter(|node| !allowed.contains(node));
@@ -211,12 +222,16 @@ fn cpus_of(demand: &Demand) -> u64 {
 /// The `--nice` value of the job, relative to the highest priority in the file. Only an administrator of Slurm may
 /// raise a job's priority, so all other jobs are lowered.
 fn nice(work: &PendingRun, spec: &JobSpec) -> Option<u64> {
-    if !work.profile.scheduler.order.contains(&OrderKey::Priority) {
-        return None;
-    }
+    let order = &work.profile.scheduler.order;
+    let step = match (order.contains(&OrderKey::Priority), order.contains(&OrderKey::Multifactor)) {
+        (true, _) => NICE_PER_STEP,
+        // The order of submission does not count here, and a step is one point of priority.
+        (false, true) => 1,
+        (false, false) => return None,
+    };
     let highest = work.arrivals.iter().map(|arrival| arrival.spec.priority).max()?;
     let steps = u64::from(highest.abs_diff(spec.priority));
-    (steps > 0).then(|| steps.saturating_mul(NICE_PER_STEP).min(MOST_NICE))
+    (steps > 0).then(|| steps.saturating_mul(step).min(MOST_NICE))
 }
 
 /// The script that runs on the first node. It runs the command itself, or one process for each task of a gang. If one

@@ -58,6 +58,8 @@ fn every_variable_has_a_value() {
         at: dryrack_units::SimTime::from_nanos(5_000_000_000),
         estimate: None,
         ran: dryrack_units::SimDuration::ZERO,
+        tier: 0,
+        multifactor: 0,
         level: 0,
         turn: 0,
         user: 0,

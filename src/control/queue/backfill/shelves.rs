@@ -153,6 +153,8 @@ mod tests {
             at: SimTime::ZERO,
             estimate: None,
             ran: SimDuration::ZERO,
+            tier: 0,
+            multifactor: 0,
             level: 0,
             turn: 0,
             user: 0,

@@ -11,8 +11,8 @@
 //! run can be planned from the next second on.
 //!
 //! This follows slurm.conf(5) and the logs of Slurm 22.05.8 (`DebugFlags=Backfill`). Time is counted in whole seconds.
-//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: reservations made by hand,
-//! licenses, user limits, job arrays that are planned as one, and passes that release their locks for a time.
+//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: licenses, user limits, job arrays
+//! that are planned as one, and passes that release their locks for a time.
 //!
 //! A pass stops after the last job that could begin now beside the reservations made so far. A later reservation would
 //! hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), and the fleet is never
@@ -20,7 +20,7 @@
 
 mod ahead;
 pub(super) mod plain;
-mod table;
+pub(super) mod table;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +28,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::slots::plain::{fleet_of, plan_plainly};
+use crate::queue::slurm::Ground;
 pub use ahead::FutureEnds;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::NodeId;
@@ -48,7 +49,7 @@ type FreeUntil = BTreeMap<u32, (u32, SimTime)>;
 
 /// The limit of a job that states no limit.
 const YEAR: SimDuration = SimDuration::from_secs(365 * 86_400);
-const SECOND: SimDuration = SimDuration::from_secs(1);
+pub(super) const SECOND: SimDuration = SimDuration::from_secs(1);
 
 /// The result of planning a waiting replica.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,14 +61,17 @@ enum Plan {
     Nothing,
 }
 
-fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
+pub(super) fn down_to(at: SimTime, unit: SimDuration) -> SimTime {
     SimTime::from_nanos(at.as_nanos() / unit.as_nanos() * unit.as_nanos())
 }
 
 impl Queue {
     pub(in crate::queue) fn backfill_slots(&mut self, core: &mut Core) {
+        self.calculate_priorities(core);
+        self.count_usage(core);
         let options = core.profile.scheduler.slots;
-        let waiting: Vec<QueueKey> = self.queue.iter(core.now).take(options.depth as usize).collect();
+        let mut waiting: Vec<QueueKey> = self.queue.iter(core.now).take(options.depth as usize).collect();
+        waiting.retain(|key| self.denied(core, key.replica()).is_none());
         let scheduler = &core.profile.scheduler;
         let is_counted = scheduler.gangs == GangPlaces::Neighbours && asks_for_readiness(scheduler);
         match (core.caching, core.grouping) {
@@ -81,10 +85,10 @@ impl Queue {
         let mut table = plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len());
         for key in waiting {
             let index = key.replica();
-            if !core.waits_in_queue(index) {
+            if !core.waits_in_queue(index) || self.denied(core, index).is_some() {
                 continue;
             }
-            match plan_plainly(core, index, &table) {
+            match plan_plainly(core, index, &table, self.ground_of(core, index)) {
                 Plan::Start(candidate, free) => self.start_in_slots(core, index, candidate, &free),
                 Plan::Reserve(start, nodes) => table.reserve(start, limit_of(core, index), &nodes),
                 Plan::Nothing => {}
@@ -111,7 +115,8 @@ impl Queue {
             {
                 if let Some(plain) = plain.as_ref().filter(|_| core.waits_in_queue(last.replica())) {
                     let run = core.replicas[last.replica() as usize].run();
-                    let starts = matches!(plan_plainly(core, last.replica(), plain), Plan::Start(..));
+                    let ground = self.ground_of(core, last.replica());
+                    let starts = matches!(plan_plainly(core, last.replica(), plain, ground), Plan::Start(..));
                     assert!(!starts, "{run} is left out, and would start");
                 }
                 left = before;
@@ -120,16 +125,17 @@ impl Queue {
             let index = key.replica();
             let (demand, length) = (core.replicas[index as usize].demand, limit_of(core, index));
             left = behind;
-            if !core.waits_in_queue(index) {
+            if !core.waits_in_queue(index) || self.denied(core, index).is_some() {
                 continue;
             }
             let plan = match in_vain.get(&(demand, length)) {
                 Some(then) if *then == changes => Plan::Nothing,
-                _ => plan(core, index, &mut ahead, &table),
+                _ => plan(core, index, &mut ahead, &table, self.ground_of(core, index)),
             };
             if let Some(plain) = &plain {
                 let run = core.replicas[index as usize].run();
-                assert_eq!(plan, plan_plainly(core, index, plain), "{run}: the plan is not the plain one");
+                let plainly = plan_plainly(core, index, plain, self.ground_of(core, index));
+                assert_eq!(plan, plainly, "{run}: the plan is not the plain one");
             }
             changes += u32::from(plan != Plan::Nothing);
             match plan {
@@ -158,6 +164,9 @@ impl Queue {
         let nodes = plain::Nodes::of(free.iter().copied(), core.fleet.len());
         core.examine_if_watched(index, |core| Some(fleet_of(core, &nodes)));
         self.start_past_head(core, index, candidate);
+        if !core.waits_in_queue(index) {
+            self.note_started(core, index);
+        }
     }
 }
 
@@ -166,7 +175,7 @@ fn in_order(mut nodes: Vec<NodeId>) -> Vec<NodeId> {
     nodes
 }
 
-fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
+pub(super) fn limit_of(core: &Core, index: ReplicaIndex) -> SimDuration {
     let job = core.replicas[index as usize].job;
     core.jobs[job.index()].spec.estimate.unwrap_or(YEAR)
 }
@@ -200,11 +209,12 @@ fn may_start(
     table.now.saturating_add(limit_of(core, index)) < *until
 }
 
-fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table) -> Plan {
+/// Plans a replica on the nodes of `ground`, or on all nodes if it is `None`.
+fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table, ground: Option<Ground<'_>>) -> Plan {
     let number = core.replicas[index as usize].demand;
     let demand = &core.demands[number as usize].demand;
     if !is_by_room(&core.profile.scheduler, demand) {
-        return plan_plainly(core, index, &table.plainly());
+        return plan_plainly(core, index, &table.plainly(), ground);
     }
     ahead.rooms(core, number);
     let (ahead, rooms, length) = (&*ahead, ahead.known(number), limit_of(core, index));
@@ -214,12 +224,15 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table)
     let needed = (demand.tasks, demand.tasks.div_ceil(rooms.most));
     let (mut free, mut nodes) = (vec![0; table.words()], vec![0; table.words()]);
     let end_of_window = table.now.saturating_add(table.options.window);
+    let opens = |from: SimTime| ground.and_then(|ground| ground.next_end(from, table.options.resolution));
     let mut from = table.now;
     while from <= end_of_window {
-        let mut later = match table.search(from, length, &mut free, needed.1, |at| rooms.ready_by(at)) {
-            SlotSearch::Free(later) => later,
+        let usable = ground.map(|ground| ground.bits(from, length));
+        let found = table.search((from, length), usable.as_deref(), &mut free, needed.1, |at| rooms.ready_by(at));
+        let mut later = match found {
+            SlotSearch::Free(later) => earlier(later, opens(from)),
             SlotSearch::TooEarly(later) => {
-                from = later;
+                from = opens(from).map_or(later, |opens| opens.min(later));
                 continue;
             }
         };
@@ -246,7 +259,8 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table)
         let taken = taken();
         nodes.fill(0);
         taken.iter().for_each(|node| table::insert(&mut nodes, *node));
-        if !table.is_taken(start, length, &nodes) {
+        let is_open = ground.is_none_or(|ground| is_within(&nodes, &ground.bits(start, length)));
+        if is_open && !table.is_taken(start, length, &nodes) {
             return Plan::Reserve(start, in_order(taken));
         }
         // Planning again from the same time would give the same result.
@@ -256,6 +270,15 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table)
         from = start;
     }
     Plan::Nothing
+}
+
+/// The earlier of two optional times.
+fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<SimTime> {
+    one.into_iter().chain(other).min()
+}
+
+fn is_within(nodes: &[u64], all: &[u64]) -> bool {
+    nodes.iter().zip(all).all(|(node, all)| node & !all == 0)
 }
 
 /// The place of a replica that begins now on these nodes. The nodes must have room for it.

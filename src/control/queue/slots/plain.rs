@@ -1,12 +1,13 @@
 //! The plain computation of slots. It keeps no results and examines everything in each pass. The results of [`super`]
 //! are checked against it.
 
-use super::{CLOSE, Plan, SECOND, YEAR, down_to};
+use super::{CLOSE, Plan, SECOND, YEAR, down_to, earlier};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::backfill::HeldPlacement;
 use crate::queue::backfill::plain::{held_until, judge_on};
+use crate::queue::slurm::Ground;
 use dryrack_fleet::{Fleet, NodeState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, SlotOptions};
@@ -70,16 +71,17 @@ impl Table {
         Table { now, options, slots: slots.map(slot).collect() }
     }
 
-    /// The nodes that are free from this time on for the whole length. Also returns the next time to try if these nodes
+    /// The nodes of `usable` that are free from this time on for the whole length. Also returns the next time to try if
+    /// these nodes
     /// are not enough: the end of the first slot after which other nodes are free.
-    fn free_for(&self, from: SimTime, length: SimDuration) -> (Nodes, Option<SimTime>) {
+    fn free_for(&self, from: SimTime, length: SimDuration, usable: &Nodes) -> (Nodes, Option<SimTime>) {
         let until = from.max(self.now).saturating_add(length);
-        let mut free = Nodes(vec![true; self.slots[0].free.0.len()]);
+        let mut free = usable.clone();
         let mut later = None;
         for (place, slot) in self.slots.iter().enumerate() {
             let next = self.slots.get(place + 1);
             if let (None, true, Some(next)) = (later, slot.until > from, next)
-                && !next.free.is_within(&free.and(&slot.free))
+                && !next.free.and(usable).is_within(&free.and(&slot.free))
             {
                 later = Some(slot.until);
             }
@@ -156,12 +158,18 @@ fn in_seconds(held: HeldPlacement) -> (SimTime, ReplicaIndex, Placement) {
 }
 
 /// Plans a replica. Tries every time and every end from the beginning, each on a copy of the fleet.
-pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table) -> Plan {
+pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, ground: Option<Ground<'_>>) -> Plan {
     let job = core.replicas[index as usize].job;
     let length = core.jobs[job.index()].spec.estimate.unwrap_or(YEAR);
+    let usable = |from: SimTime| match ground {
+        Some(ground) => Nodes::of(ground.nodes(from, length).into_iter(), core.fleet.len()),
+        None => Nodes(vec![true; core.fleet.len()]),
+    };
     let mut from = table.now;
     loop {
-        let (free, later) = table.free_for(from, length);
+        let (free, later) = table.free_for(from, length, &usable(from));
+        let opens = ground.and_then(|ground| ground.next_end(from, table.options.resolution));
+        let later = earlier(later, opens);
         let Some((start, candidate)) = first_start(core, index, &free, table.now) else {
             let Some(later) = later else { return Plan::Nothing };
             from = later;
@@ -183,7 +191,7 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table) -> P
             return Plan::Nothing;
         }
         let nodes = Nodes::of(candidate.placement.claims().iter().map(|claim| claim.node), core.fleet.len());
-        if !table.is_taken(start, length, &nodes) {
+        if nodes.is_within(&usable(start)) && !table.is_taken(start, length, &nodes) {
             let nodes = candidate.placement.claims().iter().map(|claim| claim.node).collect();
             return Plan::Reserve(start, nodes);
         }

@@ -87,26 +87,28 @@ impl Table {
         &self.free[place * self.words..(place + 1) * self.words]
     }
 
-    /// Finds the nodes that are free from this time on for the whole length, and the next time to try if these nodes
-    /// are not enough. `ready_by` gives the nodes that have had room by that next time. The search stops as soon as
-    /// fewer than `least` of the free nodes are among them.
+    /// Finds the nodes of `usable` that are free from this time on for the whole length, and the next time to try if
+    /// these nodes are not enough. `usable` is `None` if all nodes are. `ready_by` gives the nodes that have had room by
+    /// that next time. The search stops as soon as fewer than `least` of the free nodes are among them.
     pub fn search<'s>(
         &self,
-        from: SimTime,
-        length: SimDuration,
+        (from, length): (SimTime, SimDuration),
+        usable: Option<&[u64]>,
         free: &mut [u64],
         least: u32,
         ready_by: impl Fn(SimTime) -> &'s [u64],
     ) -> SlotSearch {
         let until = from.max(self.now).saturating_add(length);
-        free.copy_from_slice(&self.all);
+        let usable = usable.unwrap_or(&self.all);
+        free.copy_from_slice(usable);
         let mut later: Option<(SimTime, &[u64])> = None;
         let first = self.slots.partition_point(|(_, until)| *until <= from);
         for place in first..self.slots.len() {
             let here = self.free_in(place);
             if later.is_none() && place + 1 < self.slots.len() {
                 let next = self.free_in(place + 1);
-                let has_others = (0..self.words).any(|word| next[word] & !(free[word] & here[word]) != 0);
+                let has_others =
+                    (0..self.words).any(|word| next[word] & usable[word] & !(free[word] & here[word]) != 0);
                 later = has_others.then(|| (self.slots[place].1, ready_by(self.slots[place].1)));
             }
             if self.slots[place].0 > until {

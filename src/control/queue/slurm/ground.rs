@@ -1,0 +1,91 @@
+//! The nodes that a job may use at a time: those of its partition, without those that advance reservations keep from it.
+
+use super::{Section, Slurm};
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use crate::queue::slots::table::nodes_of;
+use dryrack_ids::NodeId;
+use dryrack_units::{SimDuration, SimTime};
+
+/// An advance reservation with its nodes as bits.
+pub(super) struct Booked {
+    pub from: SimTime,
+    pub until: SimTime,
+    pub bits: Vec<u64>,
+}
+
+/// What decides which nodes a job may use.
+#[derive(Clone, Copy)]
+pub(in crate::queue) struct Ground<'s> {
+    section: &'s Section,
+    booked: &'s [Booked],
+    /// The index of the job's own reservation.
+    own: Option<usize>,
+}
+
+impl Ground<'_> {
+    /// The nodes of the job's partition and of its own reservation.
+    fn widest(&self) -> Vec<u64> {
+        let mut bits = self.section.bits.clone();
+        if let Some(own) = self.own {
+            bits.iter_mut().zip(&self.booked[own].bits).for_each(|(bits, own)| *bits &= own);
+        }
+        bits
+    }
+
+    /// The nodes that the job may use from this time on for this long.
+    pub fn bits(&self, from: SimTime, length: SimDuration) -> Vec<u64> {
+        let until = from.saturating_add(length);
+        let mut bits = self.widest();
+        for (place, booked) in self.booked.iter().enumerate() {
+            if Some(place) != self.own && booked.from < until && booked.until > from {
+                bits.iter_mut().zip(&booked.bits).for_each(|(bits, taken)| *bits &= !taken);
+            }
+        }
+        bits
+    }
+
+    /// The same nodes in ascending order.
+    pub fn nodes(&self, from: SimTime, length: SimDuration) -> Vec<NodeId> {
+        nodes_of(&self.bits(from, length)).collect()
+    }
+
+    /// How many nodes reservations keep from the job, if it starts at this time and lasts this long.
+    pub fn reserved(&self, from: SimTime, length: SimDuration) -> u32 {
+        let count = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
+        count(&self.widest()) - count(&self.bits(from, length))
+    }
+
+    /// When the next reservation ends after this time, so that other nodes may be usable. Like Slurm's backfilling, this
+    /// is rounded up to a multiple of the resolution, plus a second.
+    pub fn next_end(&self, after: SimTime, resolution: SimDuration) -> Option<SimTime> {
+        let end = self.booked.iter().map(|booked| booked.until).filter(|until| *until > after).min()?;
+        let unit = resolution.as_nanos().max(1);
+        Some(SimTime::from_nanos(end.as_nanos().div_ceil(unit).checked_mul(unit)?.checked_add(1_000_000_000)?))
+    }
+}
+
+impl Slurm {
+    /// How many beginnings and ends of reservations have passed.
+    pub(super) fn boundaries(&self, now: SimTime) -> u64 {
+        let passed = |at: SimTime| u64::from(at <= now);
+        self.booked.iter().map(|booked| passed(booked.from) + passed(booked.until)).sum()
+    }
+
+    /// The next beginning or end of a reservation.
+    pub(super) fn next_boundary(&self, now: SimTime) -> Option<SimTime> {
+        self.booked.iter().flat_map(|booked| [booked.from, booked.until]).filter(|at| *at > now).min()
+    }
+}
+
+impl Queue {
+    /// What decides which nodes a replica may use. `None` if the profile has no configuration of Slurm, so that it may
+    /// use all.
+    pub(in crate::queue) fn ground_of(&self, core: &Core, index: ReplicaIndex) -> Option<Ground<'_>> {
+        let slurm = self.slurm.as_ref()?;
+        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let own = slurm.reservation_of(core, spec);
+        Some(Ground { section: &slurm.partitions[slurm.section_of(spec)], booked: &slurm.booked, own })
+    }
+}

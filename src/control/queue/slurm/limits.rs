@@ -1,0 +1,80 @@
+//! The limits of QOS, and what the running jobs of each QOS hold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::requested;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use crate::queue::Queue;
+use dryrack_event::Reason;
+use dryrack_scheduler::slurm::{Held, HeldOf, Requested};
+use dryrack_units::SimDuration;
+use dryrack_workload::JobSpec;
+
+/// Whose running jobs are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Party {
+    All,
+    User(Option<Arc<str>>),
+    Account(Option<Arc<str>>),
+}
+
+/// What the running jobs of each QOS hold, by the name of the QOS.
+pub(super) type Usage = BTreeMap<(Arc<str>, Party), Held>;
+
+/// The name of a job's QOS.
+fn qos_of(spec: &JobSpec) -> Option<&Arc<str>> {
+    spec.slurm.as_ref()?.qos.as_ref()
+}
+
+fn parties(spec: &JobSpec) -> [Party; 3] {
+    let account = spec.slurm.as_ref().and_then(|terms| terms.account.clone());
+    [Party::All, Party::User(spec.user.clone()), Party::Account(account)]
+}
+
+impl Queue {
+    /// Counts what the running jobs of each QOS hold. A pass does so once, and adds each job that it starts.
+    pub(in crate::queue) fn count_usage(&mut self, core: &Core) {
+        let has_limits = core.profile.slurm.as_ref().is_some_and(|slurm| !slurm.qos.is_empty());
+        let Some(slurm) = self.slurm.as_mut().filter(|_| has_limits) else { return };
+        slurm.usage.clear();
+        for index in core.holders() {
+            slurm.add_usage(core, index);
+        }
+    }
+
+    /// Adds a job that has just been placed to what its QOS holds.
+    pub(in crate::queue) fn note_started(&mut self, core: &Core, index: ReplicaIndex) {
+        if let Some(slurm) = &mut self.slurm {
+            slurm.add_usage(core, index);
+        }
+    }
+
+    /// Why the QOS of a job does not let it start now. `None` if it does.
+    pub(super) fn denied_by_qos(&self, core: &Core, spec: &JobSpec) -> Option<Reason> {
+        let name = qos_of(spec)?;
+        let qos = core.profile.slurm.as_ref()?.qos(name)?;
+        let usage = &self.slurm.as_ref()?.usage;
+        let [all, user, account] =
+            parties(spec).map(|party| usage.get(&(Arc::clone(name), party)).copied().unwrap_or_default());
+        let limit = spec.estimate.unwrap_or(SimDuration::MAX);
+        qos.denies(requested(spec), limit, HeldOf { all, user, account })
+    }
+}
+
+impl super::Slurm {
+    fn add_usage(&mut self, core: &Core, index: ReplicaIndex) {
+        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let (Some(name), Some(placement)) = (qos_of(spec), &core.replicas[index as usize].placement) else { return };
+        let claims = placement.claims();
+        let held = Requested {
+            nodes: claims.len() as u64,
+            cpus: claims.iter().map(|claim| claim.cpu.get().div_ceil(1000)).sum(),
+            gpus: claims.iter().map(|claim| claim.gpus.len() as u64).sum(),
+        };
+        for party in parties(spec) {
+            self.usage.entry((Arc::clone(name), party)).or_default().add(held);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A pass of the main scheduler over partitions.
+
+use std::collections::BTreeSet;
+
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::flow::Held;
+use crate::queue::Queue;
+use crate::queue::slots::plain::{Nodes, fleet_of};
+use crate::queue::slots::{SECOND, down_to, limit_of};
+use dryrack_event::{Histogram, Reason, Refusal};
+use dryrack_fleet::NodeStatus;
+use dryrack_ids::NodeId;
+use dryrack_scheduler::{Candidate, Decision, QueueKey, place_among_neighbours, room};
+
+/// The partitions whose jobs wait for the rest of the pass, and their nodes.
+#[derive(Default)]
+struct Blocked {
+    partitions: BTreeSet<usize>,
+    nodes: BTreeSet<NodeId>,
+}
+
+impl Queue {
+    /// Whether a pass of the main scheduler could do more than repeat the last one. `None` if the profile has no
+    /// configuration of Slurm.
+    pub(in crate::queue) fn main_has_work(&self, core: &Core) -> Option<bool> {
+        let slurm = self.slurm.as_ref()?;
+        Some(slurm.placed != Some(self.seen_by_pass(core)))
+    }
+
+    /// Starts jobs in order, until one of each partition does not fit. Returns whether the profile has a configuration
+    /// of Slurm, so that this pass replaces the plain one.
+    pub(in crate::queue) fn place_by_partition(&mut self, core: &mut Core) -> bool {
+        if self.slurm.is_none() {
+            return false;
+        }
+        self.calculate_priorities(core);
+        self.count_usage(core);
+        let waiting: Vec<QueueKey> = self.queue.iter(core.now).collect();
+        let mut blocked = Blocked::default();
+        for key in waiting {
+            let index = key.replica();
+            let slurm = self.slurm.as_ref().expect("checked above");
+            let section = slurm.section_of(&core.jobs[core.replicas[index as usize].job.index()].spec);
+            let all = core.fleet.len() as u32;
+            // A job of a partition that is blocked is not looked at again, and keeps its reason.
+            if blocked.partitions.contains(&section) {
+                if core.replicas[index as usize].fresh.is_some() {
+                    core.hold(index, (Refusal::Unfit, Histogram::of(Reason::QueueOrder, all)));
+                }
+                continue;
+            }
+            if let Some(reason) = self.denied(core, index) {
+                core.hold(index, (Refusal::Unfit, Histogram::of(reason, all)));
+                continue;
+            }
+            match self.decide_beside_blocked(core, index, &blocked) {
+                Ok(candidate) => {
+                    self.leave_queue(core, index, Wait::Nothing);
+                    self.place(core, index, candidate);
+                    self.note_started(core, index);
+                }
+                // A job that lacks nodes only because they are reserved is passed over.
+                Err(held) if held.1.contains(Reason::InReservation) => core.hold(index, held),
+                Err(held) => {
+                    core.hold(index, held);
+                    blocked.partitions.insert(section);
+                    blocked.nodes.extend(&self.slurm.as_ref().expect("checked above").partitions[section].nodes);
+                }
+            }
+        }
+        while let Some((_, index)) = self.fresh.pop_front() {
+            core.replicas[index as usize].fresh = None;
+        }
+        let seen = self.seen_by_pass(core);
+        self.slurm.iter_mut().for_each(|slurm| slurm.placed = Some(seen));
+        true
+    }
+
+    /// Where a replica starts now, beside the nodes that are kept for jobs ahead of it. The error says why nowhere.
+    fn decide_beside_blocked(
+        &mut self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        blocked: &Blocked,
+    ) -> Result<Candidate, Held> {
+        let ground = self.ground_of(core, index).expect("there is a configuration of Slurm");
+        let (now, limit) = (down_to(core.now, SECOND), limit_of(core, index));
+        let (open, reserved) = (ground.nodes(now, limit), ground.reserved(now, limit));
+        let left: Vec<NodeId> = open.iter().copied().filter(|node| !blocked.nodes.contains(node)).collect();
+        let kept = (open.len() - left.len()) as u32;
+        if kept == 0 && reserved == 0 {
+            core.examine_if_watched(index, |_| None);
+            return match core.decide_now(index, 1) {
+                Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
+                Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
+            };
+        }
+        let visible = Nodes::of(left.iter().copied(), core.fleet.len());
+        core.examine_if_watched(index, |core| Some(fleet_of(core, &visible)));
+        if let Some(candidate) = place_on(core, index, &left) {
+            return Ok(candidate);
+        }
+        let mut reasons = Histogram::default();
+        reasons.add(Reason::HeldForPriority, kept);
+        // Reserved nodes are the reason if the others were not enough even without any job on them.
+        if reserved > 0 && !would_fit_on_empty(core, index, &open) {
+            reasons.add(Reason::InReservation, reserved);
+        }
+        if let Decision::Refuse { reasons: others, .. } = core.decide_now(index, 1) {
+            others.iter().for_each(|(reason, count)| reasons.add(reason, count));
+        }
+        if reasons.is_empty() {
+            reasons.add(Reason::InReservation, reserved);
+        }
+        Err((Refusal::Unfit, reasons))
+    }
+}
+
+/// Whether these nodes would have room for a replica if nothing ran on them.
+fn would_fit_on_empty(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> bool {
+    let demand = core.demand_of(index);
+    let room_on = |node: &NodeId| {
+        let row = core.fleet.node(*node);
+        let idle = NodeStatus::idle(row.status.state, &row.shape);
+        u64::from(room(&core.profile.scheduler, demand, &core.fleet, *node, &idle))
+    };
+    nodes.iter().map(room_on).sum::<u64>() >= u64::from(demand.tasks)
+}
+
+/// Where a replica starts now if only these nodes exist.
+fn place_on(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> Option<Candidate> {
+    let replica = &core.replicas[index as usize];
+    let demand = &core.demands[replica.demand as usize].demand;
+    let options = &core.profile.scheduler;
+    let with_room = nodes.iter().copied().filter_map(|node| {
+        let status: &NodeStatus = &core.fleet.node(node).status;
+        (room(options, demand, &core.fleet, node, status) > 0).then(|| (node, status.clone()))
+    });
+    let with_room: Vec<(NodeId, NodeStatus)> = with_room.collect();
+    place_among_neighbours(options, demand, core.context(replica.run()), &core.fleet, &with_room)
+}

@@ -1,0 +1,196 @@
+//! `slurm:` of a scenario, and the words of its jobs: partition, account, QOS, reservation, nice.
+//!
+//! The configuration itself is read with the profile. Here its names are resolved: the nodes of a partition or of an
+//! advance reservation get its label, and its jobs ask for that label.
+
+use std::sync::Arc;
+
+use super::world::World;
+use dryrack_control::Profile;
+use dryrack_scheduler::slurm::{
+    DEFAULT_QOS, MEMBER, Partition, Reservation, SlurmOptions, partition_label, reservation_label,
+};
+use dryrack_units::SimDuration;
+use dryrack_workload::{Demand, DemandKind, SlurmTerms};
+use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, matches_pattern};
+
+/// The keys of a job that only a profile that schedules like Slurm understands.
+pub(super) const JOB_FIELDS: [&str; 5] = ["partition", "account", "qos", "reservation", "nice"];
+
+/// Gives the nodes of each partition and of each advance reservation its label.
+pub(super) fn label_nodes(file: &Fields<'_>, profile: &Profile, world: &mut World, report: &mut Report) {
+    let Some(slurm) = &profile.slurm else { return };
+    let typed = |list: &str, name: &str| {
+        let list = file.get("slurm").and_then(|tree| tree.get(list));
+        list.and_then(|tree| named(tree, name)).map_or(file.place(), |tree| tree.span)
+    };
+    for partition in &slurm.partitions {
+        let of = (typed("partitions", &partition.name), "partition", &*partition.name);
+        label(&partition.nodes, of, partition_label(&partition.name), world, report);
+    }
+    for reservation in &slurm.reservations {
+        let of = (typed("reservations", &reservation.name), "reservation", &*reservation.name);
+        label(&reservation.nodes, of, reservation_label(&reservation.name), world, report);
+    }
+}
+
+fn label(names: &[String], of: (Span, &str, &str), label: Arc<str>, world: &mut World, report: &mut Report) {
+    for node in members(names, of, world, report) {
+        let mut shape = (*world.nodes[node].spec.shape).clone();
+        shape.labels.insert(Arc::clone(&label), Arc::from(MEMBER));
+        world.nodes[node].spec.shape = world.shared_shape(shape);
+    }
+}
+
+/// The item of a list of maps with this name.
+fn named<'t>(list: &'t Tree, name: &str) -> Option<&'t Tree> {
+    let Node::List(items) = &list.node else { return None };
+    items.iter().find(|item| item.get("name").and_then(Tree::scalar) == Some(name))
+}
+
+/// The nodes with these names or patterns, in ascending order. All nodes if the list is empty.
+fn members(names: &[String], of: (Span, &str, &str), world: &World, report: &mut Report) -> Vec<usize> {
+    let (place, what, owner) = of;
+    if names.is_empty() {
+        return (0..world.nodes.len()).collect();
+    }
+    let mut found = Vec::new();
+    for typed in names {
+        let before = found.len();
+        let is_it = |name: &str| if is_pattern(typed) { matches_pattern(typed, name) } else { typed == name };
+        let all = world.nodes.iter().enumerate();
+        found.extend(all.filter(|(_, node)| is_it(&node.spec.name)).map(|(place, _)| place));
+        if found.len() == before {
+            let message = format!("no node of the {what} `{owner}` is named `{typed}`");
+            report.unknown(place, message, typed, world.nodes.iter().map(|node| &*node.spec.name));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Reads the terms of a job. Its demand then asks for nodes of its partition.
+pub(super) fn terms(
+    fields: &Fields<'_>,
+    demand: &mut Demand,
+    profile: &Profile,
+    report: &mut Report,
+) -> Option<Arc<SlurmTerms>> {
+    let Some(slurm) = &profile.slurm else {
+        for key in ["partition", "account", "qos", "reservation"].into_iter().filter(|key| fields.has(key)) {
+            let message = format!("`{key}` says nothing under the profile `{}`, which has no `slurm`", profile.name);
+            let help = match profile.schedules_like_slurm() {
+                true => "add `slurm: {partitions: [{name: main, default: true}]}` to the file, or leave it out",
+                false => "write `profile: slurm-22.05` and `slurm:` with its partitions, or leave it out",
+            };
+            report.error_with_help(fields.key_span(key), message, help);
+        }
+        return None;
+    };
+    let partition = partition(fields, slurm, report);
+    let account = fields.text("account", "the name of an account", report).map(Arc::from);
+    let qos = qos(fields, slurm, report);
+    let reservation = reservation(fields, slurm, account.as_deref(), report);
+    let labels = partition.map(|partition| partition_label(&partition.name)).into_iter();
+    let labels = labels.chain(reservation.map(|reservation| reservation_label(&reservation.name)));
+    match &mut demand.kind {
+        DemandKind::Tasks(task) => task.labels.extend(labels.map(|label| (label, Arc::from(MEMBER)))),
+        DemandKind::Model(_) | DemandKind::Requirements(_) => {
+            let help = "write what it needs as `nodes`, `cpus` and `gpus`";
+            report.error_with_help(fields.place(), "Slurm places no models and no `resources`", help);
+        }
+        // Slurm has heterogeneous jobs for this. Their parts have partitions and priorities of their own.
+        DemandKind::Sets(_) => {
+            let help = "leave `slurm:` out, or give the job equal tasks";
+            report.error_with_help(fields.place(), "a gang of unequal tasks cannot be rehearsed with `slurm:` yet", help);
+        }
+    }
+    let partition = partition.map(|partition| Arc::clone(&partition.name));
+    let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
+    Some(Arc::new(SlurmTerms { partition, account, qos, reservation }))
+}
+
+/// The QOS of a job. `None` if it names none and there is no default QOS.
+fn qos(fields: &Fields<'_>, slurm: &SlurmOptions, report: &mut Report) -> Option<Arc<str>> {
+    let typed = fields.text("qos", "the name of a QOS", report);
+    let found = slurm.qos(typed.unwrap_or(DEFAULT_QOS));
+    if let (Some(typed), None) = (typed, found) {
+        let span = fields.get("qos").map_or(fields.place(), |tree| tree.span);
+        report.unknown(span, format!("no QOS is named `{typed}`"), typed, slurm.qos.iter().map(|qos| &*qos.name));
+    }
+    found.map(|qos| Arc::clone(&qos.name))
+}
+
+/// The advance reservation of a job. The job's user or account must be allowed to use it, as `sbatch` demands.
+fn reservation<'s>(
+    fields: &Fields<'_>,
+    slurm: &'s SlurmOptions,
+    account: Option<&str>,
+    report: &mut Report,
+) -> Option<&'s Reservation> {
+    let typed = fields.text("reservation", "the name of a reservation", report)?;
+    let span = fields.get("reservation").map_or(fields.place(), |tree| tree.span);
+    let Some(found) = slurm.reservation(typed) else {
+        let names = slurm.reservations.iter().map(|one| &*one.name);
+        report.unknown(span, format!("no reservation is named `{typed}`"), typed, names);
+        return None;
+    };
+    // The user is read and checked with the job itself.
+    let user = fields.get("user").and_then(Tree::scalar);
+    if !found.admits(user, account) {
+        let message = format!("the reservation `{typed}` is not for this job's user or account");
+        let help = "name one of its `users` as `user`, or one of its `accounts` as `account`";
+        report.error_with_help(span, message, help);
+    }
+    Some(found)
+}
+
+/// The partition of a job. `None` if the cluster has no partitions, or if that is an error.
+fn partition<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Report) -> Option<&'s Partition> {
+    let names = || slurm.partitions.iter().map(|partition| &*partition.name);
+    match fields.text("partition", "the name of a partition", report) {
+        Some(typed) => {
+            let found = slurm.partition(typed);
+            if found.is_none() {
+                let span = fields.get("partition").map_or(fields.place(), |tree| tree.span);
+                let message = match typed.contains(',') {
+                    true => format!("`{typed}` names several partitions, and a job here has one"),
+                    false => format!("no partition is named `{typed}`"),
+                };
+                report.unknown(span, message, typed, names());
+            }
+            found
+        }
+        None => {
+            let found = slurm.default_partition();
+            if found.is_none() && !slurm.partitions.is_empty() {
+                let help = format!("add `partition: {}`, or mark one as `default: true`", &*slurm.partitions[0].name);
+                report.error_with_help(fields.place(), "the job names no partition, and none is the default", help);
+            }
+            found
+        }
+    }
+}
+
+/// The time limit that the job's partition gives to a job without one.
+pub(super) fn default_limit(terms: Option<&Arc<SlurmTerms>>, profile: &Profile) -> Option<SimDuration> {
+    let slurm = profile.slurm.as_ref()?;
+    slurm.partition(terms?.partition.as_deref()?)?.time_of_unlimited()
+}
+
+/// The priority of a job: its own, minus its `nice`.
+pub(super) fn priority(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> i32 {
+    let priority: i32 = fields.value("priority", report).unwrap_or(0);
+    let Some(tree) = fields.get("nice") else { return priority };
+    let nice: i32 = fields.value("nice", report).unwrap_or(0);
+    if !profile.schedules_like_slurm() {
+        let message = format!("`nice` says nothing under the profile `{}`", profile.name);
+        report.error_with_help(fields.key_span("nice"), message, "write `priority: 100`; the higher goes first");
+    }
+    priority.checked_sub(nice).unwrap_or_else(|| {
+        let message = format!("a priority of {priority} minus a nice of {nice} is out of range");
+        report.error_with_help(tree.span, message, "write a smaller number");
+        priority
+    })
+}

@@ -1,0 +1,195 @@
+//! The configuration of a Slurm cluster: partitions, priority/multifactor, reservations and QOS, in the words of
+//! slurm.conf(5), scontrol(1) and sacctmgr(1).
+//!
+//! This module owns the options and the arithmetic over them. It must not know which jobs wait or run. The rules are
+//! those of Slurm 22.05, as far as scenarios/SLURM.md says that they were compared with it.
+
+mod multifactor;
+mod qos;
+mod reservation;
+
+pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
+pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
+pub use reservation::Reservation;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use dryrack_units::{SimDuration, text_form};
+
+/// The configuration of the cluster. Without partitions, all nodes form one partition without limits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlurmOptions {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<Partition>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qos: Vec<Qos>,
+    /// Advance reservations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservations: Vec<Reservation>,
+    /// Set if `PriorityType` is `priority/multifactor`. Otherwise, the type is `priority/basic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Multifactor>,
+}
+
+/// A partition (`PartitionName=` in slurm.conf).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partition {
+    pub name: Arc<str>,
+    /// Names or patterns of its nodes. All nodes if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Whether jobs that name no partition are in this one.
+    #[serde(default)]
+    pub default: bool,
+    /// Jobs of a partition with a higher tier come first, whatever their priority.
+    #[serde(default = "one")]
+    pub priority_tier: u16,
+    /// What the partition adds to a job's priority, relative to the largest factor of all partitions.
+    #[serde(default = "one")]
+    pub priority_job_factor: u16,
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<SimDuration>,
+    /// The time limit of a job that states none. `max_time` if absent.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub default_time: Option<SimDuration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_nodes: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_nodes: Option<u32>,
+    /// Only jobs of these accounts may run. All accounts if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_accounts: Vec<String>,
+}
+
+fn one() -> u16 {
+    1
+}
+
+impl Partition {
+    /// The partition of a cluster that has none: all nodes, without limits.
+    pub fn of_all_nodes() -> Partition {
+        Partition {
+            name: Arc::from(""),
+            nodes: Vec::new(),
+            default: true,
+            priority_tier: 1,
+            priority_job_factor: 1,
+            max_time: None,
+            default_time: None,
+            max_nodes: None,
+            min_nodes: None,
+            allow_accounts: Vec::new(),
+        }
+    }
+
+    /// The time limit of a job that states none.
+    pub fn time_of_unlimited(&self) -> Option<SimDuration> {
+        self.default_time.or(self.max_time)
+    }
+}
+
+impl SlurmOptions {
+    /// All errors in the configuration, each as the end of a sentence about it.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (place, partition) in self.partitions.iter().enumerate() {
+            let name = &partition.name;
+            if self.partitions[..place].iter().any(|other| other.name == *name) {
+                faults.push(format!("has two partitions named `{name}`"));
+            }
+            if name.is_empty() || name.contains([',', ' ', '*']) {
+                faults.push(format!("names a partition `{name}`; write a word such as `gpu`"));
+            }
+            let is_longer = |most| partition.default_time.is_some_and(|default| default > most);
+            if partition.max_time.is_some_and(is_longer) {
+                faults.push(format!("has a partition `{name}` whose `default_time` exceeds its `max_time`"));
+            }
+            if let (Some(least), Some(most)) = (partition.min_nodes, partition.max_nodes)
+                && least > most
+            {
+                faults.push(format!("has a partition `{name}` whose `min_nodes` exceeds its `max_nodes`"));
+            }
+        }
+        if self.partitions.iter().filter(|partition| partition.default).count() > 1 {
+            faults.push("has more than one default partition".to_string());
+        }
+        faults.extend(self.faulty_qos());
+        faults.extend(self.faulty_reservations());
+        let is_odd = |weight: &f64| !weight.is_finite() || *weight < 0.0;
+        if self.priority.as_ref().is_some_and(|priority| priority.weight_tres.values().any(is_odd)) {
+            faults.push("has a weight in `weight_tres` that is no positive number".to_string());
+        }
+        faults
+    }
+
+    fn faulty_qos(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (place, qos) in self.qos.iter().enumerate() {
+            if self.qos[..place].iter().any(|other| other.name == qos.name) {
+                faults.push(format!("has two QOS named `{}`", qos.name));
+            }
+            if qos.name.is_empty() {
+                faults.push("has a QOS without a name".to_string());
+            }
+        }
+        faults
+    }
+
+    fn faulty_reservations(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (place, one) in self.reservations.iter().enumerate() {
+            let name = &one.name;
+            if self.reservations[..place].iter().any(|other| other.name == *name) {
+                faults.push(format!("has two reservations named `{name}`"));
+            }
+            if one.duration.is_zero() {
+                faults.push(format!("has a reservation `{name}` of no time"));
+            }
+            if one.users.is_empty() && one.accounts.is_empty() {
+                faults.push(format!("has a reservation `{name}` for nobody; add `users` or `accounts`"));
+            }
+        }
+        faults
+    }
+
+    /// The QOS with this name.
+    pub fn qos(&self, name: &str) -> Option<&Qos> {
+        self.qos.iter().find(|qos| &*qos.name == name)
+    }
+
+    /// The advance reservation with this name.
+    pub fn reservation(&self, name: &str) -> Option<&Reservation> {
+        self.reservations.iter().find(|one| &*one.name == name)
+    }
+
+    /// The partition of jobs that name none: the one that is marked so. `None` if no partition is.
+    pub fn default_partition(&self) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| partition.default)
+    }
+
+    /// The partition with this name.
+    pub fn partition(&self, name: &str) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| &*partition.name == name)
+    }
+}
+
+/// The label that the nodes of a partition have, and that its jobs ask for.
+pub fn partition_label(name: &str) -> Arc<str> {
+    Arc::from(format!("{PARTITION}{name}"))
+}
+
+/// The label that the nodes of an advance reservation have, and that its jobs ask for.
+pub fn reservation_label(name: &str) -> Arc<str> {
+    Arc::from(format!("{RESERVATION}{name}"))
+}
+
+/// The beginning of the labels of advance reservations.
+pub(super) const RESERVATION: &str = "slurm/reservation/";
+/// The beginning of the labels of partitions.
+pub(super) const PARTITION: &str = "slurm/partition/";
+/// The value of both kinds of labels.
+pub const MEMBER: &str = "yes";

@@ -1,0 +1,98 @@
+//! QOS: what the jobs of a quality of service may hold, and how urgent they are (sacctmgr(1)).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Requested, Tres};
+use dryrack_event::Reason;
+use dryrack_units::{SimDuration, text_form};
+
+/// The QOS of jobs that name none, if there is one with this name.
+pub const DEFAULT_QOS: &str = "normal";
+
+/// Limits on trackable resources.
+pub type Limits = BTreeMap<Tres, u64>;
+
+/// A QOS with its limits. `max_jobs_per_user`, for example, is sacctmgr's `MaxJobsPerUser`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Qos {
+    pub name: Arc<str>,
+    /// What the QOS adds to a job's priority, relative to the largest priority of all QOS.
+    #[serde(default)]
+    pub priority: u32,
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub max_wall: Option<SimDuration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_jobs_per_user: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_jobs_per_account: Option<u64>,
+    /// The number of jobs of the QOS that run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grp_jobs: Option<u64>,
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub max_tres_per_job: Limits,
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub max_tres_per_user: Limits,
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub max_tres_per_account: Limits,
+    /// What all running jobs of the QOS hold together at most.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub grp_tres: Limits,
+}
+
+/// What running jobs hold, and how many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub jobs: u64,
+    pub tres: Requested,
+}
+
+impl Held {
+    pub fn add(&mut self, more: Requested) {
+        self.jobs += 1;
+        self.tres.nodes += more.nodes;
+        self.tres.cpus += more.cpus;
+        self.tres.gpus += more.gpus;
+    }
+}
+
+/// What the running jobs of a QOS hold: all of them, those of one user, and those of one account.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeldOf {
+    pub all: Held,
+    pub user: Held,
+    pub account: Held,
+}
+
+impl Qos {
+    /// Why a job of this QOS may not start now. `None` if it may.
+    pub fn denies(&self, job: Requested, limit: SimDuration, held: HeldOf) -> Option<Reason> {
+        let is_full = |most: Option<u64>, held: Held| most.is_some_and(|most| held.jobs >= most);
+        if is_full(self.grp_jobs, held.all) {
+            return Some(Reason::QosGrpJobs);
+        }
+        if is_full(self.max_jobs_per_user, held.user) {
+            return Some(Reason::QosMaxJobsPerUser);
+        }
+        if is_full(self.max_jobs_per_account, held.account) {
+            return Some(Reason::QosMaxJobsPerAccount);
+        }
+        if self.max_wall.is_some_and(|most| limit > most) {
+            return Some(Reason::QosMaxWall);
+        }
+        let none = Held::default();
+        let limits = [
+            (&self.max_tres_per_job, none, Reason::QosMaxTresPerJob),
+            (&self.grp_tres, held.all, Reason::QosGrpTres),
+            (&self.max_tres_per_user, held.user, Reason::QosMaxTresPerUser),
+            (&self.max_tres_per_account, held.account, Reason::QosMaxTresPerAccount),
+        ];
+        let is_over = |limits: &Limits, held: Held| {
+            limits.iter().any(|(tres, most)| held.tres.of(*tres).saturating_add(job.of(*tres)) > *most)
+        };
+        limits.into_iter().find(|(limits, held, _)| is_over(limits, *held)).map(|(_, _, reason)| reason)
+    }
+}

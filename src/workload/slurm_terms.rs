@@ -1,0 +1,21 @@
+//! What a job says to Slurm besides its resources: `sbatch --partition`, `--account`, `--qos` and `--reservation`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The terms of a job in a Slurm cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlurmTerms {
+    /// The partition of the job. `None` if the cluster has no partitions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Arc<str>>,
+    /// The advance reservation that the job runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Arc<str>>,
+}

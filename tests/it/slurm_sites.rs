@@ -1,0 +1,89 @@
+//! The clusters of `tests/slurm/*.conf` in the words of a scenario, and the words of the jobs that were recorded there.
+
+use std::collections::BTreeMap;
+
+const PARTITIONS: &str = "slurm:
+  partitions:
+    - {name: main, default: true}
+    - {name: high, nodes: [n1, n2], priority_tier: 5}
+    - {name: rest, nodes: [n3, n4]}
+";
+
+const MULTIFACTOR: &str = "slurm:
+  partitions:
+    - {name: main, default: true, priority_job_factor: 10}
+    - {name: high, nodes: [n1, n2], priority_job_factor: 20}
+    - {name: rest, nodes: [n3, n4]}
+  priority:
+    weight_age: 1000
+    weight_job_size: 500
+    weight_partition: 300
+    weight_tres: {cpu: 300}
+    max_age: 5m
+    calc_period: 0s
+";
+
+const AGED: &str = "slurm:
+  partitions:
+    - {name: main, default: true, priority_job_factor: 10}
+    - {name: high, nodes: [n1, n2], priority_job_factor: 20}
+    - {name: rest, nodes: [n3, n4]}
+  priority:
+    weight_age: 1000
+    weight_job_size: 500
+    weight_partition: 300
+    weight_tres: {cpu: 100, gres/gpu: 400}
+    max_age: 5m
+    calc_period: 1m
+";
+
+const QOS: &str = "slurm:
+  partitions:
+    - {name: main, default: true, priority_job_factor: 10}
+    - {name: high, nodes: [n1, n2], priority_job_factor: 20}
+    - {name: rest, nodes: [n3, n4]}
+  qos:
+    - {name: normal}
+    - {name: urgent, priority: 100, max_jobs_per_user: 2}
+    - {name: small, priority: 30, max_tres_per_user: {gres/gpu: 3}}
+    - {name: group, priority: 10, grp_tres: {gres/gpu: 5}}
+  priority:
+    weight_qos: 1000
+    weight_partition: 300
+    weight_job_size: 200
+    calc_period: 1m
+";
+
+/// The configuration of the cluster in which a recording of this name was made. `priorities` is when it first computed
+/// priorities, and `reservations` is when its first reservation began, in milliseconds since a whole minute before the
+/// first submission.
+pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Option<i64>) -> String {
+    let calc_offset = || {
+        // Slurm computes them with a whole second, first with the one after its controller has come up.
+        let first = (priorities.expect("they were recorded") + 999).div_euclid(1000).rem_euclid(60) * 1000;
+        format!("    calc_offset: {first}ms\n")
+    };
+    match recording.split('-').next() {
+        Some("partitions") => PARTITIONS.to_string(),
+        Some("multifactor") => MULTIFACTOR.to_string(),
+        Some("aged") => AGED.to_string() + &calc_offset(),
+        Some("qos") => QOS.to_string() + &calc_offset(),
+        Some("reservations") => {
+            let [first, second] = [0, 60_000].map(|later| reservations.expect("they were recorded") + later);
+            format!(
+                "slurm:\n  reservations:\n    \
+                 - {{name: first, start: {first}ms, duration: 1m, nodes: [n1], users: [root]}}\n    \
+                 - {{name: second, start: {second}ms, duration: 1m, nodes: [n3, n4], users: [root]}}\n"
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// The words of a recorded job besides its resources.
+pub fn words_of(row: &BTreeMap<String, String>) -> String {
+    let stated = |name: &str| row.get(name).filter(|value| *value != "-");
+    let word = |name: &str| stated(name).map(|value| format!(", {name}: {value}")).unwrap_or_default();
+    let user = if stated("reservation").is_some() { ", user: root".to_string() } else { word("user") };
+    ["partition", "qos", "reservation"].map(word).concat() + &user
+}
