@@ -265,8 +265,8 @@ impl Compact<'_> {
         if !after.is_empty() || run_limit.is_some() {
             self.by_serde(after);
         }
-        if let Some(limit) = run_limit {
-            self.by_serde(limit);
+        if run_limit.is_some() {
+            self.by_serde(run_limit);
         }
         if slurm.is_some() {
             self.by_serde(slurm);
