@@ -83,12 +83,10 @@ impl Fold {
                 let known = self.nodes.insert(node, NodeFold { state, instance, gpus, blocks });
                 assert!(known.is_none(), "{} was declared twice", spec.name);
             }
-            Some(Declaration::Fleet { fleet, spec }) => {
-                if spec.cloud.is_some() {
-                    self.clouds.insert(fleet);
-                }
+            Some(Declaration::Fleet { fleet, spec }) if spec.cloud.is_some() => {
+                self.clouds.insert(fleet);
             }
-            None => {}
+            Some(Declaration::Fleet { .. }) | None => {}
         }
     }
 

@@ -103,7 +103,11 @@ pub(super) fn terms(
         // Slurm has heterogeneous jobs for this. Their parts have partitions and priorities of their own.
         DemandKind::Sets(_) => {
             let help = "leave `slurm:` out, or give the job equal tasks";
-            report.error_with_help(fields.place(), "a gang of unequal tasks cannot be rehearsed with `slurm:` yet", help);
+            report.error_with_help(
+                fields.place(),
+                "a gang of unequal tasks cannot be rehearsed with `slurm:` yet",
+                help,
+            );
         }
     }
     let partition = partition.map(|partition| Arc::clone(&partition.name));

@@ -47,10 +47,10 @@ impl SetPlacer<'_> {
         }
         let (nodes, rooms) = self.rooms(world, counts);
         let mut room_from = rooms;
-        for place in (0..room_from.len().saturating_sub(1)).rev() {
-            for set in 0..counts.len() {
-                room_from[place][set] += room_from[place + 1][set];
-            }
+        let mut later = vec![0; counts.len()];
+        for room in room_from.iter_mut().rev() {
+            room.iter_mut().zip(&later).for_each(|(own, later)| *own += later);
+            later.clone_from(room);
         }
         let mut search = Search { placer: self, world, nodes, room_from, hopeless: BTreeSet::new(), steps: 0 };
         let mut assignment = Vec::new();
