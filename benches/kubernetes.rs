@@ -121,6 +121,7 @@ fn fastest_and_median(mut times: Vec<Duration>) -> [f64; 2] {
     [times[0], times[times.len() / 2]].map(|time| time.as_secs_f64() * 1000.0)
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
 fn main() {
     let profile = Profile::v1_35();
     println!("{:<22} {:>7} {:>12} {:>12}", "pod", "nodes", "fastest", "median");

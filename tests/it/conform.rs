@@ -207,7 +207,9 @@ pub fn a_changed_quota_shows_in_the_cycles_of_kueue() {
     assert!(said.contains("kp-queueing-0000 cycle 1") && said.contains("maximum capacity (4)"), "{said}");
 }
 
-pub const KUEUE: [(&str, fn(&std::path::Path) -> Result<(), String>); 1] =
+type Test = fn(&std::path::Path) -> Result<(), String>;
+
+pub const KUEUE: [(&str, Test); 1] =
     [("conform::every_recorded_cycle_of_kueue_is_met", every_recorded_cycle_of_kueue_is_met)];
 
 /// 3,182 worlds: 58,916 cycles and 19,092 steps.
