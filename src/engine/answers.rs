@@ -90,6 +90,17 @@ fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     })
 }
 
+/// The reasons without the nodes that the flow keeps for other jobs. The scheduler is not asked about those nodes.
+fn of_scheduler(reasons: &Histogram) -> Histogram {
+    let mut own = Histogram::default();
+    for (reason, count) in reasons.iter() {
+        if !matches!(reason, Reason::HeldForPriority | Reason::InReservation) {
+            own.add(reason, count);
+        }
+    }
+    own
+}
+
 /// Whether all reasons come from the queue or from a limit. Then no decision was made, so there is nothing to compare.
 fn is_of_flow(reasons: &Histogram) -> bool {
     let of_flow = [
@@ -100,6 +111,8 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::Dependency,
         Reason::DependencyNeverSatisfied,
         Reason::ArrayTaskLimit,
+        Reason::HeldForPriority,
+        Reason::InReservation,
     ];
     reasons.iter().all(|(reason, _)| of_flow.contains(&reason))
 }
@@ -213,6 +226,7 @@ impl Questions<'_> {
             return;
         }
         self.held += 1;
+        let reasons = &of_scheduler(reasons);
         let says_so = |watched: &&Watched| match &watched.examination.decision {
             Decision::Refuse { refusal: word, reasons: because } => *word == refusal && because == reasons,
             Decision::Place(_) => false,

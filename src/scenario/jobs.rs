@@ -266,6 +266,17 @@ pub(super) fn arrange(
     (arrivals, cancellations)
 }
 
+/// All keys of a job.
+fn known_fields() -> Vec<&'static str> {
+    let mut known = FIELDS.to_vec();
+    known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
+    known.extend(deployment::FIELDS);
+    known.extend(requirements::FIELDS);
+    known.extend(live::JOB_FIELDS);
+    known.extend(slurm::JOB_FIELDS);
+    known
+}
+
 fn entry(
     tree: &Tree,
     world: &mut World,
@@ -273,13 +284,7 @@ fn entry(
     most: usize,
     report: &mut Report,
 ) -> Option<JobTemplate> {
-    let mut known = FIELDS.to_vec();
-    known.extend(demand::FIELDS.iter().filter(|key| **key != "replicas"));
-    known.extend(deployment::FIELDS);
-    known.extend(requirements::FIELDS);
-    known.extend(live::JOB_FIELDS);
-    known.extend(slurm::JOB_FIELDS);
-    let fields = Fields::read_with(tree, "a job", &known, elsewhere, report)?;
+    let fields = Fields::read_with(tree, "a job", &known_fields(), elsewhere, report)?;
     let name_tree = fields.require("name", "chat", report);
     let demand = demand::read(&fields, world, report);
     let sampled = match fields.get("sampling") {

@@ -355,17 +355,13 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     if entries.is_empty() && trace.is_none() && options.asked.is_none() {
         without_jobs(&file, report);
     }
-    if is_named {
-        splits::warn_of_unusable(&world, &profile, report);
-    }
+    splits::warn_of_unusable(&world, is_named.then_some(&*profile), report);
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
         false => (None, arranged_jobs(&entries, traced.0, &mut world, report)),
     };
     let outside = decider(&file, folder, options, report);
-    if outside.is_some() {
-        refuse_sets(&arrivals, &world, report);
-    }
+    refuse_sets(outside.as_ref(), &arrivals, &world, report);
     let profile = decided(with_target(profile, target, &arrivals), outside.as_ref());
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
@@ -506,7 +502,10 @@ fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Rep
 }
 
 /// Refuses gangs of unequal tasks where a scheduler in another process decides: the protocol cannot express them.
-fn refuse_sets(arrivals: &[Arrival], world: &World, report: &mut Report) {
+fn refuse_sets(outside: Option<&Setup>, arrivals: &[Arrival], world: &World, report: &mut Report) {
+    if outside.is_none() {
+        return;
+    }
     let unequal = arrivals.iter().zip(&world.job_spans).find(|(arrival, _)| !arrival.spec.demand.sets().is_empty());
     if let Some((arrival, span)) = unequal {
         let message =

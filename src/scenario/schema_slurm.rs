@@ -15,7 +15,11 @@ pub(super) const SHAPES: &[Shape] = &[
         fields: &[
             ("partitions", Kind::ListOf(&Kind::Map("partition")), "Its partitions; all nodes are in one if not given"),
             ("qos", Kind::ListOf(&Kind::Map("qos")), "Its QOS, with their limits"),
-            ("reservations", Kind::ListOf(&Kind::Map("reservation")), "Nodes that are kept for some users for a time"),
+            (
+                "reservations",
+                Kind::ListOf(&Kind::Map("advance_reservation")),
+                "Nodes that are kept for some users for a time",
+            ),
             ("priority", Kind::Map("multifactor"), "priority/multifactor; priority/basic if not given"),
         ],
     },
@@ -54,7 +58,7 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
     },
     Shape {
-        name: "reservation",
+        name: "advance_reservation",
         called: &[],
         required: &["name", "start", "duration"],
         fields: &[

@@ -146,8 +146,10 @@ fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report:
     report.warning(span, message, help);
 }
 
-/// Warns about hosts whose blocks no job of the file can use, if another split would allow it.
-pub(super) fn warn_of_unusable(world: &World, profile: &Profile, report: &mut Report) {
+/// Warns about hosts whose blocks no job of the file can use, if another split would allow it. Without the name of a
+/// profile, nothing is known about splits.
+pub(super) fn warn_of_unusable(world: &World, profile: Option<&Profile>, report: &mut Report) {
+    let Some(profile) = profile else { return };
     let options = &profile.scheduler.offers;
     let can_use = |shape: &NodeShape| {
         world

