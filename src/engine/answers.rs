@@ -90,14 +90,29 @@ fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
     })
 }
 
-/// The reasons without the nodes that the flow keeps for other jobs. The scheduler is not asked about those nodes.
+/// Reasons that only Slurm's flow gives: it checks limits before it asks the scheduler, and keeps nodes for other jobs.
+const OF_SLURM: [Reason; 14] = [
+    Reason::PartitionTimeLimit,
+    Reason::PartitionNodeLimit,
+    Reason::AccountNotAllowed,
+    Reason::HeldForPriority,
+    Reason::InReservation,
+    Reason::Reservation,
+    Reason::QosGrpJobs,
+    Reason::QosMaxJobsPerUser,
+    Reason::QosMaxJobsPerAccount,
+    Reason::QosMaxWall,
+    Reason::QosMaxTresPerJob,
+    Reason::QosGrpTres,
+    Reason::QosMaxTresPerUser,
+    Reason::QosMaxTresPerAccount,
+];
+
+/// The reasons that the scheduler gave, without those of Slurm's flow.
 fn of_scheduler(reasons: &Histogram) -> Histogram {
     let mut own = Histogram::default();
-    for (reason, count) in reasons.iter() {
-        if !matches!(reason, Reason::HeldForPriority | Reason::InReservation) {
-            own.add(reason, count);
-        }
-    }
+    let of_scheduler = reasons.iter().filter(|(reason, _)| !OF_SLURM.contains(reason));
+    of_scheduler.for_each(|(reason, count)| own.add(reason, count));
     own
 }
 
@@ -111,10 +126,8 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::Dependency,
         Reason::DependencyNeverSatisfied,
         Reason::ArrayTaskLimit,
-        Reason::HeldForPriority,
-        Reason::InReservation,
     ];
-    reasons.iter().all(|(reason, _)| of_flow.contains(&reason))
+    reasons.iter().all(|(reason, _)| of_flow.contains(&reason) || OF_SLURM.contains(&reason))
 }
 
 struct Questions<'a> {
