@@ -97,9 +97,11 @@ impl Queue {
                 Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
             };
         }
+        let found = place_on(core, index, &left);
+        // A refusal is explained on all nodes, because its reasons count all of them.
         let visible = Nodes::of(left.iter().copied(), core.fleet.len());
-        core.examine_if_watched(index, |core| Some(fleet_of(core, &visible)));
-        if let Some(candidate) = place_on(core, index, &left) {
+        core.examine_if_watched(index, |core| found.is_some().then(|| fleet_of(core, &visible)));
+        if let Some(candidate) = found {
             return Ok(candidate);
         }
         let mut reasons = Histogram::default();
