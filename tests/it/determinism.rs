@@ -163,11 +163,13 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
         world.nodes.iter().for_each(|node| reads_back(&*node.spec.shape));
         for arrival in &world.arrivals {
             let spec = &*arrival.spec;
-            let plain = dryrack_workload::JobSpec { after: Default::default(), run_limit: None, ..spec.clone() };
+            let after = Default::default();
+            let plain = dryrack_workload::JobSpec { after, run_limit: None, slurm: None, ..spec.clone() };
             let mut bytes = postcard::to_extend(&plain, Vec::new()).expect("it has a compact form");
-            // The kind of a record says whether what the job depends on follows, and whether its group follows.
+            // The kind of a record says which of these follow: the dependencies, the group and the terms in Slurm.
             bytes = postcard::to_extend(&spec.after, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.run_limit, bytes).expect("it has a compact form");
+            bytes = postcard::to_extend(&spec.slurm, bytes).expect("it has a compact form");
             assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
         }
     }
