@@ -2,12 +2,12 @@
 //! must release quota for it.
 //!
 //! [`Kueue`] holds cluster queues in cohorts, flavors with quota, and workloads. A scheduling cycle ([`Kueue::cycle`])
-//! takes the head of each queue, assigns flavors to it ([`assigner`]), finds the workloads that it preempts
-//! ([`preemption`], [`fair`]), and admits one head after another while quota lasts ([`cycle`]). The decisions are those
+//! takes the head of each queue, assigns flavors to it (`assigner`), finds the workloads that it preempts
+//! (`preemption`, `fair`), and admits one head after another while quota lasts (`cycle`). The decisions are those
 //! of Kueue's scheduler at commit ff69552e (0.20 line), with its feature gates at their defaults. Files name the
 //! upstream file that has the same rule.
 //!
-//! Quota is a tree ([`tree`]). A change of usage updates the path to the root, and a simulation is undone. A decision
+//! Quota is a tree (`tree`). A change of usage updates the path to the root, and a simulation is undone. A decision
 //! copies neither the tree nor the list of waiting workloads. Amounts are integers. Shares and weights of fair sharing
 //! are doubles, because Kueue compares doubles; they are computed with `*` and `/` in one order.
 //!
