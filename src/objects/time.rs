@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 /// Whole seconds since 1970-01-01T00:00:00Z.
@@ -70,6 +71,30 @@ fn parse(text: &str) -> Option<Seconds> {
     Some(Seconds(days * 86_400 + hour * 3600 + minute * 60 + second - offset))
 }
 
+/// RFC 3339 in UTC, as the API writes a time.
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, second) = (self.0.div_euclid(86_400), self.0.rem_euclid(86_400));
+        // The inverse of the conversion in `parse`. An era has 400 years.
+        let days = days + 719_468;
+        let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let from_march = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+        let year = era * 400 + year + i64::from(month <= 2);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Debug for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}s", self.0)
@@ -100,6 +125,7 @@ mod tests {
         ];
         for (text, seconds) in rows {
             assert_eq!(Seconds::parse(text), Ok(Seconds(seconds)), "{text}");
+            assert_eq!(Seconds::parse(&Seconds(seconds).to_string()), Ok(Seconds(seconds)), "{text}");
         }
         for text in ["", "2026-01-01", "2026-13-01T00:00:00Z", "2025-02-29T00:00:00Z", "2026-01-01T24:00:00Z", "now"] {
             assert!(Seconds::parse(text).is_err(), "{text}");

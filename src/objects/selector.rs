@@ -3,37 +3,40 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::Labels;
+use super::{Labels, is_default};
 
 /// The only field that a term can require.
 const NAME_FIELD: &str = "metadata.name";
 
 /// One of the terms must match.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
+    #[serde(skip_serializing_if = "is_default")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
 /// All of the requirements must hold. A term without requirements matches no node.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
+    #[serde(skip_serializing_if = "is_default")]
     pub match_expressions: Vec<NodeSelectorRequirement>,
+    #[serde(skip_serializing_if = "is_default")]
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorRequirement {
     pub key: Arc<str>,
     pub operator: NodeSelectorOperator,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub values: Vec<Arc<str>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeSelectorOperator {
     In,
     NotIn,

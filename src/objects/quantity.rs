@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 /// An amount of a resource in billionths of its unit. Kubernetes rounds smaller fractions up.
@@ -111,6 +112,21 @@ impl FromStr for Quantity {
     }
 }
 
+/// The shortest exact form in decimal units, such as `4`, `1500m` or `17179869184`.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(NANOS, ""), (NANOS / 1000, "m"), (1000, "u"), (1, "n")];
+        let (unit, suffix) = units.into_iter().find(|(unit, _)| self.nanos % unit == 0).unwrap_or((1, "n"));
+        write!(f, "{}{suffix}", self.nanos / unit)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
         struct Text;
@@ -169,6 +185,17 @@ mod tests {
         for (text, value, milli) in rows {
             let quantity: Quantity = text.parse().expect(text);
             assert_eq!((quantity.value(), quantity.milli_value()), (value, milli), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_quantity_is_written_exactly() {
+        let rows =
+            [("4", "4"), ("1.5", "1500m"), ("2Ki", "2048"), ("100u", "100u"), ("1n", "1n"), ("-1500m", "-1500m")];
+        for (text, written) in rows {
+            let quantity: Quantity = text.parse().expect(text);
+            assert_eq!(quantity.to_string(), written, "{text}");
+            assert_eq!(written.parse(), Ok(quantity), "{text}");
         }
     }
 

@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Labels, Seconds};
+use super::{Labels, Seconds, is_default};
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
+    #[serde(skip_serializing_if = "is_default")]
     pub name: Arc<str>,
     /// Empty if the object has no namespace or does not state it.
+    #[serde(skip_serializing_if = "is_default")]
     pub namespace: Arc<str>,
+    #[serde(skip_serializing_if = "is_default")]
     pub uid: Arc<str>,
+    #[serde(skip_serializing_if = "is_default")]
     pub labels: Labels,
+    #[serde(skip_serializing_if = "is_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Set once the object is being deleted.
+    #[serde(skip_serializing_if = "is_default")]
     pub deletion_timestamp: Option<Seconds>,
 }
 
@@ -31,10 +37,13 @@ impl ObjectMeta {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
+    #[serde(skip_serializing_if = "is_default")]
     pub kind: Arc<str>,
+    #[serde(skip_serializing_if = "is_default")]
     pub name: Arc<str>,
+    #[serde(skip_serializing_if = "is_default")]
     pub controller: bool,
 }

@@ -1,6 +1,10 @@
-//! The API objects on which the scheduler depends, with the fields that it reads.
+//! Floor 0. Objects of the Kubernetes API on which scheduling depends, with the fields that a scheduler reads.
 //!
-//! Every type reads the JSON form of its object. Unknown fields are ignored.
+//! Every type reads and writes the JSON form of its object. Unknown fields are ignored, and a field with its default
+//! value is not written. This room must never decide anything about the objects, apart from whether a selector or a
+//! toleration matches.
+
+#![warn(clippy::unwrap_used)]
 
 mod claim;
 mod cluster;
@@ -18,8 +22,8 @@ pub use claim::{
     DeviceRequest, DeviceResult, ExactRequest, ResourceClaim, SubRequest,
 };
 pub use cluster::{
-    DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy, Namespace, PodGroup, PodGroupPolicy,
-    Service, ServiceSpec, Workload, WorkloadSpec,
+    ClusterObjects, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy, Namespace, PodGroup,
+    PodGroupPolicy, Service, ServiceSpec, Workload, WorkloadSpec,
 };
 pub use labels::{LabelSelector, Labels, Requirement, RequirementOperator, Selector};
 pub use meta::{ObjectMeta, OwnerReference};
@@ -36,3 +40,8 @@ pub use slice::{
     SliceSpec,
 };
 pub use time::{Seconds, TimeError};
+
+/// Whether a field has the value that it gets if it is absent.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -3,27 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+use super::is_default;
 
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
 /// A label selector in the form of the API. All of its parts must hold.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
+    #[serde(skip_serializing_if = "is_default")]
     pub match_labels: Labels,
+    #[serde(skip_serializing_if = "is_default")]
     pub match_expressions: Vec<Requirement>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Requirement {
     pub key: Arc<str>,
     pub operator: RequirementOperator,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub values: Vec<Arc<str>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RequirementOperator {
     In,
     NotIn,
