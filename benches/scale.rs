@@ -169,6 +169,7 @@ fn main() -> ExitCode {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        objects: None,
         warm_up: None,
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());

@@ -209,6 +209,7 @@ fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        objects: None,
         warm_up: None,
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());

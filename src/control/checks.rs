@@ -31,7 +31,7 @@ impl Core {
             Input::FleetDeclared { .. } => Ok(()),
             Input::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => Err("an instance of no declared fleet"),
             Input::NodeDeclared { spec, .. } => spec.shape.check_size(),
-            Input::Wakeup => Ok(()),
+            Input::Wakeup | Input::ObjectsDeclared { .. } => Ok(()),
             Input::NodeReported { node, state } => {
                 known_node(*node)?;
                 let joined = !matches!(self.fleet.node(*node).status.state, NodeState::Joining | NodeState::Gone);

@@ -14,6 +14,7 @@ use super::core::timer::Timer;
 use dryrack_event::{Histogram, Lifecycle, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_objects::ClusterObjects;
 use dryrack_scheduler::Seats;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
@@ -135,6 +136,9 @@ pub(crate) trait Flow {
     fn node_lost(&mut self, core: &mut Core, index: ReplicaIndex, node: NodeId) {
         self.lose_attempt(core, index, node);
     }
+
+    /// Takes over the objects of a Kubernetes cluster. A flow with other rules ignores them.
+    fn objects_declared(&mut self, _core: &mut Core, _objects: &Arc<ClusterObjects>) {}
 
     /// Reacts to an instance that has come up and that a replica waits for.
     fn instance_is_up(&mut self, _core: &mut Core, _node: NodeId) {}

@@ -166,6 +166,7 @@ impl Control {
         let (core, flow) = (&mut self.core, self.flow.as_mut());
         match input {
             Input::FleetDeclared { fleet, spec } => core.declare_fleet(*fleet, spec),
+            Input::ObjectsDeclared { objects } => flow.objects_declared(core, objects),
             Input::NodeDeclared { node, state, spec } => core.declare_node(*node, *state, spec),
             Input::NodeReported { node, state } => flow.node_reported(core, *node, *state),
             Input::HeartbeatBack { node } => core.heartbeat_back(*node),

@@ -10,6 +10,7 @@ use dryrack_control::Profile;
 use dryrack_event::Input;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
+use dryrack_objects::ClusterObjects;
 use dryrack_units::{Bytes, SimTime};
 use dryrack_workload::Arrival;
 
@@ -24,6 +25,8 @@ pub struct Rehearsal {
     /// Fleets of instances, in order of declaration.
     pub fleets: Vec<Arc<FleetSpec>>,
     pub clouds: CloudModels,
+    /// The objects of a Kubernetes cluster, besides its nodes and pods.
+    pub objects: Option<Arc<ClusterObjects>>,
     pub nodes: Vec<InitialNode>,
     /// Arrivals in order of time. Arrivals of the same time are in the order of the file.
     pub arrivals: Vec<Arrival>,
@@ -46,6 +49,7 @@ impl Rehearsal {
     /// The inputs that declare fleets and nodes to the control plane before the run begins.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.nodes.len());
+        inputs.extend(self.objects.as_ref().map(|objects| Input::ObjectsDeclared { objects: Arc::clone(objects) }));
         for (index, spec) in self.fleets.iter().enumerate() {
             inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
         }

@@ -188,6 +188,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         // Some released versions scan or retry forever. A world with such a profile gets a time limit.
         until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
         branch: None,
+        objects: None,
         warm_up: None,
     };
     add_fleets(seed, &mut rehearsal);

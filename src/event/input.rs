@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::outside::Outside;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
+use dryrack_objects::ClusterObjects;
 use dryrack_units::{Bytes, Permille, SimTime};
 use dryrack_workload::{Demand, Ending, JobSpec};
 
@@ -203,6 +204,10 @@ pub enum Input {
     },
     /// Any other message of a scheduler in another process, or a failure of that scheduler.
     Outside(Outside),
+    /// Objects of a Kubernetes cluster are declared, besides its nodes and pods. This comes before its nodes.
+    ObjectsDeclared {
+        objects: Arc<ClusterObjects>,
+    },
 }
 
 /// A declaration: the input that introduces a fleet, a node or a job. Later records refer to it by its name.
@@ -250,6 +255,7 @@ impl Input {
             | Input::Decided { .. }
             | Input::Outside(_)
             | Input::Evaluate { .. }
+            | Input::ObjectsDeclared { .. }
             | Input::Wakeup => None,
         }
     }
@@ -273,6 +279,7 @@ impl Input {
             | Input::CapacityReported { .. }
             | Input::Reconfigure { .. }
             | Input::Evaluate { .. }
+            | Input::ObjectsDeclared { .. }
             | Input::Wakeup => None,
         }
     }
@@ -280,6 +287,7 @@ impl Input {
     pub fn class(&self) -> InputClass {
         match self {
             Input::FleetDeclared { .. }
+            | Input::ObjectsDeclared { .. }
             | Input::NodeDeclared { .. }
             | Input::NodeReported { .. }
             | Input::HeartbeatBack { .. }

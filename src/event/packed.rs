@@ -93,6 +93,7 @@ pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>)
         | Input::Evaluate { .. }
         | Input::Reconfigure { .. }
         | Input::Decided { .. }
+        | Input::ObjectsDeclared { .. }
         | Input::Outside(_) => out.by_serde(input),
     }
 }
@@ -245,6 +246,7 @@ impl Compact<'_> {
             after,
             run_limit,
             slurm,
+            pod,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -270,6 +272,9 @@ impl Compact<'_> {
         }
         if slurm.is_some() {
             self.by_serde(slurm);
+        }
+        if pod.is_some() {
+            self.by_serde(pod);
         }
     }
 
@@ -344,6 +349,7 @@ mod tests {
     use crate::OwnReason;
     use crate::{Outcome, Phase, Refusal};
     use dryrack_ids::GpuId;
+    use dryrack_objects::Pod;
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
         Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource,
@@ -473,7 +479,13 @@ mod tests {
             reservation,
         });
         let slurm = option::of(slurm);
-        let parts = (option::of(scaling()), option::of(retry), terms, utilization, after, slurm);
+        let pod = (text(), any::<bool>()).prop_map(|(name, is_bound)| {
+            let mut pod = Pod::default();
+            pod.metadata.name = Arc::from(name);
+            pod.spec.node_name = is_bound.then(|| Arc::from("n"));
+            pod
+        });
+        let parts = (option::of(scaling()), option::of(retry), terms, utilization, after, slurm, option::of(pod));
         (names, demand(), numbers, flags, parts).prop_map(|(names, demand, numbers, flags, parts)| JobSpec {
             name: names.0,
             demand: Arc::new(demand),
@@ -496,6 +508,7 @@ mod tests {
             run_limit: (flags.0 && !parts.4.is_empty()).then(|| Box::new(RunLimit::Singleton { name: "a".into() })),
             after: parts.4.into(),
             slurm: parts.5.map(Arc::new),
+            pod: parts.6.map(Arc::new),
         })
     }
 

@@ -28,8 +28,8 @@ pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
 pub use islands::{ISLANDS_LABEL, Islands, IslandsError, read_islands};
 pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
-    Foreign, GpuShape, GpuState, GpuStatus, NodeShape, NodeSpec, NodeState, NodeStatus, Power, Reliance, Reserved,
-    SILENT_STATES,
+    Foreign, GpuShape, GpuState, GpuStatus, KubernetesNode, NodeShape, NodeSpec, NodeState, NodeStatus, Power,
+    Reliance, Reserved, SILENT_STATES,
 };
 
 pub use restricted::{RESTRICTED_CORES_LABEL, restricted};

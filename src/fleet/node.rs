@@ -48,6 +48,20 @@ pub struct NodeShape {
     /// Set if the node is an instance of a fleet.
     #[serde(default)]
     pub instance: Option<Arc<Instance>>,
+    /// Set if the node is declared as a node of a Kubernetes cluster. Left out if absent, so that digests of other
+    /// nodes do not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Arc<KubernetesNode>>,
+}
+
+/// The fields of a Kubernetes node that the other fields of a node do not hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KubernetesNode {
+    /// Taints, and whether the node is cordoned.
+    pub spec: dryrack_objects::NodeSpec,
+    /// All allocatable resources, and the images on the node.
+    pub status: dryrack_objects::NodeStatus,
 }
 
 /// The power draw of a machine. It increases linearly from `idle` to `busy` with the utilization of the machine's GPUs.
@@ -217,6 +231,7 @@ impl NodeShape {
             rack: None,
             switch: None,
             instance: None,
+            kubernetes: None,
         }
     }
 

@@ -117,6 +117,7 @@ impl Mirror {
             | Input::Cancel { .. }
             | Input::RequestsCounted { .. }
             | Input::Scale { .. }
+            | Input::ObjectsDeclared { .. }
             | Input::Wakeup
             | Input::Evaluate { .. }
             | Input::Reconfigure { .. }

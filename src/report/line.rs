@@ -62,6 +62,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let machine = spec.shape.machine.as_deref().map_or(String::new(), |machine| format!(", {machine}"));
             Some(of_node(*node, "declared", format!("{}{machine}", node_state_name(*state))))
         }
+        Input::ObjectsDeclared { .. } => Some(plain("cluster".into(), "declared", "its Kubernetes objects".into())),
         Input::FleetDeclared { fleet, .. } => Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into())),
         Input::CapacityReported { fleet, offer, available } => {
             let detail = format!("for {available} of offer {offer}");

@@ -517,6 +517,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut
             .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
             .unwrap_or_default(),
         slurm,
+        pod: None,
     }
 }
 

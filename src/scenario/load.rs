@@ -387,6 +387,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         evaluations: expectations::evaluations(expectations.iter().chain(constraints.iter().flatten()), &reproductions),
         until: head.until,
         branch: None,
+        objects: None,
         warm_up: head.warm_up,
     };
     Some(Loaded {

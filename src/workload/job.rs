@@ -15,6 +15,7 @@ use super::slurm_terms::SlurmTerms;
 use super::terms::RunTerms;
 use super::usage::Usage;
 use super::utilization::UtilizationOverrides;
+use dryrack_objects::Pod;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// The specification of a job, as the control plane gets it at submission.
@@ -67,6 +68,10 @@ pub struct JobSpec {
     /// The job's terms in a Slurm cluster that has partitions or other such rules. Left out if absent, like `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<Arc<SlurmTerms>>,
+    /// The pod of each replica in a Kubernetes cluster. The demand holds what the pod requests. A pod without a name
+    /// is named after the job and the replica. Left out if absent, like `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Arc<Pod>>,
 }
 
 impl JobSpec {
@@ -93,6 +98,7 @@ impl JobSpec {
             after: Arc::default(),
             run_limit: None,
             slurm: None,
+            pod: None,
         }
     }
 }

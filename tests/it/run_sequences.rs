@@ -218,6 +218,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        objects: None,
         warm_up: None,
     }
 }

@@ -47,6 +47,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         evaluations: Vec::new(),
         branch: None,
         until: None,
+        objects: None,
         warm_up: None,
     }
 }
