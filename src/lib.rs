@@ -56,7 +56,7 @@
 //! | 1 | `catalog`, `expression`, `ids`, `released`, `rng`, `yaml` |
 //! | 2 | `fleet`, `kubernetes`, `workload` |
 //! | 3 | `event`, `kueue`, `policy`, `trace` |
-//! | 4 | `lifecycle`, `scheduler` |
+//! | 4 | `lifecycle`, `manifest`, `scheduler` |
 //! | 5 | `control` |
 //! | 6 | `engine`, `live`, `outside`, `profile` |
 //! | 7 | `metrics` |

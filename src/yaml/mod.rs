@@ -26,7 +26,7 @@ pub use diagnostic::{COMMAND_LINE, Diagnostic, Diagnostics, Kind, Report, Severi
 pub use emit::{emit, scalar};
 pub use fields::matches as matches_pattern;
 pub use fields::{Fields, Value, is_pattern, list, name, report_unit, text, value, word};
-pub use parse::parse;
-pub use source::{nearest_path, read_text};
+pub use parse::{parse, parse_documents};
+pub use source::{nearest_path, read_foreign_text, read_text};
 pub use tree::{Entry, Node, Tree};
 pub use tree_serde::Misfit;

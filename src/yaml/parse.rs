@@ -13,9 +13,45 @@ const MAX_DEPTH: usize = 48;
 /// values.
 const MAX_NODES: usize = 4_000_000;
 
+/// The limits of a text that dryrack's own commands did not write, such as the objects of a large cluster.
+const FOREIGN: Limits = Limits { depth: 128, nodes: 40_000_000 };
+const OWN: Limits = Limits { depth: MAX_DEPTH, nodes: MAX_NODES };
+
+/// How large a tree may be.
+#[derive(Clone, Copy)]
+struct Limits {
+    depth: usize,
+    nodes: usize,
+}
+
 /// Parses a text to a tree. Returns `None` after a fault that stops parsing, such as a syntax error, which is reported.
 /// A duplicate key is reported too, but parsing continues with the first value of that key.
 pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
+    let builder = built(text, source, OWN, false, report)?;
+    if builder.root.is_none() {
+        builder.report.error_with_help(
+            source.start(),
+            "nothing but comments or markers is written here",
+            "write a value",
+        );
+    }
+    builder.root
+}
+
+/// Like [`parse`], for a text of several documents, of any size. Empty documents are left out.
+pub fn parse_documents(text: &str, source: SourceId, report: &mut Report) -> Option<Vec<Tree>> {
+    let mut builder = built(text, source, FOREIGN, true, report)?;
+    builder.next_document();
+    Some(builder.documents)
+}
+
+fn built<'r>(
+    text: &str,
+    source: SourceId,
+    limits: Limits,
+    takes_several: bool,
+    report: &'r mut Report,
+) -> Option<Builder<'r>> {
     if let Some(at) = text.find(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}'))
     {
         let letter = text[at..].chars().next().map_or(0, u32::from);
@@ -27,9 +63,11 @@ pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> 
         );
         return None;
     }
-    let mut options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
+    let mut options = granit_parser::options! { flow_nesting_limit: limits.depth, block_nesting_limit: limits.depth };
     options.set_emit_comments(false);
-    let mut builder = Builder { source, report, stack: Vec::new(), anchors: BTreeMap::new(), nodes: 0, root: None };
+    let (stack, anchors, documents) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let mut builder =
+        Builder { source, report, limits, takes_several, stack, anchors, nodes: 0, root: None, documents };
     for next in Parser::new_from_str_with_options(text, options) {
         let step = match next {
             Ok((event, span)) => {
@@ -45,14 +83,7 @@ pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> 
             return None;
         }
     }
-    if builder.root.is_none() {
-        builder.report.error_with_help(
-            source.start(),
-            "nothing but comments or markers is written here",
-            "write a value",
-        );
-    }
-    builder.root
+    Some(builder)
 }
 
 /// An error that stops parsing. The reason has already been reported.
@@ -79,10 +110,15 @@ struct Anchored {
 struct Builder<'r> {
     source: SourceId,
     report: &'r mut Report,
+    limits: Limits,
+    /// Whether the text may have several documents.
+    takes_several: bool,
     stack: Vec<Frame>,
     anchors: BTreeMap<usize, Anchored>,
     nodes: usize,
     root: Option<Tree>,
+    /// The complete documents before the current one, if there may be several.
+    documents: Vec<Tree>,
 }
 
 impl Builder<'_> {
@@ -104,6 +140,10 @@ impl Builder<'_> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(anchor) => self.alias(anchor, span),
+            Event::DocumentStart(..) if self.takes_several => {
+                self.next_document();
+                Ok(())
+            }
             Event::DocumentStart(..) if self.root.is_some() => {
                 let help = "keep one document, and put the other into a file of its own";
                 self.stop(span, "a second document begins here; a file holds one", help)
@@ -111,6 +151,10 @@ impl Builder<'_> {
             // Other events carry no value.
             _ => Ok(()),
         }
+    }
+
+    fn next_document(&mut self) {
+        self.documents.extend(self.root.take().filter(|tree| !tree.is_nothing()));
     }
 
     fn stop(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) -> Result<(), Stop> {
@@ -135,8 +179,9 @@ impl Builder<'_> {
     }
 
     fn check_depth(&mut self, depth: usize, span: Span) -> Result<(), Stop> {
-        match depth > MAX_DEPTH {
-            true => self.stop(span, format!("lists and maps are nested more than {MAX_DEPTH} deep"), FLATTEN),
+        let most = self.limits.depth;
+        match depth > most {
+            true => self.stop(span, format!("lists and maps are nested more than {most} deep"), FLATTEN),
             false => Ok(()),
         }
     }
@@ -157,8 +202,8 @@ impl Builder<'_> {
         let (size, depth) = (anchored.size, anchored.depth);
         // Check the size before copying, because a few lines with aliases can lead to billions of values.
         self.nodes += size;
-        if self.nodes > MAX_NODES {
-            let message = format!("aliases within aliases repeat more than {MAX_NODES} values");
+        if self.nodes > self.limits.nodes {
+            let message = format!("aliases within aliases repeat more than {} values", self.limits.nodes);
             return self.stop(span, message, "write out what is meant");
         }
         self.check_depth(self.stack.len() + depth, span)?;
@@ -167,10 +212,10 @@ impl Builder<'_> {
     }
 
     fn check_nodes(&mut self, span: Span) -> Result<(), Stop> {
-        if self.nodes <= MAX_NODES {
+        if self.nodes <= self.limits.nodes {
             return Ok(());
         }
-        let message = format!("more than {MAX_NODES} values in one file");
+        let message = format!("more than {} values in one file", self.limits.nodes);
         self.stop(span, message, "use `count:` for copies of a job or node, and `trace:` for a large workload")
     }
 
@@ -250,7 +295,7 @@ impl Builder<'_> {
             let span = self.source.span(at - 1, at - 1 + reference.len());
             return self.report.error_with_help(span, message, format!("write \"{reference}\""));
         }
-        let (message, mut help) = explain(error);
+        let (message, mut help) = explain(error, self.limits.depth);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
             let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
             help = Some(format!("put it into quotes: {value:?}"));
@@ -312,7 +357,7 @@ fn bare_reference(text: &str, at: usize) -> Option<&str> {
 const FLATTEN: &str = "a scenario needs about five levels; look for brackets that are never closed";
 
 /// Explains a parse error. Also says what to type instead, if that is known.
-fn explain(error: &ScanError) -> (String, Option<String>) {
+fn explain(error: &ScanError, depth: usize) -> (String, Option<String>) {
     let (message, help) = match error.kind() {
         ErrorKind::TabNotAllowed
         | ErrorKind::TabInBlockIndentation
@@ -348,7 +393,7 @@ fn explain(error: &ScanError) -> (String, Option<String>) {
         }
         ErrorKind::MisplacedFlowCollectionEnd => ("this bracket closes nothing", "remove it"),
         ErrorKind::RecursionLimitExceeded => {
-            return (format!("lists and maps are nested more than {MAX_DEPTH} deep"), Some(FLATTEN.to_string()));
+            return (format!("lists and maps are nested more than {depth} deep"), Some(FLATTEN.to_string()));
         }
         ErrorKind::UnknownAnchor => ("this alias names nothing above it", "define it before with `&name`"),
         ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", "add the closing quote"),

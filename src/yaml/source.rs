@@ -9,10 +9,28 @@ use dryrack_nearest::nearest;
 
 /// The size limit of a file in bytes. A job takes about a hundred bytes.
 const MAX_BYTES: u64 = 16 << 20;
+/// The size limit of a file that another program wrote. A pod of a cluster takes about ten thousand bytes.
+const MAX_FOREIGN_BYTES: u64 = 512 << 20;
 
 /// Reads the text of a file. If that fails, reports the fault and returns `None`. The fault is shown at `asked`, where
 /// the file is named, or else in the file itself.
 pub fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Option<(SourceId, Arc<str>)> {
+    let help = "use `count:` for copies of a job or node, and `trace:` for a large workload";
+    read_up_to(path, MAX_BYTES, help, asked, report)
+}
+
+/// Like [`read_text`], for a file that another program wrote, which may be larger.
+pub fn read_foreign_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Option<(SourceId, Arc<str>)> {
+    read_up_to(path, MAX_FOREIGN_BYTES, "split it into several files", asked, report)
+}
+
+fn read_up_to(
+    path: &Path,
+    most: u64,
+    too_large: &str,
+    asked: Option<Span>,
+    report: &mut Report,
+) -> Option<(SourceId, Arc<str>)> {
     let name = path.display().to_string();
     let mut refuse = |message: String, help: &str, at: Option<Span>| {
         let span = at.unwrap_or_else(|| report.add_source(name.as_str(), "").start());
@@ -24,7 +42,7 @@ pub fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Optio
         _ => std::fs::File::open(path),
     };
     // Read one byte beyond the limit to detect a longer file. Do not ask for the size, because a pipe has none.
-    let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    let read = opened.and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
         let near = nearest_path(path).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
         let help = match near {
@@ -35,9 +53,9 @@ pub fn read_text(path: &Path, asked: Option<Span>, report: &mut Report) -> Optio
         refuse(format!("cannot read `{name}`: {}", plain(&error)), &help, asked);
         return None;
     }
-    if bytes.len() as u64 > MAX_BYTES {
-        let message = format!("the file is larger than {} MiB", MAX_BYTES >> 20);
-        refuse(message, "use `count:` for copies of a job or node, and `trace:` for a large workload", None);
+    if bytes.len() as u64 > most {
+        let message = format!("the file is larger than {} MiB", most >> 20);
+        refuse(message, too_large, None);
         return None;
     }
     end_lines(&mut bytes);

@@ -1,0 +1,329 @@
+//! The objects of a cluster as values with types: nodes, pods, controllers, and what their placement depends on.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use dryrack_kueue::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavorSpec, TopologySpec};
+use dryrack_units::SimDuration;
+use dryrack_yaml::{Report, Span};
+
+use crate::api::{
+    DeviceClass, DisruptionBudget, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Seconds, Service, Workload,
+};
+use crate::claims::MadeClaim;
+use crate::controllers::{Controller, StatedPod, Terms};
+use crate::defaults::{self, Classes};
+use crate::expand;
+use crate::kinds::Kind;
+use crate::owners::Owners;
+use crate::read::{Manifests, Object};
+use crate::unused::Unused;
+
+/// The objects of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    pub nodes: Vec<(Node, Span)>,
+    /// The pods that are in the files and have not ended.
+    pub pods: Vec<StatedPod>,
+    /// The controllers that have pods to make.
+    pub controllers: Vec<Controller>,
+    pub namespaces: Vec<Namespace>,
+    pub services: Vec<Service>,
+    pub budgets: Vec<Budget>,
+    pub workloads: Vec<Workload>,
+    pub device_classes: Vec<DeviceClass>,
+    pub slices: Vec<ResourceSlice>,
+    pub claims: Vec<ResourceClaim>,
+    pub claim_templates: Vec<ClaimTemplate>,
+    pub queues: Queues,
+    /// The latest time that any object states. For a dump of a cluster, this is about when it was made.
+    pub latest: Option<Seconds>,
+    /// The earliest time at which a pod or a controller was created.
+    pub earliest: Option<Seconds>,
+}
+
+/// A disruption budget, with the limit from which the allowed disruptions follow.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    pub budget: DisruptionBudget,
+    pub limit: Option<BudgetLimit>,
+    /// Whether the status states how many disruptions are allowed.
+    pub has_status: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetLimit {
+    MinAvailable(Share),
+    MaxUnavailable(Share),
+}
+
+/// A number of pods, or a percentage of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    Count(u32),
+    Percent(u32),
+}
+
+/// A template of claims. A claim is made from it for each pod that names it.
+#[derive(Clone, Debug)]
+pub struct ClaimTemplate {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub claim: ResourceClaim,
+}
+
+/// The objects of Kueue.
+#[derive(Clone, Debug, Default)]
+pub struct Queues {
+    pub cluster_queues: Vec<Named<ClusterQueueSpec>>,
+    pub cohorts: Vec<Named<CohortSpec>>,
+    pub flavors: Vec<Named<ResourceFlavorSpec>>,
+    pub topologies: Vec<Named<TopologySpec>>,
+    pub local_queues: Vec<LocalQueue>,
+    /// The value of each workload priority class.
+    pub priorities: Vec<Named<i32>>,
+}
+
+/// The queue of a namespace, which leads to a cluster queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalQueue {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub cluster_queue: Arc<str>,
+    pub span: Span,
+}
+
+impl Manifests {
+    /// The objects as values with types. Defaults are filled in, and controllers are expanded. What is left out is
+    /// added to the counts.
+    pub fn cluster(&mut self, report: &mut Report) -> Cluster {
+        let mut unused = std::mem::take(&mut self.unused);
+        let mut cluster = Cluster::default();
+        let classes = Classes::of(self);
+        for object in &self.objects {
+            plain(object, &mut cluster, report);
+        }
+        let owners = Owners::of(self);
+        let mut builder = Builder { manifests: self, classes: &classes, owners: &owners, report, unused: &mut unused };
+        let claims = builder.pods(&mut cluster);
+        cluster.make_claims(&claims, builder.report);
+        expand::controllers(&mut builder, &mut cluster);
+        cluster.check_claims(report);
+        self.unused = unused;
+        cluster
+    }
+}
+
+/// What the expansion of controllers needs.
+pub struct Builder<'m> {
+    pub manifests: &'m Manifests,
+    pub classes: &'m Classes,
+    pub owners: &'m Owners,
+    pub report: &'m mut Report,
+    pub unused: &'m mut Unused,
+}
+
+/// An object that neither is a pod nor makes pods.
+fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
+    let named = |object: &Object| Arc::<str>::from(object.name());
+    match object.kind {
+        Kind::Node => {
+            let node = typed(Value::Object(defaults::node(object)), object.span, report);
+            cluster.nodes.extend(node.map(|node| (node, object.span)));
+        }
+        Kind::Namespace => cluster.namespaces.extend(whole(object, report)),
+        Kind::Service => cluster.services.extend(whole(object, report)),
+        Kind::Budget => {
+            let limit = limit(object);
+            let has_status =
+                object.value.get("status").is_some_and(|status| status.get("disruptionsAllowed").is_some());
+            let budget = whole(object, report);
+            cluster.budgets.extend(budget.map(|budget| Budget { budget, limit, has_status }));
+        }
+        Kind::Workload => cluster.workloads.extend(whole(object, report)),
+        Kind::DeviceClass => cluster.device_classes.extend(whole(object, report)),
+        Kind::Slice => cluster.slices.extend(whole(object, report)),
+        Kind::Claim => cluster.claims.extend(whole(object, report)),
+        Kind::ClaimTemplate => {
+            let claim = typed(object.value.get("spec").cloned().unwrap_or_default(), object.span, report);
+            let (namespace, name) = (Arc::from(object.namespace()), named(object));
+            cluster.claim_templates.extend(claim.map(|claim| ClaimTemplate { namespace, name, claim }));
+        }
+        Kind::Topology => cluster.queues.topologies.extend(spec(object, report)),
+        Kind::Flavor => cluster.queues.flavors.extend(spec(object, report)),
+        Kind::Cohort => cluster.queues.cohorts.extend(spec(object, report)),
+        Kind::ClusterQueue => cluster.queues.cluster_queues.extend(spec(object, report)),
+        Kind::LocalQueue => {
+            let target = object.value.get("spec").and_then(|spec| spec.get("clusterQueue")).and_then(Value::as_str);
+            cluster.queues.local_queues.extend(target.map(|target| LocalQueue {
+                namespace: Arc::from(object.namespace()),
+                name: named(object),
+                cluster_queue: Arc::from(target),
+                span: object.span,
+            }));
+        }
+        Kind::WorkloadPriorityClass => {
+            let value = object.value.get("value").and_then(Value::as_i64).and_then(|value| i32::try_from(value).ok());
+            cluster.queues.priorities.extend(value.map(|spec| Named { name: named(object), spec }));
+        }
+        // `Classes` holds these.
+        Kind::PriorityClass | Kind::RuntimeClass => {}
+        Kind::QueuedWorkload
+        | Kind::DaemonSet
+        | Kind::Deployment
+        | Kind::ReplicaSet
+        | Kind::ReplicationController
+        | Kind::StatefulSet
+        | Kind::LeaderWorkerSet
+        | Kind::JobSet
+        | Kind::Job
+        | Kind::Pod => {}
+    }
+}
+
+fn limit(object: &Object) -> Option<BudgetLimit> {
+    let spec = object.value.get("spec")?;
+    let share = |key: &str| match spec.get(key)? {
+        Value::String(text) => text.strip_suffix('%')?.parse().ok().map(Share::Percent),
+        number => number.as_u64().and_then(|number| u32::try_from(number).ok()).map(Share::Count),
+    };
+    share("minAvailable").map(BudgetLimit::MinAvailable).or(share("maxUnavailable").map(BudgetLimit::MaxUnavailable))
+}
+
+fn whole<T: DeserializeOwned>(object: &Object, report: &mut Report) -> Option<T> {
+    typed(Value::Object(object.value.clone()), object.span, report)
+}
+
+/// The spec of an object of Kueue. An absent spec has all defaults.
+fn spec<T: DeserializeOwned>(object: &Object, report: &mut Report) -> Option<Named<T>> {
+    let spec = object.value.get("spec").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let spec = typed(spec, object.span, report)?;
+    Some(Named { name: Arc::from(object.name()), spec })
+}
+
+/// Reads a value that was checked. What the check does not cover, such as two names of the same field, is reported.
+pub fn typed<T: DeserializeOwned>(value: Value, span: Span, report: &mut Report) -> Option<T> {
+    // A fault was reported already. The value lacks the part that has it.
+    let has_faults = report.has_errors();
+    match serde_json::from_value(value) {
+        Ok(value) => Some(value),
+        Err(_) if has_faults => None,
+        Err(fault) => {
+            report.error_with_help(span, format!("cannot be read: {fault}"), "compare it with the API's reference");
+            None
+        }
+    }
+}
+
+/// The time at which an object was created.
+pub fn created(object: &Object) -> Option<Seconds> {
+    let text = object.value.get("metadata")?.get("creationTimestamp")?.as_str()?;
+    Seconds::parse(text).ok()
+}
+
+/// The terms in the annotations of an object's metadata.
+pub fn terms(metadata: Option<&Value>) -> Terms {
+    let of = |key: &str| -> Option<SimDuration> { metadata?.get("annotations")?.get(key)?.as_str()?.parse().ok() };
+    Terms { at: of("dryrack/at"), duration: of("dryrack/duration") }
+}
+
+pub fn seconds(of: Option<&Value>) -> Option<SimDuration> {
+    of.and_then(Value::as_u64).map(|seconds| SimDuration::from_secs(seconds.min(MAX_SECONDS)))
+}
+
+/// Longer than any run.
+const MAX_SECONDS: u64 = 100 * 366 * 86_400;
+
+impl Builder<'_> {
+    /// The terms of an object, or else those of its owners.
+    pub fn terms(&self, index: usize) -> Terms {
+        let chain = self.owners.chain(index);
+        let own = chain.iter().map(|index| {
+            let object = &self.manifests.objects[*index];
+            let template = object.value.get("spec").and_then(|spec| spec.get("template"));
+            let template = template.and_then(|template| template.get("metadata"));
+            terms(object.value.get("metadata")).or(terms(template))
+        });
+        own.fold(Terms::default(), Terms::or)
+    }
+
+    /// The spec of a pod with all defaults.
+    pub fn pod(&mut self, mut pod: Map<String, Value>, span: Span) -> Option<Pod> {
+        if let Some(Value::Object(spec)) = pod.get_mut("spec") {
+            self.classes.fill(spec, span, self.report);
+        }
+        typed(Value::Object(pod), span, self.report)
+    }
+
+    /// Adds the pods of the files. Returns the claims that are made for them, by namespace.
+    fn pods(&mut self, cluster: &mut Cluster) -> Vec<(Arc<str>, MadeClaim, Span)> {
+        let mut claims = Vec::new();
+        let (mut ended, mut nameless) = (0, 0);
+        for (index, object) in self.manifests.objects.iter().enumerate() {
+            let created = created(object);
+            if object.kind == Kind::Pod || object.kind.is_controller() {
+                cluster.earliest = cluster.earliest.into_iter().chain(created).min();
+            }
+            cluster.latest = cluster.latest.into_iter().chain(created).max();
+            if object.kind != Kind::Pod {
+                continue;
+            }
+            if has_ended(object) {
+                ended += 1;
+                continue;
+            }
+            let mut value = object.value.clone();
+            let namespace: Arc<str> = Arc::from(object.namespace());
+            let made = name_claims(&mut value).into_iter();
+            claims.extend(made.map(|claim| (Arc::clone(&namespace), claim, object.span)));
+            let owner = self.owners.owner(index).map(|owner| {
+                let owner = &self.manifests.objects[owner];
+                (owner.kind, Arc::from(format!("{}/{}", owner.namespace(), owner.name())))
+            });
+            let deadline = seconds(object.value.get("spec").and_then(|spec| spec.get("activeDeadlineSeconds")));
+            let Some(mut pod) = self.pod(value, object.span) else { continue };
+            if pod.metadata.name.is_empty() {
+                nameless += 1;
+                let prefix = object.value.get("metadata").and_then(|metadata| metadata.get("generateName"));
+                pod.metadata.name =
+                    Arc::from(format!("{}{nameless}", prefix.and_then(Value::as_str).unwrap_or("pod-")));
+            }
+            cluster.latest = cluster.latest.into_iter().chain(pod.status.start_time).max();
+            let terms = self.terms(index);
+            cluster.pods.push(StatedPod { pod, created, terms, deadline, owner, span: object.span });
+        }
+        self.unused.left_out("that have ended: pods in the phase Succeeded or Failed", ended);
+        claims
+    }
+}
+
+/// Whether a pod has ended.
+pub fn has_ended(object: &Object) -> bool {
+    let phase = object.value.get("status").and_then(|status| status.get("phase")).and_then(Value::as_str);
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// A claim that was made from a template has its name in the status of the pod. A claim that is not made yet gets one.
+fn name_claims(pod: &mut Map<String, Value>) -> Vec<MadeClaim> {
+    let mut named = Vec::new();
+    let pod_name = pod.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+    let pod_name = pod_name.unwrap_or_default().to_string();
+    let statuses = pod.get("status").and_then(|status| status.get("resourceClaimStatuses")).cloned();
+    let statuses = statuses.as_ref().and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let claims = pod.get_mut("spec").and_then(|spec| spec.get_mut("resourceClaims")).and_then(Value::as_array_mut);
+    for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if claim.contains_key("resourceClaimName") || !claim.contains_key("resourceClaimTemplateName") {
+            continue;
+        }
+        let local = claim.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+        let made = statuses.iter().find(|status| status["name"] == local.as_str());
+        let name = made.and_then(|made| made["resourceClaimName"].as_str()).map(str::to_string);
+        let name = name.unwrap_or_else(|| crate::controllers::claim_name(&pod_name, &local).to_string());
+        let template = claim.get("resourceClaimTemplateName").and_then(Value::as_str).unwrap_or_default();
+        named.push(MadeClaim { claim: Arc::from(name.as_str()), template: Arc::from(template) });
+        claim.insert("resourceClaimName".to_string(), Value::from(name));
+    }
+    named
+}

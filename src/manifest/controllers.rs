@@ -1,0 +1,171 @@
+//! Controllers and the pods that they make.
+
+use std::sync::Arc;
+
+use crate::Kind;
+use crate::api::{Labels, OwnerReference, Pod, Seconds};
+use dryrack_units::SimDuration;
+use dryrack_yaml::Span;
+
+/// What annotations say about when a pod arrives and how long it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// From `dryrack/at`: the time of arrival.
+    pub at: Option<SimDuration>,
+    /// From `dryrack/duration`: the time that the pod runs. Without it, the pod runs until it is stopped.
+    pub duration: Option<SimDuration>,
+}
+
+impl Terms {
+    /// These terms, and those of `owner` where these say nothing.
+    pub fn or(self, owner: Terms) -> Terms {
+        Terms { at: self.at.or(owner.at), duration: self.duration.or(owner.duration) }
+    }
+}
+
+/// A pod that is in the files itself.
+#[derive(Clone, Debug)]
+pub struct StatedPod {
+    pub pod: Pod,
+    pub created: Option<Seconds>,
+    pub terms: Terms,
+    /// The time after which Kubernetes ends the pod.
+    pub deadline: Option<SimDuration>,
+    /// The controller that made the pod, as `namespace/name`.
+    pub owner: Option<(Kind, Arc<str>)>,
+    pub span: Span,
+}
+
+/// An object that makes pods.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    pub kind: Kind,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+    pub labels: Labels,
+    pub created: Option<Seconds>,
+    pub terms: Terms,
+    pub sets: Vec<PodSet>,
+    /// Whether it makes no pods for now.
+    pub is_suspended: bool,
+    /// How often a failed pod is replaced. `None` without a limit.
+    pub backoff_limit: Option<u32>,
+    /// The time after which Kubernetes ends the pods.
+    pub deadline: Option<SimDuration>,
+    /// The LocalQueue of Kueue that the controller names.
+    pub queue: Option<Arc<str>>,
+    pub span: Span,
+}
+
+/// Equal pods of a controller.
+#[derive(Clone, Debug)]
+pub struct PodSet {
+    /// The part of the controller, such as the name of a replicated job. Empty if there is only one part.
+    pub name: Arc<str>,
+    /// The pods to make, by their numbers. Pods of these files that exist already are left out.
+    pub numbers: Vec<u32>,
+    /// How many of the pods may run at a time, if not all of them.
+    pub parallelism: Option<u32>,
+    /// The smallest number of pods with which Kueue may admit the controller.
+    pub min_count: Option<u32>,
+    /// The pod, without the parts that differ from pod to pod.
+    pub template: Pod,
+    /// The claim templates of the pod: the name of the claim in the pod, and the name of the template.
+    pub claims: Vec<(Arc<str>, Arc<str>)>,
+    pub naming: Naming,
+    /// The topology that Kueue must or should observe: the kind of request, and the key of a label.
+    pub topology: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// How the pods of a set are named and labelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// `prefix-number`, with the number as the value of these labels.
+    Numbered { prefix: Arc<str>, labels: Vec<Arc<str>> },
+    /// One pod for each of these nodes, as `prefix-node`.
+    Nodes { prefix: Arc<str>, nodes: Vec<Arc<str>> },
+    /// The leader and the workers of groups: `prefix-group` and `prefix-group-number`. Each group has this many pods.
+    Groups { prefix: Arc<str>, size: u32, is_leader: bool },
+}
+
+impl PodSet {
+    /// The name of the pod with this number.
+    pub fn name_of(&self, number: u32) -> String {
+        match &self.naming {
+            Naming::Numbered { prefix, .. } => format!("{prefix}-{number}"),
+            Naming::Nodes { prefix, nodes } => {
+                format!("{prefix}-{}", nodes.get(number as usize).map_or("", |node| &**node))
+            }
+            Naming::Groups { prefix, is_leader: true, .. } => format!("{prefix}-{number}"),
+            Naming::Groups { prefix, size, is_leader: false } => {
+                let workers = size.saturating_sub(1).max(1);
+                format!("{prefix}-{}-{}", number / workers, number % workers + 1)
+            }
+        }
+    }
+
+    /// The labels of the pod with this number that the other pods do not have.
+    pub fn labels_of(&self, number: u32) -> Vec<(Arc<str>, Arc<str>)> {
+        match &self.naming {
+            Naming::Numbered { labels, .. } => {
+                labels.iter().map(|key| (Arc::clone(key), Arc::from(number.to_string()))).collect()
+            }
+            Naming::Nodes { .. } => Vec::new(),
+            Naming::Groups { size, is_leader, .. } => {
+                let workers = if *is_leader { 1 } else { size.saturating_sub(1).max(1) };
+                let (group, worker) = (number / workers, if *is_leader { 0 } else { number % workers + 1 });
+                let label = |key: &str, value: u32| (Arc::from(key), Arc::from(value.to_string()));
+                vec![
+                    label("leaderworkerset.sigs.k8s.io/group-index", group),
+                    label("leaderworkerset.sigs.k8s.io/worker-index", worker),
+                ]
+            }
+        }
+    }
+
+    /// Whether the pods differ in more than their names, so that one template is not enough.
+    pub fn pods_differ(&self) -> bool {
+        !self.claims.is_empty()
+            || match &self.naming {
+                Naming::Numbered { labels, .. } => !labels.is_empty(),
+                Naming::Nodes { .. } | Naming::Groups { .. } => true,
+            }
+    }
+
+    /// The pod with this number.
+    pub fn pod(&self, number: u32) -> Pod {
+        let mut pod = self.template.clone();
+        let name: Arc<str> = Arc::from(self.name_of(number));
+        pod.metadata.labels.extend(self.labels_of(number));
+        for (local, _) in &self.claims {
+            let of_pod = pod.spec.resource_claims.iter_mut().find(|claim| claim.name == *local);
+            if let Some(claim) = of_pod {
+                claim.resource_claim_name = Some(claim_name(&name, local));
+            }
+        }
+        if let Naming::Nodes { nodes, .. } = &self.naming
+            && let Some(node) = nodes.get(number as usize)
+        {
+            super::daemons::bind(&mut pod, node);
+        }
+        pod.metadata.name = name;
+        pod
+    }
+}
+
+/// The claim that is made for a pod from a template.
+pub fn claim_name(pod: &str, local: &str) -> Arc<str> {
+    Arc::from(format!("{pod}-{local}"))
+}
+
+impl Controller {
+    /// `namespace/name`.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    pub fn owner_reference(&self) -> OwnerReference {
+        OwnerReference { kind: Arc::from(self.kind.name()), name: Arc::clone(&self.name), controller: true }
+    }
+}

@@ -1,0 +1,398 @@
+//! The pods that each controller makes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::api::Labels;
+use crate::cluster::{Builder, ClaimTemplate, Cluster, created, has_ended, seconds};
+use crate::controllers::{Controller, Naming, PodSet};
+use crate::daemons;
+use crate::kinds::Kind;
+use crate::read::Object;
+
+/// The largest number of pods that one controller may make.
+const MAX_PODS: u64 = 1_000_000;
+/// How often a job replaces failed pods, unless it says otherwise.
+const BACKOFF_LIMIT: u32 = 6;
+
+const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
+/// Adds the controllers of the files that have pods to make.
+pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
+    let (mut done, mut represented) = (0, 0);
+    for (index, object) in builder.manifests.objects.iter().enumerate() {
+        let is_queued = object.kind == Kind::QueuedWorkload;
+        if !object.kind.is_controller() && !is_queued {
+            continue;
+        }
+        if is_done(object) {
+            done += 1;
+            continue;
+        }
+        if is_queued && builder.owners.owner(index).is_some() {
+            represented += 1;
+            continue;
+        }
+        // The pods of a Deployment are made by its ReplicaSets, if these are in the files too.
+        let children = builder.owners.children(index);
+        let has_controllers = children.iter().any(|child| builder.manifests.objects[*child].kind.is_controller());
+        if has_controllers {
+            continue;
+        }
+        if let Some(controller) = controller(builder, index, object, cluster)
+            && (controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended)
+        {
+            for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
+                let is_it = |known: &&ClaimTemplate| known.name == *template && known.namespace == controller.namespace;
+                if cluster.claim_templates.iter().find(is_it).is_none() {
+                    cluster.missing_template(&controller.namespace, template, controller.span, builder.report);
+                }
+            }
+            cluster.controllers.push(controller);
+        }
+    }
+    builder.unused.left_out("whose work is done", done);
+    builder.unused.left_out("that Kueue made for objects of these files", represented);
+}
+
+/// Whether the conditions say that the work has ended.
+fn is_done(object: &Object) -> bool {
+    let Some(status) = object.value.get("status") else { return false };
+    let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    conditions.iter().any(|condition| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        condition["status"] == "True" && matches!(kind, "Complete" | "Completed" | "Failed" | "Finished")
+    })
+}
+
+fn at<'v>(value: &'v Map<String, Value>, path: &[&str]) -> Option<&'v Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(value.get(*first)?, |value, key| value.get(*key))
+}
+
+fn count(value: Option<&Value>, otherwise: u32) -> u32 {
+    value.and_then(Value::as_u64).map_or(otherwise, |count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster: &Cluster) -> Option<Controller> {
+    let metadata = |key: &str| at(&object.value, &["metadata", key]);
+    let text = |value: Option<&Value>| Arc::<str>::from(value.and_then(Value::as_str).unwrap_or_default());
+    let labels: Labels = match metadata("labels") {
+        Some(Value::Object(labels)) => {
+            labels.iter().map(|(key, value)| (Arc::from(key.as_str()), text(Some(value)))).collect()
+        }
+        _ => Labels::new(),
+    };
+    let spec = match object.value.get("spec") {
+        Some(Value::Object(spec)) => spec.clone(),
+        _ => return None,
+    };
+    let queue = match object.kind {
+        Kind::QueuedWorkload => spec.get("queueName").and_then(Value::as_str).map(Arc::from),
+        _ => labels.get(QUEUE).cloned().or_else(|| {
+            let annotated = at(&object.value, &["metadata", "annotations"])?.get(QUEUE)?;
+            annotated.as_str().map(Arc::from)
+        }),
+    };
+    let mut controller = Controller {
+        kind: object.kind,
+        namespace: Arc::from(object.namespace()),
+        name: Arc::from(object.name()),
+        uid: text(metadata("uid")),
+        labels,
+        created: created(object),
+        terms: builder.terms(index),
+        sets: Vec::new(),
+        is_suspended: spec.get("suspend").and_then(Value::as_bool) == Some(true)
+            || spec.get("active").and_then(Value::as_bool) == Some(false),
+        backoff_limit: (object.kind == Kind::Job).then(|| count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
+        deadline: seconds(spec.get("activeDeadlineSeconds")),
+        queue,
+        span: object.span,
+    };
+    let sets = sets(builder, &controller, &spec, object, cluster);
+    let wanted: u64 = sets.iter().map(|set| set.numbers.len() as u64).sum();
+    if wanted > MAX_PODS {
+        let message = format!("{} `{}` makes {wanted} pods", object.kind.name(), object.name());
+        builder.report.error_with_help(object.span, message, format!("write at most {MAX_PODS}"));
+        return None;
+    }
+    controller.sets = sets;
+    without_existing(builder, index, &mut controller);
+    Some(controller)
+}
+
+/// Leaves out the numbers of pods that are in the files already.
+fn without_existing(builder: &Builder<'_>, index: usize, controller: &mut Controller) {
+    let children = builder.owners.children(index).iter().map(|child| &builder.manifests.objects[*child]);
+    let alive: Vec<&Object> = children.filter(|child| child.kind == Kind::Pod && !has_ended(child)).collect();
+    if alive.is_empty() {
+        return;
+    }
+    let names: BTreeSet<&str> = alive.iter().map(|pod| pod.name()).collect();
+    for set in &mut controller.sets {
+        if let Naming::Nodes { nodes, .. } = &set.naming {
+            let on: BTreeSet<&str> =
+                alive.iter().filter_map(|pod| at(&pod.value, &["spec", "nodeName"])?.as_str()).collect();
+            set.numbers.retain(|number| !on.contains(&*nodes[*number as usize]));
+            continue;
+        }
+        let labelled: BTreeSet<u64> = match &set.naming {
+            Naming::Numbered { labels, .. } => alive
+                .iter()
+                .filter_map(|pod| {
+                    let of_pod = at(&pod.value, &["metadata", "labels"])?;
+                    labels.iter().find_map(|key| of_pod.get(&**key)?.as_str()?.parse().ok())
+                })
+                .collect(),
+            Naming::Nodes { .. } | Naming::Groups { .. } => BTreeSet::new(),
+        };
+        let wanted = set.numbers.len();
+        let is_taken =
+            |number: u32| labelled.contains(&u64::from(number)) || names.contains(set.name_of(number).as_str());
+        let taken: BTreeSet<u32> = set.numbers.iter().copied().filter(|number| is_taken(*number)).collect();
+        let left = match set.naming {
+            // Of equal sets, it is not known to which one a pod belongs.
+            Naming::Groups { .. } => wanted - taken.len(),
+            _ => wanted.saturating_sub(alive.len()),
+        };
+        set.numbers.retain(|number| !taken.contains(number));
+        set.numbers.truncate(left);
+    }
+}
+
+fn sets(
+    builder: &mut Builder<'_>,
+    controller: &Controller,
+    spec: &Map<String, Value>,
+    object: &Object,
+    cluster: &Cluster,
+) -> Vec<PodSet> {
+    let template = |key: &str| spec.get(key).and_then(Value::as_object).cloned();
+    let replicas = count(spec.get("replicas"), 1);
+    let prefix = Arc::clone(&controller.name);
+    let numbered = |labels: &[&str]| Naming::Numbered {
+        prefix: Arc::clone(&prefix),
+        labels: labels.iter().map(|label| Arc::from(*label)).collect(),
+    };
+    let mut maker = Maker { builder, controller };
+    let set = match object.kind {
+        Kind::Job => return maker.job(spec, object, None).into_iter().collect(),
+        Kind::JobSet => return maker.job_set(spec),
+        Kind::LeaderWorkerSet => return maker.leader_worker_set(spec, replicas),
+        Kind::QueuedWorkload => return maker.queued_workload(spec),
+        Kind::DaemonSet => maker.daemon_set(template("template"), cluster),
+        Kind::StatefulSet => {
+            let first = count(spec.get("ordinals").and_then(|ordinals| ordinals.get("start")), 0);
+            let mut set = maker.set(template("template"), &[], replicas, numbered(&["apps.kubernetes.io/pod-index"]));
+            if let Some(set) = &mut set {
+                set.numbers.iter_mut().for_each(|number| *number = number.saturating_add(first));
+            }
+            set
+        }
+        Kind::Deployment => {
+            let hash = [("pod-template-hash", &*controller.name)];
+            maker.set(template("template"), &hash, replicas, numbered(&[]))
+        }
+        _ => maker.set(template("template"), &[], replicas, numbered(&[])),
+    };
+    set.into_iter().collect()
+}
+
+struct Maker<'b, 'm> {
+    builder: &'b mut Builder<'m>,
+    controller: &'b Controller,
+}
+
+impl Maker<'_, '_> {
+    /// A set of pods of this template, with the labels that the controller adds.
+    fn set(
+        &mut self,
+        template: Option<Map<String, Value>>,
+        labels: &[(&str, &str)],
+        wanted: u32,
+        naming: Naming,
+    ) -> Option<PodSet> {
+        let template = template?;
+        let topology = topology(template.get("metadata").and_then(|metadata| metadata.get("annotations")));
+        let claims = claims(&template);
+        let mut pod = self.builder.pod(template, self.controller.span)?;
+        pod.metadata.namespace = Arc::clone(&self.controller.namespace);
+        pod.metadata.name = Arc::from("");
+        pod.metadata.uid = Arc::from("");
+        pod.metadata.owner_references = vec![self.controller.owner_reference()];
+        for (key, value) in labels {
+            pod.metadata.labels.entry(Arc::from(*key)).or_insert_with(|| Arc::from(*value));
+        }
+        // A count beyond the limit is refused by its sum. It is not written out.
+        let numbers = (0..wanted.min(MAX_PODS as u32 + 1)).collect();
+        let (name, parallelism, min_count) = (Arc::from(""), None, None);
+        Some(PodSet { name, numbers, parallelism, min_count, template: pod, claims, naming, topology })
+    }
+
+    /// The pods of a job, or of one of the jobs of a job set, which then has this name.
+    fn job(
+        &mut self,
+        spec: &Map<String, Value>,
+        object: &Object,
+        of_set: Option<(&str, &[(&str, &str)])>,
+    ) -> Option<PodSet> {
+        let name = of_set.map_or(&*self.controller.name, |(name, _)| name).to_string();
+        let parallelism = count(spec.get("parallelism"), 1);
+        let completions = spec.get("completions").map(|value| count(Some(value), 1));
+        let succeeded = match of_set {
+            None => self.succeeded(object),
+            Some(_) => 0,
+        };
+        // Without `completions`, the job has as many pods as may run at a time.
+        let left = completions.map_or(parallelism, |completions| completions.saturating_sub(succeeded));
+        let uid = self.controller.uid.to_string();
+        let mut labels = vec![("job-name", name.as_str()), ("batch.kubernetes.io/job-name", name.as_str())];
+        if !uid.is_empty() && of_set.is_none() {
+            labels.extend([("controller-uid", uid.as_str()), ("batch.kubernetes.io/controller-uid", uid.as_str())]);
+        }
+        labels.extend(of_set.map_or(&[][..], |(_, more)| more));
+        let is_indexed = spec.get("completionMode").and_then(Value::as_str) == Some("Indexed");
+        let index: &[&str] = if is_indexed { &["batch.kubernetes.io/job-completion-index"] } else { &[] };
+        let naming = Naming::Numbered {
+            prefix: Arc::from(name.as_str()),
+            labels: index.iter().map(|label| Arc::from(*label)).collect(),
+        };
+        let template = spec.get("template").and_then(Value::as_object).cloned();
+        let mut set = self.set(template, &labels, left, naming)?;
+        set.parallelism = (parallelism < left).then_some(parallelism);
+        if is_indexed && succeeded > 0 {
+            set.numbers.iter_mut().for_each(|number| *number += succeeded);
+        }
+        let minimum = at(&object.value, &["metadata", "annotations"]);
+        let minimum = minimum.and_then(|known| known.get("kueue.x-k8s.io/job-min-parallelism")?.as_str()?.parse().ok());
+        set.min_count = minimum;
+        Some(set)
+    }
+
+    /// The number of pods of a job that have succeeded.
+    fn succeeded(&self, object: &Object) -> u32 {
+        count(at(&object.value, &["status", "succeeded"]), 0)
+    }
+
+    fn job_set(&mut self, spec: &Map<String, Value>) -> Vec<PodSet> {
+        let own = self.controller.name.to_string();
+        let mut sets = Vec::new();
+        let jobs = spec.get("replicatedJobs").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut total: u64 = 0;
+        for job in &jobs {
+            let name = job["name"].as_str().unwrap_or_default();
+            let replicas = count(job.get("replicas"), 1);
+            let Some(inner) = job.get("template").and_then(|template| template.get("spec")?.as_object()).cloned()
+            else {
+                continue;
+            };
+            let pods = u64::from(count(inner.get("parallelism"), 1).max(count(inner.get("completions"), 1)));
+            total = total.saturating_add(u64::from(replicas).saturating_mul(pods.max(1)));
+            if total > MAX_PODS {
+                let message = format!("JobSet `{own}` makes {total} pods or more");
+                let help = format!("write at most {MAX_PODS}");
+                self.builder.report.error_with_help(self.controller.span, message, help);
+                return Vec::new();
+            }
+            for replica in 0..replicas {
+                let (index, all) = (replica.to_string(), replicas.to_string());
+                let labels = [
+                    ("jobset.sigs.k8s.io/jobset-name", own.as_str()),
+                    ("jobset.sigs.k8s.io/replicatedjob-name", name),
+                    ("jobset.sigs.k8s.io/replicatedjob-replicas", all.as_str()),
+                    ("jobset.sigs.k8s.io/job-index", index.as_str()),
+                    ("jobset.sigs.k8s.io/restart-attempt", "0"),
+                ];
+                let of_job = format!("{own}-{name}-{replica}");
+                // Annotations of the job set are not those of its jobs.
+                let bare = Object {
+                    kind: Kind::Job,
+                    api_version: String::new(),
+                    value: Map::new(),
+                    span: self.controller.span,
+                };
+                let set = self.job(&inner, &bare, Some((&of_job, &labels)));
+                let part = if replicas == 1 { name.to_string() } else { format!("{name}-{replica}") };
+                sets.extend(set.map(|set| PodSet { name: Arc::from(part), ..set }));
+            }
+        }
+        sets
+    }
+
+    fn leader_worker_set(&mut self, spec: &Map<String, Value>, replicas: u32) -> Vec<PodSet> {
+        let Some(Value::Object(template)) = spec.get("leaderWorkerTemplate") else { return Vec::new() };
+        let size = count(template.get("size"), 1).max(1);
+        let worker = template.get("workerTemplate").and_then(Value::as_object).cloned();
+        let leader = template.get("leaderTemplate").and_then(Value::as_object).cloned().or_else(|| worker.clone());
+        let own = self.controller.name.to_string();
+        let labels = [("leaderworkerset.sigs.k8s.io/name", own.as_str())];
+        let naming = |is_leader| Naming::Groups { prefix: Arc::from(own.as_str()), size, is_leader };
+        let leaders = self.set(leader, &labels, replicas, naming(true));
+        let workers = match replicas.saturating_mul(size - 1) {
+            0 => None,
+            wanted => self.set(worker, &labels, wanted, naming(false)),
+        };
+        let named = |set: PodSet, name: &str| PodSet { name: Arc::from(name), ..set };
+        leaders.map(|set| named(set, "leader")).into_iter().chain(workers.map(|set| named(set, "worker"))).collect()
+    }
+
+    fn queued_workload(&mut self, spec: &Map<String, Value>) -> Vec<PodSet> {
+        let sets = spec.get("podSets").and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_one = sets.len() == 1;
+        let made = sets.iter().filter_map(|stated| {
+            let name = stated["name"].as_str().unwrap_or("main");
+            let prefix = match is_one {
+                true => self.controller.name.to_string(),
+                false => format!("{}-{name}", self.controller.name),
+            };
+            let naming = Naming::Numbered { prefix: Arc::from(prefix), labels: Vec::new() };
+            let template = stated.get("template").and_then(Value::as_object).cloned();
+            let set = self.set(template, &[], count(stated.get("count"), 1), naming)?;
+            let min_count = stated.get("minCount").map(|value| count(Some(value), 1));
+            let request = stated.get("topologyRequest").and_then(Value::as_object);
+            let stated = request.and_then(|request| {
+                let (kind, key) = request.iter().next()?;
+                Some((Arc::from(kind.as_str()), Arc::from(key.as_str().unwrap_or_default())))
+            });
+            let topology = stated.or_else(|| set.topology.clone());
+            let name = if is_one { Arc::from("") } else { Arc::from(name) };
+            Some(PodSet { name, min_count, topology, ..set })
+        });
+        made.collect()
+    }
+
+    fn daemon_set(&mut self, template: Option<Map<String, Value>>, cluster: &Cluster) -> Option<PodSet> {
+        let is_on_host_network =
+            template.as_ref().and_then(|pod| pod.get("spec")?.get("hostNetwork")?.as_bool()) == Some(true);
+        let prefix = Arc::clone(&self.controller.name);
+        let mut set = self.set(template, &[], 0, Naming::Nodes { prefix: Arc::clone(&prefix), nodes: Vec::new() })?;
+        daemons::tolerate(&mut set.template, is_on_host_network);
+        let fitting = cluster.nodes.iter().filter(|(node, _)| daemons::runs_on(&set.template, node));
+        let mut nodes: Vec<Arc<str>> = fitting.map(|(node, _)| Arc::clone(&node.metadata.name)).collect();
+        nodes.sort_unstable();
+        set.numbers = (0..nodes.len() as u32).collect();
+        set.naming = Naming::Nodes { prefix, nodes };
+        Some(set)
+    }
+}
+
+/// The topology request in the annotations of a template.
+fn topology(annotations: Option<&Value>) -> Option<(Arc<str>, Arc<str>)> {
+    ["required", "preferred", "unconstrained"].iter().find_map(|kind| {
+        let value = annotations?.get(format!("kueue.x-k8s.io/podset-{kind}-topology"))?.as_str()?;
+        Some((Arc::from(*kind), Arc::from(value)))
+    })
+}
+
+/// The claims of a template that are made for each pod: the name in the pod, and the template of the claim.
+fn claims(template: &Map<String, Value>) -> Vec<(Arc<str>, Arc<str>)> {
+    let claims = at(template, &["spec", "resourceClaims"]).and_then(Value::as_array);
+    let made = claims.into_iter().flatten().filter_map(|claim| {
+        let text = |key: &str| claim.get(key).and_then(Value::as_str).map(Arc::from);
+        Some((text("name")?, text("resourceClaimTemplateName")?))
+    });
+    made.collect()
+}

@@ -1,0 +1,163 @@
+//! Controllers: objects that make pods.
+
+use super::meta::{LABEL_SELECTOR, METADATA};
+use super::pod::TEMPLATE;
+use crate::shape::{Fields, Named, Shape};
+
+pub const JOB: Fields = Fields::of(
+    "a job",
+    &[("metadata", METADATA), ("spec", Shape::Fields(&JOB_SPEC)), ("status", Shape::Fields(&JOB_STATUS))],
+)
+.requires(&["spec"]);
+
+const JOB_SPEC: Fields = Fields::of(
+    "the spec of a job",
+    &[
+        ("parallelism", Shape::COUNT),
+        ("completions", Shape::COUNT),
+        ("completionMode", Shape::Word(&["NonIndexed", "Indexed"])),
+        ("suspend", Shape::Bool),
+        ("backoffLimit", Shape::COUNT),
+        ("activeDeadlineSeconds", Shape::LONG),
+        ("template", TEMPLATE),
+    ],
+)
+.requires(&["template"])
+.unused(
+    "managedBy manualSelector podReplacementPolicy selector ttlSecondsAfterFinished backoffLimitPerIndex \
+     maxFailedIndexes podFailurePolicy successPolicy",
+);
+
+const JOB_STATUS: Fields = Fields::of(
+    "the status of a job",
+    &[
+        ("succeeded", Shape::COUNT),
+        ("completionTime", Shape::Time),
+        ("startTime", Shape::Time),
+        ("conditions", Shape::List(&Shape::Fields(&CONDITION))),
+    ],
+)
+.unused("active completedIndexes failed failedIndexes ready terminating uncountedTerminatedPods")
+.open();
+
+/// A condition is read because it says whether the work is done.
+const CONDITION: Fields =
+    Fields::of("a condition", &[("type", Shape::Text), ("status", Shape::Word(&["True", "False", "Unknown"]))])
+        .unused("lastProbeTime lastTransitionTime lastUpdateTime message reason observedGeneration")
+        .open();
+
+pub const DEPLOYMENT: Fields =
+    Fields::of("a deployment", &[("metadata", METADATA), ("spec", Shape::Fields(&DEPLOYMENT_SPEC))])
+        .requires(&["spec"])
+        .unused("status");
+
+const DEPLOYMENT_SPEC: Fields = Fields::of(
+    "the spec of a deployment",
+    &[("replicas", Shape::COUNT), ("selector", LABEL_SELECTOR), ("template", TEMPLATE)],
+)
+.requires(&["template"])
+.unused("minReadySeconds paused progressDeadlineSeconds revisionHistoryLimit strategy");
+
+pub const REPLICA_SET: Fields =
+    Fields::of("a replica set", &[("metadata", METADATA), ("spec", Shape::Fields(&REPLICA_SET_SPEC))])
+        .requires(&["spec"])
+        .unused("status");
+
+const REPLICA_SET_SPEC: Fields = Fields::of(
+    "the spec of a replica set",
+    &[("replicas", Shape::COUNT), ("selector", LABEL_SELECTOR), ("template", TEMPLATE)],
+)
+.requires(&["template"])
+.unused("minReadySeconds");
+
+pub const REPLICATION_CONTROLLER: Fields = Fields::of(
+    "a replication controller",
+    &[("metadata", METADATA), ("spec", Shape::Fields(&REPLICATION_CONTROLLER_SPEC))],
+)
+.requires(&["spec"])
+.unused("status");
+
+const REPLICATION_CONTROLLER_SPEC: Fields = Fields::of(
+    "the spec of a replication controller",
+    &[("replicas", Shape::COUNT), ("selector", Shape::Labels), ("template", TEMPLATE)],
+)
+.requires(&["template"])
+.unused("minReadySeconds");
+
+pub const STATEFUL_SET: Fields =
+    Fields::of("a stateful set", &[("metadata", METADATA), ("spec", Shape::Fields(&STATEFUL_SET_SPEC))])
+        .requires(&["spec"])
+        .unused("status");
+
+const STATEFUL_SET_SPEC: Fields = Fields::of(
+    "the spec of a stateful set",
+    &[
+        ("replicas", Shape::COUNT),
+        ("selector", LABEL_SELECTOR),
+        ("template", TEMPLATE),
+        ("podManagementPolicy", Shape::Word(&["OrderedReady", "Parallel"])),
+        ("ordinals", Shape::Fields(&Fields::of("the ordinals of a stateful set", &[("start", Shape::COUNT)]))),
+    ],
+)
+.requires(&["template"])
+.unused("minReadySeconds persistentVolumeClaimRetentionPolicy revisionHistoryLimit serviceName updateStrategy")
+.unfollowed("volumeClaimTemplates");
+
+pub const DAEMON_SET: Fields =
+    Fields::of("a daemon set", &[("metadata", METADATA), ("spec", Shape::Fields(&DAEMON_SET_SPEC))])
+        .requires(&["spec"])
+        .unused("status");
+
+const DAEMON_SET_SPEC: Fields =
+    Fields::of("the spec of a daemon set", &[("selector", LABEL_SELECTOR), ("template", TEMPLATE)])
+        .requires(&["template"])
+        .unused("minReadySeconds revisionHistoryLimit updateStrategy");
+
+pub const JOB_SET: Fields = Fields::of(
+    "a job set",
+    &[("metadata", METADATA), ("spec", Shape::Fields(&JOB_SET_SPEC)), ("status", Shape::Fields(&JOB_SET_STATUS))],
+)
+.requires(&["spec"]);
+
+const JOB_SET_SPEC: Fields = Fields::of(
+    "the spec of a job set",
+    &[("replicatedJobs", Shape::List(&Shape::Fields(&REPLICATED_JOB))), ("suspend", Shape::Bool)],
+)
+.requires(&["replicatedJobs"])
+.unused("network successPolicy coordinator managedBy ttlSecondsAfterFinished volumeClaimPolicies")
+.unfollowed("startupPolicy failurePolicy");
+
+const REPLICATED_JOB: Fields = Fields::of(
+    "a replicated job",
+    &[("name", Shape::Name(Named::Part)), ("replicas", Shape::COUNT), ("template", Shape::Fields(&JOB_TEMPLATE))],
+)
+.requires(&["name", "template"])
+.unused("groupName")
+.unfollowed("dependsOn");
+
+const JOB_TEMPLATE: Fields =
+    Fields::of("a job template", &[("metadata", METADATA), ("spec", Shape::Fields(&JOB_SPEC))]).requires(&["spec"]);
+
+const JOB_SET_STATUS: Fields =
+    Fields::of("the status of a job set", &[("conditions", Shape::List(&Shape::Fields(&CONDITION)))]).open();
+
+pub const LEADER_WORKER_SET: Fields =
+    Fields::of("a leader worker set", &[("metadata", METADATA), ("spec", Shape::Fields(&LEADER_WORKER_SET_SPEC))])
+        .requires(&["spec"])
+        .unused("status");
+
+const LEADER_WORKER_SET_SPEC: Fields = Fields::of(
+    "the spec of a leader worker set",
+    &[("replicas", Shape::COUNT), ("leaderWorkerTemplate", Shape::Fields(&LEADER_WORKER_TEMPLATE))],
+)
+.requires(&["leaderWorkerTemplate"])
+.unused("rolloutStrategy networkConfig")
+.unfollowed("startupPolicy");
+
+const LEADER_WORKER_TEMPLATE: Fields = Fields::of(
+    "a leader worker template",
+    &[("leaderTemplate", TEMPLATE), ("workerTemplate", TEMPLATE), ("size", Shape::COUNT)],
+)
+.requires(&["workerTemplate"])
+.unused("restartPolicy")
+.unfollowed("subGroupPolicy volumeClaimTemplates persistentVolumeClaimRetentionPolicy");

@@ -1,0 +1,154 @@
+//! The kinds of objects that matter to a rehearsal.
+
+use crate::fields;
+use crate::shape::{Fields, Named};
+
+/// A kind of object that matters to a rehearsal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Node,
+    Namespace,
+    PriorityClass,
+    RuntimeClass,
+    Service,
+    Budget,
+    DeviceClass,
+    Slice,
+    Claim,
+    ClaimTemplate,
+    Workload,
+    Topology,
+    Flavor,
+    Cohort,
+    ClusterQueue,
+    LocalQueue,
+    WorkloadPriorityClass,
+    QueuedWorkload,
+    DaemonSet,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    LeaderWorkerSet,
+    JobSet,
+    Job,
+    Pod,
+}
+
+/// What is known of a kind.
+#[derive(Debug)]
+pub struct Known {
+    pub kind: Kind,
+    /// The group of the API: the part of `apiVersion` before the slash.
+    pub group: &'static str,
+    pub name: &'static str,
+    pub fields: &'static Fields,
+    /// What the name of such an object is in other objects.
+    pub named: Named,
+    /// Whether its objects are in namespaces.
+    pub is_namespaced: bool,
+}
+
+const KUEUE: &str = "kueue.x-k8s.io";
+const DEVICES: &str = "resource.k8s.io";
+
+macro_rules! kinds {
+    ($($kind:ident $group:expr, $name:literal, $fields:ident, $named:ident, $namespaced:literal;)*) => {
+        /// All kinds, in the order in which an import writes them.
+        pub const KINDS: &[Known] = &[$(Known {
+            kind: Kind::$kind,
+            group: $group,
+            name: $name,
+            fields: &fields::$fields,
+            named: Named::$named,
+            is_namespaced: $namespaced,
+        }),*];
+    };
+}
+
+kinds! {
+    Node "", "Node", NODE, Node, false;
+    Namespace "", "Namespace", NAMESPACE, Namespace, false;
+    PriorityClass "scheduling.k8s.io", "PriorityClass", PRIORITY_CLASS, PriorityClass, false;
+    RuntimeClass "node.k8s.io", "RuntimeClass", RUNTIME_CLASS, RuntimeClass, false;
+    Service "", "Service", SERVICE, Service, true;
+    Budget "policy", "PodDisruptionBudget", BUDGET, Budget, true;
+    DeviceClass DEVICES, "DeviceClass", DEVICE_CLASS, DeviceClass, false;
+    Slice DEVICES, "ResourceSlice", SLICE, Pool, false;
+    Claim DEVICES, "ResourceClaim", CLAIM, Claim, true;
+    ClaimTemplate DEVICES, "ResourceClaimTemplate", CLAIM_TEMPLATE, ClaimTemplate, true;
+    Workload "scheduling.k8s.io", "Workload", WORKLOAD, Workload, true;
+    Topology KUEUE, "Topology", TOPOLOGY, Topology, false;
+    Flavor KUEUE, "ResourceFlavor", RESOURCE_FLAVOR, Flavor, false;
+    Cohort KUEUE, "Cohort", COHORT, Cohort, false;
+    ClusterQueue KUEUE, "ClusterQueue", CLUSTER_QUEUE, ClusterQueue, false;
+    LocalQueue KUEUE, "LocalQueue", LOCAL_QUEUE, LocalQueue, true;
+    WorkloadPriorityClass KUEUE, "WorkloadPriorityClass", WORKLOAD_PRIORITY_CLASS, WorkloadPriority, false;
+    QueuedWorkload KUEUE, "Workload", KUEUE_WORKLOAD, Workload, true;
+    DaemonSet "apps", "DaemonSet", DAEMON_SET, Workload, true;
+    Deployment "apps", "Deployment", DEPLOYMENT, Workload, true;
+    ReplicaSet "apps", "ReplicaSet", REPLICA_SET, Workload, true;
+    ReplicationController "", "ReplicationController", REPLICATION_CONTROLLER, Workload, true;
+    StatefulSet "apps", "StatefulSet", STATEFUL_SET, Workload, true;
+    LeaderWorkerSet "leaderworkerset.x-k8s.io", "LeaderWorkerSet", LEADER_WORKER_SET, Workload, true;
+    JobSet "jobset.x-k8s.io", "JobSet", JOB_SET, Workload, true;
+    Job "batch", "Job", JOB, Workload, true;
+    Pod "", "Pod", POD, Workload, true;
+}
+
+/// Kinds of the same groups that do not matter to a rehearsal. They are only counted.
+pub const OTHER_KINDS: &str = "AdmissionCheck MultiKueueConfig MultiKueueCluster ProvisioningRequestConfig \
+    ComponentStatus ConfigMap ControllerRevision CronJob DeviceTaintRule Endpoints Event LimitRange \
+    PersistentVolume PersistentVolumeClaim PodTemplate ResourceQuota ResourcePoolStatusRequest Secret ServiceAccount";
+
+impl Kind {
+    pub fn known(self) -> &'static Known {
+        KINDS.iter().find(|known| known.kind == self).unwrap_or_else(|| panic!("the kind {self:?} has no row"))
+    }
+
+    pub fn name(self) -> &'static str {
+        self.known().name
+    }
+
+    /// Whether the object makes pods.
+    pub fn is_controller(self) -> bool {
+        matches!(
+            self,
+            Kind::DaemonSet
+                | Kind::Deployment
+                | Kind::ReplicaSet
+                | Kind::ReplicationController
+                | Kind::StatefulSet
+                | Kind::LeaderWorkerSet
+                | Kind::JobSet
+                | Kind::Job
+        )
+    }
+}
+
+/// The group of an `apiVersion`: `apps` of `apps/v1`, and nothing of `v1`.
+pub fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Whether dryrack knows kinds of this group.
+pub fn is_group(group: &str) -> bool {
+    KINDS.iter().any(|known| known.group == group)
+}
+
+pub fn known(group: &str, name: &str) -> Option<&'static Known> {
+    KINDS.iter().find(|known| known.group == group && known.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_one_row_and_each_row_another_name() {
+        for (index, row) in KINDS.iter().enumerate() {
+            assert_eq!(row.kind.known().name, row.name);
+            assert_eq!(KINDS.iter().position(|other| (other.group, other.name) == (row.group, row.name)), Some(index));
+        }
+    }
+}

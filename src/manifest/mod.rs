@@ -1,0 +1,46 @@
+//! Floor 4. Kubernetes manifests as people have them: from files to the objects that matter to a rehearsal.
+//!
+//! This room owns the fields of each kind of object, the defaults that the API server and its admission plugins fill
+//! in, and the pods that controllers make. It reads YAML with several documents, JSON, lists, folders and patterns of
+//! paths. It must never ignore a misspelt field, warn about each line that has no meaning here, or decide where a pod
+//! goes.
+//!
+//! | step | module | result |
+//! | --- | --- | --- |
+//! | find | `files` | the files of paths, patterns and folders, in the order of their names |
+//! | read | `read`, `clean`, `fields` | [`Manifests`]: objects with only the data that matters, and counts of the rest |
+//! | default | `defaults` | what the API server and the controllers of nodes add |
+//! | expand | `cluster`, `owners`, `expand` | [`Cluster`]: nodes, pods, and controllers with the pods that they make |
+//! | write | `write` | the objects as YAML |
+
+#![warn(clippy::unwrap_used)]
+
+mod claims;
+mod clean;
+mod cluster;
+mod controllers;
+mod daemons;
+mod defaults;
+mod expand;
+mod fields;
+mod files;
+mod kinds;
+mod owners;
+mod read;
+mod shape;
+mod unused;
+mod versions;
+mod write;
+
+use dryrack_kubernetes::object as api;
+
+pub use claims::MadeClaim;
+pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, Queues, Share};
+pub use controllers::{Controller, Naming, PodSet, StatedPod, Terms, claim_name};
+pub use kinds::{KINDS, Kind, Known};
+pub use read::{Manifests, Object};
+pub use unused::Unused;
+pub use write::text;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Reads objects from files: YAML with several documents, JSON, and lists of objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use dryrack_yaml::{Node, Report, SourceId, Span, Tree, parse_documents, read_foreign_text};
+
+use crate::clean::clean;
+use crate::files::{Found, find};
+use crate::kinds::{KINDS, Kind, Known, OTHER_KINDS, group_of, is_group, known};
+use crate::unused::Unused;
+use crate::versions;
+
+/// An object with only the data that matters to a rehearsal.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub kind: Kind,
+    pub api_version: String,
+    /// The object in its JSON form, without `apiVersion` and `kind`.
+    pub value: Map<String, Value>,
+    /// The place of its first key.
+    pub span: Span,
+}
+
+impl Object {
+    fn metadata(&self, key: &str) -> &str {
+        self.value.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub fn name(&self) -> &str {
+        self.metadata("name")
+    }
+
+    /// The namespace, which is `default` if none is stated. Empty for an object without a namespace.
+    pub fn namespace(&self) -> &str {
+        match (self.metadata("namespace"), self.kind.known().is_namespaced) {
+            ("", true) => "default",
+            (stated, true) => stated,
+            (_, false) => "",
+        }
+    }
+}
+
+/// The objects of files, in the order of the files.
+#[derive(Clone, Debug, Default)]
+pub struct Manifests {
+    pub objects: Vec<Object>,
+    pub unused: Unused,
+    /// The place of each object, so that none is given twice.
+    known: BTreeMap<(Kind, String, String), Span>,
+    files: BTreeSet<std::path::PathBuf>,
+}
+
+impl Manifests {
+    /// Reads the files that a path, a pattern or a folder names, relative to `folder`. A file that was read before is
+    /// not read again. All faults are reported.
+    pub fn read(&mut self, typed: &str, folder: &Path, asked: Option<Span>, report: &mut Report) {
+        for found in find(typed, folder, asked, report) {
+            let own = std::fs::canonicalize(&found.path).unwrap_or_else(|_| found.path.clone());
+            if self.files.insert(own) {
+                self.file(&found, asked, report);
+            }
+        }
+    }
+
+    fn file(&mut self, found: &Found, asked: Option<Span>, report: &mut Report) {
+        let Some((source, text)) = read_foreign_text(&found.path, asked, report) else { return };
+        self.text(source, &text, found.is_named, report);
+    }
+
+    /// Reads a text. If `must_be_manifest`, a document that is not an object of the API is a fault.
+    pub fn text(&mut self, source: SourceId, text: &str, must_be_manifest: bool, report: &mut Report) {
+        let Some(documents) = parse_documents(text, source, report) else {
+            if let Some(at) = text.find("{{") {
+                let help = "render it first, for example with `helm template`";
+                report.error_with_help(source.span(at, at + 2), "this is a template, not a manifest", help);
+            }
+            return;
+        };
+        if documents.is_empty() && must_be_manifest {
+            report.warning(source.start(), "the file has no object", "remove it, or write a manifest into it");
+        }
+        for document in &documents {
+            let is_object = document.get("kind").is_some() || document.get("apiVersion").is_some();
+            match is_object || must_be_manifest {
+                true => self.tree(document, report),
+                false => self.unused.kind("files that are not manifests"),
+            }
+        }
+    }
+
+    /// Reads one object, or a list of objects.
+    pub fn tree(&mut self, tree: &Tree, report: &mut Report) {
+        self.item(tree, ("", ""), report);
+    }
+
+    fn item(&mut self, tree: &Tree, listed: (&str, &str), report: &mut Report) {
+        let Node::Map(entries) = &tree.node else {
+            let message = format!("expected an object of the Kubernetes API, found {}", tree.kind());
+            report.error_with_help(tree.span.start(), message, "write `apiVersion:` and `kind:`");
+            return;
+        };
+        let place = entries.first().map_or(tree.span.start(), |entry| entry.key_span);
+        let field =
+            |key: &str, listed: &str| tree.get(key).and_then(Tree::scalar).map_or(listed.to_string(), str::to_string);
+        let (version, kind) = (field("apiVersion", listed.0), field("kind", listed.1));
+        if let (Some(Node::List(items)), true) = (tree.get("items").map(|items| &items.node), kind.ends_with("List")) {
+            let of = kind.trim_end_matches("List");
+            let listed = if of.is_empty() { ("", "") } else { (version.as_str(), of) };
+            items.iter().for_each(|item| self.item(item, listed, report));
+            return;
+        }
+        for (key, found, example) in [("apiVersion", &version, "batch/v1"), ("kind", &kind, "Job")] {
+            if found.is_empty() {
+                let message = format!("the object lacks `{key}`");
+                report.error_with_help(place, message, format!("add a line such as `{key}: {example}`"));
+            }
+        }
+        if version.is_empty() || kind.is_empty() {
+            return;
+        }
+        match known(group_of(&version), &kind) {
+            Some(known) => self.object(tree, known, version, place, report),
+            None => self.other(tree, &version, &kind, report),
+        }
+    }
+
+    /// An object of a kind without meaning here is counted, unless the kind is misspelt.
+    fn other(&mut self, tree: &Tree, version: &str, kind: &str, report: &mut Report) {
+        let group = group_of(version);
+        let is_other = OTHER_KINDS.split_ascii_whitespace().any(|other| other == kind);
+        let span = |key: &str| tree.get(key).map_or(tree.span.start(), |value| value.span);
+        if !is_other && is_group(group) {
+            let of_group = KINDS.iter().filter(|known| known.group == group).map(|known| known.name);
+            if let Some(near) = dryrack_nearest::nearest(kind, of_group) {
+                let message = format!("`{kind}` is not a kind of `{version}`");
+                report.error_with_help(span("kind"), message, format!("did you mean `{near}`?"));
+                return;
+            }
+        }
+        // The right kind with the group of another one.
+        let right = KINDS.iter().find(|known| known.name == kind && known.group != group);
+        if let Some(right) = right.filter(|_| !is_other && is_likely_slip(group)) {
+            let message = format!("`{kind}` is not a kind of `{version}`");
+            report.error_with_help(span("apiVersion"), message, format!("write `{}`", usual_version(right)));
+            return;
+        }
+        self.unused.kind(&if group.is_empty() { kind.to_string() } else { format!("{group} {kind}") });
+    }
+
+    fn object(&mut self, tree: &Tree, known: &'static Known, api_version: String, span: Span, report: &mut Report) {
+        let Some(value) = clean(tree, known.name, known.fields, report, &mut self.unused) else { return };
+        let mut object = Object { kind: known.kind, api_version, value, span };
+        versions::to_current(&mut object);
+        let name = object.name().to_string();
+        if name.is_empty() {
+            let is_numbered = object.kind == Kind::Pod && !object.metadata("generateName").is_empty();
+            let is_told = tree.get("metadata").is_some_and(|metadata| metadata.get("name").is_some());
+            if !is_numbered && !is_told {
+                let message = format!("{} lacks `metadata.name`", known.fields.what);
+                report.error_with_help(span, message, "add `metadata: {name: …}`");
+                return;
+            }
+        } else {
+            let key = (object.kind, object.namespace().to_string(), name);
+            if let Some(first) = self.known.get(&key) {
+                let (file, line, _) = report.place(*first);
+                let message = format!("{} `{}` is given twice", known.name, key.2);
+                report.error_with_help(span, message, format!("it is given at {file}:{line} already"));
+                return;
+            }
+            self.known.insert(key, span);
+        }
+        self.objects.push(object);
+    }
+}
+
+/// Whether the group is one of the API's own, so that another kind of it cannot exist.
+fn is_likely_slip(group: &str) -> bool {
+    is_group(group) || matches!(group, "extensions" | "core" | "autoscaling" | "networking.k8s.io")
+}
+
+fn usual_version(known: &Known) -> String {
+    match known.group {
+        "" => "v1".to_string(),
+        "kueue.x-k8s.io" => format!("{}/v1beta1", known.group),
+        "jobset.x-k8s.io" => format!("{}/v1alpha2", known.group),
+        group => format!("{group}/v1"),
+    }
+}

@@ -1,0 +1,142 @@
+//! The shape of the data that a field holds, and the fields of an object.
+//!
+//! One table of fields serves three purposes: the check of a file, the choice of what is kept, and the replacement of
+//! names.
+
+/// What a text names. Texts of equal kind that are equal name the same thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Named {
+    Node,
+    /// Pods, and the controllers that make them.
+    Workload,
+    Namespace,
+    PriorityClass,
+    RuntimeClass,
+    Service,
+    Budget,
+    Claim,
+    ClaimTemplate,
+    DeviceClass,
+    Driver,
+    Pool,
+    Device,
+    ClusterQueue,
+    LocalQueue,
+    Cohort,
+    Flavor,
+    Topology,
+    AdmissionCheck,
+    WorkloadPriority,
+    /// A part of an object: a container, a request of a claim, a group of pods.
+    Part,
+    Gate,
+    Image,
+    Resource,
+    LabelKey,
+    LabelValue,
+    Uid,
+}
+
+/// The data that a field holds.
+#[derive(Debug)]
+pub enum Shape {
+    /// A text that names nothing, or nothing that someone chose.
+    Text,
+    Name(Named),
+    /// The name of the object itself. Its kind says what it names.
+    OwnName,
+    /// A name. The field of this name beside it holds the kind of object.
+    NameOfKind(&'static str),
+    /// The value of the label whose key is in the field of this name beside it.
+    LabelValue(&'static str),
+    /// Names of parts, separated by `/`.
+    Parts,
+    /// An expression of CEL.
+    Expression,
+    Word(&'static [&'static str]),
+    Whole {
+        least: i64,
+        most: i64,
+    },
+    Bool,
+    Quantity,
+    /// A time such as `2026-01-01T14:56:53Z`.
+    Time,
+    /// A number of pods, or a percentage of them.
+    CountOrPercent,
+    List(&'static Shape),
+    /// A map from any key to values of one shape.
+    Map(Option<Named>, &'static Shape),
+    Labels,
+    Annotations,
+    Fields(&'static Fields),
+    /// Is examined for fields that dryrack does not follow, and not kept.
+    Examined(&'static Shape),
+}
+
+/// The fields of an object, or of a part of it.
+#[derive(Debug)]
+pub struct Fields {
+    /// What the object is, such as `a toleration`.
+    pub what: &'static str,
+    /// The fields that matter to a rehearsal.
+    pub read: &'static [(&'static str, Shape)],
+    pub required: &'static [&'static str],
+    /// The names of fields that do not matter to a rehearsal, separated by spaces.
+    pub unused: &'static str,
+    /// The names of fields that the real scheduler follows and dryrack does not.
+    pub unfollowed: &'static str,
+    /// Whether the object may have fields that are not listed here. The system writes a status, not a person.
+    pub is_open: bool,
+}
+
+impl Fields {
+    pub const fn of(what: &'static str, read: &'static [(&'static str, Shape)]) -> Fields {
+        Fields { what, read, required: &[], unused: "", unfollowed: "", is_open: false }
+    }
+
+    pub const fn requires(self, required: &'static [&'static str]) -> Fields {
+        Fields { required, ..self }
+    }
+
+    pub const fn unused(self, unused: &'static str) -> Fields {
+        Fields { unused, ..self }
+    }
+
+    pub const fn unfollowed(self, unfollowed: &'static str) -> Fields {
+        Fields { unfollowed, ..self }
+    }
+
+    pub const fn open(self) -> Fields {
+        Fields { is_open: true, ..self }
+    }
+
+    pub fn shape_of(&self, name: &str) -> Option<&'static Shape> {
+        self.read.iter().find(|(known, _)| *known == name).map(|(_, shape)| shape)
+    }
+
+    pub fn is_unused(&self, name: &str) -> bool {
+        self.unused.split_ascii_whitespace().any(|known| known == name)
+    }
+
+    pub fn is_unfollowed(&self, name: &str) -> bool {
+        self.unfollowed.split_ascii_whitespace().any(|known| known == name)
+    }
+
+    /// All names of fields that the API knows.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let words = |words: &'static str| words.split_ascii_whitespace();
+        self.read.iter().map(|(name, _)| *name).chain(words(self.unused)).chain(words(self.unfollowed))
+    }
+}
+
+impl Shape {
+    /// A number of things, from 0.
+    pub const COUNT: Shape = Shape::Whole { least: 0, most: i32::MAX as i64 };
+    /// Any whole number of 32 bits.
+    pub const INTEGER: Shape = Shape::Whole { least: i32::MIN as i64, most: i32::MAX as i64 };
+    /// A weight of a preference.
+    pub const WEIGHT: Shape = Shape::Whole { least: 1, most: 100 };
+    /// A number of seconds, or another count of 64 bits.
+    pub const LONG: Shape = Shape::Whole { least: 0, most: i64::MAX };
+}

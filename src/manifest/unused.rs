@@ -1,0 +1,80 @@
+//! Counts of what files hold and a rehearsal does not use.
+
+use std::collections::BTreeMap;
+
+use dryrack_units::counted;
+
+/// What is not used, with the number of objects in which it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unused {
+    /// Objects of kinds that have no meaning here.
+    kinds: BTreeMap<String, u64>,
+    /// Fields that have no meaning here, as `Pod spec.containers.env`.
+    fields: BTreeMap<(&'static str, String), u64>,
+    /// Fields that the real scheduler follows and dryrack does not.
+    unfollowed: BTreeMap<(&'static str, String), u64>,
+    /// Objects that were left out, by reason.
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl Unused {
+    pub(crate) fn kind(&mut self, kind: &str) {
+        *self.kinds.entry(kind.to_string()).or_default() += 1;
+    }
+
+    pub(crate) fn field(&mut self, kind: &'static str, path: &str) {
+        add(&mut self.fields, kind, path);
+    }
+
+    /// Returns whether the path is new.
+    pub(crate) fn unfollowed(&mut self, kind: &'static str, path: &str) -> bool {
+        add(&mut self.unfollowed, kind, path)
+    }
+
+    pub(crate) fn left_out(&mut self, why: &'static str, count: u64) {
+        if count > 0 {
+            *self.left_out.entry(why).or_default() += count;
+        }
+    }
+
+    pub fn merge(&mut self, more: Unused) {
+        more.kinds.into_iter().for_each(|(key, count)| *self.kinds.entry(key).or_default() += count);
+        more.fields.into_iter().for_each(|(key, count)| *self.fields.entry(key).or_default() += count);
+        more.unfollowed.into_iter().for_each(|(key, count)| *self.unfollowed.entry(key).or_default() += count);
+        more.left_out.into_iter().for_each(|(key, count)| *self.left_out.entry(key).or_default() += count);
+    }
+
+    /// Whether a field is not followed that can change decisions.
+    pub fn can_change_decisions(&self) -> bool {
+        !self.unfollowed.is_empty()
+    }
+
+    /// One sentence for each sort of unused things. The first one is about fields that can change decisions.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let fields = |counts: &BTreeMap<(&'static str, String), u64>| {
+            let one = |((kind, path), count): (&(&str, String), &u64)| format!("{kind} {path} ({count})");
+            counts.iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        if !self.unfollowed.is_empty() {
+            notes.push(format!("not followed, so decisions can differ: {}", fields(&self.unfollowed)));
+        }
+        for (why, count) in &self.left_out {
+            notes.push(format!("left out: {} {why}", counted(*count as usize, "object")));
+        }
+        if !self.kinds.is_empty() {
+            let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+            notes.push(format!("kinds without meaning in a rehearsal: {}", kinds.join(", ")));
+        }
+        if !self.fields.is_empty() {
+            notes.push(format!("fields without meaning in a rehearsal: {}", fields(&self.fields)));
+        }
+        notes
+    }
+}
+
+fn add(counts: &mut BTreeMap<(&'static str, String), u64>, kind: &'static str, path: &str) -> bool {
+    let count = counts.entry((kind, path.to_string())).or_default();
+    *count += 1;
+    *count == 1
+}
