@@ -227,8 +227,8 @@ impl Sink for Places {
     fn input(&mut self, _: u64, _: SimTime, _: &Input) {}
 
     fn event(&mut self, _: u64, _: SimTime, event: &Event) {
-        if let Event::Placed { run, placement, .. } = event {
-            self.0[run.job.index()] = Some(placement.claims()[0].node.index() as u32);
+        if let Event::Placed { attempt, placement, .. } = event {
+            self.0[attempt.job.index()] = Some(placement.claims()[0].node.index() as u32);
         }
     }
 }

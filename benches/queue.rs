@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use dryrack_engine::{Due, EventQueue};
 use dryrack_event::Lifecycle;
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
 use serde::Serialize;
@@ -71,8 +71,8 @@ impl Count {
 
 /// An event with this number, stored where `Count::come` reads it.
 fn event(number: u32) -> Due {
-    let run = RunId { job: JobId::new(number as usize), replica: 0, attempt: 1 };
-    Due::Fact { run, epoch: number, fact: Lifecycle::Started }
+    let attempt = AttemptId { job: JobId::new(number as usize), replica: 0, number: 1 };
+    Due::Fact { attempt, epoch: number, fact: Lifecycle::Started }
 }
 
 trait Hold {

@@ -20,8 +20,8 @@ pub fn main() {
     let mut log = LogReader::new(BufReader::new(input)).unwrap_or_else(|error| panic!("{error}"));
     while let Some(line) = log.next_line().unwrap_or_else(|error| panic!("{error}")) {
         let record = line.record.unwrap_or_else(|error| panic!("line {}: {error}", line.number));
-        if let RecordBody::Event(Event::Placed { run, .. }) = &record.said {
-            println!("{} {} is placed", record.at, log.names.run(*run));
+        if let RecordBody::Event(Event::Placed { attempt, .. }) = &record.said {
+            println!("{} {} is placed", record.at, log.names.attempt(*attempt));
         }
     }
 }

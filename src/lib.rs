@@ -110,7 +110,7 @@ pub mod log {
         CodecError, Command, Digest, Digester, Event, FORMAT_VERSION, Histogram, Input, Lifecycle, LogHeader, Outcome,
         Outside, OutsideFault, Phase, Reason, Record, RecordBody, Refusal, Sink, StandIn,
     };
-    pub use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
+    pub use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, Names, NodeId};
     pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
 }
 
@@ -136,7 +136,7 @@ pub mod control {
     pub use dryrack_control::{Control, Profile, step};
     pub use dryrack_event::{Command, Event, Input, Lifecycle, Output, Sink};
     pub use dryrack_fleet::{GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Placement};
-    pub use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+    pub use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
     pub use dryrack_profile::{load_profile, profile_names};
     pub use dryrack_workload::{Demand, Ending, Gang, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
     pub use dryrack_yaml::Diagnostics;

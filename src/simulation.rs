@@ -179,8 +179,8 @@ impl Outcome {
     /// All replicas, in the order in which their jobs were submitted.
     pub fn replicas(&self) -> Vec<ReplicaOutcome> {
         let accounts = self.rehearsed.run_metrics.accounts();
-        let replica = |(run, job, replica): (dryrack_ids::RunId, &dryrack_metrics::JobAccount, &_)| {
-            ReplicaOutcome::of(accounts, run, job, replica)
+        let replica = |(attempt, job, replica): (dryrack_ids::AttemptId, &dryrack_metrics::JobAccount, &_)| {
+            ReplicaOutcome::of(accounts, attempt, job, replica)
         };
         accounts.replicas().map(replica).collect()
     }
@@ -196,14 +196,14 @@ impl Outcome {
 impl ReplicaOutcome {
     fn of(
         accounts: &RunAccount,
-        run: dryrack_ids::RunId,
+        attempt: dryrack_ids::AttemptId,
         job: &dryrack_metrics::JobAccount,
         replica: &dryrack_metrics::ReplicaAccount,
     ) -> ReplicaOutcome {
         let claims = replica.placement.iter().flat_map(|placement| placement.claims());
         ReplicaOutcome {
             job: job.spec.name.to_string(),
-            replica: run.replica,
+            replica: attempt.replica,
             submitted: job.submitted,
             placed: replica.placed,
             started: replica.started,

@@ -12,7 +12,7 @@ use super::output::{Format, print, print_json};
 use super::validate::{interval_of, rehearsed, scenario};
 use dryrack_control::{PassOptions, Trigger};
 use dryrack_engine::Rehearsal;
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_rehearse::names;
 use dryrack_units::SimDuration;
 use dryrack_validation::{
@@ -53,7 +53,7 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> ExitResult {
             every: read.every,
         })
         .collect();
-    let mut delays = fitted(&recordings, interval_of_run);
+    let mut delays = fitted(&recordings, interval_of_attempt);
     let (outside, here): (Vec<&Read>, Vec<&Read>) = seen.iter().partition(|read| read.on.is_some());
     if let (Some(one), Some(other)) = (outside.first(), here.first()) {
         let why = format!(
@@ -101,8 +101,8 @@ fn read(path: &Path) -> Result<Read, Failure> {
     Ok(Read { path: path.to_path_buf(), log, on: live.on, every, rehearsal })
 }
 
-fn interval_of_run(rehearsal: &Rehearsal, run: RunId) -> Option<SimDuration> {
-    let arrival = rehearsal.arrivals.get(run.job.index())?;
+fn interval_of_attempt(rehearsal: &Rehearsal, attempt: AttemptId) -> Option<SimDuration> {
+    let arrival = rehearsal.arrivals.get(attempt.job.index())?;
     interval_of(rehearsal, &arrival.spec.name)
 }
 

@@ -14,7 +14,7 @@ use dryrack_control::AnalysesAhead;
 use dryrack_engine::{Explanation, ReplicaStanding, UnmetDependency, explain as explain_job};
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, Names, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, Names};
 use dryrack_report::{Filter, record_line, table};
 use dryrack_scheduler::{Decision, Examination, FilterName, NodeFinding};
 use dryrack_units::SimTime;
@@ -38,7 +38,8 @@ const SHOWN: usize = 10;
 pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     let log = read_whole(&args.log)?;
     let Named { job, replica, attempt } = named(&args.job, &log)?;
-    let ended = attempt.map(|attempt| end_of(RunId { job, replica: replica.unwrap_or(0), attempt }, &args.job, &log));
+    let ended = attempt
+        .map(|attempt| end_of(AttemptId { job, replica: replica.unwrap_or(0), number: attempt }, &args.job, &log));
     let at = args.at.or(ended.transpose()?.flatten());
     let profile = profile_of(&args.log, &log.header)?;
     let seed = log.header.seed;
@@ -83,9 +84,9 @@ fn named(name: &str, log: &WholeLog) -> Result<Named, Failure> {
 }
 
 /// The last moment before the attempt ended; `None` if it has not ended.
-fn end_of(run: RunId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Failure> {
+fn end_of(attempt: AttemptId, name: &str, log: &WholeLog) -> Result<Option<SimTime>, Failure> {
     let mut of_it = log.records.iter().filter_map(|record| match &record.said {
-        RecordBody::Event(event) => event.run().filter(|other| *other == run).map(|_| (record.at, event)),
+        RecordBody::Event(event) => event.attempt().filter(|other| *other == attempt).map(|_| (record.at, event)),
         RecordBody::Input(_) => None,
     });
     let unknown = || Failure::Input(format!("error: the log has no attempt `{name}`\n"));
@@ -130,10 +131,10 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
 fn overview(explained: &Explanation, names: &Names) -> String {
     let row = |(number, standing): (usize, &ReplicaStanding)| {
         let is_it = number == explained.replica as usize;
-        let run = &standing.run;
+        let attempt = &standing.attempt;
         let mark = if is_it { "*" } else { "" };
         let (is, detail) = stands(standing, names);
-        vec![mark.to_string(), names.replica(run.job, number as u32), is, detail]
+        vec![mark.to_string(), names.replica(attempt.job, number as u32), is, detail]
     };
     let rows = || explained.replicas.iter().enumerate().map(row);
     let shown: Vec<Vec<String>> = match explained.replicas.len() > SHOWN {
@@ -169,7 +170,7 @@ fn stands(standing: &ReplicaStanding, names: &Names) -> (String, String) {
 fn taken_by(standing: &ReplicaStanding, names: &Names) -> Option<String> {
     let (at, by) = standing.gave_way?;
     let (since, placement) = standing.placed.as_ref()?;
-    let (by, place) = (names.run(by), place(placement, names));
+    let (by, place) = (names.attempt(by), place(placement, names));
     (*since <= at).then(|| format!("preempted at {at}: its place on {place} goes to {by}"))
 }
 
@@ -260,7 +261,8 @@ fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) 
     matches!(&examination.decision, Decision::Refuse { refusal, reasons } if *refusal == word && reasons == because)
 }
 
-/// Text such as `it waits to be analysed, behind 9 entries of runs that have ended and 1 more; chat is analysed now`.
+/// Text such as `it waits to be analysed, behind 9 entries of attempts that have ended and 1 more; chat is analysed
+/// now`.
 fn behind(before: &AnalysesAhead, names: &Names) -> String {
     let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
     let behind = match (before.unwanted.len(), before.wanted.len()) {
@@ -269,18 +271,18 @@ fn behind(before: &AnalysesAhead, names: &Names) -> String {
         (ended, 0) => format!("behind {} of runs that have ended", entries(ended)),
         (ended, others) => format!("behind {} of runs that have ended and {others} more", entries(ended)),
     };
-    let now: Vec<String> = before.now.iter().map(|run| names.run(*run)).collect();
+    let now: Vec<String> = before.now.iter().map(|attempt| names.attempt(*attempt)).collect();
     let now = if now.is_empty() { String::new() } else { format!("; {} is analysed now", now.join(", ")) };
     format!("it waits to be analysed, {behind}{now}")
 }
 
 /// The entries of the queue ahead of the replica, up to [`SHOWN`] of each kind.
 fn queue(before: &AnalysesAhead, names: &Names) -> String {
-    let part = |runs: &[RunId], what: &str| {
-        let shown: Vec<String> = runs.iter().take(SHOWN).map(|run| names.run(*run)).collect();
-        let more = runs.len() - shown.len();
+    let part = |attempts: &[AttemptId], what: &str| {
+        let shown: Vec<String> = attempts.iter().take(SHOWN).map(|attempt| names.attempt(*attempt)).collect();
+        let more = attempts.len() - shown.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        if runs.is_empty() { String::new() } else { format!("  {what}: {}{more}\n", shown.join(", ")) }
+        if attempts.is_empty() { String::new() } else { format!("  {what}: {}{more}\n", shown.join(", ")) }
     };
     format!("{}{}", part(&before.unwanted, "have ended"), part(&before.wanted, "wait"))
 }
@@ -400,7 +402,7 @@ pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, n
     let count = explained.replicas.len();
     let which = match count {
         1 => String::new(),
-        _ => format!("{} ", names.replica(standing.run.job, explained.replica)),
+        _ => format!("{} ", names.replica(standing.attempt.job, explained.replica)),
     };
     if let Some(here) = &explained.placed {
         let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
@@ -533,14 +535,14 @@ fn place(placement: &Placement, names: &Names) -> String {
 pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names) -> Value {
     let ready = explained.fleet.iter().filter(|(_, node)| node.status.state == NodeState::Ready).count();
     let decided = |at: SimTime, examination: &Examination| json!({"at_seconds": at.as_secs_f64(), "examination": examination_json(examination, tasks, names)});
-    let runs = |runs: &[RunId]| runs.iter().map(|run| names.run(*run)).collect::<Vec<_>>();
+    let attempts = |attempts: &[AttemptId]| attempts.iter().map(|attempt| names.attempt(*attempt)).collect::<Vec<_>>();
     let replica = |(number, standing): (usize, &ReplicaStanding)| {
         json!({
             "replica": names.replica(job, number as u32),
             "is": standing.phase.name(),
             "on": standing.placed.as_ref().filter(|_| standing.is_placed()).map(|(_, at)| place(at, names)),
             "because": standing.held.as_ref().map(|(_, _, reasons)| reasons),
-            "preempted_by": standing.gave_way.map(|(_, by)| names.run(by)),
+            "preempted_by": standing.gave_way.map(|(_, by)| names.attempt(by)),
         })
     };
     let standing = explained.replicas.get(explained.replica as usize);
@@ -563,7 +565,7 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
         })).collect::<Vec<_>>(),
         "refused": explained.refused.as_ref().map(|(at, examination)| decided(*at, examination)),
         "analysed_before": explained.analysed_before.as_ref().map(|before| json!({
-            "now": runs(&before.now), "have_ended": runs(&before.unwanted), "wait": runs(&before.wanted),
+            "now": attempts(&before.now), "have_ended": attempts(&before.unwanted), "wait": attempts(&before.wanted),
         })),
         "now": explained.now.as_ref().map(|examination| examination_json(examination, tasks, names)),
     })

@@ -166,7 +166,7 @@ fn predict(rehearsal: &Rehearsal, progress: &Progress) -> Prediction {
         digest: rehearsed.digest.to_string(),
         records: rehearsed.run_metrics.accounts().records,
         end: rehearsed.until,
-        runs: behaviors.finish(),
+        attempts: behaviors.finish(),
     }
 }
 
@@ -188,7 +188,7 @@ fn print_result(
     let whole = !end.interrupted && !end.cut_short && end.broken.is_none();
     let verdicts = if whole { told.judge.finish(Horizon::Everything, &run_metrics) } else { Vec::new() };
     let predicted = &header.live.as_ref().expect("written above").predicted;
-    let blind = compare(&predicted.runs, &told.behaviors.finish(), |job| interval_of(rehearsal, job));
+    let blind = compare(&predicted.attempts, &told.behaviors.finish(), |job| interval_of(rehearsal, job));
     match format {
         Format::Human => {
             let mut text = format!("{}\n  log  {}\n", rehearsal.title, path.display());

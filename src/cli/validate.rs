@@ -13,7 +13,7 @@ use super::replay::profile_of;
 use super::run::options;
 use dryrack_engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
 use dryrack_event::{Digester, LiveHeader, Record};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_rehearse::names;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::SimDuration;
@@ -157,9 +157,11 @@ fn graded(scenario: Rehearsal, log: &WholeLog, live: LiveHeader, replayed: Resul
     let interval = |job: &str| interval_of(&scenario, job);
     let (predicted, digest) = rehearsed(&scenario);
     let real = timelines(&log.records, &log.names);
-    let of_run = |run: RunId| scenario.arrivals.get(run.job.index()).and_then(|arrival| interval(&arrival.spec.name));
-    let readings = readings(&predicted, &log.records, of_run);
-    let blind = compare(&live.predicted.runs, &real, interval);
+    let of_attempt = |attempt: AttemptId| {
+        scenario.arrivals.get(attempt.job.index()).and_then(|arrival| interval(&arrival.spec.name))
+    };
+    let readings = readings(&predicted, &log.records, of_attempt);
+    let blind = compare(&live.predicted.attempts, &real, interval);
     let not_of_source = not_of_source(&scenario, &live.predicted, (&predicted, &digest), (&log.records, &log.names));
     let RecordedRehearsal { rehearsal, not_taken } = again(scenario.clone(), &log.records, &log.names);
     let (records, _) = rehearsed(&rehearsal);
@@ -260,14 +262,14 @@ pub(super) fn agreement_text(grade: &str, found: &Agreement, tolerance: Option<S
         }
     }
     for decision in found.decisions.iter().filter(|decision| !decision.is_equal()) {
-        let (run, what) = (&decision.run, decision.what);
+        let (attempt, what) = (&decision.attempt, decision.what);
         text.push_str(&format!(
-            "    DIFFERS     {run}, {what}: predicted {}, was {}\n",
+            "    DIFFERS     {attempt}, {what}: predicted {}, was {}\n",
             decision.predicted, decision.real
         ));
     }
     for (what, error) in tolerance.map_or(Vec::new(), |tolerance| found.beyond(tolerance)) {
-        text.push_str(&format!("    BEYOND      {}, {what}: {}\n", error.run, seconds(error.by)));
+        text.push_str(&format!("    BEYOND      {}, {what}: {}\n", error.attempt, seconds(error.by)));
     }
     text.extend(found.not_compared.iter().map(|what| format!("    not compared  {what}\n")));
     text
@@ -304,11 +306,11 @@ fn total_text(all: &[(&PathBuf, Grades)], tolerance: SimDuration) -> String {
 
 pub(super) fn agreement_json(found: &Agreement) -> Value {
     let times = |errors: &[TimeError]| -> Vec<Value> {
-        errors.iter().map(|error| json!({"run": error.run, "later_by_ns": error.by})).collect()
+        errors.iter().map(|error| json!({"run": error.attempt, "later_by_ns": error.by})).collect()
     };
     // `foretold` is the earlier name of `predicted`.
     let differing: Vec<Value> = (found.decisions.iter().filter(|decision| !decision.is_equal()))
-        .map(|it| json!({"run": it.run, "what": it.what, "predicted": it.predicted, "foretold": it.predicted, "was": it.real}))
+        .map(|it| json!({"run": it.attempt, "what": it.what, "predicted": it.predicted, "foretold": it.predicted, "was": it.real}))
         .collect();
     json!({
         "decisions": found.decisions.len(),

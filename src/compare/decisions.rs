@@ -61,7 +61,7 @@ impl Sink for Decisions {
         let record = Record { step, at, said: RecordBody::Event(event.clone()) };
         let line = record_line(&record, &self.names, &Filter::default()).unwrap_or_default();
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        let replica = event.run().map(|run| (run.job, run.replica));
+        let replica = event.attempt().map(|run| (run.job, run.replica));
         let before = replica.and_then(|replica| self.waiting.remove(&replica));
         let (bare, goes_on) = match event {
             Event::Held { refusal, reasons, .. } => {

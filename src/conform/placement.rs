@@ -13,7 +13,7 @@ use dryrack_event::Reason;
 use dryrack_fleet::{
     Fleet, GpuClaim, GpuKind, GpuShape, Hosting, ModelKey, NodeClaim, NodeShape, NodeSpec, NodeState, Reserved,
 };
-use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_scheduler::PlacementContext;
 use dryrack_scheduler::deployment::{
     Answer, Candidate, CandidatePart, DeploymentFilter, Evaluation, PickedGpu, Picks, Request, evaluate, place,
@@ -224,8 +224,8 @@ fn world(request: &RecordedRequest) -> Result<World, String> {
             model_name: Arc::clone(&instance.model_name),
             backend: Arc::clone(&instance.backend),
         };
-        let run = RunId { job: JobId::new(number), replica: 0, attempt: 1 };
-        fleet.host(run, &dryrack_fleet::Placement::new(claims), &hosting);
+        let attempt = AttemptId { job: JobId::new(number), replica: 0, number: 1 };
+        fleet.host(attempt, &dryrack_fleet::Placement::new(claims), &hosting);
     }
     let deployment = Arc::new(deployment(&request.model));
     let picks = picks(&request.model);

@@ -16,7 +16,7 @@ use dryrack_catalog::KnownGpus;
 use dryrack_control::{Control, MemberStanding, Profile, RunStanding};
 use dryrack_event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
 use dryrack_fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
-use dryrack_ids::{FleetId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_units::{RequestRate, SimDuration, SimTime};
 use dryrack_workload::{Demand, Ending, EventRetry, JobSpec, Requirements, RetryEvent, RunTerms, Scaling};
@@ -250,8 +250,8 @@ struct Stepper {
     round: usize,
     names: Vec<String>,
     /// Reports of the nodes that arrive before the next round.
-    answers: Vec<(RunId, Lifecycle)>,
-    placements: BTreeMap<RunId, Placement>,
+    answers: Vec<(AttemptId, Lifecycle)>,
+    placements: BTreeMap<AttemptId, Placement>,
     statuses: Vec<&'static str>,
     desired: BTreeMap<JobId, u32>,
     said: Answer,
@@ -307,8 +307,8 @@ impl Stepper {
 
     /// Passes on the inputs of this round before the clock advances.
     fn begin(&mut self, record: &Record, asked: &ParsedRecord) {
-        for (run, fact) in std::mem::take(&mut self.answers) {
-            self.apply(Input::Run { run, fact });
+        for (attempt, fact) in std::mem::take(&mut self.answers) {
+            self.apply(Input::Run { attempt, fact });
         }
         for step in &record.events {
             match step {
@@ -328,7 +328,7 @@ impl Stepper {
                     let job = self.names.iter().position(|known| known == name).expect("checked");
                     for member in self.members_of(JobId::new(job)) {
                         let fact = Lifecycle::Exited(Ending::Completed);
-                        self.apply(Input::Run { run: run_of(&member), fact });
+                        self.apply(Input::Run { attempt: attempt_of(&member), fact });
                     }
                 }
                 Step::Requests { round, name, count } if *round == self.round => {
@@ -358,10 +358,10 @@ impl Stepper {
     fn drain(&mut self) {
         while let Some(output) = self.control.poll_output() {
             match output {
-                Output::Command(Command::Prepare { run, .. } | Command::Start { run, .. }) => {
-                    self.answers.push((run, Lifecycle::Prepared));
+                Output::Command(Command::Prepare { attempt, .. } | Command::Start { attempt, .. }) => {
+                    self.answers.push((attempt, Lifecycle::Prepared));
                 }
-                Output::Command(Command::Stop { run }) => self.answers.push((run, Lifecycle::Stopped)),
+                Output::Command(Command::Stop { attempt }) => self.answers.push((attempt, Lifecycle::Stopped)),
                 Output::Command(
                     Command::Submit { .. }
                     | Command::Withdraw { .. }
@@ -379,21 +379,21 @@ impl Stepper {
 
     fn note(&mut self, event: Event) {
         match event {
-            Event::Placed { run, placement, .. } => {
+            Event::Placed { attempt, placement, .. } => {
                 let claim = &placement.claims()[0];
                 let (host, blocks) = (self.host(claim.node), taken(&placement));
-                let (job, submission) = self.job_name(run);
+                let (job, submission) = self.job_name(attempt);
                 let decision = (self.round, job, submission, "assigned".to_string(), Some(host), Some(blocks));
                 self.said.decisions.push(decision);
-                self.placements.insert(run, placement);
+                self.placements.insert(attempt, placement);
             }
-            Event::Held { run, reasons, .. } if !reasons.contains(Reason::BackingOff) => {
+            Event::Held { attempt, reasons, .. } if !reasons.contains(Reason::BackingOff) => {
                 let outcome = "failed_to_start_due_to_no_capacity".to_string();
-                let (job, submission) = self.job_name(run);
+                let (job, submission) = self.job_name(attempt);
                 self.said.decisions.push((self.round, job, submission, outcome, None, None));
             }
-            Event::Ended { run, .. } => {
-                self.placements.remove(&run);
+            Event::Ended { attempt, .. } => {
+                self.placements.remove(&attempt);
             }
             _ => {}
         }
@@ -405,11 +405,11 @@ impl Stepper {
 
     /// The name of a job, and the number of its submission counted from 0. For example, `run-03-1-0` is node 1 of
     /// replica 0 of run-03.
-    fn job_name(&self, run: RunId) -> (String, u32) {
-        let is_it = |member: &MemberStanding| member.job == run.job && member.replica == run.replica;
+    fn job_name(&self, attempt: AttemptId) -> (String, u32) {
+        let is_it = |member: &MemberStanding| member.job == attempt.job && member.replica == attempt.replica;
         let member = self.control.members().into_iter().find(is_it).expect("every replica is a node of a run");
-        let name = format!("{}-{}-{}", self.names[run.job.index()], member.node, member.group);
-        (name, member.before + run.attempt - 1)
+        let name = format!("{}-{}-{}", self.names[attempt.job.index()], member.node, member.group);
+        (name, member.before + attempt.number - 1)
     }
 
     fn note_statuses(&mut self) {
@@ -458,10 +458,10 @@ impl Stepper {
                 | MemberState::Draining
                 | MemberState::Ended => continue,
             };
-            let run = run_of(&member);
-            let placement = &self.placements[&run];
+            let attempt = attempt_of(&member);
+            let placement = &self.placements[&attempt];
             let (host, blocks) = (self.host(placement.claims()[0].node), taken(placement));
-            let (job, submission) = self.job_name(run);
+            let (job, submission) = self.job_name(attempt);
             self.said.last.placed.push((job, submission, status.to_string(), host, blocks));
         }
         for run in self.control.runs() {
@@ -472,8 +472,8 @@ impl Stepper {
     }
 }
 
-fn run_of(member: &MemberStanding) -> RunId {
-    RunId { job: member.job, replica: member.replica, attempt: member.attempt }
+fn attempt_of(member: &MemberStanding) -> AttemptId {
+    AttemptId { job: member.job, replica: member.replica, number: member.attempt }
 }
 
 fn taken(placement: &Placement) -> u32 {

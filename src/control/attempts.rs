@@ -1,5 +1,5 @@
-//! The common lifecycle of an attempt: submission, facts about runs, cancellation, and what follows an end. A flow uses
-//! these functions unless it overrides them.
+//! The common lifecycle of an attempt: submission, facts about attempts, cancellation, and what follows an end. A flow
+//! uses these functions unless it overrides them.
 //!
 //! The functions work on the store, the ledger and the log through the [`Core`]. If a flow may have its own rule for a
 //! step, they call a method of [`Flow`].
@@ -14,15 +14,15 @@ use super::core::timer::Timer;
 use super::flow::{Flow, Held};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::{NodeState, Placement};
-use dryrack_ids::{JobId, NodeId, RunId};
-use dryrack_lifecycle::is_run_edge;
+use dryrack_ids::{AttemptId, JobId, NodeId};
+use dryrack_lifecycle::is_attempt_edge;
 use dryrack_policy::Next;
 use dryrack_scheduler::Candidate;
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Ending, JobSpec, PolicyMode, UtilizationPolicy};
 
-/// How often the control plane repeats its stop command to a run that has ended but still holds a claim. Messages can
-/// be lost, so one request is not enough. The limit keeps the control plane from repeating it forever.
+/// How often the control plane repeats its stop command to an attempt that has ended but still holds a claim. Messages
+/// can be lost, so one request is not enough. The limit keeps the control plane from repeating it forever.
 pub(crate) const STOPS_ASKED_FOR: u8 = 20;
 
 pub(crate) trait Attempts: Flow {
@@ -66,28 +66,34 @@ pub(crate) trait Attempts: Flow {
         self.queue_up(core, index);
     }
 
-    /// Places a replica: takes its resources in the ledger, logs the placement, and tells the world to start the run.
+    /// Places a replica: takes its resources in the ledger, logs the placement, and tells the world to start the
+    /// attempt.
     fn place(&mut self, core: &mut Core, index: ReplicaIndex, candidate: Candidate) {
         core.keep_examination(index);
-        let run = core.replicas[index as usize].run();
+        let attempt = core.replicas[index as usize].attempt_id();
         let placement = candidate.placement.clone();
         core.bind(index, candidate, None, false);
-        core.command(Command::Start { run, placement });
+        core.command(Command::Start { attempt, placement });
         self.enter_silently(core, index, Phase::Scheduled);
     }
 
     /// Moves a replica along one edge of the lifecycle, and logs it.
     fn enter(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase, because: Option<Reason>) {
         let replica = &core.replicas[index as usize];
-        let (run, from) = (replica.run(), replica.phase);
-        core.emit(Event::Moved { run, from, to, because });
+        let (attempt, from) = (replica.attempt_id(), replica.phase);
+        core.emit(Event::Moved { attempt, from, to, because });
         self.enter_silently(core, index, to);
     }
 
     /// Moves a replica along one edge of the lifecycle. The caller logs the change with a separate event.
     fn enter_silently(&mut self, core: &mut Core, index: ReplicaIndex, to: Phase) {
         let replica = &mut core.replicas[index as usize];
-        assert!(is_run_edge(replica.phase, to), "{} cannot go from {:?} to {to:?}", replica.run(), replica.phase);
+        assert!(
+            is_attempt_edge(replica.phase, to),
+            "{} cannot go from {:?} to {to:?}",
+            replica.attempt_id(),
+            replica.phase
+        );
         if replica.phase == Phase::Running {
             replica.served = replica.served.saturating_add(core.now.since(replica.since));
         }
@@ -107,19 +113,19 @@ pub(crate) trait Attempts: Flow {
         core.set_deadline(index);
     }
 
-    /// Applies a fact about a run.
-    fn run_fact(&mut self, core: &mut Core, run: RunId, fact: Lifecycle) {
-        if let Some(index) = core.replica_of(run) {
-            self.fact(core, index, run, fact);
+    /// Applies a fact about an attempt.
+    fn apply_fact(&mut self, core: &mut Core, attempt: AttemptId, fact: Lifecycle) {
+        if let Some(index) = core.replica_of(attempt) {
+            self.fact(core, index, attempt, fact);
         }
     }
 
     /// Applies a fact about an attempt. If the attempt is already over, the fact can only free claims that the attempt
     /// kept.
-    fn attempt_fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
+    fn attempt_fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
         let replica = &core.replicas[index as usize];
-        if !replica.is_at(run) {
-            core.late_fact(run, fact);
+        if !replica.is_at(attempt) {
+            core.late_fact(attempt, fact);
             return;
         }
         match (fact, replica.phase) {
@@ -224,8 +230,8 @@ pub(crate) trait Attempts: Flow {
                     self.give_up(core, index);
                 }
                 self.enter(core, index, Phase::Stopping, Some(because));
-                let run = core.replicas[index as usize].run();
-                core.command(Command::Stop { run });
+                let attempt = core.replicas[index as usize].attempt_id();
+                core.command(Command::Stop { attempt });
             }
             Phase::Stopping => {
                 core.replicas[index as usize].stopping = Some((outcome, because));
@@ -237,15 +243,15 @@ pub(crate) trait Attempts: Flow {
 
     fn deadline_expired(&mut self, core: &mut Core, index: ReplicaIndex) {
         let replica = &core.replicas[index as usize];
-        let (run, phase, stopping) = (replica.run(), replica.phase, replica.stopping);
+        let (attempt, phase, stopping) = (replica.attempt_id(), replica.phase, replica.stopping);
         if phase == Phase::Stopping && self.has_stopped(index) {
             return;
         }
-        core.emit(Event::DeadlineExpired { run, phase });
+        core.emit(Event::DeadlineExpired { attempt, phase });
         if phase != Phase::Stopping {
             return self.phase_timed_out(core, index, phase);
         }
-        // The run has not confirmed that it stopped, so its claims cannot be treated as free.
+        // The attempt has not confirmed that it stopped, so its claims cannot be treated as free.
         let (outcome, because) = stopping.expect("set when it was told to stop");
         let replica = &core.replicas[index as usize];
         let placement = replica.placement.as_ref().expect("what stops has a placement");
@@ -264,25 +270,25 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Ends a run and frees all its claims.
+    /// Ends an attempt and frees all its claims.
     fn end(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         self.end_keeping(core, index, outcome, because, Placement::default());
     }
 
-    /// Ends a run that has exited. Its claims stay taken while its nodes are completing.
+    /// Ends an attempt that has exited. Its claims stay taken while its nodes are completing.
     fn end_by_itself(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         let completing = core.profile.completing;
         if completing.is_zero() {
             return self.end(core, index, outcome, because);
         }
         let replica = &core.replicas[index as usize];
-        let (run, kept) = (replica.run(), replica.placement.clone().unwrap_or_default());
-        core.timers.set(core.now.saturating_add(completing), Timer::Completed { run });
+        let (attempt, kept) = (replica.attempt_id(), replica.placement.clone().unwrap_or_default());
+        core.timers.set(core.now.saturating_add(completing), Timer::Completed { attempt });
         self.end_keeping(core, index, outcome, because, kept);
     }
 
-    /// Ends a run and frees all its claims except `kept`. The kept claims stay taken until the run is known to have
-    /// stopped on their nodes. A run on a node that is gone counts as stopped there.
+    /// Ends an attempt and frees all its claims except `kept`. The kept claims stay taken until the attempt is known to
+    /// have stopped on their nodes. An attempt on a node that is gone counts as stopped there.
     fn end_keeping(
         &mut self,
         core: &mut Core,
@@ -292,20 +298,20 @@ pub(crate) trait Attempts: Flow {
         kept: Placement,
     ) {
         let replica = &core.replicas[index as usize];
-        let (run, from) = (replica.run(), replica.phase);
+        let (attempt, from) = (replica.attempt_id(), replica.phase);
         let ran = if from == Phase::Running { core.now.since(replica.since) } else { SimDuration::ZERO };
         let again = core.is_tried_again(index, outcome, because);
         let stays = again && outcome == Outcome::Failed && self.restarts_in_place(core, index);
         if stays {
             let placement = core.replicas[index as usize].placement.clone().expect("it restarts where it is");
             self.close_attempt(core, index, outcome, because, placement.clone());
-            self.keep_place(core, index, run, placement);
+            self.keep_place(core, index, attempt, placement);
         } else {
             self.give_up(core, index);
             let kept = self.close_attempt(core, index, outcome, because, kept);
-            // A flow that leaks claims forgets this one, so the nodes are not asked whether the run has stopped.
+            // A flow that leaks claims forgets this one, so the nodes are not asked whether the attempt has stopped.
             if !kept.is_empty() && !self.leaks_claims() {
-                core.expect_stop(run, STOPS_ASKED_FOR);
+                core.expect_stop(attempt, STOPS_ASKED_FOR);
             }
         }
         self.attempt_ended(core, index, (outcome, because), ran, again);
@@ -405,8 +411,8 @@ pub(crate) trait Attempts: Flow {
             Timer::Evict { node, .. } => self.evict(core, node),
             Timer::Deadline { replica, .. } => self.deadline_expired(core, replica),
             Timer::RetryDue { replica, .. } => self.restart(core, replica),
-            Timer::StopAgain { run, left } => core.stop_again(run, left),
-            Timer::Completed { run } => core.free_kept(run, |_| true),
+            Timer::StopAgain { attempt, left } => core.stop_again(attempt, left),
+            Timer::Completed { attempt } => core.free_kept(attempt, |_| true),
             Timer::PolicyCheck { replica, .. } => self.check_usage(core, replica),
             Timer::BackoffOver { .. } => core.search_again(),
             Timer::Rescale { job, .. } => self.rescale(core, job),
@@ -451,7 +457,7 @@ pub(crate) trait Attempts: Flow {
             if core.is_surplus(replica) {
                 core.replicas[replica as usize].dismissed = true;
             }
-            match core.nodes[node.index()].runs.contains(&replica) {
+            match core.nodes[node.index()].replicas.contains(&replica) {
                 true => self.node_lost(core, replica, node),
                 false => self.end(core, replica, Outcome::Lost, Reason::NodeLost),
             }
@@ -471,7 +477,7 @@ pub(crate) trait Attempts: Flow {
     /// they confirm that it has stopped.
     fn lose_attempt(&mut self, core: &mut Core, index: ReplicaIndex, lost: NodeId) {
         let replica = &core.replicas[index as usize];
-        let (run, from) = (replica.run(), replica.phase);
+        let (attempt, from) = (replica.attempt_id(), replica.phase);
         let (outcome, because) = replica.stopping.unwrap_or(match replica.dismissed {
             true => (Outcome::Cancelled, Reason::ScaledDown),
             false => (Outcome::Lost, Reason::NodeLost),
@@ -481,7 +487,7 @@ pub(crate) trait Attempts: Flow {
         let stopped = replica.stopped_on.clone();
         let (kept, _) = placement.split(|node| !(stopped.contains(&node) || gone && node == lost));
         if from != Phase::Stopping && !kept.is_empty() {
-            core.command(Command::Stop { run });
+            core.command(Command::Stop { attempt });
         }
         self.end_keeping(core, index, outcome, because, kept);
     }
@@ -540,7 +546,7 @@ pub(crate) trait Attempts: Flow {
         let record = &mut core.jobs[job.index()];
         record.added.push(index);
         record.live += 1;
-        core.emit(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
+        core.emit(Event::ReplicaAdded { attempt: AttemptId { job, replica: number, number: 1 } });
         self.begin(core, index);
     }
 
@@ -553,7 +559,7 @@ pub(crate) trait Attempts: Flow {
         }
     }
 
-    /// Judges every run that was sampled, once all inputs of this instant are applied.
+    /// Judges every attempt that was sampled, once all inputs of this instant are applied.
     fn judge_sampled(&mut self, core: &mut Core) {
         while let Some(index) = core.to_judge.pop_first() {
             self.judge_usage(core, index);
@@ -562,7 +568,7 @@ pub(crate) trait Attempts: Flow {
 
     /// Fires the monitor if the condition of its policy holds. Otherwise sets the time of the monitor's next check.
     fn judge_usage(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let (now, run) = (core.now, core.replicas[index as usize].run());
+        let (now, attempt) = (core.now, core.replicas[index as usize].attempt_id());
         while let Some(watch) = &mut core.replicas[index as usize].watch {
             let policy = *watch.monitor.policy();
             let UtilizationPolicy { min_gpu_utilization, time_window, mode, .. } = policy;
@@ -578,9 +584,11 @@ pub(crate) trait Attempts: Flow {
                 return;
             };
             match mode {
-                PolicyMode::Warn => core.emit(Event::PolicyWarned { run, min_gpu_utilization, time_window, covered }),
+                PolicyMode::Warn => {
+                    core.emit(Event::PolicyWarned { attempt, min_gpu_utilization, time_window, covered })
+                }
                 PolicyMode::Observe | PolicyMode::Enforce => {
-                    core.emit(Event::PolicyFired { run, mode, min_gpu_utilization, time_window, covered });
+                    core.emit(Event::PolicyFired { attempt, mode, min_gpu_utilization, time_window, covered });
                 }
             }
             if mode == PolicyMode::Enforce {

@@ -5,7 +5,7 @@ use super::core::{Core, check_sample};
 use super::flow::Flow;
 use dryrack_event::{Input, Lifecycle, Outside};
 use dryrack_fleet::{NodeClaim, NodeSpec, NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_units::{GpuShare, SimTime};
 use dryrack_workload::{JobSpec, RunLimit};
 
@@ -47,8 +47,8 @@ impl Core {
             Input::HeartbeatMissed { node, .. } => known_node(*node),
             Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
             Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
-            Input::Run { run, .. } | Input::UsageSample { run, .. }
-                if known_job(run.job).map(|()| !self.knows_replica(*run))? =>
+            Input::Run { attempt, .. } | Input::UsageSample { attempt, .. }
+                if known_job(attempt.job).map(|()| !self.knows_replica(*attempt))? =>
             {
                 Err("a replica that is not")
             }
@@ -71,7 +71,7 @@ impl Core {
                 Err("a task of an array of which none may run")
             }
             Input::Submit { spec, .. } => self.check_submission(spec),
-            Input::Decided { run, .. } if known_job(run.job).map(|()| !self.knows_replica(*run))? => {
+            Input::Decided { attempt, .. } if known_job(attempt.job).map(|()| !self.knows_replica(*attempt))? => {
                 Err("a replica that is not")
             }
             Input::Decided { placement, .. } => self.check_decision(placement.as_ref()),
@@ -147,14 +147,15 @@ impl Core {
         if self.profile.program.is_none() {
             return Err("a message from an outside program, though none decides here");
         }
-        let known_run = |run: RunId| match run.job.index() < self.jobs.len() && self.knows_replica(run) {
-            true => Ok(()),
-            false => Err("a replica that is not"),
-        };
+        let known_attempt =
+            |attempt: AttemptId| match attempt.job.index() < self.jobs.len() && self.knows_replica(attempt) {
+                true => Ok(()),
+                false => Err("a replica that is not"),
+            };
         match said {
-            Outside::Waits { run, .. } | Outside::Cancels { run, .. } => known_run(*run),
-            Outside::Preempts { run, by, .. } => known_run(*run).and(by.map_or(Ok(()), known_run)),
-            Outside::Mistaken { run, .. } => run.map_or(Ok(()), known_run),
+            Outside::Waits { attempt, .. } | Outside::Cancels { attempt, .. } => known_attempt(*attempt),
+            Outside::Preempts { attempt, by, .. } => known_attempt(*attempt).and(by.map_or(Ok(()), known_attempt)),
+            Outside::Mistaken { attempt, .. } => attempt.map_or(Ok(()), known_attempt),
             Outside::CancelsJob { job, .. } if job.index() >= self.jobs.len() => Err("a job that was never submitted"),
             Outside::CancelsJob { .. } | Outside::Joined { .. } | Outside::Answers { .. } | Outside::Failed { .. } => {
                 Ok(())

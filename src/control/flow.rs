@@ -13,7 +13,7 @@ use super::core::store::ReplicaIndex;
 use super::core::timer::Timer;
 use dryrack_event::{Histogram, Lifecycle, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
 use dryrack_scheduler::Seats;
 use dryrack_units::{SimDuration, SimTime};
@@ -81,9 +81,9 @@ pub(crate) trait Flow {
         self.submit_replicas(core, job, refused);
     }
 
-    /// Applies a fact about a run of a replica that is in the store.
-    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
-        self.attempt_fact(core, index, run, fact);
+    /// Applies a fact about an attempt of a replica that is in the store.
+    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
+        self.attempt_fact(core, index, attempt, fact);
     }
 
     /// Ends a job that was cancelled.
@@ -129,7 +129,7 @@ pub(crate) trait Flow {
 
     /// The replicas that are lost with a node, in the order in which their attempts end.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
-        core.nodes[node.index()].runs.to_vec()
+        core.nodes[node.index()].replicas.to_vec()
     }
 
     /// Ends the attempt of a replica that has a claim on a lost node.
@@ -157,8 +157,8 @@ pub(crate) trait Flow {
         self.follow(core, index, (outcome, because), ran, again);
     }
 
-    /// Whether the flow forgets the claims that a run keeps after its end. If so, its nodes are not asked whether it
-    /// has stopped.
+    /// Whether the flow forgets the claims that an attempt keeps after its end. If so, its nodes are not asked whether
+    /// it has stopped.
     fn leaks_claims(&self) -> bool {
         false
     }
@@ -169,7 +169,7 @@ pub(crate) trait Flow {
     }
 
     /// Keeps the place of a failed attempt for the next attempt.
-    fn keep_place(&mut self, _core: &mut Core, _index: ReplicaIndex, _run: RunId, _placement: Placement) {
+    fn keep_place(&mut self, _core: &mut Core, _index: ReplicaIndex, _run: AttemptId, _placement: Placement) {
         panic!("only a flow that restarts in place keeps a place");
     }
 
@@ -220,7 +220,7 @@ pub(crate) trait Flow {
 
     /// Applies a decision of an outside scheduler. Only a flow that supports outside schedulers receives such a
     /// decision.
-    fn decided(&mut self, _core: &mut Core, _run: RunId, _placement: Option<&Placement>) {
+    fn decided(&mut self, _core: &mut Core, _run: AttemptId, _placement: Option<&Placement>) {
         panic!("checked at the door: this flow decides by itself");
     }
 
@@ -250,9 +250,9 @@ pub(crate) trait Flow {
         Seats::All
     }
 
-    /// Two lists of runs: those that are being analysed, and those ahead of this replica in the analysis queue. `None`
-    /// if the replica is not in that queue.
-    fn analyses_ahead(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    /// Two lists of attempts: those that are being analysed, and those ahead of this replica in the analysis queue.
+    /// `None` if the replica is not in that queue.
+    fn analyses_ahead(&self, _core: &Core, _index: ReplicaIndex) -> Option<(Vec<AttemptId>, Vec<AttemptId>)> {
         None
     }
 

@@ -178,15 +178,15 @@ impl Control {
                 core.follow(core.read_profile(profile).expect("it was checked"));
                 flow.reconfigured(core);
             }
-            Input::Run { run, fact } => flow.run_fact(core, *run, *fact),
-            Input::UsageSample { run, at, utilization, memory } => {
-                core.usage_sample(*run, *at, utilization, memory.len());
+            Input::Run { attempt, fact } => flow.apply_fact(core, *attempt, *fact),
+            Input::UsageSample { attempt, at, utilization, memory } => {
+                core.usage_sample(*attempt, *at, utilization, memory.len());
             }
             Input::RequestsCounted { job, requests } => flow.requests_counted(core, *job, *requests),
             Input::Cancel { job } => flow.cancel(core, *job, Reason::Cancelled),
             Input::Scale { job, replicas } => flow.scale_job(core, *job, *replicas),
             Input::Submit { job, spec } => flow.submit(core, *job, spec),
-            Input::Decided { run, placement } => flow.decided(core, *run, placement.as_ref()),
+            Input::Decided { attempt, placement } => flow.decided(core, *attempt, placement.as_ref()),
             Input::Outside(said) => flow.said(core, said),
             Input::Evaluate { name, demand } => core.evaluate(name, demand),
             Input::Wakeup => {}
@@ -252,7 +252,7 @@ impl Control {
         self.flow.as_ref().only_repeats_refusals(&self.core) && self.core.peek_timer().is_none()
     }
 
-    /// What each run holds. This includes claims that a run keeps after its end.
+    /// What each attempt holds. This includes claims that an attempt keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
         self.core.held()
     }

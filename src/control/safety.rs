@@ -39,7 +39,7 @@ fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {
         GpuState::Ready | GpuState::Degraded => true,
         GpuState::Draining | GpuState::Failed | GpuState::Unknown => false,
     };
-    // An instance that is being provisioned for this claim counts as ready. The run starts on it once it is up.
+    // An instance that is being provisioned for this claim counts as ready. The attempt starts on it once it is up.
     let is_made_for_it = status.state == NodeState::Joining
         && fleet.node(claim.node).shape.instance.as_ref().is_some_and(|instance| instance.offer.is_some())
         && status.blocks.is_empty();
@@ -134,8 +134,8 @@ fn meets_sets(fleet: &Fleet, sets: &[TaskSet], claim: &NodeClaim) -> bool {
         && have_their_gpus(shape, used(), claim)
 }
 
-/// Whether the GPUs of the claim are distinct, and suffice for these tasks: whole GPUs, shares and memory. Each GPU must
-/// suit a set, and there must be enough GPUs that suit each set.
+/// Whether the GPUs of the claim are distinct, and suffice for these tasks: whole GPUs, shares and memory. Each GPU
+/// must suit a set, and there must be enough GPUs that suit each set.
 fn have_their_gpus<'s>(shape: &NodeShape, used: impl Iterator<Item = (&'s TaskSet, u64)>, claim: &NodeClaim) -> bool {
     let suits = |gpus: &GpuDemand, index: u16| {
         let gpu = &shape.gpus[usize::from(index)];
@@ -182,7 +182,7 @@ fn is_picked(demand: &Demand, claim: &NodeClaim) -> bool {
 fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> bool {
     let (driver, runtime) = (shape.driver.as_deref(), shape.runtime.as_deref());
     let host = Host { os: shape.os, arch: shape.arch, driver, runtime };
-    let runs_on = |gpu: Option<&GpuShape>| {
+    let attempts_on = |gpu: Option<&GpuShape>| {
         let gpu = gpu.map(|gpu| Accelerator {
             vendor: gpu.vendor,
             compute_capability: gpu.compute_capability,
@@ -196,8 +196,8 @@ fn can_serve(shape: &NodeShape, deployment: &Deployment, claim: &NodeClaim) -> b
     };
     let distinct = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
     let serves =
-        claim.gpus.iter().all(|part| part.memory > Bytes::ZERO && runs_on(shape.gpus.get(usize::from(part.index))));
-    let without_gpus = !claim.gpus.is_empty() || runs_on(None);
+        claim.gpus.iter().all(|part| part.memory > Bytes::ZERO && attempts_on(shape.gpus.get(usize::from(part.index))));
+    let without_gpus = !claim.gpus.is_empty() || attempts_on(None);
     deployment.selector.iter().flatten().all(has_label) && distinct && serves && without_gpus
 }
 

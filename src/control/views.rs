@@ -7,7 +7,7 @@ use super::polled::{MemberStanding, RunStanding};
 use super::scan::RowView;
 use super::{AnyFlow, Control};
 use dryrack_event::Phase;
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::SchedulerView;
 use dryrack_workload::JobSpec;
 
@@ -18,9 +18,9 @@ impl Control {
         self.core.watch(whose);
     }
 
-    /// Takes the decision that placed this run.
-    pub fn take_watched(&mut self, run: RunId) -> Option<Watched> {
-        self.core.take_watched(run)
+    /// Takes the decision that placed this attempt.
+    pub fn take_watched(&mut self, attempt: AttemptId) -> Option<Watched> {
+        self.core.take_watched(attempt)
     }
 
     /// Takes every decision since the last call, in order.
@@ -41,8 +41,8 @@ impl Control {
     pub fn sight_before(&self, job: JobId, spec: &JobSpec) -> SchedulerView {
         let core = &self.core;
         let demand = Arc::clone(&spec.demand);
-        let run = RunId { job, replica: 0, attempt: 1 };
-        let (context, seats) = (core.context_for(run, spec, None), self.flow.as_ref().first_seats(&demand));
+        let attempt = AttemptId { job, replica: 0, number: 1 };
+        let (context, seats) = (core.context_for(attempt, spec, None), self.flow.as_ref().first_seats(&demand));
         SchedulerView { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
     }
 
@@ -52,14 +52,14 @@ impl Control {
         self.core.next_to_place(job)
     }
 
-    /// The runs that are analysed before this replica. `None` if the replica does not wait for its analysis.
+    /// The attempts that are analysed before this replica. `None` if the replica does not wait for its analysis.
     pub fn analyses_ahead(&self, job: JobId, replica: u32) -> Option<AnalysesAhead> {
         let core = &self.core;
         let index = core.jobs.get(job.index())?.replica(replica)?;
         let (now, before) = self.flow.as_ref().analyses_ahead(core, index)?;
-        let is_wanted = |run: &RunId| {
-            let replica = core.replica_of(*run).map(|index| &core.replicas[index as usize]);
-            replica.is_some_and(|replica| replica.phase != Phase::Ended && replica.attempt == run.attempt)
+        let is_wanted = |attempt: &AttemptId| {
+            let replica = core.replica_of(*attempt).map(|index| &core.replicas[index as usize]);
+            replica.is_some_and(|replica| replica.phase != Phase::Ended && replica.attempt == attempt.number)
         };
         let (wanted, unwanted) = before.into_iter().partition(is_wanted);
         Some(AnalysesAhead { now, wanted, unwanted })

@@ -26,7 +26,7 @@ use super::selection::selection;
 use dryrack_control::{Profile, Watch, Watched};
 use dryrack_event::{Event, Histogram, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeClaim, Placement};
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_rng::Stream;
 use dryrack_scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verdict, evaluate};
 use dryrack_units::{Score, SimTime};
@@ -52,14 +52,18 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
         }
         questions.last.extend(replay.control.take_decisions());
         match &record.said {
-            RecordBody::Event(Event::Placed { run, score, placement }) => {
-                let watched = replay.control.take_watched(*run).expect("what is placed is kept");
-                let before = || place_before(&records[..place], *run);
-                questions.placed(*run, (*score, placement), &watched, before);
+            RecordBody::Event(Event::Placed { attempt, score, placement }) => {
+                let watched = replay.control.take_watched(*attempt).expect("what is placed is kept");
+                let before = || place_before(&records[..place], *attempt);
+                questions.placed(*attempt, (*score, placement), &watched, before);
             }
-            RecordBody::Event(Event::CommitRefused { run, fallback: true, .. }) => questions.fallbacks.push(*run),
-            RecordBody::Event(Event::Held { run, refusal, reasons }) if !is_of_pick(&records[place..], *run) => {
-                questions.held(*run, (*refusal, reasons));
+            RecordBody::Event(Event::CommitRefused { attempt, fallback: true, .. }) => {
+                questions.fallbacks.push(*attempt)
+            }
+            RecordBody::Event(Event::Held { attempt, refusal, reasons })
+                if !is_of_pick(&records[place..], *attempt) =>
+            {
+                questions.held(*attempt, (*refusal, reasons));
             }
             RecordBody::Event(_) | RecordBody::Input(_) => {}
         }
@@ -68,21 +72,21 @@ pub fn hold_answers(rehearsal: &Rehearsal, records: &[Record]) -> u64 {
     questions.placed + questions.held
 }
 
-/// Whether the run ends because its hand pick was refused. A `Held` event just before such an end does not come from a
-/// decision, so it is not checked.
-fn is_of_pick(records: &[Record], run: RunId) -> bool {
+/// Whether the attempt ends because its hand pick was refused. A `Held` event just before such an end does not come
+/// from a decision, so it is not checked.
+fn is_of_pick(records: &[Record], attempt: AttemptId) -> bool {
     let ended = |record: &Record| match &record.said {
-        RecordBody::Event(Event::Ended { run: other, because, .. }) if *other == run => Some(*because),
+        RecordBody::Event(Event::Ended { attempt: other, because, .. }) if *other == attempt => Some(*because),
         _ => None,
     };
     records.iter().find_map(ended) == Some(Reason::PickRefused)
 }
 
 /// The latest placement of the replica in these records.
-fn place_before(records: &[Record], run: RunId) -> Option<&Placement> {
+fn place_before(records: &[Record], attempt: AttemptId) -> Option<&Placement> {
     records.iter().rev().find_map(|record| match &record.said {
-        RecordBody::Event(Event::Placed { run: other, placement, .. })
-            if (other.job, other.replica) == (run.job, run.replica) =>
+        RecordBody::Event(Event::Placed { attempt: other, placement, .. })
+            if (other.job, other.replica) == (attempt.job, attempt.replica) =>
         {
             Some(placement)
         }
@@ -134,8 +138,9 @@ struct Questions<'a> {
     rehearsal: &'a Rehearsal,
     /// The decisions of this step, and for each job and demand the last refusal of an earlier step.
     last: Vec<Watched>,
-    /// Runs of this step with a candidate that could not be committed. A run is listed once for each such candidate.
-    fallbacks: Vec<RunId>,
+    /// Attempts of this step with a candidate that could not be committed. An attempt is listed once for each such
+    /// candidate.
+    fallbacks: Vec<AttemptId>,
     placed: u64,
     held: u64,
 }
@@ -154,14 +159,15 @@ impl Questions<'_> {
         // In a historic scanning profile, a new row can get the id of a deleted row. Such a profile can write a
         // decision about one row into another row that now has the same id.
         let rows_change_hands = self.profile().historic && self.profile().flow.scanned().is_some();
-        rows_change_hands || decided.run.job == job || *decided.sight.demand == **self.demand(job)
+        rows_change_hands || decided.attempt.job == job || *decided.sight.demand == **self.demand(job)
     }
 
     fn forget_all_but_the_last(&mut self) {
         let mut kept: Vec<Watched> = Vec::new();
         for watched in std::mem::take(&mut self.last).into_iter().rev() {
-            let known =
-                kept.iter().any(|later| later.run.job == watched.run.job && later.sight.demand == watched.sight.demand);
+            let known = kept
+                .iter()
+                .any(|later| later.attempt.job == watched.attempt.job && later.sight.demand == watched.sight.demand);
             if !known && matches!(watched.examination.decision, Decision::Refuse { .. }) {
                 kept.push(watched);
             }
@@ -172,7 +178,7 @@ impl Questions<'_> {
 
     fn placed<'r>(
         &mut self,
-        run: RunId,
+        attempt: AttemptId,
         (score, placement): (Score, &Placement),
         watched: &Watched,
         before: impl FnOnce() -> Option<&'r Placement>,
@@ -180,29 +186,35 @@ impl Questions<'_> {
         self.placed += 1;
         let restarts = self.profile().flow.scanned().is_some_and(|scan| scan.restarts_in_place.is_some());
         // A replica that restarts in place keeps its placement without a new decision.
-        if restarts && run.attempt > 1 && score == Score::ZERO && before() == Some(placement) {
+        if restarts && attempt.number > 1 && score == Score::ZERO && before() == Some(placement) {
             return;
         }
         let (options, sight) = (&self.profile().scheduler, &watched.sight);
         let Decision::Place(candidates) = &watched.examination.decision else {
-            panic!("{run} was placed on {placement:?}, but explained as refused: {:?}", watched.examination.decision);
+            panic!(
+                "{attempt} was placed on {placement:?}, but explained as refused: {:?}",
+                watched.examination.decision
+            );
         };
-        let skipped = self.fallbacks.iter().filter(|refused| **refused == run).count();
-        let Some(taken) = candidates.get(skipped) else { panic!("{run} took no candidate that is explained") };
+        let skipped = self.fallbacks.iter().filter(|refused| **refused == attempt).count();
+        let Some(taken) = candidates.get(skipped) else { panic!("{attempt} took no candidate that is explained") };
         let of_run = self.profile().flow.polled().is_some() && sight.demand.nodes_apart() > 1;
         let is_it = match of_run && sight.seats == Seats::All {
             true => placement.claims().iter().all(|claim| taken.placement.claims().contains(claim)),
             false => taken.placement == *placement,
         };
-        assert!(is_it, "{run} was placed on {placement:?}, but explained on {taken:?}");
-        assert_eq!(score, taken.score, "{run} has another score in the log than in its explanation");
+        assert!(is_it, "{attempt} was placed on {placement:?}, but explained on {taken:?}");
+        assert_eq!(score, taken.score, "{attempt} has another score in the log than in its explanation");
         for claim in placement.claims() {
             let verdict = watched.examination.nodes[claim.node.index()].verdict;
-            assert!(verdict.is_fit(), "{run} was placed on {:?}, which is explained as {verdict:?}", claim.node);
+            assert!(verdict.is_fit(), "{attempt} was placed on {:?}, which is explained as {verdict:?}", claim.node);
         }
         if let Some(plan) = sight.plan(options).filter(|_| sight.demand.tasks == 1) {
             let is_offered = |node| plan.offers.iter().any(|offer| offer.node == node);
-            assert!(placement.claims().iter().all(|claim| is_offered(claim.node)), "{run} took what is not offered");
+            assert!(
+                placement.claims().iter().all(|claim| is_offered(claim.node)),
+                "{attempt} took what is not offered"
+            );
         }
         if self.profile().historic {
             return;
@@ -212,20 +224,24 @@ impl Questions<'_> {
             let selectable = sight.select(options);
             for claim in placement.claims() {
                 let verdict = selected(&sight.demand, &selectable[claim.node.index()], claim);
-                assert!(verdict.is_fit(), "{run} was placed on {:?}, which is selectable as {verdict:?}", claim.node);
+                assert!(
+                    verdict.is_fit(),
+                    "{attempt} was placed on {:?}, which is selectable as {verdict:?}",
+                    claim.node
+                );
             }
             is_selectable_as_judged(&sight.demand, &selectable, &watched.examination);
         }
         if self.is_evaluated_alike(watched) {
             let (refusal, reasons) = evaluate(options, &sight.demand, &sight.fleet, Grouping::EachNode);
-            assert!(refusal.is_none(), "{run} was placed, but evaluated as refused: {reasons}");
+            assert!(refusal.is_none(), "{attempt} was placed, but evaluated as refused: {reasons}");
         }
     }
 
     /// Whether an evaluation must agree with this decision. An evaluation knows only the demand. A decision about a job
     /// with several replicas, or about a part of a job, depends on more than the demand, so the two may differ.
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
-        let spec = &self.rehearsal.arrivals[watched.run.job.index()].spec;
+        let spec = &self.rehearsal.arrivals[watched.attempt.job.index()].spec;
         let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
         is_whole
             && watched.sight.context.replicas == 1
@@ -234,7 +250,7 @@ impl Questions<'_> {
             && !self.profile().historic
     }
 
-    fn held(&mut self, run: RunId, (refusal, reasons): (Refusal, &Histogram)) {
+    fn held(&mut self, attempt: AttemptId, (refusal, reasons): (Refusal, &Histogram)) {
         if is_of_flow(reasons) {
             return;
         }
@@ -244,15 +260,15 @@ impl Questions<'_> {
             Decision::Refuse { refusal: word, reasons: because } => *word == refusal && because == reasons,
             Decision::Place(_) => false,
         };
-        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, run.job));
+        let alike = || self.last.iter().filter(|watched| self.is_alike(watched, attempt.job));
         let Some(watched) = alike().find(says_so) else {
             let explained: Vec<_> = alike().map(|watched| (watched.at, &watched.examination.decision)).collect();
-            panic!("{run} is held for {refusal:?} {reasons}, but explained by {explained:?}");
+            panic!("{attempt} is held for {refusal:?} {reasons}, but explained by {explained:?}");
         };
         if self.is_evaluated_alike(watched) {
             let found =
                 evaluate(&self.profile().scheduler, &watched.sight.demand, &watched.sight.fleet, Grouping::EachNode);
-            assert_eq!(found, (Some(refusal), reasons.clone()), "{run} waits, and is evaluated otherwise");
+            assert_eq!(found, (Some(refusal), reasons.clone()), "{attempt} waits, and is evaluated otherwise");
         }
     }
 
@@ -325,8 +341,10 @@ fn is_selectable_as_judged(demand: &Demand, selectable: &[Selectable], examinati
 /// The first placement of any replica of the job, and its time. `None` if a replica had to wait before that.
 fn first_placed(records: &[Record], job: JobId) -> Option<(SimTime, &Placement)> {
     let first = records.iter().find_map(|record| match &record.said {
-        RecordBody::Event(Event::Placed { run, placement, .. }) if run.job == job => Some((record.at, Some(placement))),
-        RecordBody::Event(Event::Held { run, .. }) if run.job == job => Some((record.at, None)),
+        RecordBody::Event(Event::Placed { attempt, placement, .. }) if attempt.job == job => {
+            Some((record.at, Some(placement)))
+        }
+        RecordBody::Event(Event::Held { attempt, .. }) if attempt.job == job => Some((record.at, None)),
         RecordBody::Event(_) | RecordBody::Input(_) => None,
     });
     first.and_then(|(at, placement)| Some((at, placement?)))

@@ -10,7 +10,7 @@ use dryrack_event::{Declaration, Event, Input, Outcome, Phase, Sink};
 use dryrack_fleet::{
     GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
 };
-use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_scheduler::offers::MultinodeTakes;
 use dryrack_units::SimTime;
 use dryrack_workload::{Coverage, Gang, JobSpec, Pick, TaskSet, UtilizationPolicy, UtilizationRule};
@@ -31,20 +31,20 @@ pub struct Audit {
     phases: BTreeMap<(JobId, u32), (u32, Phase)>,
     /// For each replica that has ever run, the last attempt that ran.
     ran: BTreeMap<(JobId, u32), u32>,
-    claims: BTreeMap<RunId, Placement>,
+    claims: BTreeMap<AttemptId, Placement>,
     cpu_taken: BTreeMap<NodeId, u64>,
     /// The cores taken on each node beyond the restricted cores of the GPUs that they are taken with.
     unrestricted_taken: BTreeMap<NodeId, u64>,
     gpu_milli_taken: BTreeMap<GpuId, u64>,
-    unsafe_runs: Vec<RunId>,
+    unsafe_runs: Vec<AttemptId>,
     /// The state of each cloud instance. An instance has an entry once its state has changed for the first time.
     instances: BTreeMap<NodeId, InstanceState>,
-    /// Runs that were running when the profile changed. They stay bound by the policy of the previous profile.
-    bound_before: BTreeSet<RunId>,
+    /// Attempts that were running when the profile changed. They stay bound by the policy of the previous profile.
+    bound_before: BTreeSet<AttemptId>,
     /// The utilization policy of the profile.
     utilization: Option<UtilizationOptions>,
-    /// Runs that are bound by a utilization policy, each with its effective values.
-    bound: BTreeMap<RunId, UtilizationPolicy>,
+    /// Attempts that are bound by a utilization policy, each with its effective values.
+    bound: BTreeMap<AttemptId, UtilizationPolicy>,
     at: SimTime,
     step: u64,
 }
@@ -85,25 +85,25 @@ impl Audit {
         }
     }
 
-    /// Switches to another profile. If the previous profile was historic, broken safety stays allowed, because the runs
-    /// that broke it may continue.
+    /// Switches to another profile. If the previous profile was historic, broken safety stays allowed, because the
+    /// attempts that broke it may continue.
     fn follow(&mut self, profile: &Profile) {
         let Audit { historic, utilization, shares_hosts, .. } = Audit::new(profile);
         (self.historic, self.utilization, self.shares_hosts) = (self.historic || historic, utilization, shares_hosts);
         let at_work = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
-        let run = |((job, replica), (attempt, _)): (&(JobId, u32), &(u32, Phase))| RunId {
+        let attempt = |((job, replica), (number, _)): (&(JobId, u32), &(u32, Phase))| AttemptId {
             job: *job,
             replica: *replica,
-            attempt: *attempt,
+            number: *number,
         };
-        self.bound_before.extend(at_work.map(run));
+        self.bound_before.extend(at_work.map(attempt));
     }
 
     /// The accounts at the end of the log. Panics if a submitted job is not counted.
     pub fn finish(self) -> Accounts {
         let running = self.phases.iter().filter(|(_, (_, phase))| *phase == Phase::Running);
-        for ((job, replica), (attempt, _)) in running {
-            self.is_watched(RunId { job: *job, replica: *replica, attempt: *attempt });
+        for ((job, replica), (number, _)) in running {
+            self.is_watched(AttemptId { job: *job, replica: *replica, number: *number });
         }
         let mut accounts = Accounts { submitted: self.jobs.len() as u64, ..Accounts::default() };
         for (index, job) in self.jobs.iter().enumerate() {
@@ -127,9 +127,9 @@ impl Audit {
         accounts.checked()
     }
 
-    fn placed(&mut self, run: RunId, placement: &Placement) {
-        let spec = Arc::clone(&self.jobs[run.job.index()].spec);
-        let excused = self.unsafe_runs.contains(&run);
+    fn placed(&mut self, attempt: AttemptId, placement: &Placement) {
+        let spec = Arc::clone(&self.jobs[attempt.job.index()].spec);
+        let excused = self.unsafe_runs.contains(&attempt);
         let whole = match &spec.demand.pick {
             _ if self.nodes_of(&spec) > 1 => placement.tasks() == 1,
             // A replica of a model counts as one task, on its main node, even if it uses GPUs of other nodes.
@@ -140,35 +140,38 @@ impl Audit {
             }
             Some(Pick::Nodes(_) | Pick::Gpus(_)) | None => placement.tasks() == spec.demand.tasks,
         };
-        assert!(whole || excused, "{run} was placed in part: {placement:?}");
+        assert!(whole || excused, "{attempt} was placed in part: {placement:?}");
         let is_spread = placement.claims().iter().all(|claim| claim.tasks == 1);
-        assert!(spec.demand.gang != Gang::Spread || is_spread || excused, "{run} is not spread: {placement:?}");
+        assert!(spec.demand.gang != Gang::Spread || is_spread || excused, "{attempt} is not spread: {placement:?}");
         for claim in placement.claims() {
             let (shape, state) = &self.nodes[claim.node.index()];
             let is_made = *state == NodeState::Joining && offer_of(shape).is_some();
-            assert!(*state == NodeState::Ready || is_made || excused, "{run} was placed on a node that is {state:?}");
+            assert!(
+                *state == NodeState::Ready || is_made || excused,
+                "{attempt} was placed on a node that is {state:?}"
+            );
             let cpu = self.cpu_taken.entry(claim.node).or_default();
             *cpu += claim.cpu.get();
-            assert!(*cpu <= shape.cpu.get() || excused, "{run} takes more CPU than there is");
+            assert!(*cpu <= shape.cpu.get() || excused, "{attempt} takes more CPU than there is");
             let (rest, most) = unrestricted(shape, claim);
             let unrestricted = self.unrestricted_taken.entry(claim.node).or_default();
             *unrestricted += rest;
-            assert!(rest == 0 || *unrestricted <= most || excused, "{run} takes cores that are restricted to GPUs");
+            assert!(rest == 0 || *unrestricted <= most || excused, "{attempt} takes cores that are restricted to GPUs");
             for part in &claim.gpus {
                 let gpu = GpuId { node: claim.node, index: part.index };
                 let state = self.gpus.get(&gpu).copied().unwrap_or(GpuState::Ready);
-                assert!(state.is_usable() || excused, "{run} was placed on a GPU that is {state:?}");
+                assert!(state.is_usable() || excused, "{attempt} was placed on a GPU that is {state:?}");
                 let taken = self.gpu_milli_taken.entry(gpu).or_default();
                 *taken += u64::from(part.share.get());
-                assert!(*taken <= 1000 || excused, "{run} takes more of a GPU than there is");
+                assert!(*taken <= 1000 || excused, "{attempt} takes more of a GPU than there is");
             }
         }
-        self.is_in_one_fleet(run, placement);
-        assert!(self.claims.insert(run, placement.clone()).is_none(), "{run} was placed twice");
+        self.is_in_one_fleet(attempt, placement);
+        assert!(self.claims.insert(attempt, placement.clone()).is_none(), "{attempt} was placed twice");
     }
 
     /// Asserts that all replicas of a job are in the same fleet. Ignores replicas that are stopping or have ended.
-    fn is_in_one_fleet(&self, run: RunId, placement: &Placement) {
+    fn is_in_one_fleet(&self, attempt: AttemptId, placement: &Placement) {
         let fleet_of = |placement: &Placement| {
             let fleets = placement
                 .claims()
@@ -176,21 +179,21 @@ impl Audit {
                 .map(|claim| self.nodes[claim.node.index()].0.instance.as_ref().map(|instance| instance.fleet));
             fleets.collect::<BTreeSet<_>>()
         };
-        if !self.has_runs || self.jobs[run.job.index()].spec.demand.requirements().is_none() {
+        if !self.has_runs || self.jobs[attempt.job.index()].spec.demand.requirements().is_none() {
             return;
         }
         let mut fleets = fleet_of(placement);
-        let first = RunId { job: run.job, replica: 0, attempt: 0 };
-        for (other, claim) in self.claims.range(first..).take_while(|(other, _)| other.job == run.job) {
+        let first = AttemptId { job: attempt.job, replica: 0, number: 0 };
+        for (other, claim) in self.claims.range(first..).take_while(|(other, _)| other.job == attempt.job) {
             // A claim of an earlier attempt does not count: it is only waiting to be released.
-            let stays = |(attempt, phase): &(u32, Phase)| {
-                *attempt == other.attempt && phase.holds_claim() && *phase != Phase::Stopping
+            let stays = |(number, phase): &(u32, Phase)| {
+                *number == other.number && phase.holds_claim() && *phase != Phase::Stopping
             };
             if self.phases.get(&(other.job, other.replica)).is_some_and(stays) {
                 fleets.extend(fleet_of(claim));
             }
         }
-        assert!(fleets.len() == 1, "{run} is in another fleet than the rest of its job: {fleets:?}");
+        assert!(fleets.len() == 1, "{attempt} is in another fleet than the rest of its job: {fleets:?}");
     }
 
     /// The number of nodes that each replica of a run has. It is more than one if each task of a gang is a separate
@@ -205,38 +208,42 @@ impl Audit {
     /// Replica numbers are assigned in this order: the master of each replica, the workers of the first replica, the
     /// workers of the second replica, and so on. Jobs that were scaled are not checked, because their numbers no longer
     /// tell which nodes belong together.
-    fn begins_whole(&self, run: RunId) {
-        let account = &self.jobs[run.job.index()];
+    fn begins_whole(&self, attempt: AttemptId) {
+        let account = &self.jobs[attempt.job.index()];
         let (replicas, nodes) = (account.spec.replicas, self.nodes_of(&account.spec));
         if nodes == 1 || account.replicas != replicas * nodes {
             return;
         }
-        let group = if run.replica < replicas { run.replica } else { (run.replica - replicas) / (nodes - 1) };
+        let group =
+            if attempt.replica < replicas { attempt.replica } else { (attempt.replica - replicas) / (nodes - 1) };
         let workers = (0..nodes - 1).map(|worker| replicas + group * (nodes - 1) + worker);
         let mut hosts: Vec<NodeId> = Vec::new();
         for replica in std::iter::once(group).chain(workers) {
-            let (attempt, phase) = self.phases[&(run.job, replica)];
+            let (number, phase) = self.phases[&(attempt.job, replica)];
             // Nodes may begin at different times, so a node that began earlier may already have ended.
-            let is_done = self.ran.get(&(run.job, replica)) == Some(&run.attempt);
-            if is_done && attempt == run.attempt && matches!(phase, Phase::Stopping | Phase::Ended) {
+            let is_done = self.ran.get(&(attempt.job, replica)) == Some(&attempt.number);
+            if is_done && number == attempt.number && matches!(phase, Phase::Stopping | Phase::Ended) {
                 return;
             }
-            let claim = self.claims.get(&RunId { job: run.job, replica, attempt });
+            let claim = self.claims.get(&AttemptId { job: attempt.job, replica, number });
             assert!(
-                phase.holds_claim() && attempt == run.attempt,
-                "{run} begins, and node {replica} of it is {phase:?}"
+                phase.holds_claim() && number == attempt.number,
+                "{attempt} begins, and node {replica} of it is {phase:?}"
             );
             hosts.extend(claim.iter().flat_map(|claim| claim.claims()).map(|claim| claim.node));
         }
         hosts.sort_unstable();
         hosts.dedup();
-        assert!(self.shares_hosts || hosts.len() == nodes as usize, "{run} begins on fewer hosts than it has nodes");
+        assert!(
+            self.shares_hosts || hosts.len() == nodes as usize,
+            "{attempt} begins on fewer hosts than it has nodes"
+        );
     }
 
-    /// Asserts that a run does not begin on an instance that is still being provisioned.
-    fn is_on_what_is_up(&self, run: RunId) {
-        for claim in self.claims.get(&run).iter().flat_map(|own| own.claims()) {
-            assert_ne!(self.nodes[claim.node.index()].1, NodeState::Joining, "{run} works where nothing is yet");
+    /// Asserts that an attempt does not begin on an instance that is still being provisioned.
+    fn is_on_what_is_up(&self, attempt: AttemptId) {
+        for claim in self.claims.get(&attempt).iter().flat_map(|own| own.claims()) {
+            assert_ne!(self.nodes[claim.node.index()].1, NodeState::Joining, "{attempt} works where nothing is yet");
         }
     }
 
@@ -259,19 +266,19 @@ impl Audit {
         }
     }
 
-    fn ended(&mut self, run: RunId, from: Phase, kept: &[NodeId]) {
-        self.leave(run, from, Phase::Ended);
-        assert!(from.holds_claim() || kept.is_empty(), "{run} keeps a claim it never had");
+    fn ended(&mut self, attempt: AttemptId, from: Phase, kept: &[NodeId]) {
+        self.leave(attempt, from, Phase::Ended);
+        assert!(from.holds_claim() || kept.is_empty(), "{attempt} keeps a claim it never had");
         let gone = |node: &NodeId| self.nodes[node.index()].1 == NodeState::Gone;
-        assert!(!kept.iter().any(gone), "{run} keeps a claim on a node that is gone");
+        assert!(!kept.iter().any(gone), "{attempt} keeps a claim on a node that is gone");
         if from.holds_claim() {
-            self.free(run, |node| kept.contains(&node));
+            self.free(attempt, |node| kept.contains(&node));
         }
     }
 
-    /// Releases the claims of a run on all nodes except those for which `keeps` returns true.
-    fn free(&mut self, run: RunId, keeps: impl Fn(NodeId) -> bool) {
-        let placement = self.claims.remove(&run).unwrap_or_else(|| panic!("{run} frees what it does not hold"));
+    /// Releases the claims of an attempt on all nodes except those for which `keeps` returns true.
+    fn free(&mut self, attempt: AttemptId, keeps: impl Fn(NodeId) -> bool) {
+        let placement = self.claims.remove(&attempt).unwrap_or_else(|| panic!("{attempt} frees what it does not hold"));
         let (kept, free) = placement.split(keeps);
         for claim in free.claims() {
             *self.cpu_taken.get_mut(&claim.node).expect("it was taken") -= claim.cpu.get();
@@ -283,40 +290,42 @@ impl Audit {
             }
         }
         if !kept.is_empty() {
-            self.claims.insert(run, kept);
+            self.claims.insert(attempt, kept);
         }
     }
 
-    fn leave(&mut self, run: RunId, from: Phase, to: Phase) {
-        let known = self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted moves");
-        assert_eq!(*known, (run.attempt, from), "{run} does not leave {from:?}");
+    fn leave(&mut self, attempt: AttemptId, from: Phase, to: Phase) {
+        let known = self.phases.get_mut(&(attempt.job, attempt.replica)).expect("only what was submitted moves");
+        assert_eq!(*known, (attempt.number, from), "{attempt} does not leave {from:?}");
         known.1 = to;
         if from == Phase::Running {
-            self.is_watched(run);
-            self.bound.remove(&run);
+            self.is_watched(attempt);
+            self.bound.remove(&attempt);
         }
     }
 
-    /// Asserts that the run was bound by the effective policy, or by no policy if none applies to it.
-    fn is_watched(&self, run: RunId) {
-        if self.bound_before.contains(&run) {
+    /// Asserts that the attempt was bound by the effective policy, or by no policy if none applies to it.
+    fn is_watched(&self, attempt: AttemptId) {
+        if self.bound_before.contains(&attempt) {
             return;
         }
-        let over = &self.jobs[run.job.index()].spec.utilization;
-        let has_gpus = self.claims.get(&run).is_some_and(|own| own.claims().iter().any(|claim| !claim.gpus.is_empty()));
+        let over = &self.jobs[attempt.job.index()].spec.utilization;
+        let has_gpus =
+            self.claims.get(&attempt).is_some_and(|own| own.claims().iter().any(|claim| !claim.gpus.is_empty()));
         let effective = self.utilization.and_then(|options| options.bind(over)).map(|(_, values)| values);
-        let bound = self.bound.get(&run).copied();
-        assert_eq!(bound, effective.filter(|_| has_gpus), "{run} did not run under the policy that holds for it");
+        let bound = self.bound.get(&attempt).copied();
+        assert_eq!(bound, effective.filter(|_| has_gpus), "{attempt} did not run under the policy that holds for it");
     }
 
-    /// Asserts that the policy that fired binds the run, and that the samples cover the policy's whole time window if
-    /// the policy has the default rule.
-    fn covered(&self, run: RunId, covered: &Coverage) {
-        let policy = self.bound.get(&run).unwrap_or_else(|| panic!("{run} is under no policy, and one fired for it"));
-        assert!(!covered.gpus.is_empty() && covered.first <= covered.last, "{run}: {covered:?} covers nothing");
+    /// Asserts that the policy that fired binds the attempt, and that the samples cover the policy's whole time window
+    /// if the policy has the default rule.
+    fn covered(&self, attempt: AttemptId, covered: &Coverage) {
+        let policy =
+            self.bound.get(&attempt).unwrap_or_else(|| panic!("{attempt} is under no policy, and one fired for it"));
+        assert!(!covered.gpus.is_empty() && covered.first <= covered.last, "{attempt}: {covered:?} covers nothing");
         let length = covered.last.since(covered.first);
         let is_whole = policy.rule != UtilizationRule::Covered || length >= policy.time_window;
-        assert!(is_whole, "{run}: {covered:?} is no whole window");
+        assert!(is_whole, "{attempt}: {covered:?} is no whole window");
     }
 }
 
@@ -353,69 +362,77 @@ impl Sink for Audit {
             }
             Event::GpuChanged { gpu, to, .. } => assert_eq!(self.gpus[gpu], *to),
             Event::InstanceChanged { node, from, to, .. } => self.instance_changed(*node, *from, *to),
-            Event::Placed { run, placement, .. } => {
-                let (_, phase) = self.phases[&(run.job, run.replica)];
-                assert!(matches!(phase, Phase::Pending | Phase::Analysing), "{run} was placed while {phase:?}");
-                self.leave(*run, phase, Phase::Scheduled);
-                self.placed(*run, placement);
+            Event::Placed { attempt, placement, .. } => {
+                let (_, phase) = self.phases[&(attempt.job, attempt.replica)];
+                assert!(matches!(phase, Phase::Pending | Phase::Analysing), "{attempt} was placed while {phase:?}");
+                self.leave(*attempt, phase, Phase::Scheduled);
+                self.placed(*attempt, placement);
             }
-            Event::Moved { run, from, to, .. } => {
-                assert!(!to.holds_claim() || from.holds_claim(), "{run} holds a claim without being placed");
+            Event::Moved { attempt, from, to, .. } => {
+                assert!(!to.holds_claim() || from.holds_claim(), "{attempt} holds a claim without being placed");
                 if matches!(to, Phase::Preparing | Phase::Running) {
-                    self.is_on_what_is_up(*run);
+                    self.is_on_what_is_up(*attempt);
                 }
                 if *to == Phase::Running {
-                    self.begins_whole(*run);
-                    self.ran.insert((run.job, run.replica), run.attempt);
+                    self.begins_whole(*attempt);
+                    self.ran.insert((attempt.job, attempt.replica), attempt.number);
                 }
-                self.leave(*run, *from, *to);
+                self.leave(*attempt, *from, *to);
             }
-            Event::Ended { run, from, kept, .. } => self.ended(*run, *from, kept),
-            Event::ClaimFreed { run, node } => {
-                assert!(self.claims[run].touches(*node), "{run} frees a node that it does not hold");
-                self.free(*run, |other| other != *node);
+            Event::Ended { attempt, from, kept, .. } => self.ended(*attempt, *from, kept),
+            Event::ClaimFreed { attempt, node } => {
+                assert!(self.claims[attempt].touches(*node), "{attempt} frees a node that it does not hold");
+                self.free(*attempt, |other| other != *node);
             }
-            Event::Retry { run, .. } => {
-                let known =
-                    self.phases.get_mut(&(run.job, run.replica)).expect("only what was submitted is tried again");
-                assert_eq!(*known, (run.attempt - 1, Phase::Ended), "{run} begins before the last attempt has ended");
-                *known = (run.attempt, Phase::Pending);
+            Event::Retry { attempt, .. } => {
+                let known = self
+                    .phases
+                    .get_mut(&(attempt.job, attempt.replica))
+                    .expect("only what was submitted is tried again");
+                assert_eq!(
+                    *known,
+                    (attempt.number - 1, Phase::Ended),
+                    "{attempt} begins before the last attempt has ended"
+                );
+                *known = (attempt.number, Phase::Pending);
             }
-            Event::SafetyBroken { run, .. } => {
-                assert!(self.historic, "{run} broke safety under a profile that is not historic");
-                self.unsafe_runs.push(*run);
+            Event::SafetyBroken { attempt, .. } => {
+                assert!(self.historic, "{attempt} broke safety under a profile that is not historic");
+                self.unsafe_runs.push(*attempt);
             }
             Event::JobEnded { job, outcome, .. } => self.job_ended(*job, *outcome),
-            Event::ReplicaAdded { run } => {
-                let account = &mut self.jobs[run.job.index()];
-                assert!(account.outcome.is_none(), "{run} is added to a job that has ended");
-                assert_eq!((run.replica, run.attempt), (account.replicas, 1), "replicas are added in order");
+            Event::ReplicaAdded { attempt } => {
+                let account = &mut self.jobs[attempt.job.index()];
+                assert!(account.outcome.is_none(), "{attempt} is added to a job that has ended");
+                assert_eq!((attempt.replica, attempt.number), (account.replicas, 1), "replicas are added in order");
                 account.replicas += 1;
-                self.phases.insert((run.job, run.replica), (1, Phase::Pending));
+                self.phases.insert((attempt.job, attempt.replica), (1, Phase::Pending));
             }
-            Event::Held { run, reasons, .. } => {
-                assert!(!reasons.is_empty(), "{run} waits without a reason");
-                let (attempt, phase) = self.phases[&(run.job, run.replica)];
-                assert_eq!((attempt, phase), (run.attempt, Phase::Pending), "only what is pending waits");
+            Event::Held { attempt, reasons, .. } => {
+                assert!(!reasons.is_empty(), "{attempt} waits without a reason");
+                let (number, phase) = self.phases[&(attempt.job, attempt.replica)];
+                assert_eq!((number, phase), (attempt.number, Phase::Pending), "only what is pending waits");
             }
             Event::Evaluated { refusal, reasons, .. } => {
                 assert_eq!(refusal.is_none(), reasons.is_empty(), "what does not fit does so for a reason");
             }
-            Event::AnalysisStarted { run } => {
-                assert!(self.jobs.len() > run.job.index(), "what is analysed was submitted");
+            Event::AnalysisStarted { attempt } => {
+                assert!(self.jobs.len() > attempt.job.index(), "what is analysed was submitted");
             }
-            Event::PolicyBound { run, values, .. } => {
-                let phase = self.phases[&(run.job, run.replica)];
-                assert_eq!(phase, (run.attempt, Phase::Running), "{run} is bound while it does not run");
-                assert!(self.bound.insert(*run, *values).is_none(), "{run} is bound twice");
+            Event::PolicyBound { attempt, values, .. } => {
+                let phase = self.phases[&(attempt.job, attempt.replica)];
+                assert_eq!(phase, (attempt.number, Phase::Running), "{attempt} is bound while it does not run");
+                assert!(self.bound.insert(*attempt, *values).is_none(), "{attempt} is bound twice");
             }
-            Event::PolicyFired { run, covered, .. } | Event::PolicyWarned { run, covered, .. } => {
-                self.covered(*run, covered);
+            Event::PolicyFired { attempt, covered, .. } | Event::PolicyWarned { attempt, covered, .. } => {
+                self.covered(*attempt, covered);
             }
-            Event::SampleOdd { run, .. } => assert!(self.bound.contains_key(run), "{run} is under no policy"),
-            Event::Preempted { run, by } => {
-                let holds = |run: &RunId| self.phases[&(run.job, run.replica)].1.holds_claim();
-                assert!(holds(run) && !holds(by), "{run} gives way to {by}");
+            Event::SampleOdd { attempt, .. } => {
+                assert!(self.bound.contains_key(attempt), "{attempt} is under no policy")
+            }
+            Event::Preempted { attempt, by } => {
+                let holds = |attempt: &AttemptId| self.phases[&(attempt.job, attempt.replica)].1.holds_claim();
+                assert!(holds(attempt) && !holds(by), "{attempt} gives way to {by}");
             }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }

@@ -1,13 +1,13 @@
-//! Checkpoints: how much work of an interrupted run is kept, and what it costs to resume.
+//! Checkpoints: how much work of an interrupted attempt is kept, and what it costs to resume.
 
 use std::collections::HashMap;
 
 use dryrack_fleet::{NodeClaim, Placement};
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::SimDuration;
 use dryrack_workload::{JobBehavior, JobSpec};
 
-/// How fast a run works. A gang that started with fewer tasks than it asks for works more slowly, in proportion.
+/// How fast an attempt works. A gang that started with fewer tasks than it asks for works more slowly, in proportion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     placed: u32,
@@ -15,7 +15,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of a run on this placement. Only sets whose number of tasks may be smaller count.
+    /// The pace of an attempt on this placement. Only sets whose number of tasks may be smaller count.
     pub fn of(spec: &JobSpec, placement: Option<&Placement>) -> Pace {
         let (mut placed, mut asked) = (0, 0);
         for (place, set) in spec.demand.sets().iter().enumerate().filter(|(_, set)| set.min_tasks < set.tasks) {
@@ -47,23 +47,23 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// How long this attempt runs if nothing interrupts it. `None` if the job does not end by itself.
-    pub fn length(&self, run: RunId, behavior: &JobBehavior, pace: Pace) -> Option<SimDuration> {
-        let done = self.done(run);
+    pub fn length(&self, attempt: AttemptId, behavior: &JobBehavior, pace: Pace) -> Option<SimDuration> {
+        let done = self.done(attempt);
         let cost = self.cost(done, behavior);
         behavior.run.map(|whole| pace.time(whole.saturating_sub(done)).saturating_add(cost))
     }
 
-    /// Records that a run was interrupted after it ran for `ran`. `in_good_order` is true if the run still had the
-    /// chance to write a checkpoint.
+    /// Records that an attempt was interrupted after it ran for `ran`. `in_good_order` is true if the attempt still had
+    /// the chance to write a checkpoint.
     pub fn interrupt(
         &mut self,
-        run: RunId,
+        attempt: AttemptId,
         (behavior, pace): (&JobBehavior, Pace),
         ran: SimDuration,
         in_good_order: bool,
     ) {
         let Some(checkpoint) = behavior.checkpoint else { return };
-        let done = self.done(run);
+        let done = self.done(attempt);
         let now = done.saturating_add(pace.work(ran.saturating_sub(self.cost(done, behavior))));
         let every = checkpoint.every.as_nanos();
         let written = match (every, in_good_order) {
@@ -71,18 +71,18 @@ impl Checkpoints {
             (0, false) => done,
             (every, _) => done.max(SimDuration::from_nanos(now.as_nanos() / every * every)),
         };
-        self.done.insert((run.job, run.replica), written);
+        self.done.insert((attempt.job, attempt.replica), written);
     }
 
-    /// Forgets the checkpoint of a run that has finished. If the replica runs again, it starts from scratch.
-    pub fn forget(&mut self, run: RunId) {
+    /// Forgets the checkpoint of an attempt that has finished. If the replica runs again, it starts from scratch.
+    pub fn forget(&mut self, attempt: AttemptId) {
         if !self.done.is_empty() {
-            self.done.remove(&(run.job, run.replica));
+            self.done.remove(&(attempt.job, attempt.replica));
         }
     }
 
-    fn done(&self, run: RunId) -> SimDuration {
-        self.done.get(&(run.job, run.replica)).copied().unwrap_or_default()
+    fn done(&self, attempt: AttemptId) -> SimDuration {
+        self.done.get(&(attempt.job, attempt.replica)).copied().unwrap_or_default()
     }
 
     fn cost(&self, done: SimDuration, behavior: &JobBehavior) -> SimDuration {

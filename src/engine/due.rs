@@ -2,14 +2,14 @@
 
 use super::clouds::InstanceTurn;
 use dryrack_event::Lifecycle;
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::SimTime;
 
-/// A future event. Events with an `epoch` are void if the epoch of their node or run has increased since.
+/// A future event. Events with an `epoch` are void if the epoch of their node or attempt has increased since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     Fact {
-        run: RunId,
+        attempt: AttemptId,
         epoch: u32,
         fact: Lifecycle,
     },
@@ -21,15 +21,15 @@ pub enum Due {
     Fault(u32),
     Cancel(JobId),
     Scale(JobId, u32),
-    /// A report about a run arrives at the control plane.
+    /// A report about an attempt arrives at the control plane.
     Ack {
-        run: RunId,
+        attempt: AttemptId,
         fact: Lifecycle,
     },
     Evaluate(JobId),
-    /// The GPUs of a run are sampled.
+    /// The GPUs of an attempt are sampled.
     Sample {
-        run: RunId,
+        attempt: AttemptId,
         epoch: u32,
     },
     /// A sample arrives at the control plane. The number is its index among the samples in transit.

@@ -8,7 +8,7 @@ use super::replay::{Difference, Replay};
 use dryrack_control::{AnalysesAhead, Profile, Watch};
 use dryrack_event::{Dependence, Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
 use dryrack_workload::{Condition, Dependency, JobSpec, RunLimit};
@@ -57,7 +57,7 @@ pub struct PlacementReasons {
 /// The facts in the log about one replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaStanding {
-    pub run: RunId,
+    pub attempt: AttemptId,
     pub phase: Phase,
     /// Its current placement, or its last one, and the time at which it was placed.
     pub placed: Option<(SimTime, Placement)>,
@@ -65,15 +65,15 @@ pub struct ReplicaStanding {
     pub held: Option<(SimTime, Refusal, Histogram)>,
     /// How its last attempt ended.
     pub ended: Option<(SimTime, Outcome, Reason)>,
-    /// The run that last preempted this replica, and when.
-    pub gave_way: Option<(SimTime, RunId)>,
+    /// The attempt that last preempted this replica, and when.
+    pub gave_way: Option<(SimTime, AttemptId)>,
     pub last: Option<(SimTime, Event)>,
 }
 
 impl ReplicaStanding {
-    fn new(run: RunId) -> ReplicaStanding {
+    fn new(attempt: AttemptId) -> ReplicaStanding {
         let (placed, held, ended, gave_way, last) = (None, None, None, None, None);
-        ReplicaStanding { run, phase: Phase::Pending, placed, held, ended, gave_way, last }
+        ReplicaStanding { attempt, phase: Phase::Pending, placed, held, ended, gave_way, last }
     }
 
     /// Whether the replica waits to be placed.
@@ -92,8 +92,8 @@ impl ReplicaStanding {
 
     fn event(&mut self, at: SimTime, event: &Event) {
         match event {
-            Event::Placed { run, placement, .. } => {
-                (self.run, self.phase) = (*run, Phase::Scheduled);
+            Event::Placed { attempt, placement, .. } => {
+                (self.attempt, self.phase) = (*attempt, Phase::Scheduled);
                 (self.placed, self.held) = (Some((at, placement.clone())), None);
             }
             Event::Held { refusal, reasons, .. } => self.held = Some((at, *refusal, reasons.clone())),
@@ -101,7 +101,7 @@ impl ReplicaStanding {
             Event::Ended { outcome, because, .. } => {
                 (self.phase, self.ended) = (Phase::Ended, Some((at, *outcome, *because)));
             }
-            Event::Retry { run, .. } => (self.run, self.phase, self.held) = (*run, Phase::Pending, None),
+            Event::Retry { attempt, .. } => (self.attempt, self.phase, self.held) = (*attempt, Phase::Pending, None),
             Event::Preempted { by, .. } => self.gave_way = Some((at, *by)),
             _ => {}
         }
@@ -138,19 +138,21 @@ pub fn explain(
         replay.take(record)?;
         // Keep only decisions about the explained replica.
         let decisions = replay.control.take_decisions().into_iter();
-        if let Some(last) = decisions.filter(|decision| decision.run.replica == replica).last() {
+        if let Some(last) = decisions.filter(|decision| decision.attempt.replica == replica).last() {
             refused = Some((last.at, last.examination));
         }
         match &record.said {
-            RecordBody::Event(Event::Placed { run, placement, .. }) if run.job == job => {
-                let watched = replay.control.take_watched(*run).expect("what is placed is kept");
-                if run.replica == replica {
+            RecordBody::Event(Event::Placed { attempt, placement, .. }) if attempt.job == job => {
+                let watched = replay.control.take_watched(*attempt).expect("what is placed is kept");
+                if attempt.replica == replica {
                     let placement = placement.clone();
                     placed = Some(PlacementReasons { at: watched.at, placement, examination: watched.examination });
                     refused = None;
                 }
             }
-            RecordBody::Event(Event::Ended { run, .. }) if run.job == job && run.replica == replica => placed = None,
+            RecordBody::Event(Event::Ended { attempt, .. }) if attempt.job == job && attempt.replica == replica => {
+                placed = None
+            }
             RecordBody::Event(_) | RecordBody::Input(_) => {}
         }
     }
@@ -190,8 +192,8 @@ fn awaits(records: &[Record], job: JobId) -> Vec<UnmetDependency> {
                 RecordBody::Event(Event::JobEnded { job, outcome, .. }) => {
                     others.entry(*job).or_default().1 = Some((record.at, *outcome));
                 }
-                RecordBody::Event(Event::Moved { run, to: Phase::Running, .. }) => {
-                    others.entry(run.job).or_default().0 = true
+                RecordBody::Event(Event::Moved { attempt, to: Phase::Running, .. }) => {
+                    others.entry(attempt.job).or_default().0 = true
                 }
                 RecordBody::Event(_) | RecordBody::Input(_) => {}
             }
@@ -227,11 +229,11 @@ fn earlier_singletons(records: &[Record], job: JobId) -> Vec<Dependency> {
 fn standings(records: &[Record], job: JobId) -> (Vec<ReplicaStanding>, Option<(SimTime, Outcome, Reason)>) {
     let mut replicas: Vec<ReplicaStanding> = Vec::new();
     let mut ended = None;
-    let run = |replica: u32| RunId { job, replica, attempt: 1 };
+    let attempt = |replica: u32| AttemptId { job, replica, number: 1 };
     for record in records {
         let event = match &record.said {
             RecordBody::Input(Input::Submit { job: submitted, spec }) if *submitted == job => {
-                replicas = (0..spec.replicas).map(|number| ReplicaStanding::new(run(number))).collect();
+                replicas = (0..spec.replicas).map(|number| ReplicaStanding::new(attempt(number))).collect();
                 continue;
             }
             RecordBody::Input(_) => continue,
@@ -241,10 +243,10 @@ fn standings(records: &[Record], job: JobId) -> (Vec<ReplicaStanding>, Option<(S
             Event::JobEnded { job: over, outcome, because } if *over == job => {
                 ended = Some((record.at, *outcome, *because));
             }
-            Event::ReplicaAdded { run } if run.job == job => replicas.push(ReplicaStanding::new(*run)),
+            Event::ReplicaAdded { attempt } if attempt.job == job => replicas.push(ReplicaStanding::new(*attempt)),
             _ => {
-                let of_it = event.run().filter(|run| run.job == job);
-                if let Some(standing) = of_it.and_then(|run| replicas.get_mut(run.replica as usize)) {
+                let of_it = event.attempt().filter(|attempt| attempt.job == job);
+                if let Some(standing) = of_it.and_then(|attempt| replicas.get_mut(attempt.replica as usize)) {
                     standing.event(record.at, event);
                 }
             }

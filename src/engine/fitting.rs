@@ -11,7 +11,7 @@ use super::swarm::Records;
 use dryrack_control::Profile;
 use dryrack_event::{Reason, Refusal};
 use dryrack_fleet::{Fleet, NodeSpec, NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_scheduler::deployment::{Need, findings};
 use dryrack_scheduler::{Decision, Examination, Grouping, PlacementContext, decide_for, ever_fits, examine_for};
 use dryrack_units::{Bytes, SimTime};
@@ -184,7 +184,7 @@ impl Case<'_> {
     fn host(&self, demand: &Demand, number: u32, placement: &Placement, fleet: &mut Fleet) {
         let deployment = demand.model().expect("it is asked of models alone");
         let hosting = PlacementContext::hosting(self.job, deployment);
-        fleet.host(RunId { job: self.job, replica: number, attempt: 1 }, placement, &hosting);
+        fleet.host(AttemptId { job: self.job, replica: number, number: 1 }, placement, &hosting);
     }
 
     fn all_fit(&self, demand: &Demand, fleet: Fleet) -> bool {

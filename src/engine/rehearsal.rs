@@ -115,13 +115,13 @@ pub enum Fault {
 pub enum NodeTurn {
     /// The node works and reports that it is ready. This ends every other turn.
     Ready,
-    /// The node reports that it is not ready. Its runs continue.
+    /// The node reports that it is not ready. Its attempts continue.
     NotReady,
-    /// An operator takes the node out of service. Its runs continue.
+    /// An operator takes the node out of service. Its attempts continue.
     Maintenance,
-    /// The node's heartbeats no longer arrive, and commands no longer reach it. Its runs continue.
+    /// The node's heartbeats no longer arrive, and commands no longer reach it. Its attempts continue.
     Silent,
-    /// The node stops without notice. It is silent, and its runs are dead.
+    /// The node stops without notice. It is silent, and its attempts are dead.
     Crashed,
     /// The node is removed, and the control plane is told so.
     Gone,

@@ -1,4 +1,4 @@
-//! Samples the GPUs of a run: when each sample is taken, what it reads, and whether and when it arrives.
+//! Samples the GPUs of an attempt: when each sample is taken, what it reads, and whether and when it arrives.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use smallvec::SmallVec;
 
 use dryrack_event::Input;
 use dryrack_fleet::Placement;
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_rng::{Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{ProbeFate, Reading, SampleFate, Sampling, Usage, utilization_of_percent};
 
-/// The sampler of one run, which begins at the run's start. Each purpose has its own random stream, and each sample
-/// takes the same number of draws from each stream. So a fault of one sample does not change any other sample.
+/// The sampler of one attempt, which begins at the attempt's start. Each purpose has its own random stream, and each
+/// sample takes the same number of draws from each stream. So a fault of one sample does not change any other sample.
 pub(super) struct Sampler {
     usage: Arc<Usage>,
     sampling: Arc<Sampling>,
@@ -28,13 +28,13 @@ pub(super) struct Sampler {
 
 impl Sampler {
     pub fn new(
-        (seed, job, run): (u64, &str, RunId),
+        (seed, job, attempt): (u64, &str, AttemptId),
         usage: &Arc<Usage>,
         sampling: &Arc<Sampling>,
         interval: SimDuration,
         started: SimTime,
     ) -> Sampler {
-        let parts = [run.replica, run.attempt].map(|part| part.to_string());
+        let parts = [attempt.replica, attempt.number].map(|part| part.to_string());
         let stream = |purpose| Stream::new(seed, purpose, entity(&[job, &parts[0], &parts[1]]));
         Sampler {
             usage: Arc::clone(usage),
@@ -63,7 +63,7 @@ impl Sampler {
     pub fn take(
         &mut self,
         now: SimTime,
-        run: RunId,
+        attempt: AttemptId,
         placement: &Placement,
         is_heard: impl Fn(NodeId) -> bool,
     ) -> SmallVec<[(SimDuration, Input); 2]> {
@@ -93,7 +93,7 @@ impl Sampler {
             memory.clear();
         }
         let at = self.sampling.clock(self.started, now);
-        let sample = Input::UsageSample { run, at, utilization, memory };
+        let sample = Input::UsageSample { attempt, at, utilization, memory };
         let delay = self.sampling.delay;
         match fate {
             SampleFate::Heard => SmallVec::from_iter([(delay, sample)]),

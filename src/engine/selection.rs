@@ -71,7 +71,7 @@ fn first_decision(rehearsal: &Rehearsal, job: JobId, replica: Option<u32>) -> Op
         let (records, is_cut) = run_until(rehearsal, submitted.saturating_add(reach));
         let mut replay = replay_of(rehearsal);
         replay.control.watch(Watch::Job(job));
-        let is_of_it = |watched: &Watched| replica.is_none_or(|replica| watched.run.replica == replica);
+        let is_of_it = |watched: &Watched| replica.is_none_or(|replica| watched.attempt.replica == replica);
         for record in &records {
             replay.take(record).expect("what was just recorded replays");
             if let Some(first) = replay.control.take_decisions().into_iter().find(is_of_it) {

@@ -1,4 +1,4 @@
-//! The simulated world: what nodes and runs really do, no matter what the control plane knows.
+//! The simulated world: what nodes and attempts really do, no matter what the control plane knows.
 
 mod branching;
 
@@ -16,7 +16,7 @@ use super::sampler::Sampler;
 use super::traffic::{self, Traffic};
 use dryrack_event::{Command, Input, Lifecycle};
 use dryrack_fleet::{GpuState, NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_rng::{Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Acks, Analyses, Fate, JobBehavior, JobSpec, RandomFaults, Starts};
@@ -30,9 +30,9 @@ struct WorldNode {
     /// Incremented to cancel the scheduled report of a missed heartbeat.
     epoch: u32,
     /// Reports that the node will send once it can be heard again.
-    unsent: Vec<(RunId, Lifecycle)>,
-    /// Runs that the node will be told to stop once it can be reached again.
-    to_stop: Vec<RunId>,
+    unsent: Vec<(AttemptId, Lifecycle)>,
+    /// Attempts that the node will be told to stop once it can be reached again.
+    to_stop: Vec<AttemptId>,
 }
 
 impl WorldNode {
@@ -42,32 +42,32 @@ impl WorldNode {
     }
 }
 
-struct WorldRun {
+struct WorldAttempt {
     spec: Arc<JobSpec>,
     behavior: Arc<JobBehavior>,
-    /// The placement of the run. `None` while the run is only analysed.
+    /// The placement of the attempt. `None` while the attempt is only analysed.
     placement: Option<Placement>,
-    /// Incremented to cancel the scheduled events of the run.
+    /// Incremented to cancel the scheduled events of the attempt.
     epoch: u32,
     alive: bool,
-    /// When the run will have stopped, once it was told to stop. The report of the stop is sent even if its nodes fail
-    /// before.
+    /// When the attempt will have stopped, once it was told to stop. The report of the stop is sent even if its nodes
+    /// fail before.
     stops_at: Option<SimTime>,
-    /// How many facts the run has reported. Each report has its own random draw, keyed by this number.
+    /// How many facts the attempt has reported. Each report has its own random draw, keyed by this number.
     said: u32,
     started: Option<SimTime>,
-    /// The sampling interval, once the control plane has requested samples. Sampling begins when the run starts.
+    /// The sampling interval, once the control plane has requested samples. Sampling begins when the attempt starts.
     sampled_every: Option<SimDuration>,
-    /// The sampler, from the first request for samples until the run is over.
+    /// The sampler, from the first request for samples until the attempt is over.
     sampler: Option<Box<Sampler>>,
 }
 
-/// The specification and the real behavior of a run's job.
+/// The specification and the real behavior of an attempt's job.
 type Taking = (Arc<JobSpec>, Arc<JobBehavior>);
 
-impl WorldRun {
-    fn new((spec, behavior): Taking, placement: Option<Placement>, alive: bool) -> WorldRun {
-        WorldRun {
+impl WorldAttempt {
+    fn new((spec, behavior): Taking, placement: Option<Placement>, alive: bool) -> WorldAttempt {
+        WorldAttempt {
             spec,
             behavior,
             placement,
@@ -101,7 +101,7 @@ pub struct World<'a> {
     /// reuse the allocation.
     taken: Vec<Due>,
     nodes: Vec<WorldNode>,
-    runs: HashMap<RunId, WorldRun, foldhash::fast::FixedState>,
+    attempts: HashMap<AttemptId, WorldAttempt, foldhash::fast::FixedState>,
     downloads: Downloads,
     places: Places,
     checkpoints: Checkpoints,
@@ -154,7 +154,7 @@ impl<'a> World<'a> {
             queue,
             taken: Vec::new(),
             nodes: rehearsal.nodes.iter().map(|initial| node(initial.state)).collect(),
-            runs: HashMap::default(),
+            attempts: HashMap::default(),
             checkpoints: Checkpoints::default(),
             downloads: Downloads::new(&rehearsal.nodes),
             places: Places::new(rehearsal),
@@ -209,10 +209,10 @@ impl<'a> World<'a> {
     /// Carries out a command on the nodes that it reaches.
     pub fn obey(&mut self, now: SimTime, command: Command) {
         match command {
-            Command::Analyse { run } => {
-                let taking = self.taking(run);
+            Command::Analyse { attempt } => {
+                let taking = self.taking(attempt);
                 let (_, behavior) = &taking;
-                let fate = self.analysis_fate(&taking, run);
+                let fate = self.analysis_fate(&taking, attempt);
                 let fails = behavior.analysis_fails || fate == Fate::Fails;
                 let fact = if fails { Lifecycle::AnalysisFailed } else { Lifecycle::Analysed };
                 let length = match fate {
@@ -220,48 +220,49 @@ impl<'a> World<'a> {
                     Fate::SlowBy(more) => behavior.analysis.map(|length| length.saturating_add(more)),
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => behavior.analysis,
                 };
-                // A placed run may be analysed again. The analysis must not disturb the run, so it is not tracked.
-                let is_placed = self.runs.get(&run).is_some_and(|known| known.placement.is_some());
-                let due = if is_placed { Due::Ack { run, fact } } else { Due::Fact { run, epoch: 0, fact } };
+                // A placed attempt may be analysed again. The analysis must not disturb the attempt, so it is not
+                // tracked.
+                let is_placed = self.attempts.get(&attempt).is_some_and(|known| known.placement.is_some());
+                let due = if is_placed { Due::Ack { attempt, fact } } else { Due::Fact { attempt, epoch: 0, fact } };
                 if let Some(length) = length {
                     self.queue.push_after(now, length, due);
                 }
                 if is_placed {
                     return;
                 }
-                self.runs.insert(run, WorldRun::new(taking, None, true));
+                self.attempts.insert(attempt, WorldAttempt::new(taking, None, true));
             }
-            Command::AbandonAnalysis { run } => {
-                if self.runs.get(&run).is_some_and(|known| known.placement.is_none()) {
-                    self.runs.remove(&run);
+            Command::AbandonAnalysis { attempt } => {
+                if self.attempts.get(&attempt).is_some_and(|known| known.placement.is_none()) {
+                    self.attempts.remove(&attempt);
                 }
             }
             // A simulated run never sends these commands, which are for an external cluster.
             Command::Submit { .. } | Command::Withdraw { .. } => {}
-            Command::Start { run, placement } => self.start(now, run, placement, Lifecycle::Started),
-            Command::Prepare { run, placement } => self.start(now, run, placement, Lifecycle::Prepared),
-            Command::Begin { run } => {
-                // A run that has died in the meantime does not begin.
-                if let Some(known) = self.runs.get(&run).filter(|known| known.alive) {
+            Command::Start { attempt, placement } => self.start(now, attempt, placement, Lifecycle::Started),
+            Command::Prepare { attempt, placement } => self.start(now, attempt, placement, Lifecycle::Prepared),
+            Command::Begin { attempt } => {
+                // An attempt that has died in the meantime does not begin.
+                if let Some(known) = self.attempts.get(&attempt).filter(|known| known.alive) {
                     let epoch = known.epoch;
-                    self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Started });
+                    self.queue.push(now, Due::Fact { attempt, epoch, fact: Lifecycle::Started });
                 }
             }
-            Command::Sample { run, interval } => self.sample_from_now_on(now, run, interval),
+            Command::Sample { attempt, interval } => self.sample_from_now_on(now, attempt, interval),
             Command::Provision { node } => self.places.provision(self.rehearsal, &mut self.queue, now, node),
             Command::Terminate { node } => self.places.terminate(self.rehearsal, &mut self.queue, now, node),
-            Command::Stop { run } => match self.runs.get(&run).map(|known| known.stops_at) {
-                Some(Some(stops_at)) => self.stop_again(now.max(stops_at), run),
-                Some(None) => self.stop(now, run),
-                // The run has already ended, and its report is on its way.
+            Command::Stop { attempt } => match self.attempts.get(&attempt).map(|known| known.stops_at) {
+                Some(Some(stops_at)) => self.stop_again(now.max(stops_at), attempt),
+                Some(None) => self.stop(now, attempt),
+                // The attempt has already ended, and its report is on its way.
                 None => {}
             },
         }
     }
 
-    fn taking(&self, run: RunId) -> Taking {
-        let arrival = self.arrival_source.of(run.job);
-        (Arc::clone(&arrival.spec), arrival.course_of(run.replica))
+    fn taking(&self, attempt: AttemptId) -> Taking {
+        let arrival = self.arrival_source.of(attempt.job);
+        (Arc::clone(&arrival.spec), arrival.course_of(attempt.replica))
     }
 
     /// Forgets a job whose record the control plane has dropped.
@@ -269,39 +270,39 @@ impl<'a> World<'a> {
         self.arrival_source.forget(job);
     }
 
-    /// Starts a run. The run reports `up` when its preparation is complete.
-    fn start(&mut self, now: SimTime, run: RunId, placement: Placement, up: Lifecycle) {
-        let taking = self.taking(run);
+    /// Starts an attempt. The attempt reports `up` when its preparation is complete.
+    fn start(&mut self, now: SimTime, attempt: AttemptId, placement: Placement, up: Lifecycle) {
+        let taking = self.taking(attempt);
         let (spec, behavior) = &taking;
         let reached = placement.claims().iter().all(|claim| {
             let node = &self.nodes[claim.node.index()];
             // A node that has not joined yet cannot start anything.
             node.heard && node.alive && node.reported != NodeState::Joining
         });
-        let (epoch, said) = self.runs.get(&run).map_or((0, 0), |known| (known.epoch + 1, known.said));
-        let fate = self.start_fate(&taking, run);
-        let fails = run.attempt <= behavior.failing_starts || fate == Fate::Fails;
+        let (epoch, said) = self.attempts.get(&attempt).map_or((0, 0), |known| (known.epoch + 1, known.said));
+        let fate = self.start_fate(&taking, attempt);
+        let fails = attempt.number <= behavior.failing_starts || fate == Fate::Fails;
         let prepare = match fate {
             Fate::SlowBy(more) => behavior.prepare.saturating_add(more),
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => behavior.prepare,
         };
         if !reached {
-            let known = WorldRun { epoch, said, ..WorldRun::new(taking, Some(placement), false) };
-            self.runs.insert(run, known);
+            let known = WorldAttempt { epoch, said, ..WorldAttempt::new(taking, Some(placement), false) };
+            self.attempts.insert(attempt, known);
             return;
         }
         let fetched = Self::fetched_at(&mut self.downloads, now, spec, &placement);
         let prepare = fetched.since(now).saturating_add(prepare);
-        let known = WorldRun { epoch, said, ..WorldRun::new(taking, Some(placement), true) };
-        self.runs.insert(run, known);
+        let known = WorldAttempt { epoch, said, ..WorldAttempt::new(taking, Some(placement), true) };
+        self.attempts.insert(attempt, known);
         if !prepare.is_zero() {
-            self.queue.push(now, Due::Fact { run, epoch, fact: Lifecycle::Preparing });
+            self.queue.push(now, Due::Fact { attempt, epoch, fact: Lifecycle::Preparing });
         }
         let fact = if fails { Lifecycle::StartFailed } else { up };
-        self.queue.push_after(now, prepare, Due::Fact { run, epoch, fact });
+        self.queue.push_after(now, prepare, Due::Fact { attempt, epoch, fact });
     }
 
-    /// When all nodes of the run have the weights of the model. Returns `now` if the run serves no model.
+    /// When all nodes of the attempt have the weights of the model. Returns `now` if the attempt serves no model.
     fn fetched_at(downloads: &mut Downloads, now: SimTime, spec: &JobSpec, placement: &Placement) -> SimTime {
         let Some(deployment) = spec.demand.model() else { return now };
         let model = &deployment.model;
@@ -309,50 +310,50 @@ impl<'a> World<'a> {
         nodes.map(|node| downloads.whole_at(now, node, &model.name, model.weights)).max().unwrap_or(now)
     }
 
-    /// Tells each node of the run to stop it. Nodes out of reach are told when they can be reached again. If there are
-    /// any, the other nodes each report their own stop.
-    fn stop(&mut self, now: SimTime, run: RunId) {
-        // An unknown run has already ended and reported so.
-        let Some(known) = self.runs.get_mut(&run) else { return };
+    /// Tells each node of the attempt to stop it. Nodes out of reach are told when they can be reached again. If there
+    /// are any, the other nodes each report their own stop.
+    fn stop(&mut self, now: SimTime, attempt: AttemptId) {
+        // An unknown attempt has already ended and reported so.
+        let Some(known) = self.attempts.get_mut(&attempt) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
         if let Some(started) = known.started.filter(|_| known.alive) {
-            self.checkpoints.interrupt(run, known.course(), now.since(started), true);
+            self.checkpoints.interrupt(attempt, known.course(), now.since(started), true);
         }
         let length = if known.alive { known.behavior.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
         known.stops_at = Some(at);
         let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
         if unreached.is_empty() {
-            self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
+            self.queue.push(at, Due::Fact { attempt, epoch, fact: Lifecycle::Stopped });
             return;
         }
         for claim in reached.claims() {
             let fact = Lifecycle::StoppedOn { node: claim.node };
-            self.queue.push(at, Due::Fact { run, epoch, fact });
+            self.queue.push(at, Due::Fact { attempt, epoch, fact });
         }
         for claim in unreached.claims() {
-            self.nodes[claim.node.index()].to_stop.push(run);
+            self.nodes[claim.node.index()].to_stop.push(attempt);
         }
     }
 
-    /// Handles a repeated request to stop. A run that is still stopping is not disturbed, and a stopped run reports
-    /// again.
-    fn stop_again(&mut self, at: SimTime, run: RunId) {
-        let known = &self.runs[&run];
+    /// Handles a repeated request to stop. An attempt that is still stopping is not disturbed, and a stopped attempt
+    /// reports again.
+    fn stop_again(&mut self, at: SimTime, attempt: AttemptId) {
+        let known = &self.attempts[&attempt];
         let (epoch, placement) = (known.epoch, known.placement.clone().unwrap_or_default());
         let (unreached, reached) = placement.split(|node| self.nodes[node.index()].is_out_of_reach());
         if unreached.is_empty() {
-            return self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::Stopped });
+            return self.queue.push(at, Due::Fact { attempt, epoch, fact: Lifecycle::Stopped });
         }
         for claim in reached.claims() {
-            self.queue.push(at, Due::Fact { run, epoch, fact: Lifecycle::StoppedOn { node: claim.node } });
+            self.queue.push(at, Due::Fact { attempt, epoch, fact: Lifecycle::StoppedOn { node: claim.node } });
         }
     }
 
     fn happen_one(&mut self, now: SimTime, due: Due, inputs: &mut Vec<Input>) {
         match due {
-            Due::Fact { run, epoch, fact } => self.fact(now, run, epoch, fact, inputs),
+            Due::Fact { attempt, epoch, fact } => self.fact(now, attempt, epoch, fact, inputs),
             Due::HeartbeatMissed { node, epoch, last } => {
                 if self.nodes[node.index()].epoch == epoch {
                     inputs.push(Input::HeartbeatMissed { node, last });
@@ -386,8 +387,8 @@ impl<'a> World<'a> {
                 let arrival = self.arrival_source.of(job);
                 inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
             }
-            Due::Ack { run, fact } => inputs.push(Input::Run { run, fact }),
-            Due::Sample { run, epoch } => self.sample(now, run, epoch, inputs),
+            Due::Ack { attempt, fact } => inputs.push(Input::Run { attempt, fact }),
+            Due::Sample { attempt, epoch } => self.sample(now, attempt, epoch, inputs),
             Due::SampleHeard(place) => {
                 let heard = self.samples[place as usize].take();
                 self.free_samples.push(place);
@@ -437,33 +438,33 @@ impl<'a> World<'a> {
         }
     }
 
-    fn fact(&mut self, now: SimTime, run: RunId, epoch: u32, fact: Lifecycle, inputs: &mut Vec<Input>) {
-        let Some(known) = self.runs.get_mut(&run).filter(|known| known.epoch == epoch) else { return };
+    fn fact(&mut self, now: SimTime, attempt: AttemptId, epoch: u32, fact: Lifecycle, inputs: &mut Vec<Input>) {
+        let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.epoch == epoch) else { return };
         if fact == Lifecycle::Started {
             known.started = Some(now);
             let sampled_every = known.sampled_every;
             let (behavior, pace) = known.course();
-            if let Some(length) = self.checkpoints.length(run, behavior, pace) {
+            if let Some(length) = self.checkpoints.length(attempt, behavior, pace) {
                 let ending = Lifecycle::Exited(known.behavior.ending);
-                self.queue.push_after(now, length, Due::Fact { run, epoch, fact: ending });
+                self.queue.push_after(now, length, Due::Fact { attempt, epoch, fact: ending });
             }
             if let Some(interval) = sampled_every {
-                self.sample_from_now_on(now, run, interval);
+                self.sample_from_now_on(now, attempt, interval);
             }
         }
         if let Lifecycle::Exited(_) = fact {
-            self.checkpoints.forget(run);
+            self.checkpoints.forget(attempt);
         }
-        self.tell(now, run, fact, inputs);
+        self.tell(now, attempt, fact, inputs);
     }
 
-    /// Starts sampling a run. Does nothing if the run is over or has no usage model.
-    fn sample_from_now_on(&mut self, now: SimTime, run: RunId, interval: SimDuration) {
-        let Some(known) = self.runs.get_mut(&run).filter(|known| known.alive) else { return };
+    /// Starts sampling an attempt. Does nothing if the attempt is over or has no usage model.
+    fn sample_from_now_on(&mut self, now: SimTime, attempt: AttemptId, interval: SimDuration) {
+        let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.alive) else { return };
         known.sampled_every = Some(interval);
         let (Some(usage), Some(started)) = (&known.behavior.usage, known.started) else { return };
         let spec = Arc::clone(&known.spec);
-        let who = (self.rehearsal.seed, &*spec.name, run);
+        let who = (self.rehearsal.seed, &*spec.name, attempt);
         let mut sampler = Sampler::new(who, usage, &known.behavior.sampling, interval, started);
         // Skip the samples that were due before the request.
         let missed = now.since(started).as_nanos() / interval.as_nanos();
@@ -474,16 +475,16 @@ impl<'a> World<'a> {
         known.sampler = Some(Box::new(sampler));
         let epoch = known.epoch;
         if let Some(at) = next {
-            self.queue.push(at, Due::Sample { run, epoch });
+            self.queue.push(at, Due::Sample { attempt, epoch });
         }
     }
 
-    fn sample(&mut self, now: SimTime, run: RunId, epoch: u32, inputs: &mut Vec<Input>) {
-        let known = self.runs.get_mut(&run).filter(|known| known.epoch == epoch && known.alive);
-        let Some(WorldRun { sampler: Some(sampler), placement: Some(placement), .. }) = known else { return };
-        let heard = sampler.take(now, run, placement, |node| !self.nodes[node.index()].is_out_of_reach());
+    fn sample(&mut self, now: SimTime, attempt: AttemptId, epoch: u32, inputs: &mut Vec<Input>) {
+        let known = self.attempts.get_mut(&attempt).filter(|known| known.epoch == epoch && known.alive);
+        let Some(WorldAttempt { sampler: Some(sampler), placement: Some(placement), .. }) = known else { return };
+        let heard = sampler.take(now, attempt, placement, |node| !self.nodes[node.index()].is_out_of_reach());
         if let Some(at) = sampler.next(now) {
-            self.queue.push(at, Due::Sample { run, epoch });
+            self.queue.push(at, Due::Sample { attempt, epoch });
         }
         for (later, sample) in heard {
             if later.is_zero() {
@@ -499,9 +500,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Reports a fact of a run. If a node of the run cannot be heard, the node keeps the report and sends it later.
-    fn tell(&mut self, now: SimTime, run: RunId, fact: Lifecycle, inputs: &mut Vec<Input>) {
-        let known = self.runs.get_mut(&run).expect("only a known run has facts");
+    /// Reports a fact of an attempt. If a node of the attempt cannot be heard, the node keeps the report and sends it
+    /// later.
+    fn tell(&mut self, now: SimTime, attempt: AttemptId, fact: Lifecycle, inputs: &mut Vec<Input>) {
+        let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
         let is_over = fact.is_end();
         known.alive &= !is_over;
         let claims = known.placement.as_ref().map_or(&[][..], |placement| placement.claims());
@@ -510,55 +512,56 @@ impl<'a> World<'a> {
         let unheard =
             claims.iter().find(|claim| speaks(claim.node) && self.nodes[claim.node.index()].is_out_of_reach());
         match unheard {
-            Some(claim) => self.nodes[claim.node.index()].unsent.push((run, fact)),
+            Some(claim) => self.nodes[claim.node.index()].unsent.push((attempt, fact)),
             None => {
-                let fate = self.ack_fate(run);
-                // If the last report is lost, the run is kept, because its node still knows that the run is over.
+                let fate = self.ack_fate(attempt);
+                // If the last report is lost, the attempt is kept, because its node still knows that the attempt is
+                // over.
                 if is_over && fate != Fate::Never {
-                    self.runs.remove(&run);
+                    self.attempts.remove(&attempt);
                 }
-                self.send(now, (run, fact), fate, inputs);
+                self.send(now, (attempt, fact), fate, inputs);
             }
         }
     }
 
-    /// Sends a report about a run. Depending on `fate`, the report arrives at once, later, twice or never.
-    fn send(&mut self, now: SimTime, (run, fact): (RunId, Lifecycle), fate: Fate, inputs: &mut Vec<Input>) {
+    /// Sends a report about an attempt. Depending on `fate`, the report arrives at once, later, twice or never.
+    fn send(&mut self, now: SimTime, (attempt, fact): (AttemptId, Lifecycle), fate: Fate, inputs: &mut Vec<Input>) {
         match fate {
-            Fate::Well | Fate::Fails => inputs.push(Input::Run { run, fact }),
+            Fate::Well | Fate::Fails => inputs.push(Input::Run { attempt, fact }),
             Fate::Never => {}
-            Fate::SlowBy(later) => self.queue.push_after(now, later, Due::Ack { run, fact }),
+            Fate::SlowBy(later) => self.queue.push_after(now, later, Due::Ack { attempt, fact }),
             Fate::AgainAfter(later) => {
-                inputs.push(Input::Run { run, fact });
-                self.queue.push_after(now, later, Due::Ack { run, fact });
+                inputs.push(Input::Run { attempt, fact });
+                self.queue.push_after(now, later, Due::Ack { attempt, fact });
             }
         }
     }
 
-    fn start_fate(&self, (spec, behavior): &Taking, run: RunId) -> Fate {
+    fn start_fate(&self, (spec, behavior): &Taking, attempt: AttemptId) -> Fate {
         let Some(RandomFaults { starts, .. }) = behavior.random_faults.as_deref() else { return Fate::Well };
-        self.fate((spec, run), 0, "starts", *starts != Starts::default(), |stream| starts.draw(stream))
+        self.fate((spec, attempt), 0, "starts", *starts != Starts::default(), |stream| starts.draw(stream))
     }
 
-    fn analysis_fate(&self, (spec, behavior): &Taking, run: RunId) -> Fate {
+    fn analysis_fate(&self, (spec, behavior): &Taking, attempt: AttemptId) -> Fate {
         let Some(RandomFaults { analyses, .. }) = behavior.random_faults.as_deref() else { return Fate::Well };
-        self.fate((spec, run), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
+        self.fate((spec, attempt), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
     }
 
-    /// Draws what happens to the next report of a run.
-    fn ack_fate(&mut self, run: RunId) -> Fate {
-        let known = self.runs.get_mut(&run).expect("only a known run has facts");
+    /// Draws what happens to the next report of an attempt.
+    fn ack_fate(&mut self, attempt: AttemptId) -> Fate {
+        let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
         known.said += 1;
         let Some(RandomFaults { acks, .. }) = known.behavior.random_faults.as_deref() else { return Fate::Well };
         let (said, acks, spec) = (known.said, *acks, Arc::clone(&known.spec));
-        self.fate((&spec, run), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
+        self.fate((&spec, attempt), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
     }
 
-    /// Draws the result of the n-th fault check of an attempt, for one purpose. The draw does not depend on other runs.
-    /// If no fault is possible, draws nothing.
+    /// Draws the result of the n-th fault check of an attempt, for one purpose. The draw does not depend on other
+    /// attempts. If no fault is possible, draws nothing.
     fn fate(
         &self,
-        (spec, run): (&JobSpec, RunId),
+        (spec, attempt): (&JobSpec, AttemptId),
         number: u32,
         purpose: &'static str,
         is_at_risk: bool,
@@ -567,7 +570,7 @@ impl<'a> World<'a> {
         if !is_at_risk {
             return Fate::Well;
         }
-        let parts = [run.replica, run.attempt, number].map(|part| part.to_string());
+        let parts = [attempt.replica, attempt.number, number].map(|part| part.to_string());
         let entity = entity(&[&spec.name, &parts[0], &parts[1], &parts[2]]);
         draw(&mut Stream::new(self.rehearsal.seed, purpose, entity))
     }
@@ -594,10 +597,10 @@ impl<'a> World<'a> {
                 node.unsent.clear();
                 self.downloads.clear(now, id);
                 inputs.push(Input::NodeReported { node: id, state: NodeState::Gone });
-                for run in self.runs_on(id) {
-                    let run = self.runs.get_mut(&run).expect("just listed");
-                    run.alive = false;
-                    run.epoch += u32::from(run.stops_at.is_none());
+                for attempt in self.attempts_on(id) {
+                    let attempt = self.attempts.get_mut(&attempt).expect("just listed");
+                    attempt.alive = false;
+                    attempt.epoch += u32::from(attempt.stops_at.is_none());
                 }
             }
             NodeTurn::Ready => self.come_back(now, id, inputs),
@@ -619,26 +622,27 @@ impl<'a> World<'a> {
         self.queue.push(last.saturating_add(self.heartbeat).max(now), due);
     }
 
-    /// Kills the processes of every run on this node. If another node of the run can be heard, it reports the failure.
+    /// Kills the processes of every attempt on this node. If another node of the attempt can be heard, it reports the
+    /// failure.
     fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
-        for run in self.runs_on(id) {
-            let known = self.runs.get_mut(&run).expect("just listed");
+        for attempt in self.attempts_on(id) {
+            let known = self.attempts.get_mut(&attempt).expect("just listed");
             if !known.alive || known.stops_at.is_some() {
                 continue;
             }
             known.alive = false;
             known.epoch += 1;
             if let Some(started) = known.started {
-                self.checkpoints.interrupt(run, known.course(), now.since(started), false);
+                self.checkpoints.interrupt(attempt, known.course(), now.since(started), false);
             }
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
             match witness {
                 true => {
-                    let fate = self.ack_fate(run);
-                    self.send(now, (run, Lifecycle::NodeFailed), fate, inputs);
+                    let fate = self.ack_fate(attempt);
+                    self.send(now, (attempt, Lifecycle::NodeFailed), fate, inputs);
                 }
-                false => self.nodes[id.index()].unsent.push((run, Lifecycle::NodeFailed)),
+                false => self.nodes[id.index()].unsent.push((attempt, Lifecycle::NodeFailed)),
             }
         }
     }
@@ -656,13 +660,13 @@ impl<'a> World<'a> {
             inputs.push(Input::NodeReported { node: id, state: NodeState::Ready });
         }
         let (unsent, to_stop) = (std::mem::take(&mut node.unsent), std::mem::take(&mut node.to_stop));
-        for (run, fact) in unsent {
-            if self.runs.contains_key(&run) {
-                self.tell(now, run, fact, inputs);
+        for (attempt, fact) in unsent {
+            if self.attempts.contains_key(&attempt) {
+                self.tell(now, attempt, fact, inputs);
             }
         }
-        for run in to_stop {
-            self.stop(now, run);
+        for attempt in to_stop {
+            self.stop(now, attempt);
         }
     }
 
@@ -671,8 +675,8 @@ impl<'a> World<'a> {
         if becomes != GpuState::Failed {
             return;
         }
-        for run in self.runs_on(gpu.node) {
-            let known = self.runs.get_mut(&run).expect("just listed");
+        for attempt in self.attempts_on(gpu.node) {
+            let known = self.attempts.get_mut(&attempt).expect("just listed");
             let placement = known.placement.as_ref().expect("it runs on a node");
             let holds = placement
                 .claims()
@@ -680,18 +684,20 @@ impl<'a> World<'a> {
                 .any(|claim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index));
             if holds && known.alive {
                 known.epoch += 1;
-                self.tell(now, run, Lifecycle::GpuFailed, inputs);
+                self.tell(now, attempt, Lifecycle::GpuFailed, inputs);
             }
         }
     }
 
-    /// The runs on a node, in order of their ids. Only faults and leaving nodes need this list, so a scan of all runs
-    /// is fast enough.
-    fn runs_on(&self, node: NodeId) -> Vec<RunId> {
-        let touches = |run: &WorldRun| run.placement.as_ref().is_some_and(|placement| placement.touches(node));
+    /// The attempts on a node, in order of their ids. Only faults and leaving nodes need this list, so a scan of all
+    /// attempts is fast enough.
+    fn attempts_on(&self, node: NodeId) -> Vec<AttemptId> {
+        let touches =
+            |attempt: &WorldAttempt| attempt.placement.as_ref().is_some_and(|placement| placement.touches(node));
         // The order of the map cannot show, because the list is sorted.
         #[expect(clippy::disallowed_methods, reason = "sorted below")]
-        let mut found: Vec<RunId> = self.runs.iter().filter(|(_, run)| touches(run)).map(|(id, _)| *id).collect();
+        let mut found: Vec<AttemptId> =
+            self.attempts.iter().filter(|(_, attempt)| touches(attempt)).map(|(id, _)| *id).collect();
         found.sort_unstable();
         found
     }

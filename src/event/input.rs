@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 
 use super::outside::Outside;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
-use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId, declared};
+use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, NodeId, declared};
 use dryrack_objects::ClusterObjects;
 use dryrack_units::{Bytes, Permille, SimTime};
 use dryrack_workload::{Demand, Ending, JobSpec};
 
-/// The canonical phases of a run. Each profile maps its own states to these phases.
+/// The canonical phases of an attempt. Each profile maps its own states to these phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -48,45 +48,46 @@ impl Phase {
         }
     }
 
-    /// Whether a run in this phase holds a claim in the ledger.
+    /// Whether an attempt in this phase holds a claim in the ledger.
     pub fn holds_claim(self) -> bool {
         matches!(self, Phase::Scheduled | Phase::Preparing | Phase::Running | Phase::Stopping)
     }
 }
 
-/// A fact about one run. Late and repeated facts are ordinary inputs.
+/// A fact about one attempt. Late and repeated facts are ordinary inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Lifecycle {
     Analysed,
     AnalysisFailed,
-    /// The run's nodes have accepted the run. They pull an image or load weights.
+    /// The attempt's nodes have accepted the attempt. They pull an image or load weights.
     Preparing,
-    /// The run's nodes are ready and wait for the command to begin.
+    /// The attempt's nodes are ready and wait for the command to begin.
     Prepared,
     Started,
     StartFailed,
-    /// The run ended by itself.
+    /// The attempt ended by itself.
     Exited(Ending),
-    /// The run ended because one of its GPUs failed.
+    /// The attempt ended because one of its GPUs failed.
     GpuFailed,
-    /// The run ended because its node failed. The node reports it after coming back, or another node of the run reports
-    /// it.
+    /// The attempt ended because its node failed. The node reports it after coming back, or another node of the attempt
+    /// reports it.
     NodeFailed,
-    /// The run ended because it was told to stop.
+    /// The attempt ended because it was told to stop.
     Stopped,
-    /// The run was told to stop, and its part on this node ended. Its parts on other nodes may still be running.
+    /// The attempt was told to stop, and its part on this node ended. Its parts on other nodes may still be running.
     StoppedOn {
         node: NodeId,
     },
-    /// The external scheduler took the run off its nodes, to give them to another job or to queue the run again.
+    /// The external scheduler took the attempt off its nodes, to give them to another job or to queue the attempt
+    /// again.
     Preempted,
-    /// The external scheduler ended the run at its time limit.
+    /// The external scheduler ended the attempt at its time limit.
     TimedOut,
 }
 
 impl Lifecycle {
-    /// Whether the run is over on all of its nodes after this fact.
+    /// Whether the attempt is over on all of its nodes after this fact.
     pub fn is_end(self) -> bool {
         match self {
             Lifecycle::StartFailed
@@ -152,12 +153,14 @@ pub enum Input {
         available: u32,
     },
     Run {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         fact: Lifecycle,
     },
-    /// A sample of the run's GPUs. The GPUs are in the order of the run's placement.
+    /// A sample of the attempt's GPUs. The GPUs are in the order of the attempt's placement.
     UsageSample {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         /// The time of the sample by the sampler's clock.
         at: SimTime,
         /// One entry for each GPU. `None` if the GPU could not be read.
@@ -192,14 +195,15 @@ pub enum Input {
         demand: Arc<Demand>,
     },
     /// Another profile applies from now on. `profile` is its JSON, with its bases merged in. Decisions, policies of
-    /// running runs and timers of the previous profile stay in force.
+    /// running attempts and timers of the previous profile stay in force.
     Reconfigure {
         profile: Arc<str>,
     },
-    /// An external scheduler decided about a run that was handed to it. `placement` is `None` if the run will never be
-    /// placed.
+    /// An external scheduler decided about an attempt that was handed to it. `placement` is `None` if the attempt will
+    /// never be placed.
     Decided {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         placement: Option<Placement>,
     },
     /// Any other message of a scheduler in another process, or a failure of that scheduler.
@@ -263,7 +267,9 @@ impl Input {
     /// The job that the input is about, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            Input::Run { run, .. } | Input::UsageSample { run, .. } | Input::Decided { run, .. } => Some(run.job),
+            Input::Run { attempt, .. } | Input::UsageSample { attempt, .. } | Input::Decided { attempt, .. } => {
+                Some(attempt.job)
+            }
             Input::Outside(said) => said.job(),
             Input::RequestsCounted { job, .. }
             | Input::Cancel { job }

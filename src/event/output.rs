@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::input::Phase;
 use super::reason::{Histogram, Reason};
 use dryrack_fleet::{GpuState, InstanceState, NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_units::{Permille, Score, SimDuration, SimTime};
 use dryrack_workload::{Coverage, PolicyMode, PolicySource, SampleFault, UtilizationPolicy};
 
@@ -16,35 +16,35 @@ use dryrack_workload::{Coverage, PolicyMode, PolicySource, SampleFault, Utilizat
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Analyse {
-        run: RunId,
+        attempt: AttemptId,
     },
-    /// Ends the analysis of a run, because its result is no longer needed.
+    /// Ends the analysis of an attempt, because its result is no longer needed.
     AbandonAnalysis {
-        run: RunId,
+        attempt: AttemptId,
     },
-    /// Hands a run to an external scheduler, which decides where to place the run.
+    /// Hands an attempt to an external scheduler, which decides where to place the attempt.
     Submit {
-        run: RunId,
+        attempt: AttemptId,
     },
-    /// Takes a run back from the external scheduler, because the run no longer waits.
+    /// Takes an attempt back from the external scheduler, because the attempt no longer waits.
     Withdraw {
-        run: RunId,
+        attempt: AttemptId,
     },
     Start {
-        run: RunId,
+        attempt: AttemptId,
         placement: Placement,
     },
-    /// Like `Start`, but the prepared run waits for `Begin`.
+    /// Like `Start`, but the prepared attempt waits for `Begin`.
     Prepare {
-        run: RunId,
+        attempt: AttemptId,
         placement: Placement,
     },
-    /// Starts a prepared run.
+    /// Starts a prepared attempt.
     Begin {
-        run: RunId,
+        attempt: AttemptId,
     },
     Stop {
-        run: RunId,
+        attempt: AttemptId,
     },
     /// Requests an instance for this place from its cloud.
     Provision {
@@ -54,24 +54,24 @@ pub enum Command {
     Terminate {
         node: NodeId,
     },
-    /// Samples the run's GPUs at this interval until the run ends.
+    /// Samples the attempt's GPUs at this interval until the attempt ends.
     Sample {
-        run: RunId,
+        attempt: AttemptId,
         interval: SimDuration,
     },
 }
 
-/// How a run or a job ended.
+/// How an attempt or a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Completed,
     Failed,
     Cancelled,
-    /// The run lost its node or its GPU, or was preempted for another run.
+    /// The attempt lost its node or its GPU, or was preempted for another attempt.
     Lost,
     NeverFits,
-    /// The run ended at a limit of time, of retries or of waiting.
+    /// The attempt ended at a limit of time, of retries or of waiting.
     Expired,
     /// The job was rejected. Its hand pick was not allowed, or it fits nowhere now and does not wait.
     Refused,
@@ -149,29 +149,34 @@ pub enum Event {
     },
     /// A replica waits for these reasons. The event is repeated when the set of reasons changes.
     Held {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         refusal: Refusal,
         reasons: Histogram,
     },
-    /// A run was placed: it moved from pending or analysing to scheduled.
+    /// An attempt was placed: it moved from pending or analysing to scheduled.
     Placed {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         score: Score,
         placement: Placement,
     },
     /// The chosen candidate could not be committed. If `fallback` is true, the next candidate is tried.
     CommitRefused {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         because: Reason,
         fallback: bool,
     },
-    /// The world was asked to analyse a run.
+    /// The world was asked to analyse an attempt.
     AnalysisStarted {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
     },
-    /// A run moved to another phase. `Placed` and `Ended` report their own transitions.
+    /// An attempt moved to another phase. `Placed` and `Ended` report their own transitions.
     Moved {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         from: Phase,
         to: Phase,
         because: Option<Reason>,
@@ -179,64 +184,74 @@ pub enum Event {
     /// An attempt ended. Its claims are released, except on the nodes in `kept`, which cannot confirm that the attempt
     /// has stopped.
     Ended {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         from: Phase,
         outcome: Outcome,
         because: Reason,
         kept: SmallVec<[NodeId; 1]>,
     },
-    /// A claim that was kept after its run had ended is released.
+    /// A claim that was kept after its attempt had ended is released.
     ClaimFreed {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         node: NodeId,
     },
     /// Another attempt follows, at `at` or later.
     Retry {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         at: SimTime,
         because: Reason,
     },
-    /// A run stayed in a phase longer than the deadline of that phase.
+    /// An attempt stayed in a phase longer than the deadline of that phase.
     DeadlineExpired {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         phase: Phase,
     },
     SafetyBroken {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         node: NodeId,
         what: Safety,
     },
-    /// A run has started, and this utilization policy applies to the run until it ends.
+    /// An attempt has started, and this utilization policy applies to the attempt until it ends.
     PolicyBound {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         source: PolicySource,
         values: UtilizationPolicy,
     },
-    /// The policy fired in observe or enforce mode. In enforce mode, the run is ended.
+    /// The policy fired in observe or enforce mode. In enforce mode, the attempt is ended.
     PolicyFired {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         mode: PolicyMode,
         min_gpu_utilization: Permille,
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// The policy fired in warn mode. The run continues.
+    /// The policy fired in warn mode. The attempt continues.
     PolicyWarned {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         min_gpu_utilization: Permille,
         time_window: SimDuration,
         covered: Coverage,
     },
-    /// A sample is odd. Reported only for the first sample of each kind of fault in each run. `at` is the time of the
-    /// sample itself.
+    /// A sample is odd. Reported only for the first sample of each kind of fault in each attempt. `at` is the time of
+    /// the sample itself.
     SampleOdd {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
         at: SimTime,
         fault: SampleFault,
     },
     /// A replica was added to a job. It is pending.
     ReplicaAdded {
-        run: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
     },
     /// All replicas of the job have ended for good.
     JobEnded {
@@ -250,11 +265,12 @@ pub enum Event {
         refusal: Option<Refusal>,
         reasons: Histogram,
     },
-    /// The run will be told to stop, so that the run `by` gets its resources. This variant must stay last, because
-    /// variant indexes are part of the compact form.
+    /// The attempt will be told to stop, so that the attempt `by` gets its resources. This variant must stay last,
+    /// because variant indexes are part of the compact form.
     Preempted {
-        run: RunId,
-        by: RunId,
+        #[serde(rename = "run")]
+        attempt: AttemptId,
+        by: AttemptId,
     },
 }
 
@@ -268,28 +284,28 @@ pub enum Output {
 impl Event {
     /// The job that the event is about, if any.
     pub fn job(&self) -> Option<JobId> {
-        if let Event::JobEnded { job, .. } = self { Some(*job) } else { self.run().map(|run| run.job) }
+        if let Event::JobEnded { job, .. } = self { Some(*job) } else { self.attempt().map(|attempt| attempt.job) }
     }
 
-    /// The run that the event is about, if any.
-    pub fn run(&self) -> Option<RunId> {
+    /// The attempt that the event is about, if any.
+    pub fn attempt(&self) -> Option<AttemptId> {
         match self {
-            Event::Held { run, .. }
-            | Event::Placed { run, .. }
-            | Event::CommitRefused { run, .. }
-            | Event::AnalysisStarted { run }
-            | Event::Moved { run, .. }
-            | Event::Ended { run, .. }
-            | Event::ClaimFreed { run, .. }
-            | Event::Retry { run, .. }
-            | Event::DeadlineExpired { run, .. }
-            | Event::ReplicaAdded { run }
-            | Event::PolicyBound { run, .. }
-            | Event::PolicyFired { run, .. }
-            | Event::PolicyWarned { run, .. }
-            | Event::SampleOdd { run, .. }
-            | Event::SafetyBroken { run, .. }
-            | Event::Preempted { run, .. } => Some(*run),
+            Event::Held { attempt, .. }
+            | Event::Placed { attempt, .. }
+            | Event::CommitRefused { attempt, .. }
+            | Event::AnalysisStarted { attempt }
+            | Event::Moved { attempt, .. }
+            | Event::Ended { attempt, .. }
+            | Event::ClaimFreed { attempt, .. }
+            | Event::Retry { attempt, .. }
+            | Event::DeadlineExpired { attempt, .. }
+            | Event::ReplicaAdded { attempt }
+            | Event::PolicyBound { attempt, .. }
+            | Event::PolicyFired { attempt, .. }
+            | Event::PolicyWarned { attempt, .. }
+            | Event::SampleOdd { attempt, .. }
+            | Event::SafetyBroken { attempt, .. }
+            | Event::Preempted { attempt, .. } => Some(*attempt),
             Event::NodeChanged { .. }
             | Event::GpuChanged { .. }
             | Event::InstanceChanged { .. }

@@ -9,7 +9,7 @@ use super::log::Sink;
 use super::output::{Command, Refusal};
 use super::reason::{Histogram, Reason};
 use dryrack_fleet::Fleet;
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
@@ -26,18 +26,38 @@ pub enum Outside {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stands_in: Vec<StandIn>,
     },
-    /// A run continues to wait. `reasons` is empty if the scheduler gave none of the known reasons.
-    Waits { run: RunId, reasons: Histogram, text: Option<Arc<str>> },
-    /// The scheduler stops a run. The run waits again as its next attempt.
-    Preempts { run: RunId, by: Option<RunId>, text: Option<Arc<str>> },
-    /// The scheduler stops a run for good.
-    Cancels { run: RunId, because: Reason, text: Option<Arc<str>> },
-    /// The scheduler stops all runs of a job for good.
+    /// An attempt continues to wait. `reasons` is empty if the scheduler gave none of the known reasons.
+    Waits {
+        #[serde(rename = "run")]
+        attempt: AttemptId,
+        reasons: Histogram,
+        text: Option<Arc<str>>,
+    },
+    /// The scheduler stops an attempt. The attempt waits again as its next attempt.
+    Preempts {
+        #[serde(rename = "run")]
+        attempt: AttemptId,
+        by: Option<AttemptId>,
+        text: Option<Arc<str>>,
+    },
+    /// The scheduler stops an attempt for good.
+    Cancels {
+        #[serde(rename = "run")]
+        attempt: AttemptId,
+        because: Reason,
+        text: Option<Arc<str>>,
+    },
+    /// The scheduler stops all attempts of a job for good.
     CancelsJob { job: JobId, text: Option<Arc<str>> },
     /// The scheduler answers a query of the scenario. If `refusal` is `None`, the demand fits.
     Answers { name: Arc<str>, refusal: Option<Refusal>, reasons: Histogram, text: Option<Arc<str>> },
-    /// One decision of the scheduler cannot be carried out. The run continues without it.
-    Mistaken { fault: OutsideFault, run: Option<RunId>, text: Arc<str> },
+    /// One decision of the scheduler cannot be carried out. The attempt continues without it.
+    Mistaken {
+        fault: OutsideFault,
+        #[serde(rename = "run")]
+        attempt: Option<AttemptId>,
+        text: Arc<str>,
+    },
     /// The process cannot continue. If `restarted` is true, a new process takes over; otherwise the run ends here.
     Failed { fault: OutsideFault, text: Arc<str>, restarted: bool },
 }
@@ -58,9 +78,11 @@ impl Outside {
     /// The job that the message is about, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            Outside::Waits { run, .. } | Outside::Preempts { run, .. } | Outside::Cancels { run, .. } => Some(run.job),
+            Outside::Waits { attempt, .. } | Outside::Preempts { attempt, .. } | Outside::Cancels { attempt, .. } => {
+                Some(attempt.job)
+            }
             Outside::CancelsJob { job, .. } => Some(*job),
-            Outside::Mistaken { run, .. } => run.map(|run| run.job),
+            Outside::Mistaken { attempt, .. } => attempt.map(|attempt| attempt.job),
             Outside::Joined { .. } | Outside::Answers { .. } | Outside::Failed { .. } => None,
         }
     }

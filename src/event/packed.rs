@@ -13,7 +13,7 @@ use super::input::{Input, Lifecycle};
 use super::output::Event;
 use super::reason::{Histogram, Reason};
 use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 
@@ -64,9 +64,9 @@ pub(super) struct Shared {
 pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>) {
     let mut out = Compact(out);
     match input {
-        Input::Run { run, fact } => {
+        Input::Run { attempt, fact } => {
             out.0.push(8);
-            out.run(*run);
+            out.attempt(*attempt);
             out.fact(*fact);
         }
         Input::Cancel { job } => {
@@ -101,25 +101,25 @@ pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>)
 pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
     let mut out = Compact(out);
     match event {
-        Event::Held { run, refusal, reasons } => {
+        Event::Held { attempt, refusal, reasons } => {
             out.0.push(3);
-            out.run(*run);
+            out.attempt(*attempt);
             out.0.push(*refusal as u8);
             out.histogram(reasons);
         }
-        Event::Placed { run, score, placement } => {
+        Event::Placed { attempt, score, placement } => {
             out.0.push(4);
-            out.run(*run);
+            out.attempt(*attempt);
             out.0.extend_from_slice(&score.get().to_le_bytes());
             out.placement(placement);
         }
-        Event::AnalysisStarted { run } => {
+        Event::AnalysisStarted { attempt } => {
             out.0.push(6);
-            out.run(*run);
+            out.attempt(*attempt);
         }
-        Event::Moved { run, from, to, because } => {
+        Event::Moved { attempt, from, to, because } => {
             out.0.push(7);
-            out.run(*run);
+            out.attempt(*attempt);
             match because {
                 None => out.0.extend_from_slice(&[*from as u8, *to as u8, 0]),
                 Some(reason) => {
@@ -128,28 +128,28 @@ pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
                 }
             }
         }
-        Event::Ended { run, from, outcome, because, kept } => {
+        Event::Ended { attempt, from, outcome, because, kept } => {
             out.0.push(8);
-            out.run(*run);
+            out.attempt(*attempt);
             out.0.extend_from_slice(&[*from as u8, *outcome as u8]);
             out.reason(*because);
             out.varint(kept.len() as u64);
             kept.iter().for_each(|node| out.node(*node));
         }
-        Event::ClaimFreed { run, node } => {
+        Event::ClaimFreed { attempt, node } => {
             out.0.push(9);
-            out.run(*run);
+            out.attempt(*attempt);
             out.node(*node);
         }
-        Event::Retry { run, at, because } => {
+        Event::Retry { attempt, at, because } => {
             out.0.push(10);
-            out.run(*run);
+            out.attempt(*attempt);
             out.time(*at);
             out.reason(*because);
         }
-        Event::ReplicaAdded { run } => {
+        Event::ReplicaAdded { attempt } => {
             out.0.push(17);
-            out.run(*run);
+            out.attempt(*attempt);
         }
         Event::JobEnded { job, outcome, because } => {
             out.0.push(18);
@@ -190,8 +190,8 @@ impl Compact<'_> {
         self.varint(node.index() as u64);
     }
 
-    fn run(&mut self, run: RunId) {
-        let RunId { job, replica, attempt } = run;
+    fn attempt(&mut self, attempt: AttemptId) {
+        let AttemptId { job, replica, number: attempt } = attempt;
         if replica >= 0x80 || attempt >= 0x80 {
             self.job(job);
             self.varint(replica.into());
@@ -369,11 +369,11 @@ mod tests {
         "[a-zé]{0,200}".prop_map(Arc::from)
     }
 
-    fn run() -> impl Strategy<Value = RunId> {
-        (count(), count(), count()).prop_map(|(job, replica, attempt)| RunId {
+    fn attempt() -> impl Strategy<Value = AttemptId> {
+        (count(), count(), count()).prop_map(|(job, replica, attempt)| AttemptId {
             job: JobId::new(job as usize),
             replica,
-            attempt,
+            number: attempt,
         })
     }
 
@@ -515,7 +515,7 @@ mod tests {
     fn input() -> impl Strategy<Value = Input> {
         let job = || count().prop_map(|job| JobId::new(job as usize));
         prop_oneof![
-            (run(), fact()).prop_map(|(run, fact)| Input::Run { run, fact }),
+            (attempt(), fact()).prop_map(|(attempt, fact)| Input::Run { attempt, fact }),
             job().prop_map(|job| Input::Cancel { job }),
             (job(), spec()).prop_map(|(job, spec)| Input::Submit { job, spec: Arc::new(spec) }),
             Just(Input::Wakeup),
@@ -554,35 +554,41 @@ mod tests {
         let outcome = || select(&Outcome::ALL[..]);
         let refusal = || select(vec![Refusal::Unfit, Refusal::Never]);
         prop_oneof![
-            (run(), refusal(), reasons()).prop_map(|(run, refusal, reasons)| Event::Held { run, refusal, reasons }),
-            (run(), -1e9..1e9_f64, placement()).prop_map(|(run, score, placement)| Event::Placed {
-                run,
+            (attempt(), refusal(), reasons()).prop_map(|(attempt, refusal, reasons)| Event::Held {
+                attempt,
+                refusal,
+                reasons
+            }),
+            (attempt(), -1e9..1e9_f64, placement()).prop_map(|(attempt, score, placement)| Event::Placed {
+                attempt,
                 score: Score::new(score),
                 placement
             }),
-            run().prop_map(|run| Event::AnalysisStarted { run }),
-            (run(), phase(), phase(), option::of(reason())).prop_map(|(run, from, to, because)| Event::Moved {
-                run,
+            attempt().prop_map(|attempt| Event::AnalysisStarted { attempt }),
+            (attempt(), phase(), phase(), option::of(reason())).prop_map(|(attempt, from, to, because)| Event::Moved {
+                attempt,
                 from,
                 to,
                 because
             }),
-            (run(), phase(), outcome(), reason(), vec(node(), 0..3)).prop_map(|(run, from, outcome, because, kept)| {
-                Event::Ended { run, from, outcome, because, kept: kept.into() }
-            }),
-            (run(), node()).prop_map(|(run, node)| Event::ClaimFreed { run, node }),
-            (run(), number(), reason()).prop_map(|(run, at, because)| Event::Retry {
-                run,
+            (attempt(), phase(), outcome(), reason(), vec(node(), 0..3)).prop_map(
+                |(attempt, from, outcome, because, kept)| {
+                    Event::Ended { attempt, from, outcome, because, kept: kept.into() }
+                }
+            ),
+            (attempt(), node()).prop_map(|(attempt, node)| Event::ClaimFreed { attempt, node }),
+            (attempt(), number(), reason()).prop_map(|(attempt, at, because)| Event::Retry {
+                attempt,
                 at: SimTime::from_nanos(at),
                 because
             }),
-            run().prop_map(|run| Event::ReplicaAdded { run }),
+            attempt().prop_map(|attempt| Event::ReplicaAdded { attempt }),
             (count(), outcome(), reason()).prop_map(|(job, outcome, because)| Event::JobEnded {
                 job: JobId::new(job as usize),
                 outcome,
                 because,
             }),
-            (run(), phase()).prop_map(|(run, phase)| Event::DeadlineExpired { run, phase }),
+            (attempt(), phase()).prop_map(|(attempt, phase)| Event::DeadlineExpired { attempt, phase }),
             (text(), option::of(refusal()), reasons()).prop_map(|(name, refusal, reasons)| Event::Evaluated {
                 name,
                 refusal,

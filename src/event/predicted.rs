@@ -45,5 +45,6 @@ pub struct Prediction {
     pub records: u64,
     pub end: SimTime,
     /// The attempts, in order of job, replica and attempt.
-    pub runs: Vec<AttemptTimeline>,
+    #[serde(rename = "runs")]
+    pub attempts: Vec<AttemptTimeline>,
 }

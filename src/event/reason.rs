@@ -44,7 +44,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// Whether the reason explains why a run waits. Most such reasons are at the beginning of the table.
+            /// Whether the reason explains why an attempt waits. Most such reasons are at the beginning of the table.
             pub fn is_of_waiting(self) -> bool {
                 self <= Reason::StaleRead
                     || matches!(

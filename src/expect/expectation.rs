@@ -174,7 +174,7 @@ pub enum Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Phase(Phase),
-    /// Any phase in which a run holds a claim: scheduled, preparing, running or stopping.
+    /// Any phase in which an attempt holds a claim: scheduled, preparing, running or stopping.
     Placed,
     /// The job has ended for good with this outcome.
     Outcome(Outcome),

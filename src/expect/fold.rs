@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason};
 use dryrack_fleet::{GpuState, InstanceState, NodeClaim, NodeState, Placement};
-use dryrack_ids::{FleetId, GpuId, JobId, Names, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, Names, NodeId};
 
 use super::expectation::{BlockCount, State, Subject};
 
@@ -37,8 +37,8 @@ struct ReplicaFold {
     reasons: Histogram,
     /// How the replica's last attempt ended.
     outcome: Option<Outcome>,
-    /// The run for which this replica was preempted.
-    gave_way_to: Option<RunId>,
+    /// The attempt for which this replica was preempted.
+    gave_way_to: Option<AttemptId>,
     /// Whether the replica still belongs to its job. False for a replica that scaling down removed, so that "all
     /// replicas" excludes it.
     is_wanted: bool,
@@ -95,24 +95,24 @@ impl Fold {
         self.holders.get_or_insert_default();
     }
 
-    /// The nodes on which a run is placed now.
-    pub fn places(&self, run: RunId) -> Vec<NodeId> {
-        let replica = self.jobs.get(&run.job).and_then(|job| job.replicas.get(run.replica as usize));
+    /// The nodes on which an attempt is placed now.
+    pub fn places(&self, attempt: AttemptId) -> Vec<NodeId> {
+        let replica = self.jobs.get(&attempt.job).and_then(|job| job.replicas.get(attempt.replica as usize));
         let claim = replica.filter(|replica| replica.phase.holds_claim()).and_then(|replica| replica.claim.as_ref());
         claim.into_iter().flat_map(|claim| claim.claims()).map(|claim| claim.node).collect()
     }
 
     pub fn event(&mut self, event: &Event) {
-        let Some(run) = event.run().filter(|_| self.holders.is_some()) else { return self.apply(event) };
-        let before = self.places(run);
+        let Some(attempt) = event.attempt().filter(|_| self.holders.is_some()) else { return self.apply(event) };
+        let before = self.places(attempt);
         self.apply(event);
-        let after = self.places(run);
+        let after = self.places(attempt);
         if let Some(holders) = self.holders.as_mut().filter(|_| before != after) {
             for node in before {
-                holders.entry(node).or_default().remove(&(run.job, run.replica));
+                holders.entry(node).or_default().remove(&(attempt.job, attempt.replica));
             }
             for node in after {
-                holders.entry(node).or_default().insert((run.job, run.replica));
+                holders.entry(node).or_default().insert((attempt.job, attempt.replica));
             }
         }
     }
@@ -133,19 +133,21 @@ impl Fold {
                 let node = self.nodes.get_mut(&gpu.node).expect("declared before");
                 node.gpus[usize::from(gpu.index)] = *to;
             }
-            Event::Held { run, reasons, .. } => self.replica(*run).reasons = reasons.clone(),
-            Event::Placed { run, placement, .. } => {
-                let replica = self.replica(*run);
+            Event::Held { attempt, reasons, .. } => self.replica(*attempt).reasons = reasons.clone(),
+            Event::Placed { attempt, placement, .. } => {
+                let replica = self.replica(*attempt);
                 replica.phase = Phase::Scheduled;
                 replica.claim = Some(placement.clone());
                 replica.reasons = Histogram::default();
                 replica.gave_way_to = None;
             }
             Event::AnalysisStarted { .. } => {}
-            Event::Preempted { run, by } => self.replica(*run).gave_way_to = Some(*by),
-            Event::CommitRefused { run, because, .. } => self.replica(*run).reasons = Histogram::of(*because, 1),
-            Event::Moved { run, to, because, .. } => {
-                let replica = self.replica(*run);
+            Event::Preempted { attempt, by } => self.replica(*attempt).gave_way_to = Some(*by),
+            Event::CommitRefused { attempt, because, .. } => {
+                self.replica(*attempt).reasons = Histogram::of(*because, 1)
+            }
+            Event::Moved { attempt, to, because, .. } => {
+                let replica = self.replica(*attempt);
                 replica.phase = *to;
                 if let Some(reason) = because {
                     replica.reasons = Histogram::of(*reason, 1);
@@ -154,8 +156,8 @@ impl Fold {
                     replica.claim = None;
                 }
             }
-            Event::Ended { run, outcome, because, kept, .. } => {
-                let replica = self.replica(*run);
+            Event::Ended { attempt, outcome, because, kept, .. } => {
+                let replica = self.replica(*attempt);
                 replica.phase = Phase::Ended;
                 replica.outcome = Some(*outcome);
                 replica.is_wanted = *because != Reason::ScaledDown;
@@ -168,17 +170,17 @@ impl Fold {
                 let remains = claim.map(|claim| claim.split(|node| kept.contains(&node)).0);
                 replica.claim = remains.filter(|claim| !claim.is_empty());
             }
-            Event::ClaimFreed { run, node } => {
+            Event::ClaimFreed { attempt, node } => {
                 // The claim may belong to an earlier attempt instead of the current one.
-                let replica = self.replica(*run);
-                if replica.attempt == run.attempt {
+                let replica = self.replica(*attempt);
+                if replica.attempt == attempt.number {
                     let remains = replica.claim.take().map(|claim| claim.split(|other| other != *node).0);
                     replica.claim = remains.filter(|claim| !claim.is_empty());
                 }
             }
-            Event::Retry { run, because, .. } => {
-                let replica = self.replica(*run);
-                replica.attempt = run.attempt;
+            Event::Retry { attempt, because, .. } => {
+                let replica = self.replica(*attempt);
+                replica.attempt = attempt.number;
                 replica.phase = Phase::Pending;
                 replica.claim = None;
                 replica.reasons = Histogram::of(*because, 1);
@@ -186,8 +188,8 @@ impl Fold {
             Event::JobEnded { job, outcome, because } => {
                 self.jobs.get_mut(job).expect("submitted before").ended = Some((*outcome, *because));
             }
-            Event::ReplicaAdded { run } => {
-                self.jobs.get_mut(&run.job).expect("submitted before").replicas.push(ReplicaFold::new());
+            Event::ReplicaAdded { attempt } => {
+                self.jobs.get_mut(&attempt.job).expect("submitted before").replicas.push(ReplicaFold::new());
             }
             Event::DeadlineExpired { .. }
             | Event::SafetyBroken { .. }
@@ -199,15 +201,15 @@ impl Fold {
         }
     }
 
-    fn replica(&mut self, run: RunId) -> &mut ReplicaFold {
-        let job = self.jobs.get_mut(&run.job);
-        let replica = job.and_then(|job| job.replicas.get_mut(run.replica as usize));
-        replica.unwrap_or_else(|| panic!("an event names {run}, which was never submitted"))
+    fn replica(&mut self, attempt: AttemptId) -> &mut ReplicaFold {
+        let job = self.jobs.get_mut(&attempt.job);
+        let replica = job.and_then(|job| job.replicas.get_mut(attempt.replica as usize));
+        replica.unwrap_or_else(|| panic!("an event names {attempt}, which was never submitted"))
     }
 
-    /// The claim that the run holds, or that was kept after its end.
-    pub fn placement(&self, run: RunId) -> Option<&Placement> {
-        self.jobs.get(&run.job)?.replicas.get(run.replica as usize)?.claim.as_ref()
+    /// The claim that the attempt holds, or that was kept after its end.
+    pub fn placement(&self, attempt: AttemptId) -> Option<&Placement> {
+        self.jobs.get(&attempt.job)?.replicas.get(attempt.replica as usize)?.claim.as_ref()
     }
 
     pub fn exists(&self, subject: Subject) -> bool {
@@ -387,7 +389,7 @@ impl ReplicaFold {
         }
         if !self.reasons.is_empty() {
             let told = |reason: Reason| match (reason, self.gave_way_to) {
-                (Reason::Preempted, Some(by)) => format!("{} by {}", reason.name(), names.run(by)),
+                (Reason::Preempted, Some(by)) => format!("{} by {}", reason.name(), names.attempt(by)),
                 _ => reason.name().to_string(),
             };
             let reasons: Vec<String> = self.reasons.iter().map(|(reason, _)| told(reason)).collect();

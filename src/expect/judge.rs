@@ -17,7 +17,7 @@ use super::named::{gives, kind};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
 use dryrack_event::{Declaration, Event, Histogram, Input, Sink};
-use dryrack_ids::{JobId, Names, RunId};
+use dryrack_ids::{AttemptId, JobId, Names};
 use dryrack_metrics::RunMetrics;
 use dryrack_units::SimTime;
 
@@ -70,9 +70,9 @@ pub struct Judge {
     /// end.
     counted: Vec<usize>,
     cancelled: BTreeSet<JobId>,
-    /// Whether all runs must be followed, because an expectation depends on the runs on a node.
+    /// Whether all attempts must be followed, because an expectation depends on the attempts on a node.
     follow_all: bool,
-    /// Whether a change of a run must also re-evaluate the expectations about its nodes.
+    /// Whether a change of an attempt must also re-evaluate the expectations about its nodes.
     holders_count: bool,
     touched: BTreeSet<usize>,
     now: SimTime,
@@ -159,7 +159,7 @@ impl Judge {
         }
     }
 
-    /// Follows all runs, because the expected state of a node depends on the replicas that it holds.
+    /// Follows all attempts, because the expected state of a node depends on the replicas that it holds.
     fn follow_holders(&mut self) {
         (self.follow_all, self.holders_count) = (true, true);
         self.fold.follow_holders();
@@ -177,10 +177,10 @@ impl Judge {
         self.touched.extend(self.by_node.get(&node).into_iter().flatten());
     }
 
-    /// Marks the nodes of a run for evaluation, if expectations depend on the replicas of a node.
-    fn touch_holder(&mut self, run: RunId) {
+    /// Marks the nodes of an attempt for evaluation, if expectations depend on the replicas of a node.
+    fn touch_holder(&mut self, attempt: AttemptId) {
         if self.holders_count {
-            self.fold.places(run).into_iter().for_each(|node| self.touch_node(node.index()));
+            self.fold.places(attempt).into_iter().for_each(|node| self.touch_node(node.index()));
         }
     }
 
@@ -282,7 +282,7 @@ impl Judge {
         }
     }
 
-    fn count(&mut self, name: EventName, (job, run): (Option<JobId>, Option<RunId>), said: Option<&Event>) {
+    fn count(&mut self, name: EventName, (job, attempt): (Option<JobId>, Option<AttemptId>), said: Option<&Event>) {
         for index in &self.counts {
             let ExpectationKind::Count { event, subject, because, whose, preempted_by, .. } =
                 &self.expectations[*index].what
@@ -293,7 +293,7 @@ impl Judge {
                 && because.is_none_or(|reason| said.is_some_and(|said| gives(said, reason)))
                 && preempted_by.as_deref().is_none_or(|by| is_preempted_by(said, by))
                 && (*whose == CountedJobs::Any || job.is_some_and(|job| self.cancelled.contains(&job)))
-                && subject.is_none_or(|subject| self.concerns(subject, (job, run), said));
+                && subject.is_none_or(|subject| self.concerns(subject, (job, attempt), said));
             if is_counted {
                 self.counted.push(*index);
             }
@@ -311,9 +311,14 @@ impl Judge {
         }
     }
 
-    /// Whether an event is about this subject. Events about a node or GPU are those that name it, and those of runs
+    /// Whether an event is about this subject. Events about a node or GPU are those that name it, and those of attempts
     /// that have a claim on it at that time.
-    fn concerns(&self, subject: Subject, (job, run): (Option<JobId>, Option<RunId>), event: Option<&Event>) -> bool {
+    fn concerns(
+        &self,
+        subject: Subject,
+        (job, attempt): (Option<JobId>, Option<AttemptId>),
+        event: Option<&Event>,
+    ) -> bool {
         if let Subject::Job(wanted) = subject {
             return job == Some(wanted);
         }
@@ -332,7 +337,7 @@ impl Judge {
         }
         let placement = match event {
             Some(Event::Placed { placement, .. }) => Some(placement),
-            _ => run.and_then(|run| self.fold.placement(run)),
+            _ => attempt.and_then(|attempt| self.fold.placement(attempt)),
         };
         placement.is_some_and(|placement| match subject {
             Subject::Node(node) => placement.touches(node),
@@ -545,7 +550,7 @@ impl Sink for Judge {
                     self.touch_job(job);
                     self.submitted(job);
                 }
-                let first = RunId { job, replica: 0, attempt: 1 };
+                let first = AttemptId { job, replica: 0, number: 1 };
                 self.count(EventName::Submitted, (Some(job), Some(first)), None);
             }
             Some(Declaration::Node { node, .. }) => {
@@ -562,12 +567,12 @@ impl Sink for Judge {
 
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
         self.arrive(at);
-        let (name, run) = kind(event);
-        // Count before updating the fold, because an ended run still has its placement then.
+        let (name, attempt) = kind(event);
+        // Count before updating the fold, because an ended attempt still has its placement then.
         if let Some(name) = name
             && !self.counts.is_empty()
         {
-            self.count(name, (event.job(), run), Some(event));
+            self.count(name, (event.job(), attempt), Some(event));
         }
         match event {
             Event::Evaluated { name, refusal, reasons } => self.evaluated(name, Judgement::of(*refusal), reasons),
@@ -584,11 +589,11 @@ impl Sink for Judge {
                 self.touch_job(*job);
             }
             _ => {
-                if let Some(run) = run.filter(|run| self.follows(run.job)) {
-                    self.touch_holder(run);
+                if let Some(attempt) = attempt.filter(|attempt| self.follows(attempt.job)) {
+                    self.touch_holder(attempt);
                     self.fold.event(event);
-                    self.touch_holder(run);
-                    self.touch_job(run.job);
+                    self.touch_holder(attempt);
+                    self.touch_job(attempt.job);
                 }
             }
         }

@@ -2,40 +2,40 @@
 
 use super::expectation::{EventName, Subject};
 use dryrack_event::{Event, Phase, Reason};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_workload::PolicyMode;
 
-/// The name under which an event is counted, and the run that the event is about.
-pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<RunId>) {
+/// The name under which an event is counted, and the attempt that the event is about.
+pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<AttemptId>) {
     match event {
         Event::NodeChanged { .. } => (Some(EventName::NodeChanged), None),
         Event::GpuChanged { .. } => (Some(EventName::GpuChanged), None),
         Event::InstanceChanged { .. } => (Some(EventName::InstanceChanged), None),
-        Event::Held { run, .. } => (Some(EventName::Held), Some(*run)),
-        Event::Placed { run, .. } => (Some(EventName::Placed), Some(*run)),
-        Event::CommitRefused { run, .. } => (Some(EventName::CommitRefused), Some(*run)),
-        Event::Moved { run, to, .. } => {
+        Event::Held { attempt, .. } => (Some(EventName::Held), Some(*attempt)),
+        Event::Placed { attempt, .. } => (Some(EventName::Placed), Some(*attempt)),
+        Event::CommitRefused { attempt, .. } => (Some(EventName::CommitRefused), Some(*attempt)),
+        Event::Moved { attempt, to, .. } => {
             let name = match to {
                 Phase::Running => Some(EventName::Started),
                 Phase::Stopping => Some(EventName::Stopping),
                 Phase::Preparing => Some(EventName::Preparing),
                 Phase::Pending | Phase::Analysing | Phase::Scheduled | Phase::Ended => None,
             };
-            (name, Some(*run))
+            (name, Some(*attempt))
         }
-        Event::AnalysisStarted { run } => (Some(EventName::AnalysisStarted), Some(*run)),
-        Event::Ended { run, .. } => (Some(EventName::Ended), Some(*run)),
-        Event::ClaimFreed { run, .. } => (Some(EventName::ClaimFreed), Some(*run)),
-        Event::Retry { run, .. } => (Some(EventName::Retry), Some(*run)),
-        Event::DeadlineExpired { run, .. } => (Some(EventName::DeadlineExpired), Some(*run)),
-        Event::SafetyBroken { run, .. } => (Some(EventName::SafetyBroken), Some(*run)),
+        Event::AnalysisStarted { attempt } => (Some(EventName::AnalysisStarted), Some(*attempt)),
+        Event::Ended { attempt, .. } => (Some(EventName::Ended), Some(*attempt)),
+        Event::ClaimFreed { attempt, .. } => (Some(EventName::ClaimFreed), Some(*attempt)),
+        Event::Retry { attempt, .. } => (Some(EventName::Retry), Some(*attempt)),
+        Event::DeadlineExpired { attempt, .. } => (Some(EventName::DeadlineExpired), Some(*attempt)),
+        Event::SafetyBroken { attempt, .. } => (Some(EventName::SafetyBroken), Some(*attempt)),
         Event::JobEnded { .. } => (Some(EventName::JobEnded), None),
-        Event::PolicyBound { run, .. } => (Some(EventName::PolicyBound), Some(*run)),
-        Event::PolicyFired { run, .. } => (Some(EventName::PolicyFired), Some(*run)),
-        Event::PolicyWarned { run, .. } => (Some(EventName::PolicyWarned), Some(*run)),
-        Event::SampleOdd { run, .. } => (Some(EventName::SampleOdd), Some(*run)),
-        Event::Preempted { run, .. } => (Some(EventName::Preempted), Some(*run)),
-        Event::ReplicaAdded { run } => (None, Some(*run)),
+        Event::PolicyBound { attempt, .. } => (Some(EventName::PolicyBound), Some(*attempt)),
+        Event::PolicyFired { attempt, .. } => (Some(EventName::PolicyFired), Some(*attempt)),
+        Event::PolicyWarned { attempt, .. } => (Some(EventName::PolicyWarned), Some(*attempt)),
+        Event::SampleOdd { attempt, .. } => (Some(EventName::SampleOdd), Some(*attempt)),
+        Event::Preempted { attempt, .. } => (Some(EventName::Preempted), Some(*attempt)),
+        Event::ReplicaAdded { attempt } => (None, Some(*attempt)),
         // The answer to a query changes nothing, so it is not counted.
         Event::Evaluated { .. } => (None, None),
     }
@@ -97,7 +97,7 @@ impl EventName {
     }
 
     /// Whether an event of this kind can be about this subject. Events about a node or a GPU are its own events and the
-    /// events of runs that have a claim on it.
+    /// events of attempts that have a claim on it.
     pub fn can_concern(self, subject: Subject) -> bool {
         match self {
             EventName::NodeChanged | EventName::InstanceChanged => matches!(subject, Subject::Node(_)),

@@ -21,7 +21,7 @@ use smallvec::smallvec;
 use super::*;
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
-use dryrack_ids::{GpuId, JobId, Names, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId};
 use dryrack_metrics::{RunAccount, RunMetrics};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Score, SimTime};
 use dryrack_workload::{Demand, JobSpec, TaskDemand};
@@ -44,8 +44,8 @@ fn job(name: &str, replicas: u32) -> Arc<JobSpec> {
     Arc::new(JobSpec { replicas, ..JobSpec::of(name.into(), demand) })
 }
 
-fn run(job: usize, replica: u32, attempt: u32) -> RunId {
-    RunId { job: JobId::new(job), replica, attempt }
+fn attempt(job: usize, replica: u32, attempt: u32) -> AttemptId {
+    AttemptId { job: JobId::new(job), replica, number: attempt }
 }
 
 struct Script(Judge, RunAccount);
@@ -66,28 +66,28 @@ impl Script {
         self.input(second, &input);
     }
 
-    fn place(&mut self, second: u64, run: RunId, node: usize, gpu: u16) {
+    fn place(&mut self, second: u64, attempt: AttemptId, node: usize, gpu: u16) {
         let part = GpuClaim { index: gpu, share: GpuShare::WHOLE, memory: Bytes::from_gib(24) };
         let gpus = smallvec![part];
         let node = NodeId::new(node);
         let claim =
             NodeClaim { node, tasks: 1, cpu: MilliCpu::ZERO, ram: Bytes::ZERO, gpus, blocks: smallvec![], sets: None };
         let placement = Placement::new(smallvec![claim]);
-        self.record(second, Event::Placed { run, score: Score::ZERO, placement });
+        self.record(second, Event::Placed { attempt, score: Score::ZERO, placement });
     }
 
-    fn go(&mut self, second: u64, run: RunId, from: Phase, to: Phase) {
-        self.record(second, Event::Moved { run, from, to, because: None });
+    fn go(&mut self, second: u64, attempt: AttemptId, from: Phase, to: Phase) {
+        self.record(second, Event::Moved { attempt, from, to, because: None });
     }
 
-    fn hold(&mut self, second: u64, run: RunId, reason: Reason) {
+    fn hold(&mut self, second: u64, attempt: AttemptId, reason: Reason) {
         let reasons = Histogram::of(reason, 2);
-        self.record(second, Event::Held { run, refusal: Refusal::Unfit, reasons });
+        self.record(second, Event::Held { attempt, refusal: Refusal::Unfit, reasons });
     }
 
-    fn end(&mut self, second: u64, run: RunId, outcome: Outcome, because: Reason, kept: &[usize]) {
+    fn end(&mut self, second: u64, attempt: AttemptId, outcome: Outcome, because: Reason, kept: &[usize]) {
         let kept = kept.iter().map(|node| NodeId::new(*node)).collect();
-        self.record(second, Event::Ended { run, from: Phase::Running, outcome, because, kept });
+        self.record(second, Event::Ended { attempt, from: Phase::Running, outcome, because, kept });
     }
 
     fn end_job(&mut self, second: u64, job: usize, outcome: Outcome, because: Reason) {
@@ -106,29 +106,31 @@ impl Script {
         }
         self.submit(10, CHAT, "chat", 1);
         self.submit(10, PAIR, "pair", 2);
-        self.hold(10, run(CHAT, 0, 1), Reason::InsufficientGpus);
-        self.place(20, run(CHAT, 0, 1), ALPHA, 0);
-        self.go(20, run(CHAT, 0, 1), Phase::Scheduled, Phase::Preparing);
-        self.go(30, run(CHAT, 0, 1), Phase::Preparing, Phase::Running);
+        self.hold(10, attempt(CHAT, 0, 1), Reason::InsufficientGpus);
+        self.place(20, attempt(CHAT, 0, 1), ALPHA, 0);
+        self.go(20, attempt(CHAT, 0, 1), Phase::Scheduled, Phase::Preparing);
+        self.go(30, attempt(CHAT, 0, 1), Phase::Preparing, Phase::Running);
         self.turn(40, ALPHA, NodeState::Ready, NodeState::Unreachable);
-        self.end(40, run(CHAT, 0, 1), Outcome::Lost, Reason::NodeLost, &[ALPHA]);
+        self.end(40, attempt(CHAT, 0, 1), Outcome::Lost, Reason::NodeLost, &[ALPHA]);
         let at = SimTime::from_secs(45);
-        self.record(40, Event::Retry { run: run(CHAT, 0, 2), at, because: Reason::NodeLost });
-        for (second, id, gpu) in [(50, run(CHAT, 0, 2), 0), (50, run(PAIR, 0, 1), 1), (60, run(PAIR, 1, 1), 1)] {
+        self.record(40, Event::Retry { attempt: attempt(CHAT, 0, 2), at, because: Reason::NodeLost });
+        for (second, id, gpu) in
+            [(50, attempt(CHAT, 0, 2), 0), (50, attempt(PAIR, 0, 1), 1), (60, attempt(PAIR, 1, 1), 1)]
+        {
             self.place(second, id, BETA, gpu);
             self.go(second, id, Phase::Scheduled, Phase::Running);
         }
         let gpu = GpuId { node: NodeId::new(BETA), index: 1 };
         self.record(70, Event::GpuChanged { gpu, from: GpuState::Ready, to: GpuState::Failed });
         for replica in [0, 1] {
-            self.end(80, run(PAIR, replica, 1), Outcome::Completed, Reason::Completed, &[]);
+            self.end(80, attempt(PAIR, replica, 1), Outcome::Completed, Reason::Completed, &[]);
         }
         self.end_job(80, PAIR, Outcome::Completed, Reason::Completed);
         self.submit(80, LATE, "late", 1);
-        self.hold(80, run(LATE, 0, 1), Reason::QueueOrder);
+        self.hold(80, attempt(LATE, 0, 1), Reason::QueueOrder);
         self.turn(90, ALPHA, NodeState::Unreachable, NodeState::Ready);
-        self.record(90, Event::ClaimFreed { run: run(CHAT, 0, 1), node: NodeId::new(ALPHA) });
-        self.end(100, run(CHAT, 0, 2), Outcome::Cancelled, Reason::Cancelled, &[]);
+        self.record(90, Event::ClaimFreed { attempt: attempt(CHAT, 0, 1), node: NodeId::new(ALPHA) });
+        self.end(100, attempt(CHAT, 0, 2), Outcome::Cancelled, Reason::Cancelled, &[]);
         self.end_job(100, CHAT, Outcome::Cancelled, Reason::Cancelled);
     }
 }

@@ -11,7 +11,7 @@ use super::node::{NodeSpec, NodeStatus};
 use super::serving::{GpuKind, GpuStanding, Labels, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode};
 use super::{Fleet, Node};
 use dryrack_catalog::CpuArch;
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 
 /// The model of a replica, as recorded with the replica's placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct Hosting {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     serving: Option<Box<Serving>>,
-    /// The number of each run's instance in [`Serving`].
-    numbers: BTreeMap<RunId, usize>,
+    /// The number of each attempt's instance in [`Serving`].
+    numbers: BTreeMap<AttemptId, usize>,
     /// The same nodes when they are all idle. Computed on first use.
     idle: OnceLock<Box<Serving>>,
 }
@@ -54,24 +54,24 @@ impl Fleet {
     }
 
     /// Enters the whole placement of a model replica into the ledger. The replica counts as one task on its main node.
-    pub fn host(&mut self, run: RunId, placement: &Placement, hosting: &Hosting) {
+    pub fn host(&mut self, attempt: AttemptId, placement: &Placement, hosting: &Hosting) {
         self.keep_serving();
         let serving = self.hosts.serving.as_mut().expect("just set");
         let number = serving.host(instance(&self.nodes, placement, hosting));
-        let known = self.hosts.numbers.insert(run, number);
-        assert!(known.is_none(), "{run} is hosted twice");
+        let known = self.hosts.numbers.insert(attempt, number);
+        assert!(known.is_none(), "{attempt} is hosted twice");
         self.take(placement);
     }
 
-    /// Removes one claim of a run from the ledger. The run may or may not serve a model. Panics if the claim is not in
-    /// the ledger.
-    pub fn release_of(&mut self, run: RunId, claim: &NodeClaim) {
-        if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&run), &mut self.hosts.serving) {
+    /// Removes one claim of an attempt from the ledger. The attempt may or may not serve a model. Panics if the claim
+    /// is not in the ledger.
+    pub fn release_of(&mut self, attempt: AttemptId, claim: &NodeClaim) {
+        if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&attempt), &mut self.hosts.serving) {
             let number = *number;
             let was_last = serving.instance(number).nodes().len() == 1;
             serving.leave(number, claim.node.index());
             if was_last {
-                self.hosts.numbers.remove(&run);
+                self.hosts.numbers.remove(&attempt);
             }
         }
         self.release(claim);

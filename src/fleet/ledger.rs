@@ -52,8 +52,8 @@ impl NodeClaim {
     }
 }
 
-/// A placement of one run: one claim for each node, in order of node ids. The claims are shared between messages, the
-/// ledger and the records of the run.
+/// A placement of one attempt: one claim for each node, in order of node ids. The claims are shared between messages,
+/// the ledger and the records of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Placement(Arc<[NodeClaim]>);
@@ -99,8 +99,8 @@ pub(super) fn take(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim
     assert!(held.is_none(), "block {held:?} is held already: blocks never overlap");
 }
 
-/// Adds a claim on resources that another run may still hold. Returns the number of a block that is already held, if
-/// any.
+/// Adds a claim on resources that another attempt may still hold. Returns the number of a block that is already held,
+/// if any.
 pub(super) fn promise(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) -> Option<u16> {
     let restricted = claim.restricted_cpu(shape.restricted_cores_per_gpu());
     status.cpu_taken = status.cpu_taken + claim.cpu;

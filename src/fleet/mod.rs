@@ -260,7 +260,7 @@ impl Fleet {
         }
     }
 
-    /// Takes a placement in a copy of the fleet that is used to plan ahead. A stopping run may still hold the same
+    /// Takes a placement in a copy of the fleet that is used to plan ahead. A stopping attempt may still hold the same
     /// resources. Nothing may be released from such a copy.
     pub fn promise(&mut self, placement: &Placement) {
         for claim in placement.claims() {

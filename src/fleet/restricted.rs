@@ -2,8 +2,8 @@
 //!
 //! A node label gives the number of such cores for each GPU: `restricted_cores_per_gpu: 1`. A task uses the restricted
 //! cores of the GPUs that it holds before any other cores. A task that holds a share of a GPU may use the same share of
-//! the GPU's restricted cores. No other job uses them, whether the GPU is held or not. So the end of a run never takes
-//! cores away from others.
+//! the GPU's restricted cores. No other job uses them, whether the GPU is held or not. So the end of an attempt never
+//! takes cores away from others.
 
 use super::ledger::NodeClaim;
 use super::node::{NodeShape, NodeStatus};
@@ -50,8 +50,8 @@ fn whole_gpus(count: u64) -> u64 {
     count.saturating_mul(u64::from(GpuShare::WHOLE.get()))
 }
 
-/// The restricted cores of this many thousandths of GPUs. A thousandth of a GPU has as many thousandths of a core as the
-/// GPU has cores.
+/// The restricted cores of this many thousandths of GPUs. A thousandth of a GPU has as many thousandths of a core as
+/// the GPU has cores.
 pub fn restricted(each: u32, thousandths: u64) -> MilliCpu {
     MilliCpu::new(thousandths.saturating_mul(u64::from(each)))
 }

@@ -1,5 +1,5 @@
 //! How often a profile decides as a program does. The program decides in the world. At each of its decisions, profiles
-//! are asked about the same run on the same fleet, so a decision that differs changes none of those that follow.
+//! are asked about the same attempt on the same fleet, so a decision that differs changes none of those that follow.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +15,14 @@ use dryrack_control::Profile;
 use dryrack_engine::Progress;
 use dryrack_event::{Answer, Command, Decider, Event, Input, Sink};
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_outside::Session;
 use dryrack_rehearse::rehearse_decided;
 use dryrack_scheduler::{Decision, Draw, Grouping, PlacementContext, decide_for, refused_at_submission};
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec};
 
-/// One decision of the program about a run, and how each profile differs from it.
+/// One decision of the program about an attempt, and how each profile differs from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub at: SimTime,
@@ -94,12 +94,12 @@ struct Beside<'d> {
     seed: u64,
     jobs: BTreeMap<JobId, Arc<JobSpec>>,
     names: Vec<Arc<str>>,
-    /// The runs that wait for the program, by the number in which they began to.
-    waiting: BTreeMap<u64, RunId>,
+    /// The attempts that wait for the program, by the number in which they began to.
+    waiting: BTreeMap<u64, AttemptId>,
     queued: u64,
-    /// The version of the fleet on which the program last let each run wait. Asked again on the same fleet, it decides
-    /// nothing new.
-    waited: BTreeMap<RunId, u64>,
+    /// The version of the fleet on which the program last let each attempt wait. Asked again on the same fleet, it
+    /// decides nothing new.
+    waited: BTreeMap<AttemptId, u64>,
     asked: Vec<Asked>,
 }
 
@@ -123,55 +123,61 @@ impl<'d> Beside<'d> {
         self.asked
     }
 
-    /// Judges an answer. A program places by priority, then in the order in which runs began to wait; each placement
-    /// counts for those after it. A run that the answer leaves out waits, unless the program wishes to be asked again
-    /// by itself: then it has not decided about that run yet.
+    /// Judges an answer. A program places by priority, then in the order in which attempts began to wait; each
+    /// placement counts for those after it. An attempt that the answer leaves out waits, unless the program wishes to
+    /// be asked again by itself: then it has not decided about that attempt yet.
     fn judge(&mut self, now: SimTime, fleet: &Fleet, answer: &Answer) {
         let is_at_work = self.session.wakes_at().is_some();
-        let decided: BTreeMap<RunId, Option<&Placement>> = (answer.inputs.iter())
+        let decided: BTreeMap<AttemptId, Option<&Placement>> = (answer.inputs.iter())
             .filter_map(|input| match input {
-                Input::Decided { run, placement } => Some((*run, placement.as_ref())),
+                Input::Decided { attempt, placement } => Some((*attempt, placement.as_ref())),
                 _ => None,
             })
             .collect();
-        let mut runs: Vec<RunId> = self.waiting.values().copied().collect();
-        runs.sort_by_key(|run| Reverse(self.jobs[&run.job].priority));
+        let mut attempts: Vec<AttemptId> = self.waiting.values().copied().collect();
+        attempts.sort_by_key(|attempt| Reverse(self.jobs[&attempt.job].priority));
         let (version, mut fleet) = (fleet.version(), fleet.clone());
-        for run in runs {
-            let spec = Arc::clone(&self.jobs[&run.job]);
-            let program = decided.get(&run).copied();
-            // A run that has waited and is now refused was decided on before: the refusal only ends it.
-            if program == Some(None) && self.waited.contains_key(&run) {
+        for attempt in attempts {
+            let spec = Arc::clone(&self.jobs[&attempt.job]);
+            let program = decided.get(&attempt).copied();
+            // An attempt that has waited and is now refused was decided on before: the refusal only ends it.
+            if program == Some(None) && self.waited.contains_key(&attempt) {
                 continue;
             }
-            let is_left_open = is_at_work && !self.session.answered(run);
-            if program.is_none() && (is_left_open || self.waited.insert(run, version) == Some(version)) {
+            let is_left_open = is_at_work && !self.session.answered(attempt);
+            if program.is_none() && (is_left_open || self.waited.insert(attempt, version) == Some(version)) {
                 continue;
             }
-            self.asked.push(self.ask((now, run), &spec, program.flatten(), &fleet));
+            self.asked.push(self.ask((now, attempt), &spec, program.flatten(), &fleet));
             if let Some(placement) = program.flatten() {
-                hold(&mut fleet, run, &spec.demand, placement);
+                hold(&mut fleet, attempt, &spec.demand, placement);
             }
         }
     }
 
-    fn ask(&self, (at, run): (SimTime, RunId), spec: &JobSpec, program: Option<&Placement>, fleet: &Fleet) -> Asked {
+    fn ask(
+        &self,
+        (at, attempt): (SimTime, AttemptId),
+        spec: &JobSpec,
+        program: Option<&Placement>,
+        fleet: &Fleet,
+    ) -> Asked {
         let difference = |profile: &Arc<Profile>| {
-            let profile = decided_by(profile, self.seed, run, spec, fleet);
+            let profile = decided_by(profile, self.seed, attempt, spec, fleet);
             difference(program, profile.as_ref(), &self.names)
         };
         let differences = self.profiles.iter().map(difference).collect();
         Asked { at, job: Arc::clone(&spec.name), stage: stage_of(&spec.demand), differences }
     }
 
-    fn leaves(&mut self, run: RunId) {
-        self.waiting.retain(|_, waiting| *waiting != run);
-        self.waited.remove(&run);
+    fn leaves(&mut self, attempt: AttemptId) {
+        self.waiting.retain(|_, waiting| *waiting != attempt);
+        self.waited.remove(&attempt);
     }
 }
 
 /// Where a profile places the run; `None` if it does not. A run of several nodes is placed whole or not at all.
-fn decided_by(profile: &Profile, seed: u64, run: RunId, spec: &JobSpec, fleet: &Fleet) -> Option<Placement> {
+fn decided_by(profile: &Profile, seed: u64, attempt: AttemptId, spec: &JobSpec, fleet: &Fleet) -> Option<Placement> {
     let (options, demand) = (&profile.scheduler, &*spec.demand);
     if refused_at_submission(options, demand, fleet).is_some() {
         return None;
@@ -184,8 +190,8 @@ fn decided_by(profile: &Profile, seed: u64, run: RunId, spec: &JobSpec, fleet: &
         let is_whole = outcome.refused.is_empty() && nodes.len() == claims.len();
         return is_whole.then(|| Placement::new(claims));
     }
-    let draw = Draw::new(seed, run);
-    let context = PlacementContext { job: Some(run.job), replicas: spec.replicas, draw, fleet: None, least: 1 };
+    let draw = Draw::new(seed, attempt);
+    let context = PlacementContext { job: Some(attempt.job), replicas: spec.replicas, draw, fleet: None, least: 1 };
     match decide_for(options, demand, context, fleet, Grouping::Classes, 1) {
         Decision::Place(mut candidates) => Some(candidates.swap_remove(0).placement),
         Decision::Refuse { .. } => None,
@@ -193,7 +199,7 @@ fn decided_by(profile: &Profile, seed: u64, run: RunId, spec: &JobSpec, fleet: &
 }
 
 /// Enters a placement of the program into a copy of the fleet, unless the blocks are held, which is refused anyway.
-fn hold(fleet: &mut Fleet, run: RunId, demand: &Demand, placement: &Placement) {
+fn hold(fleet: &mut Fleet, attempt: AttemptId, demand: &Demand, placement: &Placement) {
     let is_held = |claim: &NodeClaim| {
         let held = &fleet.node(claim.node).status.blocks;
         claim.blocks.iter().any(|block| held.contains(*block))
@@ -202,7 +208,7 @@ fn hold(fleet: &mut Fleet, run: RunId, demand: &Demand, placement: &Placement) {
         return;
     }
     match demand.model() {
-        Some(deployment) => fleet.host(run, placement, &PlacementContext::hosting(run.job, deployment)),
+        Some(deployment) => fleet.host(attempt, placement, &PlacementContext::hosting(attempt.job, deployment)),
         None => fleet.take(placement),
     }
 }
@@ -258,8 +264,8 @@ impl Sink for Beside<'_> {
     }
 
     fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        if let Event::Placed { run, .. } | Event::Ended { run, .. } = event {
-            self.leaves(*run);
+        if let Event::Placed { attempt, .. } | Event::Ended { attempt, .. } = event {
+            self.leaves(*attempt);
         }
         self.session.event(step, at, event);
     }
@@ -272,11 +278,11 @@ impl Decider for Beside<'_> {
 
     fn command(&mut self, now: SimTime, command: &Command) {
         match command {
-            Command::Submit { run } => {
+            Command::Submit { attempt } => {
                 self.queued += 1;
-                self.waiting.insert(self.queued, *run);
+                self.waiting.insert(self.queued, *attempt);
             }
-            Command::Withdraw { run } => self.leaves(*run),
+            Command::Withdraw { attempt } => self.leaves(*attempt),
             _ => {}
         }
         self.session.command(now, command);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{Event, Input, Outside, Safety, Sink};
 use dryrack_fleet::{NodeState, Placement};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_units::{Bytes, Money, SimTime};
 use dryrack_workload::JobSpec;
 
@@ -211,27 +211,27 @@ impl<'p> Recorder<'p> {
         Observed { until, failure, ..self.told }
     }
 
-    fn placed(&mut self, at: SimTime, run: RunId, placement: &Placement) {
+    fn placed(&mut self, at: SimTime, attempt: AttemptId, placement: &Placement) {
         let parts = placement.claims().iter().map(|claim| Part {
             node: claim.node.index(),
             name: Arc::clone(&self.told.nodes[claim.node.index()].name),
             gpus: claim.gpus.iter().map(|gpu| (gpu.index, gpu.memory)).collect(),
             blocks: claim.blocks.to_vec(),
         });
-        let (job, replica, parts) = (run.job.index(), run.replica, parts.collect());
+        let (job, replica, parts) = (attempt.job.index(), attempt.replica, parts.collect());
         self.told.placements.push(Placed { at, job, replica, parts, ended: None });
     }
 
-    fn over(&mut self, at: SimTime, run: RunId) {
-        let is_it = |placed: &&mut Placed| placed.job == run.job.index() && placed.replica == run.replica;
+    fn over(&mut self, at: SimTime, attempt: AttemptId) {
+        let is_it = |placed: &&mut Placed| placed.job == attempt.job.index() && placed.replica == attempt.replica;
         if let Some(placed) = self.told.placements.iter_mut().rev().find(is_it) {
             placed.ended.get_or_insert(at);
         }
-        self.told.jobs[run.job.index()].ended.insert(run.replica, at);
+        self.told.jobs[attempt.job.index()].ended.insert(attempt.replica, at);
     }
 
-    fn text(&mut self, run: RunId, text: Option<&Arc<str>>) {
-        let texts = &mut self.told.jobs[run.job.index()].texts;
+    fn text(&mut self, attempt: AttemptId, text: Option<&Arc<str>>) {
+        let texts = &mut self.told.jobs[attempt.job.index()].texts;
         if let Some(text) = text.filter(|text| !text.is_empty() && !texts.contains(text)) {
             texts.push(Arc::clone(text));
         }
@@ -253,7 +253,7 @@ impl Sink for Recorder<'_> {
             self.progress.stop();
         }
         match input {
-            Input::Outside(Outside::Waits { run, text, .. }) => self.text(*run, text.as_ref()),
+            Input::Outside(Outside::Waits { attempt, text, .. }) => self.text(*attempt, text.as_ref()),
             Input::Outside(Outside::Answers { name, refusal, text, .. }) => {
                 let answered = Answered { fits: refusal.is_none(), text: text.clone() };
                 self.told.answers.insert(Arc::clone(name), answered);
@@ -264,15 +264,15 @@ impl Sink for Recorder<'_> {
 
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
         match event {
-            Event::Placed { run, placement, .. } => self.placed(at, *run, placement),
-            Event::Ended { run, .. } => self.over(at, *run),
-            Event::Retry { run, .. } | Event::ReplicaAdded { run } => {
-                self.told.jobs[run.job.index()].ended.remove(&run.replica);
+            Event::Placed { attempt, placement, .. } => self.placed(at, *attempt, placement),
+            Event::Ended { attempt, .. } => self.over(at, *attempt),
+            Event::Retry { attempt, .. } | Event::ReplicaAdded { attempt } => {
+                self.told.jobs[attempt.job.index()].ended.remove(&attempt.replica);
             }
             Event::NodeChanged { node, .. } => self.told.nodes[node.index()].is_steady = false,
             Event::GpuChanged { gpu, .. } => self.told.nodes[gpu.node.index()].is_steady = false,
-            Event::SafetyBroken { run, node, what } => {
-                let (job, node, what) = (run.job.index(), node.index(), *what);
+            Event::SafetyBroken { attempt, node, what } => {
+                let (job, node, what) = (attempt.job.index(), node.index(), *what);
                 self.told.broken.push(Broken { at, job, node, what });
             }
             _ => {}

@@ -67,11 +67,12 @@ pub struct GpuId {
 /// one of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunId {
+pub struct AttemptId {
     pub job: JobId,
     pub replica: u32,
-    /// The number of the attempt, counted from 1.
-    pub attempt: u32,
+    /// Counted from 1.
+    #[serde(rename = "attempt")]
+    pub number: u32,
 }
 
 /// The names of one kind of ids, in order of the ids.
@@ -167,12 +168,12 @@ impl Names {
         self.jobs.get(job.index()).map_or("?", |name| name)
     }
 
-    /// The name of a run, such as `chat`, `chat[1]` or `chat #2`. The replica is shown unless it is the first, and so
-    /// is the attempt.
-    pub fn run(&self, run: RunId) -> String {
-        let mut name = self.replica(run.job, run.replica);
-        if run.attempt > 1 {
-            name.push_str(&format!(" #{}", run.attempt));
+    /// The name of an attempt, such as `chat`, `chat[1]` or `chat #2`. The replica is shown unless it is the first, and
+    /// so is the attempt.
+    pub fn attempt(&self, attempt: AttemptId) -> String {
+        let mut name = self.replica(attempt.job, attempt.replica);
+        if attempt.number > 1 {
+            name.push_str(&format!(" #{}", attempt.number));
         }
         name
     }
@@ -191,9 +192,9 @@ impl Names {
     }
 }
 
-impl fmt::Display for RunId {
+impl fmt::Display for AttemptId {
     /// Formats the numbers, for assertions that have no names: `job 3, replica 0, attempt 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "job {}, replica {}, attempt {}", self.job.0, self.replica, self.attempt)
+        write!(f, "job {}, replica {}, attempt {}", self.job.0, self.replica, self.number)
     }
 }

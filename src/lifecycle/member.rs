@@ -83,7 +83,7 @@ pub fn is_member_edge(from: MemberState, to: MemberState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::is_run_edge;
+    use crate::is_attempt_edge;
 
     #[test]
     fn every_edge_keeps_its_phase_or_takes_an_edge_of_the_phases() {
@@ -93,7 +93,7 @@ mod tests {
             }
             let has_place = from > MemberState::Submitted;
             let (from, to) = (from.phase(has_place), to.phase(has_place));
-            assert!(from == to || is_run_edge(from, to), "{from:?} to {to:?}");
+            assert!(from == to || is_attempt_edge(from, to), "{from:?} to {to:?}");
         }
     }
 

@@ -5,14 +5,14 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod attempt;
 mod instance;
 mod member;
 mod node;
-mod run;
 mod whole;
 
+pub use attempt::is_attempt_edge;
 pub use instance::is_instance_edge;
 pub use member::{MemberState, is_member_edge};
 pub use node::is_node_edge;
-pub use run::is_run_edge;
 pub use whole::{WholeState, is_whole_edge};

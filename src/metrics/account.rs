@@ -19,12 +19,12 @@ use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failu
 use dryrack_engine::{Rehearsal, Standing};
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use dryrack_fleet::{InstanceState, Placement};
-use dryrack_ids::{GpuId, JobId, Names, NodeId, Records, RunId};
+use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
 use dryrack_workload::{JobBehavior, JobSpec, UtilizationPolicy};
 
-/// The largest number of nodes for which the accounts record when each run was on which GPU. The timeline shows this
-/// for each GPU.
+/// The largest number of nodes for which the accounts record when each attempt was on which GPU. The timeline shows
+/// this for each GPU.
 const STINT_NODES: usize = 12;
 /// The largest number of recorded stints. A longer timeline would not be readable.
 const STINTS: usize = 20_000;
@@ -64,9 +64,9 @@ pub struct RunAccount {
     pub unplaceable: UnplaceableAccount,
     /// Whether any node states its power draw.
     states_power: bool,
-    /// The utilization policy of each bound run.
-    policies: BTreeMap<RunId, UtilizationPolicy>,
-    /// Nodes whose instance a cloud took away and whose runs may not have ended yet.
+    /// The utilization policy of each bound attempt.
+    policies: BTreeMap<AttemptId, UtilizationPolicy>,
+    /// Nodes whose instance a cloud took away and whose attempts may not have ended yet.
     taken: BTreeSet<NodeId>,
     is_warm: bool,
     /// For each fleet, whether it creates its instances on demand.
@@ -82,7 +82,7 @@ pub struct RunAccount {
     pub stints: Vec<Stint>,
     /// The share of the GPUs that was taken, as a function of the total GPU demand so far.
     pub load: LoadAccount,
-    kept: BTreeMap<RunId, (Placement, SimTime)>,
+    kept: BTreeMap<AttemptId, (Placement, SimTime)>,
     current: Current,
     pub now: SimTime,
 }
@@ -134,14 +134,14 @@ struct Current {
     gpu_ready: u64,
 }
 
-/// The stay of one run on one GPU, or on a node without GPUs.
+/// The stay of one attempt on one GPU, or on a node without GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stint {
     pub node: NodeId,
     pub gpu: Option<u16>,
     pub job: JobId,
     pub from: SimTime,
-    /// When the run left. `None` if it was still there at the end.
+    /// When the attempt left. `None` if it was still there at the end.
     pub to: Option<SimTime>,
 }
 
@@ -185,17 +185,17 @@ impl RunAccount {
         for node in &mut self.nodes {
             node.settle(self.now);
         }
-        let still_held: Vec<(RunId, Placement, SimTime)> = (self.replicas())
+        let still_held: Vec<(AttemptId, Placement, SimTime)> = (self.replicas())
             .filter(|(_, _, replica)| replica.holding)
-            .filter_map(|(run, _, replica)| Some((run, replica.placement.clone()?, replica.placed_last)))
-            .chain(self.kept.iter().map(|(run, (placement, since))| (*run, placement.clone(), *since)))
+            .filter_map(|(attempt, _, replica)| Some((attempt, replica.placement.clone()?, replica.placed_last)))
+            .chain(self.kept.iter().map(|(attempt, (placement, since))| (*attempt, placement.clone(), *since)))
             .collect();
-        for (run, placement, since) in &still_held {
-            let ended = self.replica(*run).ended;
-            self.spend(*run, placement, *since, ended);
+        for (attempt, placement, since) in &still_held {
+            let ended = self.replica(*attempt).ended;
+            self.spend(*attempt, placement, *since, ended);
         }
-        for (run, (placement, since)) in &self.kept {
-            note_stints(&mut self.stints, self.nodes.len(), *run, placement, *since, None);
+        for (attempt, (placement, since)) in &self.kept {
+            note_stints(&mut self.stints, self.nodes.len(), *attempt, placement, *since, None);
         }
         self.finished.sort();
         for id in self.jobs.numbers() {
@@ -208,10 +208,10 @@ impl RunAccount {
                     charge(&mut self.waits, replica, self.now);
                 }
                 if replica.holding {
-                    let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
+                    let attempt = AttemptId { job: JobId::new(id), replica: number as u32, number: replica.attempt };
                     let placement = replica.placement.as_ref().expect("what holds was placed");
                     if !self.figures_only {
-                        note_stints(&mut self.stints, self.nodes.len(), run, placement, replica.placed_last, None);
+                        note_stints(&mut self.stints, self.nodes.len(), attempt, placement, replica.placed_last, None);
                     }
                 }
             }
@@ -230,11 +230,11 @@ impl RunAccount {
         self.ended.iter().sum::<u64>() < self.jobs.len() as u64
     }
 
-    pub fn replicas(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
+    pub fn replicas(&self) -> impl Iterator<Item = (AttemptId, &JobAccount, &ReplicaAccount)> {
         self.jobs.iter().flat_map(|(id, job)| {
             job.replicas.iter().enumerate().map(move |(number, replica)| {
-                let run = RunId { job: JobId::new(id), replica: number as u32, attempt: replica.attempt };
-                (run, job, replica)
+                let attempt = AttemptId { job: JobId::new(id), replica: number as u32, number: replica.attempt };
+                (attempt, job, replica)
             })
         })
     }
@@ -286,7 +286,7 @@ impl RunAccount {
     }
 
     /// The replicas of jobs that were submitted after the warm-up.
-    pub fn counted(&self) -> impl Iterator<Item = (RunId, &JobAccount, &ReplicaAccount)> {
+    pub fn counted(&self) -> impl Iterator<Item = (AttemptId, &JobAccount, &ReplicaAccount)> {
         self.replicas().filter(|(_, job, _)| self.counts(job))
     }
 
@@ -299,19 +299,23 @@ impl RunAccount {
         job.submitted >= self.warm_up
     }
 
-    /// Adds the GPU usage of a run from `since` up to now, on the nodes of `placement`.
-    fn spend(&mut self, run: RunId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
-        let behavior =
-            self.behaviors.get(run.job.index()).filter(|behavior| behavior.usage.is_some()).map(|behavior| &**behavior);
+    /// Adds the GPU usage of an attempt from `since` up to now, on the nodes of `placement`.
+    fn spend(&mut self, attempt: AttemptId, placement: &Placement, since: SimTime, ended: Option<SimTime>) {
+        let behavior = self
+            .behaviors
+            .get(attempt.job.index())
+            .filter(|behavior| behavior.usage.is_some())
+            .map(|behavior| &**behavior);
         if behavior.is_none() && !self.states_power {
             return;
         }
-        let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
+        let replica = &self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
         let from = since.max(self.warm_up);
         let started = replica.last_started.filter(|started| *started >= since);
         let ran = started.map(|started| (started, ended.unwrap_or(self.now)));
         let mut gpus_before = 0;
-        // `placement` may be only a part of the run's placement. The run's GPUs are numbered over the whole placement.
+        // `placement` may be only a part of the attempt's placement. The attempt's GPUs are numbered over the whole
+        // placement.
         let whole = replica.placement.as_ref().unwrap_or(placement);
         for claim in whole.claims() {
             if placement.touches(claim.node) && from < self.now {
@@ -323,18 +327,20 @@ impl RunAccount {
         }
     }
 
-    /// Adds the GPU time that was saved because a utilization policy ended this run.
-    fn save(&mut self, run: RunId) {
-        // If the run resumed from a checkpoint, its remaining time is unknown, because records do not say how much work
-        // was done before.
-        let behavior =
-            self.behaviors.get(run.job.index()).filter(|behavior| run.attempt == 1 || behavior.checkpoint.is_none());
-        let (Some(behavior), Some(policy)) = (behavior, self.policies.get(&run)) else {
+    /// Adds the GPU time that was saved because a utilization policy ended this attempt.
+    fn save(&mut self, attempt: AttemptId) {
+        // If the attempt resumed from a checkpoint, its remaining time is unknown, because records do not say how much
+        // work was done before.
+        let behavior = self
+            .behaviors
+            .get(attempt.job.index())
+            .filter(|behavior| attempt.number == 1 || behavior.checkpoint.is_none());
+        let (Some(behavior), Some(policy)) = (behavior, self.policies.get(&attempt)) else {
             self.saved.ended += 1;
             self.saved.unknown += 1;
             return;
         };
-        let replica = &self.jobs[run.job.index()].replicas[run.replica as usize];
+        let replica = &self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
         let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
         let of = |claim: &dryrack_fleet::NodeClaim| {
             gpu_parts(claim, &self.nodes[claim.node.index()].spec.shape).collect::<Vec<u64>>()
@@ -353,10 +359,10 @@ impl RunAccount {
         }
     }
 
-    fn replica(&mut self, run: RunId) -> &mut ReplicaAccount {
-        let job = self.jobs.get_mut(run.job.index());
-        let replica = job.and_then(|job| job.replicas.get_mut(run.replica as usize));
-        replica.unwrap_or_else(|| panic!("an event names {run}, which was never submitted"))
+    fn replica(&mut self, attempt: AttemptId) -> &mut ReplicaAccount {
+        let job = self.jobs.get_mut(attempt.job.index());
+        let replica = job.and_then(|job| job.replicas.get_mut(attempt.replica as usize));
+        replica.unwrap_or_else(|| panic!("an event names {attempt}, which was never submitted"))
     }
 
     fn on_node(&mut self, node: NodeId, change: impl FnOnce(&mut NodeAccount)) {
@@ -375,30 +381,30 @@ impl RunAccount {
         }
     }
 
-    fn release(&mut self, run: RunId, placement: &Placement, since: SimTime) {
+    fn release(&mut self, attempt: AttemptId, placement: &Placement, since: SimTime) {
         let now = self.now;
-        let ended = self.replica(run).ended;
-        self.spend(run, placement, since, ended);
+        let ended = self.replica(attempt).ended;
+        self.spend(attempt, placement, since, ended);
         for claim in placement.claims() {
             self.on_node(claim.node, |node| node.release(now, claim));
         }
         if !self.figures_only {
-            note_stints(&mut self.stints, self.nodes.len(), run, placement, since, Some(now));
+            note_stints(&mut self.stints, self.nodes.len(), attempt, placement, since, Some(now));
         }
     }
 
-    fn enter(&mut self, run: RunId, to: Phase) {
-        let from = self.replica(run).phase;
-        assert!(from != Phase::Ended, "{run} goes from ended to {}", to.name());
-        self.replica(run).phase = to;
+    fn enter(&mut self, attempt: AttemptId, to: Phase) {
+        let from = self.replica(attempt).phase;
+        assert!(from != Phase::Ended, "{attempt} goes from ended to {}", to.name());
+        self.replica(attempt).phase = to;
         self.current.waiting -= u64::from(is_waiting(from));
         self.current.waiting += u64::from(is_waiting(to));
     }
 
-    fn charge_wait(&mut self, run: RunId) {
+    fn charge_wait(&mut self, attempt: AttemptId) {
         let now = self.now;
-        let job = &mut self.jobs[run.job.index()];
-        let replica = &mut job.replicas[run.replica as usize];
+        let job = &mut self.jobs[attempt.job.index()];
+        let replica = &mut job.replicas[attempt.replica as usize];
         charge(&mut self.waits, replica, now);
     }
 
@@ -422,7 +428,7 @@ impl RunAccount {
     /// Moves a job to the compact form if it has ended and holds nothing. Does so only in accounts for figures only.
     fn job_may_be_over(&mut self, job: JobId) {
         let account = &self.jobs[job.index()];
-        let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
+        let of_job = AttemptId { job, replica: 0, number: 0 }..=AttemptId { job, replica: u32::MAX, number: u32::MAX };
         let Some(outcome) = account.outcome.filter(|_| self.figures_only && !account.replicas.is_empty()) else {
             return;
         };
@@ -435,15 +441,15 @@ impl RunAccount {
         }
     }
 
-    fn hold(&mut self, run: RunId, refusal: Refusal, reasons: &Histogram) {
-        self.charge_wait(run);
+    fn hold(&mut self, attempt: AttemptId, refusal: Refusal, reasons: &Histogram) {
+        self.charge_wait(attempt);
         let led = reasons.iter().next().map(|(reason, _)| reason);
         // If the job could be placed later, blame a reason that can change. In this case, the nodes that can never
         // serve the job do not matter, even if there are more of them.
         let may_end = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_for_ever());
         let ended_by = if refusal == Refusal::Unfit { may_end.or(led) } else { led };
-        let blame = ended_by.map(|led| self.waits.blame(&self.jobs[run.job.index()].spec, led, &self.nodes));
-        let replica = self.replica(run);
+        let blame = ended_by.map(|led| self.waits.blame(&self.jobs[attempt.job.index()].spec, led, &self.nodes));
+        let replica = self.replica(attempt);
         (replica.reason, replica.blame) = (led, blame);
         // Prefer a reason that cannot change to a reason about a node's state or a hand pick.
         let lasting = reasons.iter().map(|(reason, _)| reason).find(|reason| !reason.is_of_state_or_pick());
@@ -452,14 +458,14 @@ impl RunAccount {
         replica.never = never.filter(|reason| *reason != Reason::DependencyNeverSatisfied);
     }
 
-    fn place(&mut self, run: RunId, placement: &Placement) {
+    fn place(&mut self, attempt: AttemptId, placement: &Placement) {
         let now = self.now;
-        self.charge_wait(run);
+        self.charge_wait(attempt);
         self.take(placement);
-        self.enter(run, Phase::Scheduled);
-        let replica = self.replica(run);
-        assert!(!replica.holding, "{run} is placed where it already has a place");
-        assert_eq!(replica.attempt, run.attempt, "{run} is placed, which is not its last attempt");
+        self.enter(attempt, Phase::Scheduled);
+        let replica = self.replica(attempt);
+        assert!(!replica.holding, "{attempt} is placed where it already has a place");
+        assert_eq!(replica.attempt, attempt.number, "{attempt} is placed, which is not its last attempt");
         replica.placed.get_or_insert(now);
         replica.placed_last = now;
         replica.placement = Some(placement.clone());
@@ -469,50 +475,50 @@ impl RunAccount {
         replica.blame = None;
     }
 
-    fn end(&mut self, run: RunId, outcome: Outcome, because: Reason, kept: &[NodeId]) {
+    fn end(&mut self, attempt: AttemptId, outcome: Outcome, because: Reason, kept: &[NodeId]) {
         let now = self.now;
-        if is_waiting(self.replica(run).phase) {
-            self.charge_wait(run);
+        if is_waiting(self.replica(attempt).phase) {
+            self.charge_wait(attempt);
         }
-        self.enter(run, Phase::Ended);
+        self.enter(attempt, Phase::Ended);
         if matches!(outcome, Outcome::NeverFits | Outcome::Refused) {
-            let led = self.replica(run).reason.unwrap_or(because);
+            let led = self.replica(attempt).reason.unwrap_or(because);
             *self.turned_away.entry((outcome, led)).or_default() += 1;
         }
-        self.jobs[run.job.index()].failures += u64::from(is_failure(outcome, because));
+        self.jobs[attempt.job.index()].failures += u64::from(is_failure(outcome, because));
         if because == Reason::UtilizationPolicy {
-            self.save(run);
+            self.save(attempt);
         }
-        self.policies.remove(&run);
-        let placement = self.jobs[run.job.index()].replicas[run.replica as usize].placement.as_ref();
+        self.policies.remove(&attempt);
+        let placement = self.jobs[attempt.job.index()].replicas[attempt.replica as usize].placement.as_ref();
         let is_taken = placement.is_some_and(|placement| self.taken.iter().any(|node| placement.touches(*node)));
         let is_preempted = because == Reason::Preempted || (outcome == Outcome::Lost && is_taken);
         self.preemptions += u64::from(is_preempted);
-        let replica = &mut self.jobs[run.job.index()].replicas[run.replica as usize];
+        let replica = &mut self.jobs[attempt.job.index()].replicas[attempt.replica as usize];
         replica.ended = Some(now);
         replica.outcome = Some(outcome);
         replica.reason = Some(because);
         let since = replica.placed_last;
         let held = std::mem::take(&mut replica.holding);
-        assert!(held || kept.is_empty(), "{run} keeps a claim it does not have");
+        assert!(held || kept.is_empty(), "{attempt} keeps a claim it does not have");
         if held {
             let mut free = replica.placement.clone().expect("what holds was placed");
             if !kept.is_empty() {
                 let remains;
                 (remains, free) = free.split(|node| kept.contains(&node));
                 if !remains.is_empty() {
-                    self.kept.insert(run, (remains, since));
+                    self.kept.insert(attempt, (remains, since));
                 }
             }
-            self.release(run, &free, since);
+            self.release(attempt, &free, since);
         }
     }
 
-    fn retry(&mut self, run: RunId, because: Reason) {
+    fn retry(&mut self, attempt: AttemptId, because: Reason) {
         let now = self.now;
-        let replica = self.replica(run);
-        assert_eq!(replica.phase, Phase::Ended, "{run} follows an attempt that has not ended");
-        replica.attempt = run.attempt;
+        let replica = self.replica(attempt);
+        assert_eq!(replica.phase, Phase::Ended, "{attempt} follows an attempt that has not ended");
+        replica.attempt = attempt.number;
         replica.phase = Phase::Pending;
         replica.last_started = None;
         replica.ended = None;
@@ -572,7 +578,7 @@ fn charge(waits: &mut WaitAccount, replica: &mut ReplicaAccount, now: SimTime) {
 fn note_stints(
     stints: &mut Vec<Stint>,
     nodes: usize,
-    run: RunId,
+    attempt: AttemptId,
     placement: &Placement,
     from: SimTime,
     to: Option<SimTime>,
@@ -581,7 +587,7 @@ fn note_stints(
         return;
     }
     for claim in placement.claims() {
-        let stint = |gpu| Stint { node: claim.node, gpu, job: run.job, from, to };
+        let stint = |gpu| Stint { node: claim.node, gpu, job: attempt.job, from, to };
         match claim.gpus.is_empty() {
             true => stints.push(stint(None)),
             false => stints.extend(claim.gpus.iter().map(|part| stint(Some(part.index)))),
@@ -629,12 +635,12 @@ impl Sink for RunAccount {
             Event::GpuChanged { gpu: GpuId { node, index }, to, .. } => {
                 self.on_node(*node, |account| account.set_gpu_state(at, *index, *to));
             }
-            Event::Held { run, refusal, reasons } => self.hold(*run, *refusal, reasons),
-            Event::Placed { run, placement, .. } => self.place(*run, placement),
+            Event::Held { attempt, refusal, reasons } => self.hold(*attempt, *refusal, reasons),
+            Event::Placed { attempt, placement, .. } => self.place(*attempt, placement),
             Event::CommitRefused { .. } => self.commits_refused += 1,
-            Event::Moved { run, to, .. } => {
-                self.enter(*run, *to);
-                let replica = self.replica(*run);
+            Event::Moved { attempt, to, .. } => {
+                self.enter(*attempt, *to);
+                let replica = self.replica(*attempt);
                 if *to == Phase::Running {
                     replica.started.get_or_insert(at);
                     replica.last_started = Some(at);
@@ -642,27 +648,27 @@ impl Sink for RunAccount {
                 if !to.holds_claim() && std::mem::take(&mut replica.holding) {
                     let (placement, since) = (replica.placement.clone(), replica.placed_last);
                     replica.waiting_since = at;
-                    self.release(*run, &placement.expect("what holds was placed"), since);
+                    self.release(*attempt, &placement.expect("what holds was placed"), since);
                 }
             }
-            Event::Ended { run, outcome, because, kept, .. } => self.end(*run, *outcome, *because, kept),
-            Event::ClaimFreed { run, node } => {
-                let kept = self.kept.remove(run);
-                let (placement, since) = kept.unwrap_or_else(|| panic!("{run} frees a claim it did not keep"));
+            Event::Ended { attempt, outcome, because, kept, .. } => self.end(*attempt, *outcome, *because, kept),
+            Event::ClaimFreed { attempt, node } => {
+                let kept = self.kept.remove(attempt);
+                let (placement, since) = kept.unwrap_or_else(|| panic!("{attempt} frees a claim it did not keep"));
                 let (free, remains) = placement.split(|other| other == *node);
                 if !remains.is_empty() {
-                    self.kept.insert(*run, (remains, since));
+                    self.kept.insert(*attempt, (remains, since));
                 }
-                self.release(*run, &free, since);
-                self.job_may_be_over(run.job);
+                self.release(*attempt, &free, since);
+                self.job_may_be_over(attempt.job);
             }
-            Event::Retry { run, because, .. } => self.retry(*run, *because),
-            Event::ReplicaAdded { run } => {
-                self.jobs[run.job.index()].replicas.push(ReplicaAccount::new(at));
+            Event::Retry { attempt, because, .. } => self.retry(*attempt, *because),
+            Event::ReplicaAdded { attempt } => {
+                self.jobs[attempt.job.index()].replicas.push(ReplicaAccount::new(at));
                 self.current.waiting += 1;
             }
-            Event::PolicyBound { run, values, .. } => {
-                self.policies.insert(*run, *values);
+            Event::PolicyBound { attempt, values, .. } => {
+                self.policies.insert(*attempt, *values);
             }
             Event::Evaluated { .. }
             | Event::AnalysisStarted { .. }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::account::{JobAccount, ReplicaAccount, RunAccount};
 use dryrack_engine::Standing;
 use dryrack_event::Outcome;
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
@@ -85,10 +85,10 @@ fn cpu_of(spec: &JobSpec) -> u128 {
 }
 
 impl<'a> Row<'a> {
-    fn of((run, job, replica): (RunId, &'a JobAccount, &'a ReplicaAccount)) -> Row<'a> {
+    fn of((attempt, job, replica): (AttemptId, &'a JobAccount, &'a ReplicaAccount)) -> Row<'a> {
         Row {
-            job: run.job,
-            replica: run.replica,
+            job: attempt.job,
+            replica: attempt.replica,
             user: job.spec.user.as_ref(),
             queue: job.spec.queue.as_ref(),
             cpu: cpu_of(&job.spec),

@@ -1,19 +1,19 @@
-//! The real use of the GPUs that runs held, and the GPU time that a policy saved by ending runs.
+//! The real use of the GPUs that attempts held, and the GPU time that a policy saved by ending them.
 
 use dryrack_event::{Outcome, Reason};
 use dryrack_fleet::{NodeClaim, NodeShape};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_workload::{AtMinimum, JobBehavior, UtilizationPolicy};
 
-/// GPU time in nanoseconds times thousandths of a GPU, for runs whose GPU usage is stated. If several runs share a GPU
-/// at 50% utilization, each of them counts as using its own part at 50%.
+/// GPU time in nanoseconds times thousandths of a GPU, for attempts whose GPU usage is stated. If several attempts
+/// share a GPU at 50% utilization, each of them counts as using its own part at 50%.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageAccount {
     /// The GPU time that was held with known usage.
     pub known: u128,
     /// The used part of the known GPU time, multiplied by thousandths of utilization.
     pub used: u128,
-    /// The part of the known GPU time at zero utilization. Includes the time before a run starts and after it has
+    /// The part of the known GPU time at zero utilization. Includes the time before an attempt starts and after it has
     /// ended.
     pub idle: u128,
     /// The price of the idle time. For each node, this is its price per hour in millionths divided by its number of
@@ -26,14 +26,14 @@ pub struct UsageAccount {
     pub drawn: u128,
 }
 
-/// The GPU time that was saved because a utilization policy ended runs. It is the time for which these runs would have
-/// held their GPUs until they ended by themselves.
+/// The GPU time that was saved because a utilization policy ended attempts. It is the time for which these attempts
+/// would have held their GPUs until they ended by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedAccount {
-    /// The number of runs that were ended.
+    /// The number of attempts that were ended.
     pub ended: u64,
-    /// The number of these runs for which the saved time is unknown: they would not have ended by themselves, or their
-    /// GPU usage is not stated.
+    /// The number of these attempts for which the saved time is unknown: they would not have ended by themselves, or
+    /// their GPU usage is not stated.
     pub unknown: u64,
     /// The saved GPU time at levels that the policy counts as idle, in nanoseconds times thousandths of a GPU.
     pub idle: u128,
@@ -50,7 +50,7 @@ pub(super) struct Held<'a> {
     pub gpus_before: usize,
     pub from: SimTime,
     pub to: SimTime,
-    /// When the run started and when it ended. `None` if it did not start.
+    /// When the attempt started and when it ended. `None` if it did not start.
     pub ran: Option<(SimTime, SimTime)>,
 }
 
@@ -65,7 +65,7 @@ pub fn gpu_parts(claim: &NodeClaim, shape: &NodeShape) -> impl Iterator<Item = u
 }
 
 impl UsageAccount {
-    /// Adds a claim of a run with this behavior. If the run's GPU usage is not stated, adds only the energy.
+    /// Adds a claim of an attempt with this behavior. If the attempt's GPU usage is not stated, adds only the energy.
     pub(super) fn add(&mut self, behavior: Option<&JobBehavior>, held: &Held<'_>) {
         let length = u128::from(held.to.since(held.from).as_nanos());
         let Some(usage) = behavior.and_then(|behavior| behavior.usage.as_ref()) else {
@@ -74,7 +74,7 @@ impl UsageAccount {
         };
         for (index, part) in gpu_parts(held.claim, held.shape).enumerate() {
             let part = u128::from(part);
-            // A GPU that is held before the run starts or after the run has ended is known to be idle.
+            // A GPU that is held before the attempt starts or after the attempt has ended is known to be idle.
             let (mut idle, mut known, mut busy) = (length, length, 0);
             if let Some((from, to)) = held.ran_within() {
                 let (started, _) = held.ran.expect("it ran");
@@ -109,7 +109,7 @@ impl UsageAccount {
 }
 
 impl Held<'_> {
-    /// The part of the held time in which the run was running.
+    /// The part of the held time in which the attempt was running.
     fn ran_within(&self) -> Option<(SimTime, SimTime)> {
         let (from, to) = self.ran?;
         let (from, to) = (from.max(self.from), to.min(self.to));
@@ -118,7 +118,7 @@ impl Held<'_> {
 }
 
 impl SavedAccount {
-    /// Adds a run that was ended `after` its start. `parts` are the thousandths of each GPU that it held.
+    /// Adds an attempt that was ended `after` its start. `parts` are the thousandths of each GPU that it held.
     pub(super) fn add(
         &mut self,
         behavior: &JobBehavior,

@@ -11,7 +11,7 @@ use thiserror::Error;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{Event, Input, Sink};
 use dryrack_expect::{Comparison, Expectation, ExpectationKind, Subject, Verdict};
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_outside::{IdleProcess, NotStarted, Session};
 use dryrack_rehearse::{rehearse, rehearse_decided};
 use dryrack_scenario::{Loaded, Options, Outside, load_text};
@@ -279,8 +279,8 @@ impl Standings<'_> {
         }
     }
 
-    fn set_words(&mut self, at: SimTime, run: RunId, words: Vec<String>) {
-        self.told.push((at, run.job, run.replica, words));
+    fn set_words(&mut self, at: SimTime, attempt: AttemptId, words: Vec<String>) {
+        self.told.push((at, attempt.job, attempt.replica, words));
     }
 
     /// The words for one replica or for all replicas of a job, at a time or at the end of the run.
@@ -306,7 +306,7 @@ impl Sink for Standings<'_> {
 
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
         self.record();
-        let Some(run) = event.run().filter(|run| self.jobs.contains(&run.job)) else { return };
+        let Some(attempt) = event.attempt().filter(|attempt| self.jobs.contains(&attempt.job)) else { return };
         let words = match event {
             Event::Held { refusal, reasons, .. } => {
                 let mut words = vec![format!("held {refusal:?}")];
@@ -319,9 +319,11 @@ impl Sink for Standings<'_> {
             Event::Ended { outcome, .. } => vec![outcome.name().to_string()],
             Event::Retry { because, .. } => vec!["retried".to_string(), format!("because {because}")],
             Event::ReplicaAdded { .. } => vec!["waiting".to_string()],
-            Event::SafetyBroken { what, .. } => return self.broken.push((at, run.job, format!("{UNSAFE}{what:?}"))),
+            Event::SafetyBroken { what, .. } => {
+                return self.broken.push((at, attempt.job, format!("{UNSAFE}{what:?}")));
+            }
             _ => return,
         };
-        self.set_words(at, run, words);
+        self.set_words(at, attempt, words);
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use dryrack_event::{Command, Event, Histogram, Input, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{InstanceState, NodeClaim, Placement};
-use dryrack_ids::{JobId, Names, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, Names, NodeId};
 use dryrack_units::SimTime;
 use dryrack_workload::JobSpec;
 
 /// An attempt that has not ended, or that the program does not know to have ended.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct Attempt {
     pub phase: Phase,
     pub since: SimTime,
     /// Whether the control plane asks the program to decide about it.
@@ -40,11 +40,11 @@ pub struct Changes {
     pub nodes: BTreeSet<NodeId>,
     pub jobs: BTreeSet<JobId>,
     pub jobs_over: Vec<JobId>,
-    pub runs: BTreeSet<RunId>,
+    pub attempts: BTreeSet<AttemptId>,
     /// Usage samples, in the form of inputs.
     pub usage: Vec<Input>,
     /// Decisions that the control plane did not carry out.
-    pub refused: Vec<(RunId, Reason)>,
+    pub refused: Vec<(AttemptId, Reason)>,
     /// Whether any of the changes frees resources or requests some. Such a change is a reason to ask the program.
     pub is_cause: bool,
     /// Whether a decision was not carried out.
@@ -57,20 +57,20 @@ pub struct Changes {
 pub struct Mirror {
     pub names: Names,
     pub jobs: BTreeMap<JobId, Job>,
-    pub runs: BTreeMap<RunId, Run>,
-    /// The waiting runs, in the order in which they began to wait.
-    pub waiting: BTreeMap<u64, RunId>,
+    pub attempts: BTreeMap<AttemptId, Attempt>,
+    /// The waiting attempts, in the order in which they began to wait.
+    pub waiting: BTreeMap<u64, AttemptId>,
     pub changes: Changes,
     queued: u64,
-    /// The claims on each node, including claims that outlive their run.
-    held: BTreeMap<NodeId, BTreeMap<RunId, NodeClaim>>,
+    /// The claims on each node, including claims that outlive their attempt.
+    held: BTreeMap<NodeId, BTreeMap<AttemptId, NodeClaim>>,
     instances: BTreeMap<NodeId, InstanceState>,
 }
 
 impl Mirror {
-    pub fn held_on(&self, node: NodeId) -> Vec<(RunId, &NodeClaim)> {
+    pub fn held_on(&self, node: NodeId) -> Vec<(AttemptId, &NodeClaim)> {
         let held = self.held.get(&node).into_iter().flatten();
-        held.map(|(run, claim)| (*run, claim)).collect()
+        held.map(|(attempt, claim)| (*attempt, claim)).collect()
     }
 
     pub fn instance_state(&self, node: NodeId) -> Option<InstanceState> {
@@ -98,13 +98,13 @@ impl Mirror {
                 self.jobs.insert(*job, record);
                 self.changes.jobs.insert(*job);
                 for replica in 0..spec.replicas {
-                    self.begin(at, RunId { job: *job, replica, attempt: 1 });
+                    self.begin(at, AttemptId { job: *job, replica, number: 1 });
                 }
             }
             Input::UsageSample { .. } => self.changes.usage.push(input.clone()),
             Input::GpuReported { .. } | Input::ForeignUse { .. } | Input::CapacityReported { .. } => self.cause(),
-            Input::Outside(Outside::Waits { run, reasons, text }) => {
-                if let Some(known) = self.runs.get_mut(run).filter(|known| known.waits) {
+            Input::Outside(Outside::Waits { attempt, reasons, text }) => {
+                if let Some(known) = self.attempts.get_mut(attempt).filter(|known| known.waits) {
                     known.stated = Some((reasons.clone(), text.clone()));
                 }
             }
@@ -133,41 +133,41 @@ impl Mirror {
                 self.changes.nodes.insert(*node);
                 self.cause();
             }
-            Event::Placed { run, placement, .. } => {
-                self.unqueue(*run);
+            Event::Placed { attempt, placement, .. } => {
+                self.unqueue(*attempt);
                 for claim in placement.claims() {
-                    self.held.entry(claim.node).or_default().insert(*run, claim.clone());
+                    self.held.entry(claim.node).or_default().insert(*attempt, claim.clone());
                     self.changes.nodes.insert(claim.node);
                 }
-                self.enter(at, *run, Phase::Scheduled);
-                if let Some(known) = self.runs.get_mut(run) {
+                self.enter(at, *attempt, Phase::Scheduled);
+                if let Some(known) = self.attempts.get_mut(attempt) {
                     known.placement = placement.clone();
                 }
             }
-            Event::Moved { run, to, .. } => self.enter(at, *run, *to),
-            Event::Ended { run, outcome, because, kept, .. } => {
-                self.unqueue(*run);
-                self.enter(at, *run, Phase::Ended);
-                let Some(known) = self.runs.get_mut(run) else { return };
+            Event::Moved { attempt, to, .. } => self.enter(at, *attempt, *to),
+            Event::Ended { attempt, outcome, because, kept, .. } => {
+                self.unqueue(*attempt);
+                self.enter(at, *attempt, Phase::Ended);
+                let Some(known) = self.attempts.get_mut(attempt) else { return };
                 known.ended = Some((*outcome, *because));
                 let held: Vec<NodeId> = known.placement.claims().iter().map(|claim| claim.node).collect();
                 for node in held.into_iter().filter(|node| !kept.contains(node)) {
-                    self.free(*run, node);
+                    self.free(*attempt, node);
                 }
                 self.cause();
             }
-            Event::ClaimFreed { run, node } => {
-                self.free(*run, *node);
+            Event::ClaimFreed { attempt, node } => {
+                self.free(*attempt, *node);
                 self.cause();
             }
-            Event::Retry { run, .. } | Event::ReplicaAdded { run } => {
-                if let Some(job) = self.jobs.get_mut(&run.job) {
-                    job.replicas = job.replicas.max(run.replica + 1);
+            Event::Retry { attempt, .. } | Event::ReplicaAdded { attempt } => {
+                if let Some(job) = self.jobs.get_mut(&attempt.job) {
+                    job.replicas = job.replicas.max(attempt.replica + 1);
                 }
-                self.begin(at, *run);
+                self.begin(at, *attempt);
             }
-            Event::CommitRefused { run, because, .. } => {
-                self.changes.refused.push((*run, *because));
+            Event::CommitRefused { attempt, because, .. } => {
+                self.changes.refused.push((*attempt, *because));
                 self.changes.is_refused = true;
             }
             Event::JobEnded { job, .. } => {
@@ -190,15 +190,17 @@ impl Mirror {
     /// Processes a command that hands an attempt to the program or takes it back.
     pub fn command(&mut self, command: &Command) {
         match command {
-            Command::Submit { run } => {
-                let Some(known) = self.runs.get_mut(run).filter(|known| known.phase == Phase::Pending) else { return };
+            Command::Submit { attempt } => {
+                let Some(known) = self.attempts.get_mut(attempt).filter(|known| known.phase == Phase::Pending) else {
+                    return;
+                };
                 self.queued += 1;
                 (known.waits, known.queued) = (true, Some(self.queued));
-                self.waiting.insert(self.queued, *run);
-                self.changes.runs.insert(*run);
+                self.waiting.insert(self.queued, *attempt);
+                self.changes.attempts.insert(*attempt);
                 self.cause();
             }
-            Command::Withdraw { run } => self.unqueue(*run),
+            Command::Withdraw { attempt } => self.unqueue(*attempt),
             Command::Analyse { .. }
             | Command::AbandonAnalysis { .. }
             | Command::Start { .. }
@@ -211,12 +213,12 @@ impl Mirror {
         }
     }
 
-    /// Clears the changes, and forgets the jobs and runs that the program now knows to have ended.
+    /// Clears the changes, and forgets the jobs and attempts that the program now knows to have ended.
     pub fn clear_changes(&mut self) {
         let changes = std::mem::take(&mut self.changes);
-        for run in changes.runs {
-            if self.runs.get(&run).is_some_and(|known| known.phase == Phase::Ended) {
-                self.runs.remove(&run);
+        for attempt in changes.attempts {
+            if self.attempts.get(&attempt).is_some_and(|known| known.phase == Phase::Ended) {
+                self.attempts.remove(&attempt);
             }
         }
         for job in changes.jobs_over {
@@ -228,36 +230,36 @@ impl Mirror {
         self.changes.is_cause = true;
     }
 
-    fn begin(&mut self, at: SimTime, run: RunId) {
+    fn begin(&mut self, at: SimTime, attempt: AttemptId) {
         let (phase, placement) = (Phase::Pending, Placement::default());
-        let fresh = Run { phase, since: at, waits: false, queued: None, placement, ended: None, stated: None };
-        self.runs.insert(run, fresh);
-        self.changes.runs.insert(run);
+        let fresh = Attempt { phase, since: at, waits: false, queued: None, placement, ended: None, stated: None };
+        self.attempts.insert(attempt, fresh);
+        self.changes.attempts.insert(attempt);
         self.changes.is_any = true;
     }
 
-    fn enter(&mut self, at: SimTime, run: RunId, phase: Phase) {
-        if let Some(known) = self.runs.get_mut(&run) {
+    fn enter(&mut self, at: SimTime, attempt: AttemptId, phase: Phase) {
+        if let Some(known) = self.attempts.get_mut(&attempt) {
             (known.phase, known.since) = (phase, at);
-            self.changes.runs.insert(run);
+            self.changes.attempts.insert(attempt);
             self.changes.is_any = true;
         }
     }
 
-    fn unqueue(&mut self, run: RunId) {
-        if let Some(known) = self.runs.get_mut(&run).filter(|known| known.waits) {
+    fn unqueue(&mut self, attempt: AttemptId) {
+        if let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.waits) {
             (known.waits, known.stated) = (false, None);
             if let Some(queued) = known.queued {
                 self.waiting.remove(&queued);
             }
-            self.changes.runs.insert(run);
+            self.changes.attempts.insert(attempt);
             self.changes.is_any = true;
         }
     }
 
-    fn free(&mut self, run: RunId, node: NodeId) {
+    fn free(&mut self, attempt: AttemptId, node: NodeId) {
         if let Some(held) = self.held.get_mut(&node) {
-            held.remove(&run);
+            held.remove(&attempt);
         }
         self.changes.nodes.insert(node);
     }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::mirror::{Mirror, Run};
+use super::mirror::{Attempt, Mirror};
 use dryrack_event::Phase;
 use dryrack_fleet::{Blocks, FleetKind, FleetPlacement, IdleDuration, Node, NodeClaim, Placement};
-use dryrack_ids::{FleetId, GpuId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, GpuId, NodeId};
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{
     Backend, Bounds, Demand, DemandKind, Deployment, GpuTake, IdleLimit, JobSpec, Pick, Requirements, RunTerms,
@@ -21,8 +21,8 @@ fn nanos(duration: Option<SimDuration>) -> Value {
 }
 
 /// The name of a run in the protocol, such as `chat/0/1`.
-pub fn run_name(mirror: &Mirror, run: RunId) -> String {
-    format!("{}/{}/{}", mirror.names.job(run.job), run.replica, run.attempt)
+pub fn attempt_name(mirror: &Mirror, attempt: AttemptId) -> String {
+    format!("{}/{}/{}", mirror.names.job(attempt.job), attempt.replica, attempt.number)
 }
 
 pub fn node(mirror: &Mirror, id: NodeId, node: &Node) -> Value {
@@ -30,9 +30,9 @@ pub fn node(mirror: &Mirror, id: NodeId, node: &Node) -> Value {
     let held = mirror.held_on(id);
     let gpus = shape.gpus.iter().zip(&status.gpus).enumerate().map(|(index, (gpu, now))| {
         let part = |claim: &NodeClaim| claim.gpus.iter().find(|part| usize::from(part.index) == index).copied();
-        let holders = held.iter().filter_map(|(run, claim)| {
+        let holders = held.iter().filter_map(|(attempt, claim)| {
             let part = part(claim)?;
-            Some(json!({"run": run_name(mirror, *run), "share": part.share.get(), "memory": part.memory.get()}))
+            Some(json!({"run": attempt_name(mirror, *attempt), "share": part.share.get(), "memory": part.memory.get()}))
         });
         json!({
             "index": index,
@@ -50,9 +50,9 @@ pub fn node(mirror: &Mirror, id: NodeId, node: &Node) -> Value {
         })
     });
     let gpus: Vec<Value> = gpus.collect();
-    let holders = held.iter().map(|(run, claim)| {
+    let holders = held.iter().map(|(attempt, claim)| {
         json!({
-            "run": run_name(mirror, *run),
+            "run": attempt_name(mirror, *attempt),
             "tasks": claim.tasks,
             "cpu_milli": claim.cpu.get(),
             "ram": claim.ram.get(),
@@ -296,18 +296,18 @@ fn terms(terms: &RunTerms) -> Value {
     })
 }
 
-pub fn run(mirror: &Mirror, id: RunId, run: &Run) -> Value {
+pub fn attempt(mirror: &Mirror, id: AttemptId, attempt: &Attempt) -> Value {
     json!({
-        "run": run_name(mirror, id),
+        "run": attempt_name(mirror, id),
         "job": mirror.names.job(id.job),
         "replica": id.replica,
-        "attempt": id.attempt,
-        "phase": run.phase.name(),
-        "since": run.since.as_nanos(),
-        "waits": run.waits,
-        "queued": run.queued,
-        "parts": if run.phase == Phase::Ended { Vec::new() } else { parts(mirror, &run.placement) },
-        "ended": run.ended.map(|(outcome, because)| json!({"outcome": outcome.name(), "because": because.name()})),
+        "attempt": id.number,
+        "phase": attempt.phase.name(),
+        "since": attempt.since.as_nanos(),
+        "waits": attempt.waits,
+        "queued": attempt.queued,
+        "parts": if attempt.phase == Phase::Ended { Vec::new() } else { parts(mirror, &attempt.placement) },
+        "ended": attempt.ended.map(|(outcome, because)| json!({"outcome": outcome.name(), "because": because.name()})),
     })
 }
 

@@ -18,7 +18,7 @@ use super::setup::{Setup, ThinkTime};
 use super::timings::Timings;
 use dryrack_event::{Answer, Command, Decider, Event, Histogram, Input, Outside, OutsideFault, Reason, Refusal, Sink};
 use dryrack_fleet::Fleet;
-use dryrack_ids::{FleetId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Demand, JobSpec};
 
@@ -77,8 +77,8 @@ pub struct Session {
     has_snapshot: bool,
     /// The number of the last question.
     asked: u64,
-    /// The index of each decision in the last answer, by the run that it concerns.
-    indexes: BTreeMap<RunId, usize>,
+    /// The index of each decision in the last answer, by the attempt that it concerns.
+    indexes: BTreeMap<AttemptId, usize>,
     /// Decisions that were not carried out, for the next delta.
     refused: Vec<Value>,
     wake_at: Option<SimTime>,
@@ -153,9 +153,9 @@ impl Session {
         self
     }
 
-    /// Whether the last answer says anything about the run.
-    pub fn answered(&self, run: RunId) -> bool {
-        self.indexes.contains_key(&run)
+    /// Whether the last answer says anything about the attempt.
+    pub fn answered(&self, attempt: AttemptId) -> bool {
+        self.indexes.contains_key(&attempt)
     }
 
     pub fn who(&self) -> Option<ProgramName> {
@@ -320,12 +320,12 @@ impl Session {
         let of_all = |id: &NodeId| objects::node(&self.mirror, *id, fleet.node(*id));
         let ids: Vec<NodeId> = if is_new { fleet.iter().map(|(id, _)| id).collect() } else { changed };
         let nodes: Vec<Value> = ids.iter().map(of_all).collect();
-        let Changes { jobs, jobs_over, runs, usage, .. } = &self.mirror.changes;
+        let Changes { jobs, jobs_over, attempts, usage, .. } = &self.mirror.changes;
         let job = |id: &JobId| {
             let job = self.mirror.jobs.get(id)?;
             Some(objects::job(&self.mirror, &job.spec, Some(job.submitted)))
         };
-        let run = |id: &RunId| Some(objects::run(&self.mirror, *id, self.mirror.runs.get(id)?));
+        let attempt = |id: &AttemptId| Some(objects::attempt(&self.mirror, *id, self.mirror.attempts.get(id)?));
         let message = if is_new {
             json!({
                 "type": "snapshot",
@@ -333,16 +333,16 @@ impl Session {
                 "nodes": nodes,
                 "fleets": fleets,
                 "jobs": self.mirror.jobs.keys().filter_map(job).collect::<Vec<Value>>(),
-                "runs": self.mirror.runs.keys().filter_map(run).collect::<Vec<Value>>(),
+                "runs": self.mirror.attempts.keys().filter_map(attempt).collect::<Vec<Value>>(),
             })
         } else {
             let new_fleets: Vec<&Value> =
                 fleets.iter().zip(&self.known_fleets).filter(|(new, old)| new != old).map(|(new, _)| new).collect();
             let over: Vec<&str> = jobs_over.iter().map(|job| self.mirror.names.job(*job)).collect();
             let usage: Vec<Value> = usage.iter().filter_map(|sample| self.sample(sample)).collect();
-            let (jobs, runs): (Vec<Value>, Vec<Value>) =
-                (jobs.iter().filter_map(job).collect(), runs.iter().filter_map(run).collect());
-            let is_empty = nodes.is_empty() && new_fleets.is_empty() && jobs.is_empty() && runs.is_empty();
+            let (jobs, attempts): (Vec<Value>, Vec<Value>) =
+                (jobs.iter().filter_map(job).collect(), attempts.iter().filter_map(attempt).collect());
+            let is_empty = nodes.is_empty() && new_fleets.is_empty() && jobs.is_empty() && attempts.is_empty();
             if is_empty && over.is_empty() && usage.is_empty() && self.refused.is_empty() {
                 return self.mirror.clear_changes();
             }
@@ -352,7 +352,7 @@ impl Session {
                 "nodes": nodes,
                 "fleets": new_fleets,
                 "jobs": jobs,
-                "runs": runs,
+                "runs": attempts,
                 "jobs_over": over,
                 "usage": usage,
                 "refused": std::mem::take(&mut self.refused),
@@ -370,20 +370,20 @@ impl Session {
     }
 
     fn sample(&self, sample: &Input) -> Option<Value> {
-        let Input::UsageSample { run, at, utilization, memory } = sample else { return None };
+        let Input::UsageSample { attempt, at, utilization, memory } = sample else { return None };
         let utilization: Vec<_> = utilization.iter().map(|one| one.map(|permille| permille.get())).collect();
         let memory: Vec<_> = memory.iter().map(|one| one.map(|bytes| bytes.get())).collect();
-        let run = objects::run_name(&self.mirror, *run);
-        let said = json!({"run": run, "at": at.as_nanos(), "utilization": utilization, "memory": memory});
+        let attempt = objects::attempt_name(&self.mirror, *attempt);
+        let said = json!({"run": attempt, "at": at.as_nanos(), "utilization": utilization, "memory": memory});
         self.wants(Interest::Usage).then_some(said)
     }
 
     /// Collects the decisions that the control plane did not carry out, for the next delta.
     fn collect_refused(&mut self) {
-        for (run, because) in std::mem::take(&mut self.mirror.changes.refused) {
-            let name = objects::run_name(&self.mirror, run);
+        for (attempt, because) in std::mem::take(&mut self.mirror.changes.refused) {
+            let name = objects::attempt_name(&self.mirror, attempt);
             self.refused.push(json!({
-                "index": self.indexes.get(&run),
+                "index": self.indexes.get(&attempt),
                 "run": name,
                 "fault": because.name(),
                 "text": because.text(),
@@ -433,7 +433,8 @@ impl Session {
         self.update_program(now, fleet);
         self.asked += 1;
         let (id, mirror) = (self.asked, &self.mirror);
-        let waiting: Vec<String> = mirror.waiting.values().map(|run| objects::run_name(mirror, *run)).collect();
+        let waiting: Vec<String> =
+            mirror.waiting.values().map(|attempt| objects::attempt_name(mirror, *attempt)).collect();
         self.send_message(&json!({"type": "decide", "id": id, "now": now.as_nanos(), "waiting": waiting}));
         let (line, took) = self.read_next(self.setup.deadline)?;
         let message::Decisions { decisions, wake_at, took_ns } = message::decisions(&line, id)?;
@@ -449,13 +450,13 @@ impl Session {
         let mut seen = BTreeSet::new();
         let mut places = Places::default();
         for (index, decision) in decisions.into_iter().enumerate() {
-            let (run, read) = self.read(fleet, decision, &mut seen, &mut places);
-            if let Some(run) = run {
-                self.indexes.entry(run).or_insert(index);
+            let (attempt, read) = self.read(fleet, decision, &mut seen, &mut places);
+            if let Some(attempt) = attempt {
+                self.indexes.entry(attempt).or_insert(index);
             }
             match read {
                 Ok(inputs) => answer.inputs.extend(inputs.into_iter().filter(|input| self.is_news(input))),
-                Err(wrong) => self.mistaken(answer, Some(index), run, &wrong),
+                Err(wrong) => self.mistaken(answer, Some(index), attempt, &wrong),
             }
         }
         self.wake_at = wake_at.map(SimTime::from_nanos);
@@ -470,55 +471,56 @@ impl Session {
         Ok(())
     }
 
-    fn mistaken(&mut self, answer: &mut Answer, index: Option<usize>, run: Option<RunId>, wrong: &LineFault) {
-        let name = run.map(|run| objects::run_name(&self.mirror, run));
+    fn mistaken(&mut self, answer: &mut Answer, index: Option<usize>, attempt: Option<AttemptId>, wrong: &LineFault) {
+        let name = attempt.map(|attempt| objects::attempt_name(&self.mirror, attempt));
         self.refused.push(json!({"index": index, "run": name, "fault": wrong.fault.name(), "text": wrong.text}));
         let text = match index {
             Some(index) => format!("decision {index}: {}", wrong.text),
             None => wrong.text.clone(),
         };
-        answer.inputs.push(Input::Outside(Outside::Mistaken { fault: wrong.fault, run, text: Arc::from(text) }));
+        answer.inputs.push(Input::Outside(Outside::Mistaken { fault: wrong.fault, attempt, text: Arc::from(text) }));
     }
 
-    /// Converts a decision to inputs. Also returns the run that it concerns, if that is known.
+    /// Converts a decision to inputs. Also returns the attempt that it concerns, if that is known.
     fn read(
         &self,
         fleet: &Fleet,
         decision: Decision,
-        seen: &mut BTreeSet<RunId>,
+        seen: &mut BTreeSet<AttemptId>,
         places: &mut Places,
-    ) -> (Option<RunId>, Result<Vec<Input>, LineFault>) {
+    ) -> (Option<AttemptId>, Result<Vec<Input>, LineFault>) {
         let name = match &decision {
             Decision::Place(place) => &place.run,
             Decision::Wait(wait) => &wait.run,
             Decision::Refuse(refuse) => &refuse.run,
             Decision::Preempt(preempt) => &preempt.run,
-            Decision::Cancel(Cancel { run: Some(run), .. }) => run,
+            Decision::Cancel(Cancel { run: Some(attempt), .. }) => attempt,
             Decision::Cancel(cancel) => return (None, self.cancelled_job(cancel)),
         };
-        let run = match self.run(name) {
-            Ok(run) => run,
+        let attempt = match self.attempt(name) {
+            Ok(attempt) => attempt,
             Err(wrong) => return (None, Err(wrong)),
         };
-        if !seen.insert(run) {
+        if !seen.insert(attempt) {
             let wrong = LineFault::new(OutsideFault::DecidedTwice, "the run was decided on before in this answer");
-            return (Some(run), Err(wrong));
+            return (Some(attempt), Err(wrong));
         }
         let inputs = match decision {
             Decision::Place(place) => {
-                let demand = &self.mirror.jobs[&run.job].spec.demand;
+                let demand = &self.mirror.jobs[&attempt.job].spec.demand;
                 let placement = places.placement(&self.mirror, fleet, demand, &place.parts);
-                placement.map(|placement| vec![Input::Decided { run, placement: Some(placement) }])
+                placement.map(|placement| vec![Input::Decided { attempt, placement: Some(placement) }])
             }
-            Decision::Wait(wait) => waits(run, &wait.reasons, wait.text).map(|waits| vec![waits]),
-            // State the reasons first, because a run that ends without having run gets its reasons from this input.
-            Decision::Refuse(refuse) => waits(run, &refuse.reasons, refuse.text)
-                .map(|waits| vec![waits, Input::Decided { run, placement: None }]),
+            Decision::Wait(wait) => waits(attempt, &wait.reasons, wait.text).map(|waits| vec![waits]),
+            // State the reasons first, because an attempt that ends without having run gets its reasons from this
+            // input.
+            Decision::Refuse(refuse) => waits(attempt, &refuse.reasons, refuse.text)
+                .map(|waits| vec![waits, Input::Decided { attempt, placement: None }]),
             Decision::Preempt(preempt) => preempt
                 .by
-                .map(|by| self.run(&by))
+                .map(|by| self.attempt(&by))
                 .transpose()
-                .map(|by| vec![Input::Outside(Outside::Preempts { run, by, text: cut(preempt.text) })]),
+                .map(|by| vec![Input::Outside(Outside::Preempts { attempt, by, text: cut(preempt.text) })]),
             Decision::Cancel(cancel) => {
                 let because = match cancel.because {
                     CancelBecause::Cancelled => Reason::Cancelled,
@@ -526,17 +528,17 @@ impl Session {
                     CancelBecause::TimeLimit => Reason::TimeLimit,
                     CancelBecause::RetryLimit => Reason::RetryLimit,
                 };
-                Ok(vec![Input::Outside(Outside::Cancels { run, because, text: cut(cancel.text) })])
+                Ok(vec![Input::Outside(Outside::Cancels { attempt, because, text: cut(cancel.text) })])
             }
         };
-        (Some(run), inputs)
+        (Some(attempt), inputs)
     }
 
     /// Whether the input contains anything new. A wait is not new if it was already stated with the same reasons and
     /// text.
     fn is_news(&self, input: &Input) -> bool {
-        let Input::Outside(Outside::Waits { run, reasons, text }) = input else { return true };
-        let Some(known) = self.mirror.runs.get(run).filter(|known| known.waits) else { return true };
+        let Input::Outside(Outside::Waits { attempt, reasons, text }) = input else { return true };
+        let Some(known) = self.mirror.attempts.get(attempt).filter(|known| known.waits) else { return true };
         match &known.stated {
             Some((known_reasons, known_text)) => known_reasons != reasons || known_text != text,
             None => !reasons.is_empty() || text.is_some(),
@@ -550,18 +552,18 @@ impl Session {
         Ok(vec![Input::Outside(Outside::CancelsJob { job, text: cut(cancel.text.clone()) })])
     }
 
-    /// Finds the run with this name among current and former runs.
-    fn run(&self, name: &str) -> Result<RunId, LineFault> {
+    /// Finds the attempt with this name among current and former attempts.
+    fn attempt(&self, name: &str) -> Result<AttemptId, LineFault> {
         let unknown = || LineFault::new(OutsideFault::UnknownRun, format!("no run is named `{name}`"));
         let mut parts = name.rsplitn(3, '/');
         let mut number = || -> Option<u32> { parts.next()?.parse().ok() };
-        let (attempt, replica) = (number(), number());
+        let (number, replica) = (number(), number());
         let job = parts.next().and_then(|job| self.mirror.names.jobs.find(job));
-        let (Some(attempt), Some(replica), Some(job)) = (attempt, replica, job) else { return Err(unknown()) };
-        let run = RunId { job: JobId::new(job), replica, attempt };
-        // For an ended job, only the name is kept, so its runs are unknown.
-        let is_or_was = self.mirror.jobs.get(&run.job).is_some_and(|job| replica < job.replicas && attempt >= 1);
-        if is_or_was { Ok(run) } else { Err(unknown()) }
+        let (Some(number), Some(replica), Some(job)) = (number, replica, job) else { return Err(unknown()) };
+        let attempt = AttemptId { job: JobId::new(job), replica, number };
+        // For an ended job, only the name is kept, so its attempts are unknown.
+        let is_or_was = self.mirror.jobs.get(&attempt.job).is_some_and(|job| replica < job.replicas && number >= 1);
+        if is_or_was { Ok(attempt) } else { Err(unknown()) }
     }
 
     fn ask_whether_it_fits(
@@ -596,9 +598,9 @@ impl Session {
     }
 }
 
-fn waits(run: RunId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, LineFault> {
+fn waits(attempt: AttemptId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, LineFault> {
     let reasons = histogram(reasons)?;
-    Ok(Input::Outside(Outside::Waits { run, reasons, text: cut(text) }))
+    Ok(Input::Outside(Outside::Waits { attempt, reasons, text: cut(text) }))
 }
 
 fn histogram(reasons: &BTreeMap<String, u32>) -> Result<Histogram, LineFault> {

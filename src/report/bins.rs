@@ -99,7 +99,7 @@ fn used(accounts: &RunAccount, spans: &Spans, rehearsal: &Rehearsal, edges: &[Si
         if claims.iter().all(|claim| claim.gpus.is_empty()) {
             continue;
         }
-        let usage = rehearsal.arrivals.get(span.run.job.index())?.behavior.usage.as_ref()?;
+        let usage = rehearsal.arrivals.get(span.attempt.job.index())?.behavior.usage.as_ref()?;
         any = true;
         let Some(started) = span.started else { continue };
         let ended = span.freed.unwrap_or(accounts.now);

@@ -13,7 +13,7 @@
 
 use std::io::{Read, Write};
 
-use dryrack_ids::{GpuId, Names, RunId};
+use dryrack_ids::{AttemptId, GpuId, Names};
 use dryrack_metrics::{JobAccount, ReplicaAccount, RunAccount};
 use dryrack_units::{SimDuration, SimTime};
 
@@ -41,15 +41,21 @@ pub fn write_jobs_csv(
 ) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(COLUMNS)?;
-    for (run, job, replica) in accounts.replicas() {
-        let recorded = recorded_wait(run.job.index()).map_or(String::new(), SimDuration::to_decimal_seconds);
-        csv.write_record(row(run, job, replica, &accounts.names, recorded))?;
+    for (attempt, job, replica) in accounts.replicas() {
+        let recorded = recorded_wait(attempt.job.index()).map_or(String::new(), SimDuration::to_decimal_seconds);
+        csv.write_record(row(attempt, job, replica, &accounts.names, recorded))?;
     }
     csv.flush()?;
     Ok(())
 }
 
-fn row(run: RunId, job: &JobAccount, replica: &ReplicaAccount, names: &Names, recorded: String) -> [String; 13] {
+fn row(
+    attempt: AttemptId,
+    job: &JobAccount,
+    replica: &ReplicaAccount,
+    names: &Names,
+    recorded: String,
+) -> [String; 13] {
     let claims = replica.placement.as_ref().map_or(&[][..], |placement| placement.claims());
     let nodes: Vec<&str> = claims.iter().map(|claim| names.node(claim.node)).collect();
     let gpus: Vec<String> = (claims.iter())
@@ -58,7 +64,7 @@ fn row(run: RunId, job: &JobAccount, replica: &ReplicaAccount, names: &Names, re
     let outcome = replica.outcome.map_or(replica.phase.name(), |outcome| outcome.name());
     [
         job.spec.name.to_string(),
-        run.replica.to_string(),
+        attempt.replica.to_string(),
         seconds(Some(job.submitted)),
         seconds(replica.started),
         seconds(replica.ended),

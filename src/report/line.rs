@@ -6,7 +6,7 @@ use super::policy_line::policy_detail;
 use dryrack_event::{Event, Histogram, Input, Outside, Reason, Record, RecordBody, Refusal};
 use dryrack_expect::{gpu_state_name, node_state_name};
 use dryrack_fleet::Placement;
-use dryrack_ids::{JobId, Names, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, Names, NodeId};
 use dryrack_units::SimTime;
 
 /// The records to show. A record must meet all given conditions.
@@ -92,9 +92,9 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = format!("{} of it, {}", foreign.share, foreign.memory);
             Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })
         }
-        Input::Decided { run, placement } => {
+        Input::Decided { attempt, placement } => {
             let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
-            Some(Parts { job: Some(run.job), ..plain(names.run(*run), "outside", detail.to_string()) })
+            Some(Parts { job: Some(attempt.job), ..plain(names.attempt(*attempt), "outside", detail.to_string()) })
         }
         Input::Outside(said) => Some(outside_parts(said, names)),
         // Node reports are not shown. The events that follow from them are.
@@ -122,19 +122,23 @@ fn outside_parts(said: &Outside, names: &Names) -> Parts {
             let with = if names.is_empty() { String::new() } else { format!("; stands in for {}", names.join(", ")) };
             of(scheduler(), format!("{name} {version} decides{with}"))
         }
-        Outside::Waits { run, reasons, text } => of(names.run(*run), with(format!("waits, {reasons}"), text)),
-        Outside::Preempts { run, by, text } => {
-            let by = by.map_or(String::new(), |by| format!(" for {}", names.run(by)));
-            of(names.run(*run), with(format!("is preempted{by}"), text))
+        Outside::Waits { attempt, reasons, text } => {
+            of(names.attempt(*attempt), with(format!("waits, {reasons}"), text))
         }
-        Outside::Cancels { run, because, text } => of(names.run(*run), with(format!("is stopped, {because}"), text)),
+        Outside::Preempts { attempt, by, text } => {
+            let by = by.map_or(String::new(), |by| format!(" for {}", names.attempt(by)));
+            of(names.attempt(*attempt), with(format!("is preempted{by}"), text))
+        }
+        Outside::Cancels { attempt, because, text } => {
+            of(names.attempt(*attempt), with(format!("is stopped, {because}"), text))
+        }
         Outside::CancelsJob { job, text } => of(names.job(*job).to_string(), with("is cancelled".to_string(), text)),
         Outside::Answers { name, refusal, reasons, text } => {
             let fits = if refusal.is_none() { "fits".to_string() } else { format!("does not fit, {reasons}") };
             of(name.to_string(), with(fits, text))
         }
-        Outside::Mistaken { fault, run, text } => {
-            let subject = run.map_or_else(scheduler, |run| names.run(run));
+        Outside::Mistaken { fault, attempt, text } => {
+            let subject = attempt.map_or_else(scheduler, |attempt| names.attempt(attempt));
             of(subject, format!("{}: {text}", fault.name()))
         }
         Outside::Failed { fault, text, restarted } => {
@@ -145,10 +149,10 @@ fn outside_parts(said: &Outside, names: &Names) -> Parts {
 }
 
 fn event_parts(event: &Event, names: &Names) -> Parts {
-    let of_run = |run: RunId, what, detail, reasons| Parts {
-        job: Some(run.job),
+    let of_attempt = |attempt: AttemptId, what, detail, reasons| Parts {
+        job: Some(attempt.job),
         reasons,
-        ..plain(names.run(run), what, detail)
+        ..plain(names.attempt(attempt), what, detail)
     };
     let one = |reason| Histogram::of(reason, 1);
     match event {
@@ -160,59 +164,66 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             nodes: vec![gpu.node],
             ..plain(names.gpu(*gpu), gpu_state_name(*to), format!("was {}", gpu_state_name(*from)))
         },
-        Event::Held { run, refusal, reasons } => {
+        Event::Held { attempt, refusal, reasons } => {
             let never = if *refusal == Refusal::Never { "never fits: " } else { "" };
-            of_run(*run, "held", format!("{never}{reasons}"), reasons.clone())
+            of_attempt(*attempt, "held", format!("{never}{reasons}"), reasons.clone())
         }
-        Event::Placed { run, score, placement } => Parts {
+        Event::Placed { attempt, score, placement } => Parts {
             nodes: placement.claims().iter().map(|claim| claim.node).collect(),
-            ..of_run(*run, "placed", format!("on {}, score {score}", place(placement, names)), Histogram::default())
+            ..of_attempt(
+                *attempt,
+                "placed",
+                format!("on {}, score {score}", place(placement, names)),
+                Histogram::default(),
+            )
         },
-        Event::CommitRefused { run, because, fallback } => {
+        Event::CommitRefused { attempt, because, fallback } => {
             let then = if *fallback { "takes the next best" } else { "back to the queue" };
-            of_run(*run, "commit refused", format!("{because}; {then}"), one(*because))
+            of_attempt(*attempt, "commit refused", format!("{because}; {then}"), one(*because))
         }
-        Event::Moved { run, from, to, because } => {
+        Event::Moved { attempt, from, to, because } => {
             let because_text = because.map_or(String::new(), |reason| format!("; {reason}"));
             let detail = format!("was {}{because_text}", from.name());
-            of_run(*run, to.name(), detail, because.map_or(Histogram::default(), one))
+            of_attempt(*attempt, to.name(), detail, because.map_or(Histogram::default(), one))
         }
-        Event::AnalysisStarted { run } => of_run(*run, "analysis started", String::new(), Histogram::default()),
-        Event::Ended { run, from, outcome, because, kept } => {
+        Event::AnalysisStarted { attempt } => {
+            of_attempt(*attempt, "analysis started", String::new(), Histogram::default())
+        }
+        Event::Ended { attempt, from, outcome, because, kept } => {
             let nodes: Vec<&str> = kept.iter().map(|node| names.node(*node)).collect();
             let kept =
                 if nodes.is_empty() { String::new() } else { format!("; its claim is kept on {}", nodes.join(", ")) };
-            of_run(*run, outcome.name(), format!("was {}; {because}{kept}", from.name()), one(*because))
+            of_attempt(*attempt, outcome.name(), format!("was {}; {because}{kept}", from.name()), one(*because))
         }
-        Event::ClaimFreed { run, node } => {
-            of_run(*run, "claim freed", format!("on {}", names.node(*node)), Histogram::default())
+        Event::ClaimFreed { attempt, node } => {
+            of_attempt(*attempt, "claim freed", format!("on {}", names.node(*node)), Histogram::default())
         }
-        Event::Retry { run, at, because } => {
-            of_run(*run, "retry", format!("not before {at}; {because}"), one(*because))
+        Event::Retry { attempt, at, because } => {
+            of_attempt(*attempt, "retry", format!("not before {at}; {because}"), one(*because))
         }
-        Event::Preempted { run, by } => {
-            of_run(*run, "preempted", format!("by {}", names.run(*by)), one(Reason::Preempted))
+        Event::Preempted { attempt, by } => {
+            of_attempt(*attempt, "preempted", format!("by {}", names.attempt(*by)), one(Reason::Preempted))
         }
-        Event::ReplicaAdded { run } => of_run(*run, "replica added", String::new(), Histogram::default()),
-        Event::DeadlineExpired { run, phase } => {
+        Event::ReplicaAdded { attempt } => of_attempt(*attempt, "replica added", String::new(), Histogram::default()),
+        Event::DeadlineExpired { attempt, phase } => {
             let detail = format!("in {}", phase.name());
-            of_run(*run, "deadline", detail, one(dryrack_event::Reason::DeadlineExpired))
+            of_attempt(*attempt, "deadline", detail, one(dryrack_event::Reason::DeadlineExpired))
         }
-        Event::SafetyBroken { run, node, what } => Parts {
+        Event::SafetyBroken { attempt, node, what } => Parts {
             nodes: vec![*node],
-            ..of_run(
-                *run,
+            ..of_attempt(
+                *attempt,
                 "SAFETY BROKEN",
                 format!("{} on {}", safety_name(*what), names.node(*node)),
                 Histogram::default(),
             )
         },
-        Event::PolicyBound { run, .. }
-        | Event::PolicyFired { run, .. }
-        | Event::PolicyWarned { run, .. }
-        | Event::SampleOdd { run, .. } => {
+        Event::PolicyBound { attempt, .. }
+        | Event::PolicyFired { attempt, .. }
+        | Event::PolicyWarned { attempt, .. }
+        | Event::SampleOdd { attempt, .. } => {
             let (what, detail) = policy_detail(event).expect("it is about a policy");
-            of_run(*run, what, detail, Histogram::default())
+            of_attempt(*attempt, what, detail, Histogram::default())
         }
         Event::JobEnded { job, outcome, because } => Parts {
             job: Some(*job),

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::spans::{Spans, run_name};
+use super::spans::{Spans, attempt_name};
 use dryrack_metrics::RunAccount;
 use dryrack_units::SimTime;
 
@@ -52,7 +52,7 @@ pub fn write_perfetto(mut out: impl Write, accounts: &RunAccount, spans: &Spans)
         for bar in &lane.bars {
             let span = &spans.spans[bar.span];
             let event = json!({
-                "ph": "X", "name": run_name(span.run, accounts), "cat": "job", "pid": process, "tid": thread + bar.row,
+                "ph": "X", "name": attempt_name(span.attempt, accounts), "cat": "job", "pid": process, "tid": thread + bar.row,
                 "ts": micros(bar.from), "dur": micros(bar.to) - micros(bar.from),
                 "args": {"story": span.describe(accounts)},
             });

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::timeline::about;
 use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Sink};
 use dryrack_fleet::{NodeShape, NodeState, Placement};
-use dryrack_ids::{GpuId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, NodeId};
 use dryrack_metrics::RunAccount;
 use dryrack_units::{Score, SimDuration, SimTime};
 
@@ -21,14 +21,14 @@ pub struct Spans {
     pub down: Vec<Vec<(SimTime, Option<SimTime>)>>,
     shapes: Vec<Arc<NodeShape>>,
     /// Spans that still hold a claim, or a part of it.
-    open: BTreeMap<RunId, usize>,
-    waiting: BTreeMap<RunId, (SimTime, Option<Histogram>)>,
+    open: BTreeMap<AttemptId, usize>,
+    waiting: BTreeMap<AttemptId, (SimTime, Option<Histogram>)>,
 }
 
 /// One placed attempt of a replica.
 #[derive(Clone, Debug)]
 pub struct Span {
-    pub run: RunId,
+    pub attempt: AttemptId,
     pub placement: Placement,
     /// When the attempt began to wait.
     pub wanted: SimTime,
@@ -38,7 +38,7 @@ pub struct Span {
     pub score: Score,
     pub started: Option<SimTime>,
     /// When its claim was released on all nodes except those in `kept`. `None` if it was still held at the end of the
-    /// run.
+    /// attempt.
     pub freed: Option<SimTime>,
     /// Nodes that kept their part of the claim longer, each with the time of its release.
     pub kept: SmallVec<[(NodeId, Option<SimTime>); 1]>,
@@ -57,9 +57,9 @@ impl Span {
     /// The history of the attempt in a sentence or two.
     pub fn describe(&self, accounts: &RunAccount) -> String {
         let since = |at: SimTime| about(at.since(SimTime::ZERO));
-        let job = &accounts.jobs[self.run.job.index()];
+        let job = &accounts.jobs[self.attempt.job.index()];
         let waited = self.placed.since(self.wanted);
-        let mut text = format!("{}: asked for at {}", run_name(self.run, accounts), since(self.wanted));
+        let mut text = format!("{}: asked for at {}", attempt_name(self.attempt, accounts), since(self.wanted));
         match &self.held {
             _ if waited == SimDuration::ZERO => text.push_str(", placed at once"),
             None => text.push_str(&format!(", placed {} later", about(waited))),
@@ -109,21 +109,21 @@ impl Span {
     }
 }
 
-/// The name of a run: `chat`, or `chat[2]` for a job with several replicas. The attempt is added unless it is the
+/// The name of an attempt: `chat`, or `chat[2]` for a job with several replicas. The attempt is added unless it is the
 /// first.
-pub(super) fn run_name(run: RunId, accounts: &RunAccount) -> String {
-    let job = &accounts.jobs[run.job.index()];
-    let mut name = accounts.names.job(run.job).to_string();
+pub(super) fn attempt_name(attempt: AttemptId, accounts: &RunAccount) -> String {
+    let job = &accounts.jobs[attempt.job.index()];
+    let mut name = accounts.names.job(attempt.job).to_string();
     if job.replicas.len() > 1 {
-        name.push_str(&format!("[{}]", run.replica));
+        name.push_str(&format!("[{}]", attempt.replica));
     }
-    if run.attempt > 1 {
-        name.push_str(&format!(", attempt {}", run.attempt));
+    if attempt.number > 1 {
+        name.push_str(&format!(", attempt {}", attempt.number));
     }
     name
 }
 
-/// A lane of the timeline. It shows one GPU, or one node for runs without a GPU.
+/// A lane of the timeline. It shows one GPU, or one node for attempts without a GPU.
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub node: NodeId,
@@ -167,8 +167,8 @@ impl Spans {
         bars.into_iter().map(|((node, gpu), bars)| lane(node, gpu, bars)).collect()
     }
 
-    fn enter(&mut self, run: RunId, at: SimTime) {
-        self.waiting.insert(run, (at, None));
+    fn enter(&mut self, attempt: AttemptId, at: SimTime) {
+        self.waiting.insert(attempt, (at, None));
     }
 
     fn set_state(&mut self, node: NodeId, at: SimTime, state: NodeState) {
@@ -180,13 +180,13 @@ impl Spans {
         }
     }
 
-    fn left(&mut self, run: RunId, at: SimTime, kept: &[NodeId]) {
-        let Some(index) = self.open.get(&run).copied() else { return };
+    fn left(&mut self, attempt: AttemptId, at: SimTime, kept: &[NodeId]) {
+        let Some(index) = self.open.get(&attempt).copied() else { return };
         let span = &mut self.spans[index];
         span.freed = Some(at);
         span.kept = kept.iter().map(|node| (*node, None)).collect();
         if kept.is_empty() {
-            self.open.remove(&run);
+            self.open.remove(&attempt);
         }
     }
 }
@@ -214,7 +214,7 @@ impl Sink for Spans {
                 self.set_state(*node, at, *state);
             }
             Input::Submit { job, spec } => {
-                (0..spec.replicas).for_each(|replica| self.enter(RunId { job: *job, replica, attempt: 1 }, at));
+                (0..spec.replicas).for_each(|replica| self.enter(AttemptId { job: *job, replica, number: 1 }, at));
             }
             _ => {}
         }
@@ -223,16 +223,16 @@ impl Sink for Spans {
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
         match event {
             Event::NodeChanged { node, to, .. } => self.set_state(*node, at, *to),
-            Event::Held { run, reasons, .. } => {
-                if let Some((_, held)) = self.waiting.get_mut(run) {
+            Event::Held { attempt, reasons, .. } => {
+                if let Some((_, held)) = self.waiting.get_mut(attempt) {
                     *held = Some(reasons.clone());
                 }
             }
-            Event::Placed { run, score, placement } => {
-                let (wanted, held) = self.waiting.remove(run).unwrap_or((at, None));
-                self.open.insert(*run, self.spans.len());
+            Event::Placed { attempt, score, placement } => {
+                let (wanted, held) = self.waiting.remove(attempt).unwrap_or((at, None));
+                self.open.insert(*attempt, self.spans.len());
                 self.spans.push(Span {
-                    run: *run,
+                    attempt: *attempt,
                     placement: placement.clone(),
                     wanted,
                     held,
@@ -244,33 +244,33 @@ impl Sink for Spans {
                     ended: None,
                 });
             }
-            Event::Moved { run, to, .. } => {
+            Event::Moved { attempt, to, .. } => {
                 if *to == Phase::Running
-                    && let Some(index) = self.open.get(run)
+                    && let Some(index) = self.open.get(attempt)
                 {
                     self.spans[*index].started.get_or_insert(at);
                 }
-                if !to.holds_claim() && self.open.contains_key(run) {
-                    self.left(*run, at, &[]);
-                    self.enter(*run, at);
+                if !to.holds_claim() && self.open.contains_key(attempt) {
+                    self.left(*attempt, at, &[]);
+                    self.enter(*attempt, at);
                 }
             }
-            Event::Ended { run, outcome, because, kept, .. } => {
-                self.waiting.remove(run);
-                if let Some(index) = self.open.get(run) {
+            Event::Ended { attempt, outcome, because, kept, .. } => {
+                self.waiting.remove(attempt);
+                if let Some(index) = self.open.get(attempt) {
                     self.spans[*index].ended = Some((*outcome, *because));
                 }
-                self.left(*run, at, kept);
+                self.left(*attempt, at, kept);
             }
-            Event::ClaimFreed { run, node } => {
-                let Some(index) = self.open.get(run).copied() else { return };
+            Event::ClaimFreed { attempt, node } => {
+                let Some(index) = self.open.get(attempt).copied() else { return };
                 let kept = &mut self.spans[index].kept;
                 kept.iter_mut().filter(|(known, _)| known == node).for_each(|(_, freed)| *freed = Some(at));
                 if kept.iter().all(|(_, freed)| freed.is_some()) {
-                    self.open.remove(run);
+                    self.open.remove(attempt);
                 }
             }
-            Event::Retry { run, .. } | Event::ReplicaAdded { run } => self.enter(*run, at),
+            Event::Retry { attempt, .. } | Event::ReplicaAdded { attempt } => self.enter(*attempt, at),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use super::timeline::{about, timeline};
 use dryrack_engine::Standing;
 use dryrack_event::Outcome;
 use dryrack_expect::Verdict;
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_metrics::{Blame, Function, Metrics, RunAccount, Series, Value};
 use dryrack_units::{SimDuration, counted};
 
@@ -177,10 +177,10 @@ fn still_waiting(accounts: &RunAccount) -> String {
         .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none())
         .collect();
     let mut text = String::new();
-    for (run, job, replica) in waiting.iter().take(STILL_WAITING) {
+    for (attempt, job, replica) in waiting.iter().take(STILL_WAITING) {
         let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
         let since = about(accounts.now.since(replica.wanted));
-        let name = replica_name(*run, &job.spec.name);
+        let name = replica_name(*attempt, &job.spec.name);
         // A replica that was placed before has not waited the whole time.
         let waits = match replica.placed {
             None => format!("still waits after {since}"),
@@ -194,8 +194,8 @@ fn still_waiting(accounts: &RunAccount) -> String {
     text
 }
 
-pub(super) fn replica_name(run: RunId, job: &str) -> String {
-    if run.replica == 0 { job.to_string() } else { format!("{job}[{}]", run.replica) }
+pub(super) fn replica_name(attempt: AttemptId, job: &str) -> String {
+    if attempt.replica == 0 { job.to_string() } else { format!("{job}[{}]", attempt.replica) }
 }
 
 fn used(accounts: &RunAccount, metrics: &Metrics) -> String {

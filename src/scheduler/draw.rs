@@ -1,7 +1,7 @@
 //! Randomness in a decision. Each attempt and purpose has its own stream, so repeating a decision draws the same
 //! numbers.
 
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_rng::Stream;
 
 /// The source of a decision's random numbers.
@@ -12,13 +12,13 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The source for a question that belongs to no run, such as an evaluation or an explanation.
+    /// The source for a question that belongs to no attempt, such as an evaluation or an explanation.
     pub const NONE: Draw = Draw { seed: 0, entity: 0 };
 
     /// The source for one attempt, in a simulation with this seed.
-    pub fn new(seed: u64, run: RunId) -> Draw {
-        let entity = (run.job.index() as u64) << 32 | u64::from(run.replica);
-        Draw { seed: seed.wrapping_add(u64::from(run.attempt) - 1), entity }
+    pub fn new(seed: u64, attempt: AttemptId) -> Draw {
+        let entity = (attempt.job.index() as u64) << 32 | u64::from(attempt.replica);
+        Draw { seed: seed.wrapping_add(u64::from(attempt.number) - 1), entity }
     }
 
     pub(super) fn stream(self, purpose: &'static str) -> Stream {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::timelines::{failed_starts, timelines};
 use dryrack_engine::Rehearsal;
 use dryrack_event::{AttemptTimeline, Input, Outcome, Record, RecordBody};
-use dryrack_ids::{JobId, Names, RunId};
+use dryrack_ids::{AttemptId, JobId, Names};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, GpuUsage, JobBehavior, Series, Shape, Usage};
 
@@ -17,7 +17,7 @@ pub struct RecordedRehearsal {
     pub not_taken: Vec<String>,
 }
 
-/// The readings of all GPUs of a run, each with the time since the run's start.
+/// The readings of all GPUs of an attempt, each with the time since the attempt's start.
 type Readings = Vec<(SimDuration, Vec<Option<Permille>>)>;
 
 /// Builds the rehearsal from the scenario in the log's header and from the log's records.
@@ -43,7 +43,8 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Recorded
         .map_while(|(index, arrival)| {
             let job = JobId::new(index);
             let at = *submitted.get(&job)?;
-            let of_job: Vec<&AttemptTimeline> = real.iter().filter(|run| run.job == arrival.spec.name).collect();
+            let of_job: Vec<&AttemptTimeline> =
+                real.iter().filter(|attempt| attempt.job == arrival.spec.name).collect();
             let behavior = behavior(&arrival.behavior, &of_job, &mut not_taken);
             let usage = readings.get(&job).and_then(usage).or(behavior.usage.clone());
             let failing_starts = failed.get(&job).copied().unwrap_or(0);
@@ -55,25 +56,25 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Recorded
 }
 
 /// The behavior of a job with the recorded run time and ending.
-fn behavior(predicted: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
+fn behavior(predicted: &JobBehavior, attempts: &[&AttemptTimeline], not_taken: &mut Vec<String>) -> JobBehavior {
     let mut behavior = predicted.clone();
-    let length = |run: &AttemptTimeline| Some(run.ended?.since(run.started?));
-    let by_itself = |run: &&&AttemptTimeline| run.stopping.is_none() && length(run).is_some();
-    if let Some(first) = runs.iter().find(by_itself) {
+    let length = |attempt: &AttemptTimeline| Some(attempt.ended?.since(attempt.started?));
+    let by_itself = |attempt: &&&AttemptTimeline| attempt.stopping.is_none() && length(attempt).is_some();
+    if let Some(first) = attempts.iter().find(by_itself) {
         behavior.run = length(first);
         behavior.ending = if first.outcome == Some(Outcome::Completed) { Ending::Completed } else { Ending::Failed };
-        let others = runs.iter().filter(by_itself).filter(|run| length(run) != length(first)).count();
+        let others = attempts.iter().filter(by_itself).filter(|attempt| length(attempt) != length(first)).count();
         if others > 0 {
             let job = &first.job;
             not_taken.push(format!("the lengths of {others} attempts of {job} but the first: a job has one course"));
         }
-    } else if let Some(stopped) = runs.iter().find(|run| run.stopping.is_some()) {
-        // A stopped run would have lasted longer, but the recording does not say how much longer, so assume at least
-        // twice the time.
+    } else if let Some(stopped) = attempts.iter().find(|attempt| attempt.stopping.is_some()) {
+        // A stopped attempt would have lasted longer, but the recording does not say how much longer, so assume at
+        // least twice the time.
         let at_least = stopped.started.and_then(|started| stopped.ended.map(|ended| ended.since(started)));
-        behavior.run = behavior.run.map(|run| run.max(at_least.unwrap_or_default().saturating_mul(2)));
+        behavior.run = behavior.run.map(|attempt| attempt.max(at_least.unwrap_or_default().saturating_mul(2)));
     }
-    let stops = runs.iter().find_map(|run| Some(run.ended?.since(run.stopping?)));
+    let stops = attempts.iter().find_map(|attempt| Some(attempt.ended?.since(attempt.stopping?)));
     behavior.stop = stops.unwrap_or(behavior.stop);
     behavior
 }
@@ -81,18 +82,18 @@ fn behavior(predicted: &JobBehavior, runs: &[&AttemptTimeline], not_taken: &mut 
 /// For each job, the readings of the first attempt of its first replica.
 fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTreeMap<JobId, Readings> {
     let mut found: BTreeMap<JobId, Readings> = BTreeMap::new();
-    let started = |run: &RunId| {
+    let started = |attempt: &AttemptId| {
         let of = |behavior: &&AttemptTimeline| {
-            *behavior.job == *names.job(run.job) && behavior.replica == 0 && behavior.attempt == 1
+            *behavior.job == *names.job(attempt.job) && behavior.replica == 0 && behavior.attempt == 1
         };
         real.iter().find(of).and_then(|behavior| behavior.started)
     };
     for record in records {
-        let RecordBody::Input(Input::UsageSample { run, at, utilization, .. }) = &record.said else { continue };
-        if let (RunId { replica: 0, attempt: 1, .. }, Some(since)) =
-            (run, started(run).and_then(|started| at.checked_since(started)))
+        let RecordBody::Input(Input::UsageSample { attempt, at, utilization, .. }) = &record.said else { continue };
+        if let (AttemptId { replica: 0, number: 1, .. }, Some(since)) =
+            (attempt, started(attempt).and_then(|started| at.checked_since(started)))
         {
-            found.entry(run.job).or_default().push((since, utilization.to_vec()));
+            found.entry(attempt.job).or_default().push((since, utilization.to_vec()));
         }
     }
     found

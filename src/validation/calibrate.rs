@@ -7,7 +7,7 @@ use super::outside::Calibration;
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
 use dryrack_event::{AttemptTimeline, Event, Input, Phase, Record, RecordBody};
-use dryrack_ids::{Names, RunId};
+use dryrack_ids::{AttemptId, Names};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior};
 
@@ -17,7 +17,7 @@ use dryrack_workload::{Arrival, JobBehavior};
 pub struct Delays {
     /// The time from placement to start, beyond the scenario's `prepare`.
     pub start: SimDuration,
-    /// How much longer a run lasts than the scenario's `duration`.
+    /// How much longer an attempt lasts than the scenario's `duration`.
     pub length: SimDuration,
     /// The time from the request to stop to the end, beyond the scenario's `stop`, for a process that reacts to the
     /// request.
@@ -41,18 +41,22 @@ pub struct Recording<'r> {
 }
 
 /// Estimates the delays from all recordings together.
-pub fn calibrate(recordings: &[Recording<'_>], interval: impl Fn(&Rehearsal, RunId) -> Option<SimDuration>) -> Delays {
+pub fn calibrate(
+    recordings: &[Recording<'_>],
+    interval: impl Fn(&Rehearsal, AttemptId) -> Option<SimDuration>,
+) -> Delays {
     let (mut starts, mut lengths, mut stops, mut lates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for recording in recordings {
-        for run in timelines(recording.records, recording.names) {
-            let arrival = recording.rehearsal.arrivals.iter().find(|arrival| arrival.spec.name == run.job);
+        for attempt in timelines(recording.records, recording.names) {
+            let arrival = recording.rehearsal.arrivals.iter().find(|arrival| arrival.spec.name == attempt.job);
             let Some(arrival) = arrival else { continue };
-            starts.extend(between(run.placed, run.started).map(|it| it.saturating_sub(arrival.behavior.prepare)));
-            match run.stopping {
-                None => lengths.extend(longer_than_predicted(&run, &arrival.behavior)),
-                Some(_) => {
-                    stops.extend(between(run.stopping, run.ended).map(|it| it.saturating_sub(arrival.behavior.stop)))
-                }
+            starts
+                .extend(between(attempt.placed, attempt.started).map(|it| it.saturating_sub(arrival.behavior.prepare)));
+            match attempt.stopping {
+                None => lengths.extend(longer_than_predicted(&attempt, &arrival.behavior)),
+                Some(_) => stops.extend(
+                    between(attempt.stopping, attempt.ended).map(|it| it.saturating_sub(arrival.behavior.stop)),
+                ),
             }
         }
         lates.extend(lateness(recording, &interval));
@@ -72,25 +76,25 @@ fn between(from: Option<SimTime>, to: Option<SimTime>) -> Option<SimDuration> {
     to?.checked_since(from?)
 }
 
-fn longer_than_predicted(run: &AttemptTimeline, behavior: &JobBehavior) -> Option<SimDuration> {
-    Some(between(run.started, run.ended)?.saturating_sub(behavior.run?))
+fn longer_than_predicted(attempt: &AttemptTimeline, behavior: &JobBehavior) -> Option<SimDuration> {
+    Some(between(attempt.started, attempt.ended)?.saturating_sub(behavior.run?))
 }
 
-/// How late each sample was. Samples are due at multiples of the interval after the start of the run.
+/// How late each sample was. Samples are due at multiples of the interval after the start of the attempt.
 fn lateness(
     recording: &Recording<'_>,
-    interval: &impl Fn(&Rehearsal, RunId) -> Option<SimDuration>,
+    interval: &impl Fn(&Rehearsal, AttemptId) -> Option<SimDuration>,
 ) -> Vec<SimDuration> {
     let mut started = std::collections::BTreeMap::new();
     let mut late = Vec::new();
     for record in recording.records {
         match &record.said {
-            RecordBody::Event(Event::Moved { run, to: Phase::Running, .. }) => {
-                started.insert(*run, record.at);
+            RecordBody::Event(Event::Moved { attempt, to: Phase::Running, .. }) => {
+                started.insert(*attempt, record.at);
             }
-            RecordBody::Input(Input::UsageSample { run, at, .. }) => {
-                let since = between(started.get(run).copied(), Some(*at));
-                let Some((since, interval)) = since.zip(interval(recording.rehearsal, *run)) else { continue };
+            RecordBody::Input(Input::UsageSample { attempt, at, .. }) => {
+                let since = between(started.get(attempt).copied(), Some(*at));
+                let Some((since, interval)) = since.zip(interval(recording.rehearsal, *attempt)) else { continue };
                 late.push(SimDuration::from_nanos(since.as_nanos() % interval.as_nanos()));
             }
             _ => {}
@@ -114,7 +118,7 @@ impl Delays {
             sampling.jitter = sampling.jitter.saturating_add(self.jitter);
             let behavior = JobBehavior {
                 prepare: behavior.prepare.saturating_add(self.start),
-                run: behavior.run.map(|run| run.saturating_add(self.length)),
+                run: behavior.run.map(|attempt| attempt.saturating_add(self.length)),
                 stop: behavior.stop.saturating_add(self.stop),
                 sampling: Arc::new(sampling),
                 ..(**behavior).clone()

@@ -11,7 +11,7 @@ use dryrack_units::{SimDuration, SimTime};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The attempt: `chat`, or `chat replica 1, attempt 2` if it is not the first replica or attempt.
-    pub run: String,
+    pub attempt: String,
     /// The kind of decision: `attempt`, `place`, `policy` or `end`.
     pub what: &'static str,
     pub predicted: String,
@@ -27,7 +27,7 @@ impl Decision {
 /// The difference between a real time and the predicted time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError {
-    pub run: String,
+    pub attempt: String,
     /// How much later than predicted the event happened, in nanoseconds; negative if it happened earlier.
     pub by: i64,
     /// An additional allowed error: the sampling interval, if the event depends on samples.
@@ -56,9 +56,9 @@ pub fn compare(
     real: &[AttemptTimeline],
     interval: impl Fn(&str) -> Option<SimDuration>,
 ) -> Agreement {
-    let key = |run: &AttemptTimeline| (Arc::clone(&run.job), run.replica, run.attempt);
-    let by_key = |runs: &[AttemptTimeline]| -> BTreeMap<_, AttemptTimeline> {
-        runs.iter().map(|run| (key(run), run.clone())).collect()
+    let key = |attempt: &AttemptTimeline| (Arc::clone(&attempt.job), attempt.replica, attempt.attempt);
+    let by_key = |attempts: &[AttemptTimeline]| -> BTreeMap<_, AttemptTimeline> {
+        attempts.iter().map(|attempt| (key(attempt), attempt.clone())).collect()
     };
     let (predicted_by, real_by) = (by_key(predicted), by_key(real));
     let mut agreement = Agreement::default();
@@ -71,9 +71,11 @@ pub fn compare(
             (one, other) => {
                 let word = |there: bool| if there { "is" } else { "is not" }.to_string();
                 let (predicted, real) = (word(one.is_some()), word(other.is_some()));
-                let run = title(one.or(other).expect("one of them has it"));
-                agreement.not_compared.push(format!("the times of {run}: only one of the two runs has this attempt"));
-                agreement.decisions.push(Decision { run, what: "attempt", predicted, real });
+                let attempt = title(one.or(other).expect("one of them has it"));
+                agreement
+                    .not_compared
+                    .push(format!("the times of {attempt}: only one of the two runs has this attempt"));
+                agreement.decisions.push(Decision { attempt, what: "attempt", predicted, real });
             }
         }
     }
@@ -81,16 +83,16 @@ pub fn compare(
     agreement
 }
 
-fn title(run: &AttemptTimeline) -> String {
-    match (run.replica, run.attempt) {
-        (0, 1) => run.job.to_string(),
-        (replica, attempt) => format!("{} replica {replica}, attempt {attempt}", run.job),
+fn title(attempt: &AttemptTimeline) -> String {
+    match (attempt.replica, attempt.attempt) {
+        (0, 1) => attempt.job.to_string(),
+        (replica, number) => format!("{} replica {replica}, attempt {number}", attempt.job),
     }
 }
 
 impl Agreement {
     fn add(&mut self, predicted: &AttemptTimeline, real: &AttemptTimeline, interval: Option<SimDuration>) {
-        let run = title(predicted);
+        let attempt = title(predicted);
         let place = |timeline: &AttemptTimeline| match timeline.placed {
             Some(_) => timeline.on.join(" "),
             None => "nowhere".to_string(),
@@ -104,19 +106,19 @@ impl Agreement {
         };
         for (what, of) in [("place", &place as &dyn Fn(&AttemptTimeline) -> String), ("policy", &policy), ("end", &end)]
         {
-            self.decisions.push(Decision { run: run.clone(), what, predicted: of(predicted), real: of(real) });
+            self.decisions.push(Decision { attempt: attempt.clone(), what, predicted: of(predicted), real: of(real) });
         }
         let allowed = predicted.fired.or(real.fired).and(interval).unwrap_or_default();
         let none = SimDuration::ZERO;
-        self.time(("start", &run), predicted.started, real.started, none, |it| &mut it.starts);
-        self.time(("end", &run), predicted.ended, real.ended, allowed, |it| &mut it.ends);
-        self.time(("moment its policy holds", &run), predicted.fired, real.fired, allowed, |it| &mut it.policies);
+        self.time(("start", &attempt), predicted.started, real.started, none, |it| &mut it.starts);
+        self.time(("end", &attempt), predicted.ended, real.ended, allowed, |it| &mut it.ends);
+        self.time(("moment its policy holds", &attempt), predicted.fired, real.fired, allowed, |it| &mut it.policies);
     }
 
     /// Adds a time error to the list that `of` selects. Does nothing unless both runs have the event.
     fn time(
         &mut self,
-        (what, run): (&str, &str),
+        (what, attempt): (&str, &str),
         predicted: Option<SimTime>,
         real: Option<SimTime>,
         allowed: SimDuration,
@@ -126,23 +128,23 @@ impl Agreement {
             (Some(predicted), Some(real)) => {
                 let by = i128::from(real.as_nanos()) - i128::from(predicted.as_nanos());
                 let by = i64::try_from(by).unwrap_or(if by > 0 { i64::MAX } else { i64::MIN });
-                of(self).push(TimeError { run: run.to_string(), by, allowed });
+                of(self).push(TimeError { attempt: attempt.to_string(), by, allowed });
             }
             (None, None) => {}
             (predicted, _) => {
                 let side = if predicted.is_some() { "predicted alone" } else { "real alone" };
-                self.not_compared.push(format!("the {what} of {run}: it is {side}"));
+                self.not_compared.push(format!("the {what} of {attempt}: it is {side}"));
             }
         }
     }
 
     fn order(&mut self, predicted: &[AttemptTimeline], real: &[AttemptTimeline]) {
-        let placed = |runs: &[AttemptTimeline]| -> BTreeMap<String, SimTime> {
-            runs.iter().filter_map(|run| Some((title(run), run.placed?))).collect()
+        let placed = |attempts: &[AttemptTimeline]| -> BTreeMap<String, SimTime> {
+            attempts.iter().filter_map(|attempt| Some((title(attempt), attempt.placed?))).collect()
         };
         let (predicted, real) = (placed(predicted), placed(real));
         let both: Vec<(SimTime, SimTime)> =
-            predicted.iter().filter_map(|(run, at)| Some((*at, *real.get(run)?))).collect();
+            predicted.iter().filter_map(|(attempt, at)| Some((*at, *real.get(attempt)?))).collect();
         for (index, one) in both.iter().enumerate() {
             for other in &both[index + 1..] {
                 if one.0 != other.0 {
@@ -200,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_run_agrees_with_itself() {
-        let runs = [timeline("a", 0, None, 5), timeline("b", 5, Some(8), 9)];
-        let found = compare(&runs, &runs, |_| None);
+        let attempts = [timeline("a", 0, None, 5), timeline("b", 5, Some(8), 9)];
+        let found = compare(&attempts, &attempts, |_| None);
         assert!(found.holds(SimDuration::ZERO), "{found:?}");
         assert_eq!((found.decisions.len(), found.pairs, found.pairs_in_order), (6, 1, 1));
     }
@@ -213,7 +215,7 @@ mod tests {
         real[0].on = vec!["here/1".to_string()];
         let found = compare(&predicted, &real, |_| Some(SimDuration::from_secs(1)));
         let unequal: Vec<(&str, &str)> =
-            found.decisions.iter().filter(|it| !it.is_equal()).map(|it| (it.run.as_str(), it.what)).collect();
+            found.decisions.iter().filter(|it| !it.is_equal()).map(|it| (it.attempt.as_str(), it.what)).collect();
         assert_eq!(unequal, [("a", "place"), ("c", "attempt")]);
         // Job a starts 6 s late and ends 2 s late. The policy of b fires 2 s late, and 1 s of this is the sampling
         // interval.

@@ -247,7 +247,8 @@ impl ClockTrial {
 
     /// Whether, compared with this choice, the other one is worse for significantly more starts than it is better.
     fn rules_out(&self, other: &ClockTrial) -> bool {
-        let sizes = self.errors.iter().filter_map(|(run, error)| Some((error.abs(), other.errors.get(run)?.abs())));
+        let sizes =
+            self.errors.iter().filter_map(|(attempt, error)| Some((error.abs(), other.errors.get(attempt)?.abs())));
         let (mut further, mut nearer) = (0, 0);
         for (own, of_other) in sizes {
             further += u64::from(of_other > own);
@@ -297,7 +298,7 @@ impl<R: Fn(&Rehearsal) -> Vec<Record>> Fitting<'_, R> {
         for (index, recorded) in self.recorded.iter().enumerate() {
             let predicted = timelines(&(self.rehearse)(&outside.apply(&recorded.rehearsal)), recorded.names);
             let found = compare(&predicted, &recorded.real, |_| None).starts;
-            errors.extend(found.into_iter().map(|error| ((index, error.run), error.by)));
+            errors.extend(found.into_iter().map(|error| ((index, error.attempt), error.by)));
         }
         let tried = ClockTrial { outside, errors };
         self.known.borrow_mut().push(tried.clone());

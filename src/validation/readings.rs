@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dryrack_event::{Event, Input, Phase, Record, RecordBody};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
 /// A GPU counts as idle if its reading is at most `IDLE`, and as busy if its reading is at least `BUSY`.
@@ -27,11 +27,15 @@ pub struct Readings {
     pub not_compared: u64,
 }
 
-/// Samples by run, number and GPU. The number of a sample is its time in intervals.
-type Samples = BTreeMap<(RunId, u64, usize), Option<Permille>>;
+/// Samples by attempt, number and GPU. The number of a sample is its time in intervals.
+type Samples = BTreeMap<(AttemptId, u64, usize), Option<Permille>>;
 
 /// Compares the readings of two runs. `interval` returns the sampling interval of a run.
-pub fn readings(predicted: &[Record], real: &[Record], interval: impl Fn(RunId) -> Option<SimDuration>) -> Readings {
+pub fn readings(
+    predicted: &[Record],
+    real: &[Record],
+    interval: impl Fn(AttemptId) -> Option<SimDuration>,
+) -> Readings {
     let (predicted, mut real) = (samples(predicted, &interval), samples(real, &interval));
     let mut found = Readings::default();
     for (key, level) in predicted {
@@ -53,20 +57,20 @@ pub fn readings(predicted: &[Record], real: &[Record], interval: impl Fn(RunId) 
     found
 }
 
-fn samples(records: &[Record], interval: &impl Fn(RunId) -> Option<SimDuration>) -> Samples {
-    let mut started: BTreeMap<RunId, SimTime> = BTreeMap::new();
+fn samples(records: &[Record], interval: &impl Fn(AttemptId) -> Option<SimDuration>) -> Samples {
+    let mut started: BTreeMap<AttemptId, SimTime> = BTreeMap::new();
     let mut samples = Samples::new();
     for record in records {
         match &record.said {
-            RecordBody::Event(Event::Moved { run, to: Phase::Running, .. }) => {
-                started.insert(*run, record.at);
+            RecordBody::Event(Event::Moved { attempt, to: Phase::Running, .. }) => {
+                started.insert(*attempt, record.at);
             }
-            RecordBody::Input(Input::UsageSample { run, at, utilization, .. }) => {
-                let since = started.get(run).and_then(|started| at.checked_since(*started));
-                let Some((since, interval)) = since.zip(interval(*run)) else { continue };
+            RecordBody::Input(Input::UsageSample { attempt, at, utilization, .. }) => {
+                let since = started.get(attempt).and_then(|started| at.checked_since(*started));
+                let Some((since, interval)) = since.zip(interval(*attempt)) else { continue };
                 let number = (since.as_nanos() + interval.as_nanos() / 2) / interval.as_nanos();
                 for (gpu, level) in utilization.iter().enumerate() {
-                    samples.insert((*run, number, gpu), *level);
+                    samples.insert((*attempt, number, gpu), *level);
                 }
             }
             _ => {}

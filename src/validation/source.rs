@@ -21,11 +21,12 @@ pub fn not_of_source(
     if predicted.digest != digest {
         faults.push(format!("a rehearsal of the source has digest {digest}, and {} is predicted", predicted.digest));
     } else {
-        let runs = timelines(rehearsed, &dryrack_rehearse::names(scenario));
-        let other = runs.iter().zip(&predicted.runs).find(|(one, other)| one != other).map(|(run, _)| &run.job);
+        let attempts = timelines(rehearsed, &dryrack_rehearse::names(scenario));
+        let other =
+            attempts.iter().zip(&predicted.attempts).find(|(one, other)| one != other).map(|(attempt, _)| &attempt.job);
         if let Some(job) = other {
             faults.push(format!("`{job}` is predicted in another way than a rehearsal of the source has it"));
-        } else if (predicted.records, predicted.runs.len()) != (rehearsed.len() as u64, runs.len()) {
+        } else if (predicted.records, predicted.attempts.len()) != (rehearsed.len() as u64, attempts.len()) {
             faults.push("a rehearsal of the source has other attempts than are predicted".to_string());
         }
     }

@@ -5,31 +5,31 @@ use std::sync::Arc;
 
 use dryrack_event::{AttemptTimeline, Event, Input, Lifecycle, Outcome, Phase, Reason, Record, RecordBody, Sink};
 use dryrack_fleet::Placement;
-use dryrack_ids::{GpuId, Names, RunId};
+use dryrack_ids::{AttemptId, GpuId, Names};
 use dryrack_units::SimTime;
 
 /// Collects timelines from all records of a run. `names` must contain all nodes and jobs of the run.
 pub struct Timelines {
     names: Names,
-    runs: BTreeMap<RunId, AttemptTimeline>,
+    attempts: BTreeMap<AttemptId, AttemptTimeline>,
 }
 
 impl Timelines {
     pub fn new(names: Names) -> Timelines {
-        Timelines { names, runs: BTreeMap::new() }
+        Timelines { names, attempts: BTreeMap::new() }
     }
 
     /// The timelines, in order of jobs, replicas and attempts.
     pub fn finish(self) -> Vec<AttemptTimeline> {
-        self.runs.into_values().collect()
+        self.attempts.into_values().collect()
     }
 
-    fn run(&mut self, run: RunId) -> &mut AttemptTimeline {
+    fn attempt(&mut self, attempt: AttemptId) -> &mut AttemptTimeline {
         let names = &self.names;
-        self.runs.entry(run).or_insert_with(|| AttemptTimeline {
-            job: Arc::from(names.job(run.job)),
-            replica: run.replica,
-            attempt: run.attempt,
+        self.attempts.entry(attempt).or_insert_with(|| AttemptTimeline {
+            job: Arc::from(names.job(attempt.job)),
+            replica: attempt.replica,
+            attempt: attempt.number,
             on: Vec::new(),
             placed: None,
             started: None,
@@ -54,8 +54,8 @@ impl Timelines {
         placement.claims().iter().flat_map(of_claim).collect()
     }
 
-    fn end(&mut self, run: RunId, at: SimTime, outcome: Option<Outcome>, because: Reason) {
-        let known = self.run(run);
+    fn end(&mut self, attempt: AttemptId, at: SimTime, outcome: Option<Outcome>, because: Reason) {
+        let known = self.attempt(attempt);
         (known.ended, known.because) = (Some(at), Some(because));
         known.outcome = outcome;
     }
@@ -66,22 +66,22 @@ impl Sink for Timelines {
 
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
         match event {
-            Event::Placed { run, placement, .. } => {
+            Event::Placed { attempt, placement, .. } => {
                 let on = self.place(placement);
-                let known = self.run(*run);
+                let known = self.attempt(*attempt);
                 (known.on, known.placed) = (on, Some(at));
             }
-            Event::Moved { run, to: Phase::Running, .. } => self.run(*run).started = Some(at),
-            Event::Moved { run, to: Phase::Stopping, .. } => self.run(*run).stopping = Some(at),
-            Event::PolicyFired { run, .. } | Event::PolicyWarned { run, .. } => {
-                let known = self.run(*run);
+            Event::Moved { attempt, to: Phase::Running, .. } => self.attempt(*attempt).started = Some(at),
+            Event::Moved { attempt, to: Phase::Stopping, .. } => self.attempt(*attempt).stopping = Some(at),
+            Event::PolicyFired { attempt, .. } | Event::PolicyWarned { attempt, .. } => {
+                let known = self.attempt(*attempt);
                 known.fired = known.fired.or(Some(at));
             }
-            Event::Ended { run, outcome, because, .. } => self.end(*run, at, Some(*outcome), *because),
+            Event::Ended { attempt, outcome, because, .. } => self.end(*attempt, at, Some(*outcome), *because),
             // The event names the new attempt, but its reason is about the end of the previous attempt.
-            Event::Retry { run, because, .. } if run.attempt > 1 => {
-                let before = RunId { attempt: run.attempt - 1, ..*run };
-                if self.runs.get(&before).is_some_and(|known| known.ended.is_none()) {
+            Event::Retry { attempt, because, .. } if attempt.number > 1 => {
+                let before = AttemptId { number: attempt.number - 1, ..*attempt };
+                if self.attempts.get(&before).is_some_and(|known| known.ended.is_none()) {
                     self.end(before, at, None, *because);
                 }
             }
@@ -122,9 +122,9 @@ pub fn timelines(records: &[Record], names: &Names) -> Vec<AttemptTimeline> {
 pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<dryrack_ids::JobId, u32> {
     let mut failed = BTreeMap::new();
     for record in records {
-        if let RecordBody::Input(Input::Run { run, fact: Lifecycle::StartFailed }) = &record.said {
-            let most: &mut u32 = failed.entry(run.job).or_default();
-            *most = (*most).max(run.attempt);
+        if let RecordBody::Input(Input::Run { attempt, fact: Lifecycle::StartFailed }) = &record.said {
+            let most: &mut u32 = failed.entry(attempt.job).or_default();
+            *most = (*most).max(attempt.number);
         }
     }
     failed

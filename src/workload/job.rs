@@ -41,7 +41,7 @@ pub struct JobSpec {
     pub project: Option<Arc<str>>,
     /// The user's estimate of the run time. It is a hint for planning and is never enforced.
     pub estimate: Option<SimDuration>,
-    /// A run that takes longer than this is ended.
+    /// An attempt that takes longer than this is ended.
     pub time_limit: Option<SimDuration>,
     /// Whether the job must be analysed before it is placed.
     pub analyse: bool,
@@ -50,7 +50,7 @@ pub struct JobSpec {
     pub retry: Option<Box<RetryPolicy>>,
     /// What happens if the job's hand pick is not allowed at submission.
     pub unselectable: Unselectable,
-    /// Whether the job declares that it writes checkpoints, so that a preempted run resumes its work.
+    /// Whether the job declares that it writes checkpoints, so that a preempted attempt resumes its work.
     #[serde(default)]
     pub checkpoints: bool,
     /// How the nodes of a multi-node run are started, ended and retried. Used only by a profile with multi-node runs.
@@ -114,14 +114,14 @@ pub enum Unselectable {
     Refuse,
 }
 
-/// When a run is started again after it has ended by itself.
+/// When an attempt is started again after it has ended by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
     #[default]
     Never,
     OnFailure,
-    /// The run is always started again. This suits a deployment that should run until it is cancelled.
+    /// The attempt is always started again. This suits a deployment that should run until it is cancelled.
     Always,
 }
 
@@ -144,7 +144,7 @@ pub struct Backoff {
     pub max: SimDuration,
 }
 
-/// How each run of a job really behaves. Only the world knows this, never the control plane.
+/// How each attempt of a job really behaves. Only the world knows this, never the control plane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobBehavior {
     /// The run time. `None` if the job runs until it is stopped.
@@ -162,15 +162,15 @@ pub struct JobBehavior {
     pub analysis_fails: bool,
     /// How many of the first attempts fail to start.
     pub failing_starts: u32,
-    /// The time that the run needs to stop after it is told to.
+    /// The time that the attempt needs to stop after it is told to.
     pub stop: SimDuration,
-    /// How the job saves its progress. Without checkpoints, an interrupted run loses all of its work.
+    /// How the job saves its progress. Without checkpoints, an interrupted attempt loses all of its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
     /// Probabilities of random faults. Most jobs have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_faults: Option<Box<RandomFaults>>,
-    /// The usage of the run's GPUs. `None` if the GPUs are never sampled.
+    /// The usage of the attempt's GPUs. `None` if the GPUs are never sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Arc<Usage>>,
     /// The requests that the job receives if it is a service.
@@ -188,11 +188,11 @@ pub struct Checkpoint {
     /// The amount of work between two checkpoints. Zero means that the job writes a checkpoint only when it is told to
     /// stop.
     pub every: SimDuration,
-    /// The time that a resumed run needs before it does new work.
+    /// The time that a resumed attempt needs before it does new work.
     pub restart: SimDuration,
 }
 
-/// The result of a run that ends by itself.
+/// The result of an attempt that ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {

@@ -54,8 +54,8 @@ fn events<T>(records: &[Value], kind: &str, of: impl Fn(&Value) -> T) -> BTreeMa
     let found = records.iter().filter_map(|record| Some((record, record["event"].get(kind)?)));
     let mut all = BTreeMap::new();
     for (_, event) in found {
-        let run = &event["run"];
-        let name = format!("{}/{}", run["job"].as_str().expect("a name"), run["attempt"]);
+        let attempt = &event["run"];
+        let name = format!("{}/{}", attempt["job"].as_str().expect("a name"), attempt["attempt"]);
         all.entry(name).or_insert_with(|| of(event));
     }
     all
@@ -266,10 +266,10 @@ jobs:
     let (code, told) = said(child.wait_with_output().expect("it ends"));
     assert_eq!((code, &told["broken"]), (Some(0), &Value::Null), "{told:#}");
     let ended = events(&records(dir.path()), "ended", |event| event["because"].as_str().expect("a reason").to_string());
-    for (run, because) in
+    for (attempt, because) in
         [("taken/1", "cancelled"), ("elsewhere/1", "refused_outside"), ("again/1", "failed"), ("again/2", "completed")]
     {
-        assert_eq!(ended.get(run).map(String::as_str), Some(because), "{run}: {told:#}");
+        assert_eq!(ended.get(attempt).map(String::as_str), Some(because), "{attempt}: {told:#}");
     }
     let again = records(dir.path()).iter().filter(|record| record["event"].get("placed").is_some()).count();
     assert_eq!(again, 3, "one, and another twice");
@@ -402,8 +402,8 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
             RecordBody::Event(_) => None,
         });
         let decisions = records.iter().filter_map(|record| match &record.said {
-            RecordBody::Event(Event::Placed { run, placement, .. }) => {
-                Some(Input::Decided { run: *run, placement: Some(placement.clone()) })
+            RecordBody::Event(Event::Placed { attempt, placement, .. }) => {
+                Some(Input::Decided { attempt: *attempt, placement: Some(placement.clone()) })
             }
             _ => None,
         });
@@ -419,8 +419,8 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     let told = |records: &[Record]| -> Vec<(u64, Event)> {
         let of = |record: &Record| match &record.said {
             RecordBody::Event(Event::Held { .. }) | RecordBody::Input(_) => None,
-            RecordBody::Event(Event::Placed { run, placement, .. }) => {
-                let event = Event::Placed { run: *run, placement: placement.clone(), score: Score::ZERO };
+            RecordBody::Event(Event::Placed { attempt, placement, .. }) => {
+                let event = Event::Placed { attempt: *attempt, placement: placement.clone(), score: Score::ZERO };
                 Some((record.at.as_nanos(), event))
             }
             RecordBody::Event(event) => Some((record.at.as_nanos(), event.clone())),
@@ -431,14 +431,15 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
     assert_eq!(told(&here.0), told(&outside.0));
 }
 
-/// A decision that breaks safety is accepted and reported, an impossible one is not an input, and a late one is refused.
+/// A decision that breaks safety is accepted and reported, an impossible one is not an input, and a late one is
+/// refused.
 pub fn nothing_that_is_decided_outside_is_trusted() {
     let rehearsal = load_text("busy.yaml", BUSY, Path::new(""), &Options::default()).expect("a scenario").rehearsal;
     let mut here = Records::default();
     run(&rehearsal, RunOptions::default(), &mut [&mut here]);
     let first = |records: &[Record]| {
         records.iter().find_map(|record| match &record.said {
-            RecordBody::Event(Event::Placed { run, placement, .. }) => Some((*run, placement.clone())),
+            RecordBody::Event(Event::Placed { attempt, placement, .. }) => Some((*attempt, placement.clone())),
             _ => None,
         })
     };
@@ -451,27 +452,27 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
         .collect();
     let submitted: Vec<_> = (inputs.iter())
         .filter_map(|input| match input {
-            Input::Submit { job, .. } => Some(dryrack_ids::RunId { job: *job, ..one }),
+            Input::Submit { job, .. } => Some(dryrack_ids::AttemptId { job: *job, ..one }),
             _ => None,
         })
         .collect();
-    let other = *submitted.iter().find(|run| **run != one).expect("two are submitted within a second");
+    let other = *submitted.iter().find(|attempt| **attempt != one).expect("two are submitted within a second");
     let mut control = Control::new(Arc::new(rehearsal.profile.decided_outside()), rehearsal.seed);
     let mut told = Records::default();
     let now = here.0[0].at;
-    let decided = |run, placement: &Placement| Input::Decided { run, placement: Some(placement.clone()) };
+    let decided = |attempt, placement: &Placement| Input::Decided { attempt, placement: Some(placement.clone()) };
     step(&mut control, (1, now), &inputs, &mut [&mut told], &mut |_, _| {});
     // The same GPU is given to two jobs, and one of them is placed again.
     let three = [decided(one, &place), decided(other, &place), decided(one, &place)];
     step(&mut control, (2, now), &three, &mut [&mut told], &mut |_, _| {});
     control.assert_integrity();
     let broken = told.0.iter().find_map(|record| match &record.said {
-        RecordBody::Event(Event::SafetyBroken { run, what, .. }) => Some((*run, *what)),
+        RecordBody::Event(Event::SafetyBroken { attempt, what, .. }) => Some((*attempt, *what)),
         _ => None,
     });
     assert_eq!(broken, Some((other, Safety::Overcommit)));
     let refused = told.0.iter().find_map(|record| match &record.said {
-        RecordBody::Event(Event::CommitRefused { run, because, .. }) => Some((*run, *because)),
+        RecordBody::Event(Event::CommitRefused { attempt, because, .. }) => Some((*attempt, *because)),
         _ => None,
     });
     assert_eq!(refused, Some((one, Reason::NotWaiting)));

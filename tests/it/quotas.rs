@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dryrack_engine::{RunOptions, run};
 use dryrack_event::{Event, Input, Phase, Reason, Sink};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::SimTime;
@@ -77,7 +77,7 @@ fn begins(jobs: &[Asked]) -> Vec<Option<u64>> {
 #[derive(Default)]
 struct Ledger {
     jobs: Vec<Asked>,
-    held: BTreeMap<RunId, u64>,
+    held: BTreeMap<AttemptId, u64>,
     begun: Vec<Option<u64>>,
     waited_for_quota: u64,
 }
@@ -87,20 +87,21 @@ impl Sink for Ledger {
 
     fn event(&mut self, _: u64, at: SimTime, event: &Event) {
         match event {
-            Event::Placed { run, placement, .. } => {
+            Event::Placed { attempt, placement, .. } => {
                 let gpus = placement.claims().iter().map(|claim| claim.gpus.len() as u64).sum();
-                self.held.insert(*run, gpus);
+                self.held.insert(*attempt, gpus);
                 for (project, most) in QUOTAS.iter().enumerate() {
-                    let own = |(run, _): &(&RunId, &u64)| self.jobs[run.job.index()].project == Some(project);
+                    let own =
+                        |(attempt, _): &(&AttemptId, &u64)| self.jobs[attempt.job.index()].project == Some(project);
                     let held: u64 = self.held.iter().filter(own).map(|(_, gpus)| gpus).sum();
                     assert!(most.is_none_or(|most| held <= most), "{held} GPUs of {}", PROJECTS[project]);
                 }
             }
-            Event::Moved { run, to: Phase::Running, .. } => {
-                self.begun[run.job.index()] = Some(at.as_nanos() / 1_000_000_000);
+            Event::Moved { attempt, to: Phase::Running, .. } => {
+                self.begun[attempt.job.index()] = Some(at.as_nanos() / 1_000_000_000);
             }
-            Event::Ended { run, .. } => {
-                self.held.remove(run);
+            Event::Ended { attempt, .. } => {
+                self.held.remove(attempt);
             }
             Event::Held { reasons, .. } => {
                 self.waited_for_quota += u64::from(reasons.contains(Reason::QuotaExceeded));

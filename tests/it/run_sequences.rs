@@ -14,7 +14,7 @@ use dryrack_event::{Event, Input, Phase, Sink};
 use dryrack_fleet::{
     Blocks, FleetKind, FleetPlacement, FleetSpec, GpuShape, GpuState, Instance, NodeShape, NodeSpec, Placement,
 };
-use dryrack_ids::{FleetId, GpuId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, NodeId};
 use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
 use dryrack_units::{Bytes, SimDuration, SimTime};
@@ -31,8 +31,8 @@ struct Ledger {
     seed: u64,
     /// The number of nodes of each run, by job.
     nodes: Vec<u32>,
-    held: BTreeMap<(NodeId, u16), RunId>,
-    places: BTreeMap<RunId, Placement>,
+    held: BTreeMap<(NodeId, u16), AttemptId>,
+    places: BTreeMap<AttemptId, Placement>,
     /// The submissions of which at least one node has begun.
     started: BTreeSet<(JobId, u32)>,
     ended: BTreeSet<JobId>,
@@ -41,31 +41,31 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn take(&mut self, run: RunId, placement: &Placement) {
+    fn take(&mut self, attempt: AttemptId, placement: &Placement) {
         for claim in placement.claims() {
-            assert!(!claim.blocks.is_empty(), "seed {}: {run} is on a host without a block of it", self.seed);
+            assert!(!claim.blocks.is_empty(), "seed {}: {attempt} is on a host without a block of it", self.seed);
             for block in &claim.blocks {
-                let before = self.held.insert((claim.node, *block), run);
-                assert!(before.is_none(), "seed {}: {run} and {before:?} hold one block", self.seed);
+                let before = self.held.insert((claim.node, *block), attempt);
+                assert!(before.is_none(), "seed {}: {attempt} and {before:?} hold one block", self.seed);
             }
         }
-        self.places.insert(run, placement.clone());
+        self.places.insert(attempt, placement.clone());
     }
 
-    fn give_back(&mut self, run: RunId, is_free: impl Fn(NodeId) -> bool) {
-        self.held.retain(|(node, _), holder| *holder != run || !is_free(*node));
-        self.places.remove(&run);
+    fn give_back(&mut self, attempt: AttemptId, is_free: impl Fn(NodeId) -> bool) {
+        self.held.retain(|(node, _), holder| *holder != attempt || !is_free(*node));
+        self.places.remove(&attempt);
     }
 
     /// Checks that all nodes of a run have their hosts when the first of them begins.
-    fn begins(&mut self, run: RunId) {
-        if !self.started.insert((run.job, run.attempt)) {
+    fn begins(&mut self, attempt: AttemptId) {
+        if !self.started.insert((attempt.job, attempt.number)) {
             return;
         }
-        let nodes = self.nodes[run.job.index()];
-        let place = |replica| self.places.get(&RunId { replica, ..run });
+        let nodes = self.nodes[attempt.job.index()];
+        let place = |replica| self.places.get(&AttemptId { replica, ..attempt });
         let hosts: BTreeSet<NodeId> = (0..nodes).filter_map(place).map(|place| place.claims()[0].node).collect();
-        assert_eq!(hosts.len(), nodes as usize, "seed {}: {run} begins on {hosts:?}", self.seed);
+        assert_eq!(hosts.len(), nodes as usize, "seed {}: {attempt} begins on {hosts:?}", self.seed);
         self.gangs += u64::from(nodes > 1);
     }
 }
@@ -79,13 +79,13 @@ impl Sink for Ledger {
 
     fn event(&mut self, _: u64, _: SimTime, event: &Event) {
         match event {
-            Event::Placed { run, placement, .. } => self.take(*run, placement),
-            Event::Moved { run, to: Phase::Running, .. } => self.begins(*run),
-            Event::Ended { run, kept, .. } => {
+            Event::Placed { attempt, placement, .. } => self.take(*attempt, placement),
+            Event::Moved { attempt, to: Phase::Running, .. } => self.begins(*attempt),
+            Event::Ended { attempt, kept, .. } => {
                 self.lost += u64::from(!kept.is_empty());
-                self.give_back(*run, |node| !kept.contains(&node));
+                self.give_back(*attempt, |node| !kept.contains(&node));
             }
-            Event::ClaimFreed { run, node } => self.give_back(*run, |other| other == *node),
+            Event::ClaimFreed { attempt, node } => self.give_back(*attempt, |other| other == *node),
             Event::JobEnded { job, .. } => {
                 self.ended.insert(*job);
             }

@@ -84,10 +84,10 @@ impl Sink for Waits {
     }
 
     fn event(&mut self, _step: u64, at: SimTime, event: &Event) {
-        if let Event::Placed { run, .. } = event {
+        if let Event::Placed { attempt, .. } = event {
             // Jobs are placed in order of arrival, so the waits are in that order too.
-            assert_eq!(run.job.index(), self.waits.len());
-            self.waits.push(at.since(self.came[run.job.index()]).as_secs_f64());
+            assert_eq!(attempt.job.index(), self.waits.len());
+            self.waits.push(at.since(self.came[attempt.job.index()]).as_secs_f64());
         }
     }
 }

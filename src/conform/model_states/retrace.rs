@@ -9,7 +9,7 @@ use super::record::{RowRecord, Sequence, Step};
 use dryrack_control::{Control, Profile, RowView};
 use dryrack_event::{Command, Input, Lifecycle, Output, Phase};
 use dryrack_fleet::NodeState;
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Ending;
 
@@ -56,7 +56,7 @@ struct Outside<'s> {
     /// The names of models, in order of job ids.
     jobs: Vec<Arc<str>>,
     /// The computations that are running, with the times at which they end.
-    computations: BTreeMap<(SimTime, RunId), ()>,
+    computations: BTreeMap<(SimTime, AttemptId), ()>,
     /// Inputs that the control plane still gets in the current instant.
     answers: VecDeque<Input>,
     recorded: Option<&'s Step>,
@@ -90,12 +90,12 @@ impl<'s> Outside<'s> {
 
     /// Handles one instant. First passes on the recorded actions, then answers commands until there are no more.
     fn instant(&mut self, at: SimTime, steps: &[Step]) {
-        while let Some((&(due, run), ())) = self.computations.first_key_value() {
+        while let Some((&(due, attempt), ())) = self.computations.first_key_value() {
             if due > at {
                 break;
             }
             self.computations.pop_first();
-            self.answers.push_back(Input::Run { run, fact: Lifecycle::Analysed });
+            self.answers.push_back(Input::Run { attempt, fact: Lifecycle::Analysed });
         }
         for step in steps {
             let inputs = self.inputs(step);
@@ -123,16 +123,16 @@ impl<'s> Outside<'s> {
     fn obey(&mut self, at: SimTime) {
         while let Some(output) = self.control.poll_output() {
             match output {
-                Output::Command(Command::Analyse { run }) => {
-                    let name = &self.jobs[run.job.index()];
+                Output::Command(Command::Analyse { attempt }) => {
+                    let name = &self.jobs[attempt.job.index()];
                     let model = self.sequence.models.iter().find(|model| model.name == *name).expect("it was created");
-                    self.computations.insert((at.saturating_add(model.computes()), run), ());
+                    self.computations.insert((at.saturating_add(model.computes()), attempt), ());
                 }
-                Output::Command(Command::AbandonAnalysis { run }) => {
-                    self.computations.retain(|(_, computed), ()| *computed != run);
+                Output::Command(Command::AbandonAnalysis { attempt }) => {
+                    self.computations.retain(|(_, computed), ()| *computed != attempt);
                 }
-                Output::Command(Command::Stop { run }) => {
-                    self.answers.push_back(Input::Run { run, fact: Lifecycle::Stopped });
+                Output::Command(Command::Stop { attempt }) => {
+                    self.answers.push_back(Input::Run { attempt, fact: Lifecycle::Stopped });
                 }
                 Output::Command(
                     Command::Submit { .. }
@@ -206,7 +206,7 @@ impl<'s> Outside<'s> {
                     (_, Phase::Running) => Lifecycle::Exited(Ending::Failed),
                     (_, _) => Lifecycle::StartFailed,
                 };
-                vec![Input::Run { run: row.run, fact }]
+                vec![Input::Run { attempt: row.attempt, fact }]
             }
             _ => Vec::new(),
         }
@@ -251,7 +251,7 @@ impl<'s> Outside<'s> {
         let main = row.placement.as_ref().and_then(|placement| placement.claims().iter().find(|claim| claim.tasks > 0));
         RowRecord {
             id: row.id,
-            model: Arc::clone(&self.jobs[row.run.job.index()]),
+            model: Arc::clone(&self.jobs[row.attempt.job.index()]),
             state: state.to_string(),
             worker: main.map(|claim| Arc::clone(&self.sequence.workers[claim.node.index()].name)),
             gpus: main.map_or(Vec::new(), |claim| claim.gpus.iter().map(|part| part.index).collect()),

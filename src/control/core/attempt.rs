@@ -64,7 +64,7 @@ impl Core {
         let is_gone = |node: NodeId| self.fleet.node(node).status.state == NodeState::Gone;
         let kept = if kept.is_empty() { kept } else { kept.split(is_gone).1 };
         let replica = &mut self.replicas[index as usize];
-        let (run, from) = (replica.run(), replica.phase);
+        let (attempt, from) = (replica.attempt_id(), replica.phase);
         let placement = replica.placement.take().unwrap_or_default();
         if let Some(shares) = self.shares.as_mut().filter(|_| !placement.is_empty()) {
             shares.give_back(self.jobs[replica.job.index()].user, self.now, &placement);
@@ -72,21 +72,21 @@ impl Core {
         replica.stopping = None;
         replica.stopped_on.clear();
         for claim in placement.claims() {
-            let runs = &mut self.nodes[claim.node.index()].runs;
-            if let Ok(place) = runs.binary_search(&index) {
-                runs.remove(place);
+            let replicas = &mut self.nodes[claim.node.index()].replicas;
+            if let Ok(place) = replicas.binary_search(&index) {
+                replicas.remove(place);
             }
             // A kept claim stays taken, but its expected end is no longer known.
             self.fleet.note_change(claim.node);
             if !kept.touches(claim.node) {
-                self.release_claim(run, claim);
+                self.release_claim(attempt, claim);
             }
         }
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
-            self.kept_claims.insert(run, kept.clone());
+            self.kept_claims.insert(attempt, kept.clone());
         }
-        self.emit(Event::Ended { run, from, outcome, because, kept: kept_on });
+        self.emit(Event::Ended { attempt, from, outcome, because, kept: kept_on });
         placement.claims().iter().for_each(|claim| self.instance_released(claim.node));
         kept
     }
@@ -100,8 +100,8 @@ impl Core {
         replica.version += 1;
         replica.held = None;
         replica.due = at;
-        let run = replica.run();
-        self.emit(Event::Retry { run, at, because });
+        let attempt = replica.attempt_id();
+        self.emit(Event::Retry { attempt, at, because });
         self.set_deadline(index);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Core;
 use super::store::ReplicaIndex;
 use dryrack_event::Event;
-use dryrack_ids::{FleetId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, NodeId};
 use dryrack_scheduler::{
     Caching, Candidate, Decision, Draw, Grouping, PlacementContext, decide_for, evaluate, still_fits,
 };
@@ -16,13 +16,13 @@ impl Core {
     /// Decides about a replica on the current fleet.
     pub(crate) fn decide_now(&mut self, index: ReplicaIndex, keep: usize) -> Decision {
         let replica = &self.replicas[index as usize];
-        self.decide_of(replica.demand, replica.run(), keep)
+        self.decide_of(replica.demand, replica.attempt_id(), keep)
     }
 
-    /// Decides about a run with the demand of this number on the current fleet.
-    pub(crate) fn decide_of(&mut self, number: u32, run: RunId, keep: usize) -> Decision {
+    /// Decides about an attempt with the demand of this number on the current fleet.
+    pub(crate) fn decide_of(&mut self, number: u32, attempt: AttemptId, keep: usize) -> Decision {
         let demand = &self.demands[number as usize].demand;
-        let context = self.context(run);
+        let context = self.context(attempt);
         let (scheduler, fleet) = (&self.profile.scheduler, &self.fleet);
         let may_keep = match (self.caching, self.grouping) {
             (Caching::Off, _) | (_, Grouping::EachNode) => false,
@@ -35,7 +35,7 @@ impl Core {
         let ranked = self.rankings.decide(scheduler, (number, demand), fleet, context.draw);
         match ranked.or_else(|| self.refusals.still(number, fleet)) {
             Some(kept) if self.caching == Caching::Paranoid => {
-                assert_eq!(kept, plain(), "{run}: what was kept is not what is computed");
+                assert_eq!(kept, plain(), "{attempt}: what was kept is not what is computed");
                 kept
             }
             Some(kept) => kept,
@@ -60,16 +60,22 @@ impl Core {
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
-    /// The context in which a run is placed. It names the job and the replica of the run.
-    pub(crate) fn context(&self, run: RunId) -> PlacementContext {
-        let job = &self.jobs[run.job.index()];
-        self.context_for(run, &job.spec, job.fleet)
+    /// The context in which an attempt is placed. It names the job and the replica of the attempt.
+    pub(crate) fn context(&self, attempt: AttemptId) -> PlacementContext {
+        let job = &self.jobs[attempt.job.index()];
+        self.context_for(attempt, &job.spec, job.fleet)
     }
 
     /// The context for a job that may not be in the store. `fleet` is the fleet of the job's other replicas.
-    pub(crate) fn context_for(&self, run: RunId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
+    pub(crate) fn context_for(&self, attempt: AttemptId, spec: &JobSpec, fleet: Option<FleetId>) -> PlacementContext {
         let least = spec.scaling.as_deref().map_or(spec.replicas, |scaling| scaling.min);
-        PlacementContext { job: Some(run.job), replicas: spec.replicas, draw: Draw::new(self.seed, run), fleet, least }
+        PlacementContext {
+            job: Some(attempt.job),
+            replicas: spec.replicas,
+            draw: Draw::new(self.seed, attempt),
+            fleet,
+            least,
+        }
     }
 
     pub(crate) fn versions_of(&self, candidates: &[Candidate]) -> Vec<(NodeId, u64)> {

@@ -218,7 +218,11 @@ impl Core {
     pub(super) fn assert_dependencies(&self) {
         self.dependencies.limits.check();
         for replica in self.replicas.values().filter(|replica| replica.wait == Wait::Dependency) {
-            assert!(self.waits_for_others(replica.job), "{} waits for jobs that its job does not", replica.run());
+            assert!(
+                self.waits_for_others(replica.job),
+                "{} waits for jobs that its job does not",
+                replica.attempt_id()
+            );
         }
         for (on, dependents) in &self.dependencies.dependents {
             let is_over = self.jobs.get(on.index()).is_none_or(|record| record.over.is_some());

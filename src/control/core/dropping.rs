@@ -3,7 +3,7 @@
 
 use crate::core::Core;
 use dryrack_event::Phase;
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 
 #[derive(Default)]
 pub(super) struct Dropping {
@@ -25,16 +25,16 @@ impl Core {
     }
 
     /// The index of a replica. `None` if its job has ended and was dropped.
-    pub(crate) fn replica_of(&self, run: RunId) -> Option<super::store::ReplicaIndex> {
-        let job = self.jobs.get(run.job.index())?;
-        Some(job.replica(run.replica).expect("checked at the door"))
+    pub(crate) fn replica_of(&self, attempt: AttemptId) -> Option<super::store::ReplicaIndex> {
+        let job = self.jobs.get(attempt.job.index())?;
+        Some(job.replica(attempt.replica).expect("checked at the door"))
     }
 
     /// Whether this replica exists or existed. For a dropped job, only the number of its replicas is still known.
-    pub(crate) fn knows_replica(&self, run: RunId) -> bool {
-        match self.jobs.get(run.job.index()) {
-            Some(job) => job.replica(run.replica).is_some(),
-            None => self.jobs.note(run.job.index()).is_some_and(|replicas| run.replica < replicas),
+    pub(crate) fn knows_replica(&self, attempt: AttemptId) -> bool {
+        match self.jobs.get(attempt.job.index()) {
+            Some(job) => job.replica(attempt.replica).is_some(),
+            None => self.jobs.note(attempt.job.index()).is_some_and(|replicas| attempt.replica < replicas),
         }
     }
 
@@ -53,7 +53,8 @@ impl Core {
         let Some(Dropping { mut over, mut dropped }) = self.dropping.take() else { return };
         for job in over.drain(..) {
             let Some(record) = self.jobs.get(job.index()) else { continue };
-            let of_job = RunId { job, replica: 0, attempt: 0 }..=RunId { job, replica: u32::MAX, attempt: u32::MAX };
+            let of_job =
+                AttemptId { job, replica: 0, number: 0 }..=AttemptId { job, replica: u32::MAX, number: u32::MAX };
             // Skip a job that has not ended. Also skip a job with kept claims: it is marked again when they are freed.
             if record.live > 0 || record.parked || self.kept_claims.range(of_job).next().is_some() {
                 continue;
@@ -61,7 +62,7 @@ impl Core {
             let (over, mut replicas) = (record.over, 0);
             for index in record.replicas() {
                 let replica = self.replicas.drop_one(index as usize, 0);
-                assert_eq!(replica.phase, Phase::Ended, "{} is dropped", replica.run());
+                assert_eq!(replica.phase, Phase::Ended, "{} is dropped", replica.attempt_id());
                 replicas += 1;
             }
             self.jobs.drop_one(job.index(), replicas);

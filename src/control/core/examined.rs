@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex};
 use dryrack_event::Phase;
 use dryrack_fleet::Fleet;
-use dryrack_ids::{JobId, RunId};
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::{Examination, SchedulerView, Seats};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
@@ -17,21 +17,22 @@ use dryrack_workload::Demand;
 #[derive(Clone)]
 pub struct Watched {
     pub at: SimTime,
-    /// The run that the decision is about. If the decision is about several nodes of a run, the run of the first node.
-    pub run: RunId,
+    /// The attempt that the decision is about. If the decision is about several nodes of an attempt, the attempt of the
+    /// first node.
+    pub attempt: AttemptId,
     pub sight: SchedulerView,
     pub examination: Examination,
 }
 
-/// The runs that are analysed before a replica that waits for its analysis.
+/// The attempts that are analysed before a replica that waits for its analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnalysesAhead {
-    /// Runs that are being analysed now.
-    pub now: Vec<RunId>,
-    /// Runs of the entries ahead of the replica in the queue, in order. `wanted` holds those that have not ended,
+    /// Attempts that are being analysed now.
+    pub now: Vec<AttemptId>,
+    /// Attempts of the entries ahead of the replica in the queue, in order. `wanted` holds those that have not ended,
     /// `unwanted` those that have.
-    pub wanted: Vec<RunId>,
-    pub unwanted: Vec<RunId>,
+    pub wanted: Vec<AttemptId>,
+    pub unwanted: Vec<AttemptId>,
 }
 
 /// The jobs whose decisions are examined.
@@ -53,7 +54,7 @@ pub(super) struct Examined {
     /// All decisions that were not taken yet.
     decisions: Vec<Watched>,
     /// The decisions that placed a replica and were not taken yet.
-    placed: BTreeMap<RunId, Watched>,
+    placed: BTreeMap<AttemptId, Watched>,
 }
 
 impl Core {
@@ -63,9 +64,9 @@ impl Core {
         self.examined.whose = whose;
     }
 
-    /// Takes the decision that placed this run.
-    pub(crate) fn take_watched(&mut self, run: RunId) -> Option<Watched> {
-        self.examined.placed.remove(&run)
+    /// Takes the decision that placed this attempt.
+    pub(crate) fn take_watched(&mut self, attempt: AttemptId) -> Option<Watched> {
+        self.examined.placed.remove(&attempt)
     }
 
     pub(crate) fn is_watched(&self, index: ReplicaIndex) -> bool {
@@ -102,18 +103,18 @@ impl Core {
         let replica = &self.replicas[index as usize];
         let whole = || (Arc::clone(&self.demands[replica.demand as usize].demand), Seats::All);
         let (demand, seats) = part.unwrap_or_else(whole);
-        SchedulerView { fleet: fleet.clone(), demand, context: self.context(replica.run()), seats, keep }
+        SchedulerView { fleet: fleet.clone(), demand, context: self.context(replica.attempt_id()), seats, keep }
     }
 
     fn examined(&self, index: ReplicaIndex, part: Option<(Arc<Demand>, Seats)>, fleet: &Fleet, keep: usize) -> Watched {
         let sight = self.sight(index, part, fleet, keep);
         let examination = sight.examine(&self.profile.scheduler);
-        Watched { at: self.now, run: self.replicas[index as usize].run(), sight, examination }
+        Watched { at: self.now, attempt: self.replicas[index as usize].attempt_id(), sight, examination }
     }
 
     fn keep_decision(&mut self, watched: Watched) {
         self.examined.last = Some(watched.clone());
-        self.examined.decided.insert((watched.run.job, watched.run.replica), watched.clone());
+        self.examined.decided.insert((watched.attempt.job, watched.attempt.replica), watched.clone());
         self.examined.decisions.push(watched);
     }
 
@@ -151,10 +152,10 @@ impl Core {
         if !self.is_watched(index) {
             return;
         }
-        let run = self.replicas[index as usize].run();
-        let decided = self.examined.decided.remove(&(run.job, run.replica));
+        let attempt = self.replicas[index as usize].attempt_id();
+        let decided = self.examined.decided.remove(&(attempt.job, attempt.replica));
         let watched = decided.unwrap_or_else(|| self.examined(index, None, &self.fleet, 1));
-        self.examined.placed.insert(run, watched);
+        self.examined.placed.insert(attempt, watched);
     }
 
     /// The decision that was just made about this replica, if it is watched.
@@ -171,7 +172,7 @@ impl Core {
     /// Records that this replica is placed together with others, by the last decision about any replica of its job.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
-        let decided = self.examined.last.clone().filter(|last| last.run.job == job);
+        let decided = self.examined.last.clone().filter(|last| last.attempt.job == job);
         self.place_by(index, decided);
         self.keep_examination(index);
     }

@@ -1,5 +1,5 @@
-//! Instances that clouds make. An instance is requested when a run finds no idle instance, or when a fleet has too few.
-//! An instance that is idle for too long is terminated. The cloud's answers are inputs, like all other facts.
+//! Instances that clouds make. An instance is requested when an attempt finds no idle instance, or when a fleet has too
+//! few. An instance that is idle for too long is terminated. The cloud's answers are inputs, like all other facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use dryrack_workload::IdleLimit;
 /// Source: dstack 0.22.5, provisioning timeout of most backends.
 pub const LONGEST_PROVISIONING: SimDuration = SimDuration::from_secs(10 * 60);
 
-/// Time from noticing that an instance is silent until the instance is terminated, even if runs are on it.
+/// Time from noticing that an instance is silent until the instance is terminated, even if attempts are on it.
 ///
 /// Source: dstack 0.22.5, offset of the termination deadline of instances.
 const LONGEST_SILENCE: SimDuration = SimDuration::from_secs(20 * 60);
@@ -58,7 +58,7 @@ struct InstanceRecord {
     fleet: FleetId,
     state: InstanceState,
     made_for: InstancePurpose,
-    /// The idle limit stated by the run for which the instance was made.
+    /// The idle limit stated by the attempt for which the instance was made.
     of_run: Option<IdleLimit>,
     /// When the instance entered its state.
     since: SimTime,
@@ -253,7 +253,7 @@ impl Core {
         }
         match record.state {
             InstanceState::Busy => self.change_instance(node, InstanceState::Idle, Reason::NotNeeded),
-            // The run for which the instance was made has ended before the instance is up.
+            // The attempt for which the instance was made has ended before the instance is up.
             InstanceState::Pending | InstanceState::Provisioning if record.made_for == InstancePurpose::Run => {
                 self.give_back_instance(node, Reason::NotNeeded);
             }

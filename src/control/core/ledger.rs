@@ -1,4 +1,4 @@
-//! The ledger records which run holds which resources. Only this file enters placements into the ledger. It also
+//! The ledger records which attempt holds which resources. Only this file enters placements into the ledger. It also
 //! charges them to the user's share and to the project's quota.
 
 use super::Core;
@@ -6,7 +6,7 @@ use super::store::ReplicaIndex;
 use crate::safety;
 use dryrack_event::{Event, Safety};
 use dryrack_fleet::{NodeClaim, Placement};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_policy::Holding;
 use dryrack_scheduler::offers::GangRule;
 use dryrack_scheduler::{Candidate, PlacementContext};
@@ -19,7 +19,7 @@ impl Core {
     pub(crate) fn bind(&mut self, index: ReplicaIndex, candidate: Candidate, part: Option<&Demand>, is_torn: bool) {
         let Candidate { placement, score } = candidate;
         let replica = &self.replicas[index as usize];
-        let run = replica.run();
+        let attempt = replica.attempt_id();
         let demand = part.unwrap_or(&self.demands[replica.demand as usize].demand);
         let mut broken = safety::broken_by(&self.fleet, demand, &placement);
         if is_torn {
@@ -28,14 +28,14 @@ impl Core {
         for (node, what) in broken {
             assert!(
                 self.profile.historic || self.is_decided_outside(),
-                "{run} on {} would break safety: {what:?}, under the profile {}",
+                "{attempt} on {} would break safety: {what:?}, under the profile {}",
                 self.fleet.node(node).name,
                 self.profile.name
             );
-            self.emit(Event::SafetyBroken { run, node, what });
+            self.emit(Event::SafetyBroken { attempt, node, what });
         }
         self.enter_ledger(index, &placement);
-        self.emit(Event::Placed { run, score, placement: placement.clone() });
+        self.emit(Event::Placed { attempt, score, placement: placement.clone() });
         placement.claims().iter().for_each(|claim| self.instance_taken(claim.node));
         self.replicas[index as usize].placement = Some(placement);
     }
@@ -43,38 +43,44 @@ impl Core {
     /// Enters a placement into the ledger, and charges it to shares and quotas.
     fn enter_ledger(&mut self, index: ReplicaIndex, placement: &Placement) {
         let replica = &self.replicas[index as usize];
-        let (run, deployment) = (replica.run(), self.demands[replica.demand as usize].demand.model().cloned());
-        self.hold_placement(run, deployment.as_deref(), placement);
+        let (attempt, deployment) =
+            (replica.attempt_id(), self.demands[replica.demand as usize].demand.model().cloned());
+        self.hold_placement(attempt, deployment.as_deref(), placement);
         // Under this rule, a placement can make room for other tasks. If it moves the first node of a gang elsewhere,
         // the rest of the gang may fit on the node that became free.
         if self.profile.scheduler.offers.gang == GangRule::NodeByNode && self.fleet.fleets().next().is_some() {
             self.fleet.ask_again();
         }
         if let Some(shares) = &mut self.shares {
-            shares.take(self.jobs[run.job.index()].user, self.now, placement);
+            shares.take(self.jobs[attempt.job.index()].user, self.now, placement);
         }
-        let project = self.jobs[run.job.index()].spec.project.as_deref();
+        let project = self.jobs[attempt.job.index()].spec.project.as_deref();
         if self.quotas.counts(project) {
             self.quotas.take(project, self.holding(placement));
         }
         for claim in placement.claims() {
-            let runs = &mut self.nodes[claim.node.index()].runs;
-            if let Err(place) = runs.binary_search(&index) {
-                runs.insert(place, index);
+            let replicas = &mut self.nodes[claim.node.index()].replicas;
+            if let Err(place) = replicas.binary_search(&index) {
+                replicas.insert(place, index);
             }
         }
     }
 
     /// Enters a placement into the ledger.
-    pub(crate) fn hold_placement(&mut self, run: RunId, deployment: Option<&Deployment>, placement: &Placement) {
+    pub(crate) fn hold_placement(
+        &mut self,
+        attempt: AttemptId,
+        deployment: Option<&Deployment>,
+        placement: &Placement,
+    ) {
         let Some(deployment) = deployment else { return self.fleet.take(placement) };
-        self.fleet.host(run, placement, &PlacementContext::hosting(run.job, deployment));
+        self.fleet.host(attempt, placement, &PlacementContext::hosting(attempt.job, deployment));
     }
 
-    /// Frees a run's claim on a node.
-    pub(super) fn release_claim(&mut self, run: RunId, claim: &NodeClaim) {
-        self.fleet.release_of(run, claim);
-        let project = self.jobs[run.job.index()].spec.project.as_deref();
+    /// Frees an attempt's claim on a node.
+    pub(super) fn release_claim(&mut self, attempt: AttemptId, claim: &NodeClaim) {
+        self.fleet.release_of(attempt, claim);
+        let project = self.jobs[attempt.job.index()].spec.project.as_deref();
         if self.quotas.counts(project) {
             self.quotas.give_back(project, Holding::of(self.fleet.node(claim.node), claim));
         }
@@ -92,10 +98,10 @@ impl Core {
         each.fold(Holding::default(), Holding::and)
     }
 
-    /// Asserts that the quotas count exactly what the runs of each project hold.
+    /// Asserts that the quotas count exactly what the attempts of each project hold.
     pub(super) fn assert_quotas(&self) {
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
-        let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
+        let kept = self.kept_claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         let all: Vec<_> = live.chain(kept).collect();
         for (project, said) in self.quotas.held() {
             let own = all.iter().filter(|(job, _)| self.jobs[job.index()].spec.project.as_deref() == Some(project));

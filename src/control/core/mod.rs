@@ -37,7 +37,7 @@ use dependencies::Dependencies;
 use dropping::Dropping;
 use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::{NodeId, Records, RunId};
+use dryrack_ids::{AttemptId, NodeId, Records};
 use dryrack_policy::Quotas;
 use dryrack_scheduler::{Caching, Grouping, OrderKey, Rankings, Refusals};
 use dryrack_units::SimTime;
@@ -75,12 +75,12 @@ pub(crate) struct Core {
     demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
     /// GPU time that each user has used. Present only if the queue order needs it.
     pub shares: Option<Shares>,
-    /// Claims that are kept after their run has ended, because a node has not confirmed the stop yet.
-    pub kept_claims: BTreeMap<RunId, Placement>,
-    /// Runs with kept claims whose nodes are no longer asked about them.
-    given_up: BTreeSet<RunId>,
-    /// Ended runs that the flow still has a record of, with or without a kept claim.
-    pub carried: BTreeSet<RunId>,
+    /// Claims that are kept after their attempt has ended, because a node has not confirmed the stop yet.
+    pub kept_claims: BTreeMap<AttemptId, Placement>,
+    /// Attempts with kept claims whose nodes are no longer asked about them.
+    given_up: BTreeSet<AttemptId>,
+    /// Ended attempts that the flow still has a record of, with or without a kept claim.
+    pub carried: BTreeSet<AttemptId>,
     pub timers: Timers,
     /// The number of the computation that the flow waits for, if any.
     pub computing: Option<u64>,
@@ -190,12 +190,12 @@ impl Core {
             .is_some_and(|(refusal, reasons)| *refusal == held.0 && reasons.has_same_reasons(&held.1));
         if !same {
             replica.held = Some(held.clone());
-            let run = replica.run();
-            self.emit(Event::Held { run, refusal: held.0, reasons: held.1 });
+            let attempt = replica.attempt_id();
+            self.emit(Event::Held { attempt, refusal: held.0, reasons: held.1 });
         }
     }
 
-    /// The claims of each run. This includes claims that a run keeps after its end.
+    /// The claims of each attempt. This includes claims that an attempt keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
         live.chain(self.kept_claims.values().cloned()).collect()
@@ -208,7 +208,7 @@ impl Core {
 
     /// All replicas that hold a place, in order of their numbers.
     pub fn holders(&self) -> Vec<ReplicaIndex> {
-        let mut holders: Vec<_> = self.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
+        let mut holders: Vec<_> = self.nodes.iter().flat_map(|node| node.replicas.iter().copied()).collect();
         holders.sort_unstable();
         holders.dedup();
         holders
@@ -262,7 +262,7 @@ impl Core {
     fn follow_quotas(&mut self) {
         self.quotas = Quotas::new(&self.profile.policies.quotas);
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
-        let kept = self.kept_claims.iter().map(|(run, placement)| (run.job, placement));
+        let kept = self.kept_claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         let held: Vec<_> = live.chain(kept).map(|(job, placement)| (job, self.holding(placement))).collect();
         for (job, holding) in held {
             self.quotas.take(self.jobs[job.index()].spec.project.as_deref(), holding);
@@ -275,13 +275,13 @@ impl Core {
         self.fleet.assert_adds_up(held.iter());
         for (index, replica) in self.replicas.iter() {
             let holds = replica.placement.is_some();
-            assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.run());
+            assert_eq!(holds, replica.phase.holds_claim(), "{} holds a claim in the wrong phase", replica.attempt_id());
             for claim in replica.placement.iter().flat_map(|placement| placement.claims()) {
-                let runs = &self.nodes[claim.node.index()].runs;
-                assert!(runs.contains(&(index as ReplicaIndex)), "{} is not on its node", replica.run());
+                let replicas = &self.nodes[claim.node.index()].replicas;
+                assert!(replicas.contains(&(index as ReplicaIndex)), "{} is not on its node", replica.attempt_id());
             }
         }
-        let on_nodes: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
+        let on_nodes: usize = self.nodes.iter().map(|node| node.replicas.len()).sum();
         let claims = |replica: &Replica| replica.placement.as_ref().map_or(0, |placement| placement.claims().len());
         assert_eq!(on_nodes, self.replicas.values().map(claims).sum::<usize>(), "a node keeps a run that has left it");
         self.assert_monitors();

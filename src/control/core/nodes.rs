@@ -1,4 +1,4 @@
-//! Reports about nodes and GPUs, and their consequences for the runs on them.
+//! Reports about nodes and GPUs, and their consequences for the attempts on them.
 
 use smallvec::SmallVec;
 
@@ -22,7 +22,7 @@ pub struct NodeRecord {
     /// Increases whenever the timers of this node become void.
     pub epoch: u64,
     /// Replicas with a claim on this node, in order of their numbers.
-    pub runs: SmallVec<[ReplicaIndex; 4]>,
+    pub replicas: SmallVec<[ReplicaIndex; 4]>,
 }
 
 impl Core {
@@ -34,7 +34,7 @@ impl Core {
             silent_since: None,
             presumed_lost: false,
             epoch: 0,
-            runs: SmallVec::new(),
+            replicas: SmallVec::new(),
         });
         self.declare_instance(node, state, spec);
         // A demand that did not fit anywhere may fit on the new node.

@@ -215,7 +215,7 @@ impl Core {
     }
 
     fn place_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
-        let context = self.context(self.replicas[index as usize].run());
+        let context = self.context(self.replicas[index as usize].attempt_id());
         match decide_for(&self.profile.scheduler, self.demand_of(index), context, fleet, self.grouping, 1) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
             Decision::Refuse { .. } => None,

@@ -1,7 +1,7 @@
 //! Fair shares: how many resources each user has used. Older use counts less than recent use.
 //!
-//! A user's account is the integral over time of the resources that the user's runs hold. The weight of past use halves
-//! with every half-life. An account is updated whenever the user's holdings change, and can be read at any time.
+//! A user's account is the integral over time of the resources that the user's attempts hold. The weight of past use
+//! halves with every half-life. An account is updated whenever the user's holdings change, and can be read at any time.
 //! Holdings are counted in thousandths of a GPU, or of a core if a placement has no GPU. The order of the queue uses
 //! accounts divided by weights.
 

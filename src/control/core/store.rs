@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::core::usage::Watch;
 use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
-use dryrack_ids::{FleetId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_policy::RetryState;
 use dryrack_scheduler::{Entry, QueueKey, Verdict, refused_at_submission, refused_picks};
 use dryrack_units::{SimDuration, SimTime};
@@ -100,7 +100,7 @@ pub struct Replica {
     pub stopping: Option<(Outcome, Reason)>,
     /// Whether scaling down removed the replica. No attempt follows then.
     pub dismissed: bool,
-    /// Nodes that have already reported the stop of their part of the run.
+    /// Nodes that have already reported the stop of their part of the attempt.
     pub stopped_on: SmallVec<[NodeId; 1]>,
     /// When the replica last started again in place after a failure.
     pub last_restart: Option<SimTime>,
@@ -151,13 +151,13 @@ impl JobRecord {
 }
 
 impl Replica {
-    /// Whether this run is the replica's current attempt, and has not ended.
-    pub fn is_at(&self, run: RunId) -> bool {
-        self.attempt == run.attempt && self.phase != Phase::Ended
+    /// Whether this attempt is the replica's current attempt, and has not ended.
+    pub fn is_at(&self, attempt: AttemptId) -> bool {
+        self.attempt == attempt.number && self.phase != Phase::Ended
     }
 
-    pub fn run(&self) -> RunId {
-        RunId { job: self.job, replica: self.number, attempt: self.attempt }
+    pub fn attempt_id(&self) -> AttemptId {
+        AttemptId { job: self.job, replica: self.number, number: self.attempt }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use dryrack_ids::{FleetId, JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_units::SimTime;
 
 /// A timer. It holds the state for which it was set, such as a version or an epoch. If that state has changed, the
@@ -14,21 +14,21 @@ use dryrack_units::SimTime;
 pub enum Timer {
     /// The silence of a node has lasted longer than the grace period.
     SilenceExpired { node: NodeId, epoch: u64 },
-    /// The runs on a silent node must be given up.
+    /// The attempts on a silent node must be given up.
     Evict { node: NodeId, epoch: u64 },
-    /// A run has stayed in its phase for too long.
+    /// An attempt has stayed in its phase for too long.
     Deadline { replica: ReplicaIndex, version: u64 },
     /// A pause between two attempts is over.
     RetryDue { replica: ReplicaIndex, version: u64 },
-    /// An ended run with kept claims has not confirmed that it has stopped.
-    StopAgain { run: RunId, left: u8 },
-    /// The nodes of an ended run are no longer completing.
-    Completed { run: RunId },
+    /// An ended attempt with kept claims has not confirmed that it has stopped.
+    StopAgain { attempt: AttemptId, left: u8 },
+    /// The nodes of an ended attempt are no longer completing.
+    Completed { attempt: AttemptId },
     /// The world has not answered a computation of a scanned flow.
     ComputationExpired { number: u64 },
     /// The decision time is over, so the decision must be committed.
     CommitDue { replica: ReplicaIndex, version: u64 },
-    /// A run has used enough GPU time to move to the next queue.
+    /// An attempt has used enough GPU time to move to the next queue.
     NextLevel { replica: ReplicaIndex, version: u64 },
     /// A utilization policy would fire even without another sample. Void once a new time is set.
     PolicyCheck { replica: ReplicaIndex, version: u64, at: SimTime },
@@ -161,8 +161,10 @@ impl Core {
             Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::CheckMinimum { fleet, at } => self.is_minimum_check_due(fleet, at),
-            Timer::StopAgain { run, .. } => self.kept_claims.contains_key(&run) && !self.carried.contains(&run),
-            Timer::Completed { run } => self.kept_claims.contains_key(&run),
+            Timer::StopAgain { attempt, .. } => {
+                self.kept_claims.contains_key(&attempt) && !self.carried.contains(&attempt)
+            }
+            Timer::Completed { attempt } => self.kept_claims.contains_key(&attempt),
             Timer::ComputationExpired { number } => self.computing == Some(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }

@@ -1,20 +1,20 @@
-//! The utilization monitors of runs. A monitor is bound when a run starts, receives samples, is asked whether it fires,
-//! and is dropped when the run ends.
+//! The utilization monitors of attempts. A monitor is bound when an attempt starts, receives samples, is asked whether
+//! it fires, and is dropped when the attempt ends.
 
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::{Command, Event, Phase};
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimTime};
 use dryrack_workload::{PolicySource, SampleFault, UtilizationPolicy};
 
-/// The monitor of one run.
+/// The monitor of one attempt.
 pub struct Watch {
     pub(crate) monitor: UtilizationMonitor,
     /// When the monitor must be checked next even if no sample arrives.
     pub(crate) check_at: Option<SimTime>,
-    /// For each kind of sample fault, whether it was reported for this run. Each kind is reported once.
+    /// For each kind of sample fault, whether it was reported for this attempt. Each kind is reported once.
     odd: [bool; SampleFault::ALL.len()],
 }
 
@@ -34,23 +34,29 @@ impl Core {
         placement.map_or(0, |placement| placement.claims().iter().map(|claim| claim.gpus.len()).sum())
     }
 
-    /// Binds a policy to a run that has started.
+    /// Binds a policy to an attempt that has started.
     pub(crate) fn bind_policy(&mut self, index: ReplicaIndex) {
         let Some((source, values)) = self.effective_policy(index) else { return };
         let gpus = self.gpus_held(index) as u16;
-        let run = self.replicas[index as usize].run();
+        let attempt = self.replicas[index as usize].attempt_id();
         let monitor = UtilizationMonitor::bind(values, gpus, self.now);
         let watch = Watch { monitor, check_at: None, odd: [false; SampleFault::ALL.len()] };
         self.replicas[index as usize].watch = Some(Box::new(watch));
-        self.emit(Event::PolicyBound { run, source, values });
-        self.command(Command::Sample { run, interval: values.interval });
+        self.emit(Event::PolicyBound { attempt, source, values });
+        self.command(Command::Sample { attempt, interval: values.interval });
     }
 
-    /// Records a sample. A sample for a run that has ended changes nothing.
-    pub(crate) fn usage_sample(&mut self, run: RunId, at: SimTime, utilization: &[Option<Permille>], memory: usize) {
-        let Some(index) = self.replica_of(run) else { return };
+    /// Records a sample. A sample for an attempt that has ended changes nothing.
+    pub(crate) fn usage_sample(
+        &mut self,
+        attempt: AttemptId,
+        at: SimTime,
+        utilization: &[Option<Permille>],
+        memory: usize,
+    ) {
+        let Some(index) = self.replica_of(attempt) else { return };
         let replica = &mut self.replicas[index as usize];
-        if replica.attempt != run.attempt {
+        if replica.attempt != attempt.number {
             return;
         }
         let Some(watch) = &mut replica.watch else { return };
@@ -60,7 +66,7 @@ impl Core {
         self.to_judge.insert(index);
         let Some(fault) = odd else { return };
         if !std::mem::replace(&mut watch.odd[fault as usize], true) {
-            self.emit(Event::SampleOdd { run, at, fault });
+            self.emit(Event::SampleOdd { attempt, at, fault });
         }
     }
 
@@ -69,7 +75,7 @@ impl Core {
     }
 
     /// Asserts that every running replica with an effective policy has a monitor of that policy, and that no other
-    /// replica has a monitor. Runs that began under an earlier profile keep the policy of that profile.
+    /// replica has a monitor. Attempts that began under an earlier profile keep the policy of that profile.
     pub(super) fn assert_monitors(&self) {
         let of_this_profile = |since: SimTime| self.reconfigured.is_none_or(|at| since >= at);
         for (index, replica) in self.replicas.iter() {
@@ -79,12 +85,12 @@ impl Core {
             let effective = self.effective_policy(index as ReplicaIndex).map(|(_, values)| values);
             let wanted = effective.filter(|_| replica.phase == Phase::Running);
             let bound = replica.watch.as_ref().map(|watch| *watch.monitor.policy());
-            assert_eq!(bound, wanted, "{} is not watched as its policy says", replica.run());
+            assert_eq!(bound, wanted, "{} is not watched as its policy says", replica.attempt_id());
         }
     }
 }
 
-/// Checks that the values of a sample are possible for a run.
+/// Checks that the values of a sample are possible for an attempt.
 pub(crate) fn check_sample(utilization: &[Option<Permille>], memory: usize) -> Result<(), &'static str> {
     if utilization.len().max(memory) > usize::from(u16::MAX) {
         return Err("a sample of more GPUs than any run has");

@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
 use dryrack_event::{Event, Lifecycle, Outcome, Phase, Reason};
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_lifecycle::{MemberState, WholeState};
 use dryrack_workload::{Ending, RetryEvent};
 
@@ -163,7 +163,7 @@ impl Polled {
 
     /// Makes loops poll again the nodes that wait for this instance.
     pub(super) fn wake_on(&mut self, core: &mut Core, node: NodeId) {
-        let waiting: Vec<ReplicaIndex> = core.nodes[node.index()].runs.iter().copied().collect();
+        let waiting: Vec<ReplicaIndex> = core.nodes[node.index()].replicas.iter().copied().collect();
         for index in waiting {
             // Polls that were skipped in the meantime count as done.
             self.index_member(index);
@@ -296,7 +296,7 @@ fn add_to_job(core: &mut Core, job: JobId) -> ReplicaIndex {
     let number = record.spec.replicas + record.added.len() as u32;
     let index = core.add_replica(job, number);
     core.jobs[job.index()].added.push(index);
-    core.emit(Event::ReplicaAdded { run: RunId { job, replica: number, attempt: 1 } });
+    core.emit(Event::ReplicaAdded { attempt: AttemptId { job, replica: number, number: 1 } });
     if !core.waits_for_others(job) {
         core.set_deadline(index);
     }

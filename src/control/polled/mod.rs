@@ -38,7 +38,7 @@ use crate::flow::{Due, Flow, Held};
 use crate::polled::submitted::part;
 use clock::LoopKind;
 use dryrack_event::{Lifecycle, Outcome, Phase, Reason};
-use dryrack_ids::{JobId, NodeId, RunId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_lifecycle::{MemberState, WholeState, is_member_edge, is_whole_edge};
 use dryrack_scheduler::Seats;
 use dryrack_units::{SimDuration, SimTime};
@@ -71,10 +71,10 @@ impl Flow for Polled {
         self.at(core).submit_run(core, job, refused);
     }
 
-    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
-        match core.replicas[index as usize].is_at(run) {
+    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
+        match core.replicas[index as usize].is_at(attempt) {
             true => self.at(core).record_fact(core, index, fact),
-            false => core.late_fact(run, fact),
+            false => core.late_fact(attempt, fact),
         }
     }
 

@@ -26,7 +26,7 @@ impl Polled {
                 self.flag(index);
                 let replica = &core.replicas[index as usize];
                 let placement = replica.placement.clone().expect("what is provisioned has a place");
-                core.command(Command::Prepare { run: replica.run(), placement });
+                core.command(Command::Prepare { attempt: replica.attempt_id(), placement });
             }
             MemberState::Pulling if self.may_begin(index) => {
                 for other in self.begins_with(index) {
@@ -59,7 +59,7 @@ impl Polled {
     fn begin_work(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.member(index).began = true;
         self.advance(core, index, MemberState::Running, None);
-        let run = core.replicas[index as usize].run();
-        core.command(Command::Begin { run });
+        let attempt = core.replicas[index as usize].attempt_id();
+        core.command(Command::Begin { attempt });
     }
 }

@@ -117,8 +117,8 @@ impl Polled {
             replica.phase = Phase::Pending;
             replica.since = now;
             replica.version += 1;
-            let run = replica.run();
-            core.emit(Event::Retry { run, at: now, because: Reason::ScaledUp });
+            let attempt = replica.attempt_id();
+            core.emit(Event::Retry { attempt, at: now, because: Reason::ScaledUp });
             core.set_deadline(index);
         }
         self.resubmit(core, job, group);

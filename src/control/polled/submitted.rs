@@ -118,13 +118,13 @@ impl Polled {
         torn: bool,
     ) {
         let replica = &core.replicas[index as usize];
-        let run = replica.run();
+        let attempt = replica.attempt_id();
         let group = &core.demands[replica.demand as usize].demand;
         let demand = match group.nodes_apart() > 1 {
             true => Demand { tasks: 1, gang: Gang::Anywhere, ..(**group).clone() },
             false => (**group).clone(),
         };
-        let idle = core.jobs[run.job.index()].spec.terms.idle;
+        let idle = core.jobs[attempt.job.index()].spec.terms.idle;
         core.make_for(&placement, idle);
         let awaits = placement.claims().iter().any(|claim| core.is_coming(claim.node));
         self.member(index).awaits = awaits;
@@ -204,7 +204,7 @@ fn seek(
 ) -> Result<Candidate, (Refusal, Histogram)> {
     let replica = &core.replicas[index as usize];
     let (number, growth) = (replica.demand, core.growth());
-    let context = core.context(replica.run());
+    let context = core.context(replica.attempt_id());
     let (demand, seats) = part(core, index, siblings, whole);
     if let Seats::One { master } = seats {
         core.examine_part_if_watched(index, &demand, seats);

@@ -18,8 +18,8 @@ impl Polled {
         match state {
             MemberState::Terminating => {
                 if asked && !over {
-                    let run = core.replicas[index as usize].run();
-                    core.command(Command::Stop { run });
+                    let attempt = core.replicas[index as usize].attempt_id();
+                    core.command(Command::Stop { attempt });
                 }
                 // If a node never began, its job has not run on the host, so the claim can be released at once.
                 if !began || (over && !self.drains()) {

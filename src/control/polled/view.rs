@@ -70,12 +70,12 @@ impl Polled {
         for index in &self.parked {
             let replica = &core.replicas[*index as usize];
             let demand = &core.demands[replica.demand as usize].demand;
-            let context = core.context(replica.run());
+            let context = core.context(replica.attempt_id());
             let decision = decide_for(&core.profile.scheduler, demand, context, &core.fleet, Grouping::EachNode, 1);
             let wanted = self.over_quota.get(index);
             let is_over_quota = wanted.is_some_and(|wanted| !core.is_within_quota(*index, *wanted));
             let waits = is_over_quota || matches!(decision, Decision::Refuse { .. });
-            assert!(waits, "{} waits, but would fit", replica.run());
+            assert!(waits, "{} waits, but would fit", replica.attempt_id());
         }
     }
 
@@ -88,7 +88,7 @@ impl Polled {
             assert_eq!(group.members[member.node as usize] as usize, index, "a node is not where its run has it");
             let phase = member.state.phase(replica.placement.is_some());
             let is_announced = group.announced && replica.phase == Phase::Pending;
-            assert!(replica.phase == phase || is_announced, "{} is not in its phase", replica.run());
+            assert!(replica.phase == phase || is_announced, "{} is not in its phase", replica.attempt_id());
             if let Some((kind, at)) = member.due {
                 listed[kind as usize] += 1;
                 assert!(self.clocks[kind as usize].due.contains(&(at, index as u32)), "a node is not where it is due");

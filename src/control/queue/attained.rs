@@ -123,8 +123,8 @@ impl Queue {
     /// Whether a running replica ranks behind `other`, which waits. This is the case if the running replica enters the
     /// queue of `other` at this instant.
     pub(super) fn joins_behind(&self, core: &Core, index: ReplicaIndex, other: ReplicaIndex) -> bool {
-        let runs_on = core.replicas[index as usize].since < core.now;
-        runs_on && self.joined_now(core, index) && !self.joined_now(core, other)
+        let attempts_on = core.replicas[index as usize].since < core.now;
+        attempts_on && self.joined_now(core, index) && !self.joined_now(core, other)
     }
 
     /// Notes that a running replica is stopped. If the replica entered its queue at this instant, it waits behind all

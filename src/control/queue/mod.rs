@@ -37,7 +37,7 @@ use crate::queue::attained::await_next_level;
 use attained::Turns;
 use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
 use dryrack_units::SimTime;
 use placing::OpenDecision;
@@ -51,8 +51,8 @@ pub(crate) struct Queue {
     picked: Option<backfill::HeadReservation>,
     /// State that backfilling keeps between passes.
     backfilling: Option<Box<backfill::Backfilling>>,
-    /// Replicas for which other runs are being preempted, each with the place that it will get. An entry stays until
-    /// the preempted runs have freed the place.
+    /// Replicas for which other attempts are being preempted, each with the place that it will get. An entry stays
+    /// until the preempted attempts have freed the place.
     nominations: preempting::Nominations,
     preempting: preempting::Preempting,
     /// Replicas that wait for the quota of their project, and replicas in the queue that count against a quota.
@@ -68,7 +68,7 @@ pub(crate) struct Queue {
     queued: u64,
     /// Replicas that wait to be analysed, in order of arrival.
     analysis_queue: VecDeque<(ReplicaIndex, u64)>,
-    analysing: BTreeSet<RunId>,
+    analysing: BTreeSet<AttemptId>,
     deciding: Option<OpenDecision>,
     analyse_pass: PassState,
     place_pass: PassState,
@@ -150,12 +150,17 @@ impl Flow for Queue {
         let (mut queued, mut fresh) = (0, 0);
         for (index, replica) in core.replicas.iter() {
             let index = index as ReplicaIndex;
-            let analysing = self.analysing.contains(&replica.run());
-            assert_eq!(analysing, replica.phase == Phase::Analysing, "{} is not what is analysed", replica.run());
+            let analysing = self.analysing.contains(&replica.attempt_id());
+            assert_eq!(
+                analysing,
+                replica.phase == Phase::Analysing,
+                "{} is not what is analysed",
+                replica.attempt_id()
+            );
             queued += usize::from(replica.wait == Wait::Queue);
             let is_fresh = replica.fresh.is_some_and(|turn| self.fresh.binary_search(&(turn, index)).is_ok());
-            assert_eq!(is_fresh, replica.fresh.is_some(), "{} is told what it was told", replica.run());
-            assert!(!is_fresh || replica.wait == Wait::Queue, "{} is to be told why it waits", replica.run());
+            assert_eq!(is_fresh, replica.fresh.is_some(), "{} is told what it was told", replica.attempt_id());
+            assert!(!is_fresh || replica.wait == Wait::Queue, "{} is to be told why it waits", replica.attempt_id());
             fresh += usize::from(is_fresh);
         }
         assert_eq!(fresh, self.fresh.len(), "somebody is told twice why it waits");
@@ -179,38 +184,38 @@ impl Flow for Queue {
         };
         for key in heads {
             let replica = &core.replicas[key.replica() as usize];
-            let (demand, context) = (core.demand_of(key.replica()), core.context(replica.run()));
+            let (demand, context) = (core.demand_of(key.replica()), core.context(replica.attempt_id()));
             let decision = decide_for(&core.profile.scheduler, demand, context, &core.fleet, Grouping::EachNode, 1);
-            assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.run());
-            assert!(replica.held.is_some(), "{} waits and was never told why", replica.run());
+            assert!(matches!(decision, Decision::Refuse { .. }), "{} waits, but would fit", replica.attempt_id());
+            assert!(replica.held.is_some(), "{} waits and was never told why", replica.attempt_id());
         }
     }
 
-    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
-        self.analysing.remove(&run);
+    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
+        self.analysing.remove(&attempt);
         let replica = &core.replicas[index as usize];
         match (fact, replica.phase) {
-            (Lifecycle::Analysed, Phase::Analysing) if replica.is_at(run) => {
+            (Lifecycle::Analysed, Phase::Analysing) if replica.is_at(attempt) => {
                 core.replicas[index as usize].analysed = true;
                 self.enter(core, index, Phase::Pending, None);
                 self.queue_up(core, index);
             }
-            (Lifecycle::AnalysisFailed, Phase::Analysing) if replica.is_at(run) => {
+            (Lifecycle::AnalysisFailed, Phase::Analysing) if replica.is_at(attempt) => {
                 self.end(core, index, Outcome::Failed, Reason::AnalysisFailed);
             }
-            _ => self.attempt_fact(core, index, run, fact),
+            _ => self.attempt_fact(core, index, attempt, fact),
         }
     }
 
     /// Removes a replica from the queue and from any step in progress. Afterwards the replica causes no more work.
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
         let replica = &core.replicas[index as usize];
-        let (run, phase, wait) = (replica.run(), replica.phase, replica.wait);
+        let (attempt, phase, wait) = (replica.attempt_id(), replica.phase, replica.wait);
         match wait {
             Wait::Queue => {
                 self.leave_queue(core, index, Wait::Nothing);
                 if core.is_decided_outside() {
-                    core.command(Command::Withdraw { run });
+                    core.command(Command::Withdraw { attempt });
                 }
             }
             // The replica's version changes, which makes the commit of this decision void.
@@ -221,8 +226,8 @@ impl Flow for Queue {
             Wait::Quota => self.leave_group(core, index),
             Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency => {}
         }
-        if phase == Phase::Analysing && self.analysing.remove(&run) {
-            core.command(Command::AbandonAnalysis { run });
+        if phase == Phase::Analysing && self.analysing.remove(&attempt) {
+            core.command(Command::AbandonAnalysis { attempt });
         }
     }
 
@@ -265,8 +270,8 @@ impl Flow for Queue {
         }
     }
 
-    fn decided(&mut self, core: &mut Core, run: RunId, placement: Option<&Placement>) {
-        self.decided_outside(core, run, placement);
+    fn decided(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {
+        self.decided_outside(core, attempt, placement);
     }
 
     fn said(&mut self, core: &mut Core, said: &Outside) {
@@ -275,7 +280,7 @@ impl Flow for Queue {
 
     fn stop(&mut self, core: &mut Core, index: ReplicaIndex, outcome: Outcome, because: Reason) {
         match self.awaiting.contains(&index) {
-            // The run waits for its instances and was never started, so no stop is needed.
+            // The attempt waits for its instances and was never started, so no stop is needed.
             true => self.end(core, index, outcome, because),
             false => self.stop_attempt(core, index, outcome, because),
         }
@@ -326,15 +331,15 @@ impl Flow for Queue {
         if waits { self.left_beside_nominations(core, index) } else { None }
     }
 
-    fn analyses_ahead(&self, core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    fn analyses_ahead(&self, core: &Core, index: ReplicaIndex) -> Option<(Vec<AttemptId>, Vec<AttemptId>)> {
         let is_it = |(other, version): &(ReplicaIndex, u64)| {
             let replica = &core.replicas[index as usize];
             *other == index && replica.wait == Wait::Analysis && replica.version == *version
         };
         let place = self.analysis_queue.iter().position(is_it)?;
         let before = self.analysis_queue.iter().take(place);
-        let run_of = |(other, _): &(ReplicaIndex, u64)| core.replicas[*other as usize].run();
-        Some((self.analysing.iter().copied().collect(), before.map(run_of).collect()))
+        let attempt_of = |(other, _): &(ReplicaIndex, u64)| core.replicas[*other as usize].attempt_id();
+        Some((self.analysing.iter().copied().collect(), before.map(attempt_of).collect()))
     }
 
     /// Visits only the heads if the discipline is strict and there is no backfilling. In this case, replicas behind a

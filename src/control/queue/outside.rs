@@ -25,7 +25,7 @@ use crate::queue::Queue;
 use crate::safety;
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal, Safety};
 use dryrack_fleet::{Fleet, NodeClaim, NodeState, Placement, offer_of};
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_scheduler::{Candidate, Preempt};
 use dryrack_units::{Score, SimDuration};
@@ -41,7 +41,8 @@ impl Profile {
     }
 
     /// The same profile, with an outside program that decides in a simulated run. Replicas wait for the program in a
-    /// queue, independent of the flow that the profile names. Only the program preempts runs and requests instances.
+    /// queue, independent of the flow that the profile names. Only the program preempts attempts and requests
+    /// instances.
     pub fn decided_by(&self, program: Program) -> Profile {
         let mut profile = self.decided_outside();
         (profile.flow, profile.program) = (FlowOptions::Queue, Some(program));
@@ -52,14 +53,14 @@ impl Profile {
 }
 
 impl Queue {
-    pub(super) fn decided_outside(&mut self, core: &mut Core, run: RunId, placement: Option<&Placement>) {
+    pub(super) fn decided_outside(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {
         let waits = |index: &ReplicaIndex| {
             let replica = &core.replicas[*index as usize];
-            replica.attempt == run.attempt && replica.wait == Wait::Queue
+            replica.attempt == attempt.number && replica.wait == Wait::Queue
         };
         // The store may have dropped the record of a replica that has ended. Such a replica does not wait either.
-        let Some(index) = core.replica_of(run).filter(waits) else {
-            core.emit(Event::CommitRefused { run, because: Reason::NotWaiting, fallback: false });
+        let Some(index) = core.replica_of(attempt).filter(waits) else {
+            core.emit(Event::CommitRefused { attempt, because: Reason::NotWaiting, fallback: false });
             return;
         };
         // A decision from outside gives no reasons. So the reasons are those that the profile's own stages give for
@@ -67,10 +68,10 @@ impl Queue {
         core.examine_if_watched(index, |_| None);
         let placement = match (placement, core.profile.program) {
             (Some(placement), Some(program)) => match refused(core, index, placement, program) {
-                Some(because) => return core.emit(not_possible(run, because)),
+                Some(because) => return core.emit(not_possible(attempt, because)),
                 // The price is known only once the place is known, so the quota is checked here.
                 None if self.is_over_quota(core, index, placement) => {
-                    return core.emit(not_possible(run, Reason::QuotaExceeded));
+                    return core.emit(not_possible(attempt, Reason::QuotaExceeded));
                 }
                 None => Some(placement),
             },
@@ -105,8 +106,8 @@ impl Queue {
             let placement = core.placement_of(index).clone();
             if !placement.claims().iter().any(|claim| core.is_coming(claim.node)) {
                 self.awaiting.remove(&index);
-                let run = core.replicas[index as usize].run();
-                core.command(Command::Start { run, placement });
+                let attempt = core.replicas[index as usize].attempt_id();
+                core.command(Command::Start { attempt, placement });
                 core.set_deadline(index);
             }
         }
@@ -115,7 +116,7 @@ impl Queue {
     /// Applies what an outside program sent apart from its placement decisions.
     pub(super) fn said_outside(&mut self, core: &mut Core, said: &Outside) {
         match said {
-            Outside::Waits { run, reasons, .. } => match waiting(core, *run) {
+            Outside::Waits { attempt, reasons, .. } => match waiting(core, *attempt) {
                 Some(index) => {
                     self.forget_fresh(core, index);
                     let nodes = core.fleet.len() as u32;
@@ -123,13 +124,13 @@ impl Queue {
                     let reasons = if none { Histogram::of(Reason::DecidedOutside, nodes) } else { reasons.clone() };
                     core.hold(index, (Refusal::Unfit, reasons));
                 }
-                None => core.emit(not_possible(*run, Reason::NotWaiting)),
+                None => core.emit(not_possible(*attempt, Reason::NotWaiting)),
             },
-            Outside::Preempts { run, by, .. } => match holding(core, *run) {
+            Outside::Preempts { attempt, by, .. } => match holding(core, *attempt) {
                 Some(index) => self.preempt_outside(core, index, *by),
-                None => core.emit(not_possible(*run, Reason::NotRunning)),
+                None => core.emit(not_possible(*attempt, Reason::NotRunning)),
             },
-            Outside::Cancels { run, because, .. } => match waiting(core, *run).or(holding(core, *run)) {
+            Outside::Cancels { attempt, because, .. } => match waiting(core, *attempt).or(holding(core, *attempt)) {
                 Some(index) => {
                     let outcome = match because {
                         Reason::TimeLimit | Reason::RetryLimit | Reason::UtilizationPolicy => Outcome::Expired,
@@ -137,7 +138,7 @@ impl Queue {
                     };
                     self.stop(core, index, outcome, *because);
                 }
-                None => core.emit(not_possible(*run, Reason::NotRunning)),
+                None => core.emit(not_possible(*attempt, Reason::NotRunning)),
             },
             Outside::CancelsJob { job, .. } => self.cancel(core, *job, Reason::Cancelled),
             Outside::Answers { name, refusal, reasons, .. } => {
@@ -148,10 +149,10 @@ impl Queue {
         }
     }
 
-    fn preempt_outside(&mut self, core: &mut Core, index: ReplicaIndex, by: Option<RunId>) {
-        let run = core.replicas[index as usize].run();
+    fn preempt_outside(&mut self, core: &mut Core, index: ReplicaIndex, by: Option<AttemptId>) {
+        let attempt = core.replicas[index as usize].attempt_id();
         if let Some(by) = by {
-            core.emit(Event::Preempted { run, by });
+            core.emit(Event::Preempted { attempt, by });
         }
         let replica = &mut core.replicas[index as usize];
         if replica.phase == Phase::Running && core.jobs[replica.job.index()].spec.checkpoints {
@@ -170,23 +171,23 @@ impl Queue {
     }
 }
 
-fn not_possible(run: RunId, because: Reason) -> Event {
-    Event::CommitRefused { run, because, fallback: false }
+fn not_possible(attempt: AttemptId, because: Reason) -> Event {
+    Event::CommitRefused { attempt, because, fallback: false }
 }
 
-/// The replica of a run, if the replica waits for a decision.
-fn waiting(core: &Core, run: RunId) -> Option<ReplicaIndex> {
-    core.replica_of(run).filter(|index| {
+/// The replica of an attempt, if the replica waits for a decision.
+fn waiting(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
+    core.replica_of(attempt).filter(|index| {
         let replica = &core.replicas[*index as usize];
-        replica.is_at(run) && replica.wait == Wait::Queue
+        replica.is_at(attempt) && replica.wait == Wait::Queue
     })
 }
 
-/// The replica of a run, if the replica holds a place and is not being stopped.
-fn holding(core: &Core, run: RunId) -> Option<ReplicaIndex> {
-    core.replica_of(run).filter(|index| {
+/// The replica of an attempt, if the replica holds a place and is not being stopped.
+fn holding(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
+    core.replica_of(attempt).filter(|index| {
         let replica = &core.replicas[*index as usize];
-        replica.is_at(run) && matches!(replica.phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
+        replica.is_at(attempt) && matches!(replica.phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
     })
 }
 

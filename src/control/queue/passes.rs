@@ -143,10 +143,10 @@ impl Queue {
             let Some((index, _)) = self.analysis_queue.pop_front() else { return };
             judged += 1;
             self.enter(core, index, Phase::Analysing, None);
-            let run = core.replicas[index as usize].run();
-            self.analysing.insert(run);
-            core.emit(Event::AnalysisStarted { run });
-            core.command(Command::Analyse { run });
+            let attempt = core.replicas[index as usize].attempt_id();
+            self.analysing.insert(attempt);
+            core.emit(Event::AnalysisStarted { attempt });
+            core.command(Command::Analyse { attempt });
             self.drop_stale_analyses(core);
         }
     }
@@ -224,8 +224,9 @@ impl Queue {
         }
     }
 
-    /// The state that a backfill pass depends on, and a pass of Slurm's main scheduler: the fleet's growth, the number of replicas queued so far, and the
-    /// number that still wait. The last number counts the changes in the Slurm cluster that time brings.
+    /// The state that a backfill pass depends on, and a pass of Slurm's main scheduler: the fleet's growth, the number
+    /// of replicas queued so far, and the number that still wait. The last number counts the changes in the Slurm
+    /// cluster that time brings.
     pub(super) fn seen_by_pass(&self, core: &Core) -> SeenByPass {
         (core.growth(), self.queued, self.queue.len(), self.epoch(core))
     }

@@ -75,8 +75,8 @@ impl Queue {
                 return;
             }
             let fallback = rank + 1 < count;
-            let run = core.replicas[index as usize].run();
-            core.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback });
+            let attempt = core.replicas[index as usize].attempt_id();
+            core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback });
         }
         self.enter_queue(core, index);
     }

@@ -241,7 +241,7 @@ impl Queue {
         for ((project, _), group) in &self.projects.groups {
             for key in &group.in_queue {
                 let replica = &core.replicas[key.replica() as usize];
-                assert_eq!(replica.wait, Wait::Queue, "{} is not in the queue", replica.run());
+                assert_eq!(replica.wait, Wait::Queue, "{} is not in the queue", replica.attempt_id());
             }
             let is_idle = !group.set_aside.is_empty() && group.in_queue.is_empty() && !core.quotas.has_freed(project);
             let may = is_idle && core.quotas.admits(Some(project), group.wanted());

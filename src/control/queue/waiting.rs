@@ -27,8 +27,8 @@ impl Queue {
         self.shelve(core, index);
         self.fresh.push_back((self.queued, index));
         if core.is_decided_outside() {
-            let run = core.replicas[index as usize].run();
-            core.command(Command::Submit { run });
+            let attempt = core.replicas[index as usize].attempt_id();
+            core.command(Command::Submit { attempt });
         }
     }
 
@@ -41,8 +41,8 @@ impl Queue {
             // An outside program is told of every replica that leaves the queue, even if it leaves because of its
             // quota. A real scheduler is told only when the replica ends.
             if core.profile.program.is_some() {
-                let run = core.replicas[index as usize].run();
-                core.command(Command::Withdraw { run });
+                let attempt = core.replicas[index as usize].attempt_id();
+                core.command(Command::Withdraw { attempt });
             }
         }
         core.replicas[index as usize].wait = wait;

@@ -13,7 +13,7 @@ use crate::core::store::Wait;
 use crate::core::timer::Timer;
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_scheduler::{Candidate, Decision, Seats, still_fits};
 use dryrack_units::SimTime;
 
@@ -26,7 +26,7 @@ pub struct Entry {
     carried: Option<Placement>,
     last_restart: Option<SimTime>,
     replica: ReplicaIndex,
-    run: RunId,
+    attempt: AttemptId,
     demand: u32,
 }
 
@@ -112,7 +112,7 @@ impl Scanned {
             carried: row.carried.as_ref().map(|carried| carried.placement.clone()),
             last_restart: replica.last_restart,
             replica: row.replica,
-            run: replica.run(),
+            attempt: replica.attempt_id(),
             demand: replica.demand,
         };
         let is_computed = self.options.writes == Writes::Checked
@@ -130,16 +130,16 @@ impl Scanned {
         self.queue.drop_of(index);
         if let Some(computing) = self.computing.take_if(|computing| computing.entry.replica == index) {
             core.computing = None;
-            core.command(Command::AbandonAnalysis { run: computing.entry.run });
+            core.command(Command::AbandonAnalysis { attempt: computing.entry.attempt });
         }
     }
 
-    /// The run whose entry is being computed, and the runs whose entries come before that of a replica. `None` if the
-    /// replica has no entry.
-    pub(super) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    /// The attempt whose entry is being computed, and the attempts whose entries come before that of a replica. `None`
+    /// if the replica has no entry.
+    pub(super) fn entries_before(&self, index: ReplicaIndex) -> Option<(Vec<AttemptId>, Vec<AttemptId>)> {
         let place = self.queue.iter().position(|entry| entry.replica == index)?;
-        let now = self.computing.iter().map(|computing| computing.entry.run).collect();
-        Some((now, self.queue.iter().take(place).map(|entry| entry.run).collect()))
+        let now = self.computing.iter().map(|computing| computing.entry.attempt).collect();
+        Some((now, self.queue.iter().take(place).map(|entry| entry.attempt).collect()))
     }
 
     /// Takes entries until one of them takes time to compute, or the queue is empty.
@@ -150,14 +150,14 @@ impl Scanned {
             if read.is_none() && self.options.dead_entries != DeadEntries::Computed {
                 continue;
             }
-            let run = entry.run;
-            let takes_time = core.jobs[run.job.index()].spec.analyse;
+            let attempt = entry.attempt;
+            let takes_time = core.jobs[attempt.job.index()].spec.analyse;
             let early = self.options.reads == Reads::Early || !takes_time;
             let decision = early.then(|| self.decide_for(core, &entry, read.as_ref()));
             let computation = Computation { entry, read, decision };
             if takes_time {
-                core.emit(Event::AnalysisStarted { run });
-                core.command(Command::Analyse { run });
+                core.emit(Event::AnalysisStarted { attempt });
+                core.command(Command::Analyse { attempt });
                 self.computing = Some(computation);
                 self.computations += 1;
                 core.computing = Some(self.computations);
@@ -174,7 +174,7 @@ impl Scanned {
     fn read_row(&self, core: &Core, entry: &Entry) -> Option<RowRead> {
         let row = self.rows.get(&entry.row)?;
         let replica = &core.replicas[row.replica as usize];
-        if self.options.dead_entries == DeadEntries::Computed && replica.job != entry.run.job {
+        if self.options.dead_entries == DeadEntries::Computed && replica.job != entry.attempt.job {
             return None;
         }
         Some(self.row_as_it_is(core, entry.row))
@@ -188,8 +188,10 @@ impl Scanned {
     }
 
     /// Applies the world's answer to a computation.
-    pub(super) fn computed(&mut self, core: &mut Core, run: RunId, fact: Lifecycle) {
-        let Some(mut computation) = self.computing.take_if(|computing| computing.entry.run == run) else { return };
+    pub(super) fn computed(&mut self, core: &mut Core, attempt: AttemptId, fact: Lifecycle) {
+        let Some(mut computation) = self.computing.take_if(|computing| computing.entry.attempt == attempt) else {
+            return;
+        };
         core.computing = None;
         if computation.decision.is_none() {
             computation.decision = Some(self.decide_for(core, &computation.entry, computation.read.as_ref()));
@@ -199,9 +201,9 @@ impl Scanned {
 
     /// Handles a computation that the world has not answered in time. It counts as failed, so no placement is found.
     pub(super) fn computation_expired(&mut self, core: &mut Core) {
-        let run = self.computing.as_ref().expect("only one under way has a deadline").entry.run;
-        core.command(Command::AbandonAnalysis { run });
-        self.computed(core, run, Lifecycle::AnalysisFailed);
+        let attempt = self.computing.as_ref().expect("only one under way has a deadline").entry.attempt;
+        core.command(Command::AbandonAnalysis { attempt });
+        self.computed(core, attempt, Lifecycle::AnalysisFailed);
     }
 
     fn decide_for(
@@ -212,16 +214,16 @@ impl Scanned {
     ) -> (Decision, Option<Box<Watched>>) {
         let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
         let own = carried.filter(|_| self.options.own_claim == OwnClaim::Free);
-        let own = own.and_then(|carried| Some((carried.run, core.kept_claims.get(&carried.run).cloned()?)));
+        let own = own.and_then(|carried| Some((carried.attempt, core.kept_claims.get(&carried.attempt).cloned()?)));
         let demand = Arc::clone(&core.demands[entry.demand as usize].demand);
-        if let Some((run, placement)) = &own {
-            placement.claims().iter().for_each(|claim| core.fleet.release_of(*run, claim));
+        if let Some((attempt, placement)) = &own {
+            placement.claims().iter().for_each(|claim| core.fleet.release_of(*attempt, claim));
         }
         core.examine_part_if_watched(entry.replica, &demand, Seats::All);
         let watched = core.last_examination(entry.replica);
-        let decision = core.decide_of(entry.demand, entry.run, 1);
-        if let Some((run, placement)) = &own {
-            core.hold_placement(*run, demand.model().map(|model| &**model), placement);
+        let decision = core.decide_of(entry.demand, entry.attempt, 1);
+        if let Some((attempt, placement)) = &own {
+            core.hold_placement(*attempt, demand.model().map(|model| &**model), placement);
         }
         if matches!(decision, Decision::Refuse { .. }) {
             core.demands[entry.demand as usize].refused_at = Some(core.growth());
@@ -243,8 +245,8 @@ impl Scanned {
         let read = read.unwrap_or_else(|| self.row_as_it_is(core, entry.row));
         let is_checked = self.options.writes == Writes::Checked;
         if is_checked && ((row.serial, row.version) != (read.serial, read.version) || read.phase != Phase::Analysing) {
-            let run = core.replicas[index as usize].run();
-            core.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+            let attempt = core.replicas[index as usize].attempt_id();
+            core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback: false });
             return;
         }
         match decision {
@@ -257,8 +259,8 @@ impl Scanned {
                 let candidate = candidates.swap_remove(0);
                 let demand = &core.demands[entry.demand as usize].demand;
                 if is_checked && !still_fits(&core.profile.scheduler, demand, &core.fleet, &candidate.placement) {
-                    let run = core.replicas[index as usize].run();
-                    core.emit(Event::CommitRefused { run, because: Reason::StaleRead, fallback: false });
+                    let attempt = core.replicas[index as usize].attempt_id();
+                    core.emit(Event::CommitRefused { attempt, because: Reason::StaleRead, fallback: false });
                     let reasons = Histogram::of(Reason::StaleRead, core.fleet.len() as u32);
                     self.write_refusal(core, index, &read, (Refusal::Unfit, reasons));
                     return;

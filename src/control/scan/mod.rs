@@ -13,7 +13,7 @@
 //!
 //! A row can be analysed again, or can start again after a failure. In both cases, one attempt ends and another begins.
 //! The claims of the old attempt are *carried* until the new attempt is placed: in the ledger, they are claims of an
-//! ended run.
+//! ended attempt.
 
 mod consumer;
 mod options;
@@ -40,7 +40,7 @@ use crate::profile::{PassOptions, Trigger};
 use consumer::{Computation, Entries};
 use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
 use dryrack_fleet::Placement;
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_policy::RetryState;
 use dryrack_units::{SimDuration, SimTime};
 use rows::Row;
@@ -126,18 +126,18 @@ impl Scanned {
 
     /// Ends a row's attempt and begins a pending one in the same row. The row carries the claims of the old attempt.
     fn begin_again_in_row(&mut self, core: &mut Core, index: ReplicaIndex, because: Reason, claims: bool) {
-        let run = core.replicas[index as usize].run();
+        let attempt = core.replicas[index as usize].attempt_id();
         let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
         let node = main_node(&placement);
         let kept = if claims { placement.clone() } else { Placement::default() };
         if node.is_some() {
-            core.command(Command::Stop { run });
+            core.command(Command::Stop { attempt });
         }
         self.close_attempt(core, index, Outcome::Lost, because, kept);
         core.begin_next_attempt(index, core.now, because);
         core.replicas[index as usize].wait = Wait::Scan;
         if let Some(node) = node {
-            self.carry(core, index, Some(rows::Carried { run, node, placement, claims }));
+            self.carry(core, index, Some(rows::Carried { attempt, node, placement, claims }));
         }
     }
 }
@@ -169,10 +169,10 @@ impl Flow for Scanned {
     /// Asserts nothing, because scans try every waiting row again and again.
     fn check_nothing_waits_in_vain(&self, _core: &Core) {}
 
-    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, fact: Lifecycle) {
+    fn fact(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, fact: Lifecycle) {
         match fact {
-            Lifecycle::Analysed | Lifecycle::AnalysisFailed => self.computed(core, run, fact),
-            _ => self.attempt_fact(core, index, run, fact),
+            Lifecycle::Analysed | Lifecycle::AnalysisFailed => self.computed(core, attempt, fact),
+            _ => self.attempt_fact(core, index, attempt, fact),
         }
     }
 
@@ -182,7 +182,7 @@ impl Flow for Scanned {
 
     /// Replicas with a claim on the node, and replicas whose rows name the node. The order is that of their rows.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
-        let mut lost: Vec<ReplicaIndex> = core.nodes[node.index()].runs.to_vec();
+        let mut lost: Vec<ReplicaIndex> = core.nodes[node.index()].replicas.to_vec();
         let names = |row: &&Row| row.carried.as_ref().is_some_and(|carried| carried.node == node);
         lost.extend(self.rows.values().filter(names).map(|row| row.replica));
         lost.sort_by_key(|replica| (self.row_of.get(replica), *replica));
@@ -194,9 +194,9 @@ impl Flow for Scanned {
     }
 
     /// Keeps the row of the failed attempt together with its claim.
-    fn keep_place(&mut self, core: &mut Core, index: ReplicaIndex, run: RunId, placement: Placement) {
+    fn keep_place(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, placement: Placement) {
         let node = main_node(&placement).expect("what is placed has a node");
-        self.carry(core, index, Some(rows::Carried { run, node, placement, claims: true }));
+        self.carry(core, index, Some(rows::Carried { attempt, node, placement, claims: true }));
         self.row_changed(core, index);
     }
 
@@ -240,7 +240,7 @@ impl Flow for Scanned {
         }
     }
 
-    fn analyses_ahead(&self, _core: &Core, index: ReplicaIndex) -> Option<(Vec<RunId>, Vec<RunId>)> {
+    fn analyses_ahead(&self, _core: &Core, index: ReplicaIndex) -> Option<(Vec<AttemptId>, Vec<AttemptId>)> {
         self.entries_before(index)
     }
 

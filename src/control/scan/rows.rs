@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::core::store::Wait;
 use dryrack_event::Phase;
 use dryrack_fleet::Placement;
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
 
 /// A row of the store. Its state is the phase of its replica.
@@ -25,7 +25,7 @@ pub struct Row {
 /// The data of an earlier attempt that a row keeps.
 #[derive(Clone)]
 pub struct Carried {
-    pub run: RunId,
+    pub attempt: AttemptId,
     /// The main node of the placement.
     pub node: NodeId,
     /// The claims of the earlier attempt. If `claims` is set, the resources are still taken.
@@ -37,7 +37,7 @@ pub struct Carried {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowView {
     pub id: u64,
-    pub run: RunId,
+    pub attempt: AttemptId,
     pub phase: Phase,
     /// Whether the row has failed and will start again.
     pub failed: bool,
@@ -61,7 +61,7 @@ impl Scanned {
             let carried = row.carried.as_ref().map(|carried| carried.placement.clone());
             RowView {
                 id: row.id,
-                run: replica.run(),
+                attempt: replica.attempt_id(),
                 phase: replica.phase,
                 failed: replica.wait == Wait::BackOff,
                 placement: replica.placement.clone().or(carried),
@@ -148,11 +148,11 @@ impl Scanned {
     pub(super) fn carry(&mut self, core: &mut Core, index: ReplicaIndex, carried: Option<Carried>) {
         let id = self.row_of[&index];
         let row = self.rows.get_mut(&id).expect("the index names it");
-        core.carried.extend(carried.iter().map(|carried| carried.run));
+        core.carried.extend(carried.iter().map(|carried| carried.attempt));
         if let Some(before) = std::mem::replace(&mut row.carried, carried)
-            && row.carried.as_ref().is_none_or(|carried| carried.run != before.run)
+            && row.carried.as_ref().is_none_or(|carried| carried.attempt != before.attempt)
         {
-            core.carried.remove(&before.run);
+            core.carried.remove(&before.attempt);
         }
         self.watch_row(core, id);
     }
@@ -162,7 +162,7 @@ impl Scanned {
         let Some(carried) = self.carried(index).cloned() else { return };
         self.carry(core, index, None);
         if carried.claims {
-            core.free_kept(carried.run, |_| true);
+            core.free_kept(carried.attempt, |_| true);
         }
     }
 

@@ -79,7 +79,7 @@ impl Scanned {
         let demand = &core.demands[replica.demand as usize].demand;
         let options = &core.profile.scheduler;
         let places: Vec<&Placement> = placed.iter().map(|(_, placement)| placement).collect();
-        let found = placement_scores(options, demand, core.context(replica.run()), &core.fleet, &places);
+        let found = placement_scores(options, demand, core.context(replica.attempt_id()), &core.fleet, &places);
         scores.extend(placed.iter().map(|(index, _)| *index).zip(found));
         scores
     }

@@ -26,10 +26,11 @@ impl World<'_> {
         }
     }
 
-    /// Schedules the removal of leaving nodes on which nothing runs any more. By now, the end of the last run on such a
-    /// node has been reported.
+    /// Schedules the removal of leaving nodes on which nothing runs any more. By now, the end of the last attempt on
+    /// such a node has been reported.
     pub(super) fn let_go(&mut self, now: SimTime) {
-        let done: Vec<NodeId> = self.leaving.iter().copied().filter(|node| self.runs_on(*node).is_empty()).collect();
+        let done: Vec<NodeId> =
+            self.leaving.iter().copied().filter(|node| self.attempts_on(*node).is_empty()).collect();
         for node in done {
             self.leaving.remove(&node);
             self.queue.push(now, Due::Leave(node));

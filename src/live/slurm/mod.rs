@@ -31,7 +31,7 @@ use super::work::PendingRun;
 use ask::{Ask, SlurmJob, Standing};
 use dryrack_event::{Command, Input, Lifecycle};
 use dryrack_fleet::{GpuClaim, NodeClaim, NodeState, Placement};
-use dryrack_ids::{GpuId, NodeId, RunId};
+use dryrack_ids::{AttemptId, GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Demand, Ending, Gang};
 
@@ -87,12 +87,12 @@ pub struct OnSlurm<'a> {
     token: String,
     nodes: BTreeMap<&'a str, NodeId>,
     states: Vec<NodeState>,
-    runs: BTreeMap<RunId, Submitted>,
+    attempts: BTreeMap<AttemptId, Submitted>,
     /// The inputs for the next step.
     facts: Vec<Input>,
     /// Decisions that are reported one after the other. If two attempts had the same place one after the other, the
     /// first must have left it before the second is reported.
-    decisions: VecDeque<(RunId, Placement)>,
+    decisions: VecDeque<(AttemptId, Placement)>,
     look_at: SimTime,
     nodes_at: SimTime,
     /// Since when Slurm has given no usable answer, and why.
@@ -112,7 +112,7 @@ impl<'a> OnSlurm<'a> {
             token: format!("dryrack-{}-{began}", std::process::id()),
             nodes: work.nodes.iter().enumerate().map(|(index, node)| (&*node.name, NodeId::new(index))).collect(),
             states: work.declarations.iter().filter_map(state_of).collect(),
-            runs: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             facts: Vec::new(),
             decisions: VecDeque::new(),
             look_at: SimTime::ZERO,
@@ -125,16 +125,16 @@ impl<'a> OnSlurm<'a> {
 
     /// Submits an attempt. If Slurm does not answer, it may still have accepted the job. So later polls search for the
     /// job before they submit it again.
-    fn submit(&mut self, run: RunId) -> Result<(), Missing> {
-        let comment = request::comment(&self.token, run);
-        let (arguments, environment) = request::request(self.work, run, &comment, &self.cluster.others);
+    fn submit(&mut self, attempt: AttemptId) -> Result<(), Missing> {
+        let comment = request::comment(&self.token, attempt);
+        let (arguments, environment) = request::request(self.work, attempt, &comment, &self.cluster.others);
         match self.ask.submit(&arguments, &environment) {
-            Ok(id) => self.runs.get_mut(&run).expect("entered before").id = Some(id),
+            Ok(id) => self.attempts.get_mut(&attempt).expect("entered before").id = Some(id),
             Err(Missing::Exited { said, .. }) if is_refusal(&said) => {
-                let name = &self.work.arrivals[run.job.index()].spec.name;
+                let name = &self.work.arrivals[attempt.job.index()].spec.name;
                 self.notes.insert(format!("{name} was turned away by sbatch: {said}"));
-                self.runs.remove(&run);
-                self.facts.push(Input::Decided { run, placement: None });
+                self.attempts.remove(&attempt);
+                self.facts.push(Input::Decided { attempt, placement: None });
             }
             Err(why) => return Err(why),
         }
@@ -154,24 +154,24 @@ impl<'a> OnSlurm<'a> {
         let by_comment: BTreeMap<&str, &SlurmJob> = jobs.iter().map(|job| (job.comment.as_str(), job)).collect();
         let by_id: BTreeMap<u64, &SlurmJob> = jobs.iter().map(|job| (job.id, job)).collect();
         let mut trouble = Ok(());
-        for run in self.runs.keys().copied().collect::<Vec<RunId>>() {
-            let known = self.runs.get_mut(&run).expect("just listed");
+        for attempt in self.attempts.keys().copied().collect::<Vec<AttemptId>>() {
+            let known = self.attempts.get_mut(&attempt).expect("just listed");
             let found = match known.id {
                 Some(id) => by_id.get(&id),
-                None => by_comment.get(request::comment(&self.token, run).as_str()),
+                None => by_comment.get(request::comment(&self.token, attempt).as_str()),
             };
             let heard = match (found, known.id) {
                 (Some(job), _) => {
                     known.id = Some(job.id);
-                    self.observe(run, job)
+                    self.observe(attempt, job)
                 }
                 (None, _) if known.stage == Stage::Withdrawn => {
-                    self.runs.remove(&run);
+                    self.attempts.remove(&attempt);
                     Ok(())
                 }
                 // Slurm did not answer the submission, and has not accepted the job.
-                (None, None) => self.submit(run),
-                (None, Some(id)) => Err(self.forgotten(run, id)),
+                (None, None) => self.submit(attempt),
+                (None, Some(id)) => Err(self.forgotten(attempt, id)),
             };
             trouble = trouble.and(heard);
         }
@@ -181,15 +181,17 @@ impl<'a> OnSlurm<'a> {
 
     /// Moves decisions about ended attempts to the front, because these attempts had their places before the others.
     fn put_in_order(&mut self) {
-        let is_over = |run: &RunId| self.runs.get(run).is_some_and(|known| known.standing.is_over());
-        let order = |(run, _): &(RunId, Placement)| (!is_over(run), self.runs.get(run).and_then(|known| known.id));
+        let is_over = |attempt: &AttemptId| self.attempts.get(attempt).is_some_and(|known| known.standing.is_over());
+        let order = |(attempt, _): &(AttemptId, Placement)| {
+            (!is_over(attempt), self.attempts.get(attempt).and_then(|known| known.id))
+        };
         let mut decisions = Vec::from(std::mem::take(&mut self.decisions));
         decisions.sort_by_key(order);
         self.decisions = decisions.into();
     }
 
     fn ids(&self) -> BTreeSet<u64> {
-        self.runs.values().filter_map(|known| known.id).collect()
+        self.attempts.values().filter_map(|known| known.id).collect()
     }
 
     fn poll_nodes(&mut self) -> Result<(), Missing> {
@@ -209,82 +211,84 @@ impl<'a> OnSlurm<'a> {
     /// attempt must be reported before the next decision.
     fn decide(&mut self) {
         let is_awaited = |known: &Submitted| known.standing.is_over() && known.stage == Stage::Told;
-        while let Some((run, _)) = self.decisions.front() {
-            if self.runs.values().any(is_awaited) {
+        while let Some((attempt, _)) = self.decisions.front() {
+            if self.attempts.values().any(is_awaited) {
                 return;
             }
-            let run = *run;
+            let attempt = *attempt;
             let (_, placement) = self.decisions.pop_front().expect("just seen");
             // The attempt may have been withdrawn meanwhile.
-            let Some(known) = self.runs.get_mut(&run).filter(|known| known.stage == Stage::Decided) else { continue };
+            let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.stage == Stage::Decided) else {
+                continue;
+            };
             known.stage = Stage::Told;
-            self.facts.push(Input::Decided { run, placement: Some(placement) });
+            self.facts.push(Input::Decided { attempt, placement: Some(placement) });
         }
     }
 
-    fn forgotten(&self, run: RunId, id: u64) -> Missing {
-        let name = &self.work.arrivals[run.job.index()].spec.name;
+    fn forgotten(&self, attempt: AttemptId, id: u64) -> Missing {
+        let name = &self.work.arrivals[attempt.job.index()].spec.name;
         let said = format!("Slurm has forgotten its job {id} (`{name}`), so how it ended cannot be told");
         Missing::Unreadable { what: "squeue".to_string(), said }
     }
 
-    fn observe(&mut self, run: RunId, job: &SlurmJob) -> Result<(), Missing> {
-        let stage = self.runs[&run].stage;
+    fn observe(&mut self, attempt: AttemptId, job: &SlurmJob) -> Result<(), Missing> {
+        let stage = self.attempts[&attempt].stage;
         let has_nodes = !job.nodes.is_empty();
         match (stage, job.standing) {
             (Stage::Queued, Standing::Pending) => {}
             (Stage::Queued, Standing::Cancelled) if !has_nodes => {
                 // Somebody else cancelled the job, which counts as a cancellation by the user.
-                self.facts.push(Input::Cancel { job: run.job });
+                self.facts.push(Input::Cancel { job: attempt.job });
             }
             (Stage::Queued, _) if !has_nodes => {
-                let name = &self.work.arrivals[run.job.index()].spec.name;
+                let name = &self.work.arrivals[attempt.job.index()].spec.name;
                 self.notes.insert(format!("{name} was turned away by Slurm: it ended without a node"));
-                self.runs.remove(&run);
-                self.facts.push(Input::Decided { run, placement: None });
+                self.attempts.remove(&attempt);
+                self.facts.push(Input::Decided { attempt, placement: None });
                 return Ok(());
             }
             (Stage::Queued, _) => {
-                let placement = self.placement(run, job)?;
+                let placement = self.placement(attempt, job)?;
                 let of_claim = |claim: &NodeClaim| -> Vec<GpuId> {
                     claim.gpus.iter().map(|part| GpuId { node: claim.node, index: part.index }).collect()
                 };
                 let gpus = placement.claims().iter().flat_map(of_claim).collect();
-                let known = self.runs.get_mut(&run).expect("just read");
+                let known = self.attempts.get_mut(&attempt).expect("just read");
                 (known.stage, known.gpus) = (Stage::Decided, gpus);
-                self.decisions.push_back((run, placement));
+                self.decisions.push_back((attempt, placement));
             }
             (Stage::Decided | Stage::Told, _) => {}
             // The job is in Slurm's queue again, so its place was taken from it. The control plane decides what
             // follows.
             (Stage::Preparing | Stage::Running, Standing::Pending) => {
-                self.report(run, Lifecycle::Preempted);
-                let known = self.runs.get_mut(&run).expect("just read");
+                self.report(attempt, Lifecycle::Preempted);
+                let known = self.attempts.get_mut(&attempt).expect("just read");
                 known.stage = Stage::Withdrawn;
                 self.ask.cancel(&[job.id]);
             }
             (Stage::Preparing, Standing::Configuring) => {}
-            (Stage::Preparing | Stage::Running, _) => self.advance(run, job.standing),
+            (Stage::Preparing | Stage::Running, _) => self.advance(attempt, job.standing),
             (Stage::Stopping | Stage::Withdrawn, standing) if standing.is_over() => {
                 if stage == Stage::Stopping {
-                    self.report(run, Lifecycle::Stopped);
+                    self.report(attempt, Lifecycle::Stopped);
                 }
-                self.runs.remove(&run);
+                self.attempts.remove(&attempt);
             }
             (Stage::Stopping | Stage::Withdrawn, _) => {}
         }
-        if let Some(known) = self.runs.get_mut(&run) {
+        if let Some(known) = self.attempts.get_mut(&attempt) {
             known.standing = job.standing;
         }
         Ok(())
     }
 
     /// Reports progress of an attempt that was started or is being prepared.
-    fn advance(&mut self, run: RunId, standing: Standing) {
-        let known = self.runs.get_mut(&run).expect("it is observed");
+    fn advance(&mut self, attempt: AttemptId, standing: Standing) {
+        let known = self.attempts.get_mut(&attempt).expect("it is observed");
         if known.stage == Stage::Preparing {
             known.stage = Stage::Running;
-            self.report(run, Lifecycle::Started);
+            self.report(attempt, Lifecycle::Started);
         }
         let fact = match standing {
             Standing::Pending | Standing::Configuring | Standing::Running => return,
@@ -296,23 +300,23 @@ impl<'a> OnSlurm<'a> {
             // Somebody else cancelled the job. The control plane answers with a `Stop`, and the job has already
             // stopped.
             Standing::Cancelled => {
-                self.runs.get_mut(&run).expect("it is observed").standing = standing;
-                self.facts.push(Input::Cancel { job: run.job });
+                self.attempts.get_mut(&attempt).expect("it is observed").standing = standing;
+                self.facts.push(Input::Cancel { job: attempt.job });
                 return;
             }
         };
-        self.report(run, fact);
-        self.runs.remove(&run);
+        self.report(attempt, fact);
+        self.attempts.remove(&attempt);
     }
 
-    fn report(&mut self, run: RunId, fact: Lifecycle) {
-        self.facts.push(Input::Run { run, fact });
+    fn report(&mut self, attempt: AttemptId, fact: Lifecycle) {
+        self.facts.push(Input::Run { attempt, fact });
     }
 
     /// The placement that Slurm reports, as claims of the amounts in the job's demand.
-    fn placement(&mut self, run: RunId, job: &SlurmJob) -> Result<Placement, Missing> {
-        let demand = &self.work.arrivals[run.job.index()].spec.demand;
-        let name = self.work.arrivals[run.job.index()].spec.name.clone();
+    fn placement(&mut self, attempt: AttemptId, job: &SlurmJob) -> Result<Placement, Missing> {
+        let demand = &self.work.arrivals[attempt.job.index()].spec.demand;
+        let name = self.work.arrivals[attempt.job.index()].spec.name.clone();
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         for (host, gpus) in &job.nodes {
             let malformed = |expected: &str| Missing::malformed("squeue", 1, expected, host);
@@ -340,7 +344,7 @@ impl<'a> OnSlurm<'a> {
     fn first_free(&self, node: NodeId, job: &SlurmJob, demand: &Demand) -> Vec<u16> {
         let each = demand.gpus().map_or(0, |gpus| gpus.count) as usize;
         let wanted = each * (demand.tasks as usize).div_ceil(job.nodes.len().max(1));
-        let is_held = |index: u16| self.runs.values().any(|run| run.gpus.contains(&GpuId { node, index }));
+        let is_held = |index: u16| self.attempts.values().any(|attempt| attempt.gpus.contains(&GpuId { node, index }));
         let count = self.work.nodes[node.index()].shape.gpus.len() as u16;
         let (free, held): (Vec<u16>, Vec<u16>) = (0..count).partition(|index| !is_held(*index));
         let mut indices: Vec<u16> = free.into_iter().chain(held).take(wanted).collect();
@@ -367,15 +371,17 @@ impl<'a> OnSlurm<'a> {
         }
     }
 
-    fn stop(&mut self, now: SimTime, run: RunId) {
+    fn stop(&mut self, now: SimTime, attempt: AttemptId) {
         let is_closed = self.agenda.is_closed();
-        let Some(known) = self.runs.get_mut(&run).filter(|known| known.stage != Stage::Stopping) else { return };
+        let Some(known) = self.attempts.get_mut(&attempt).filter(|known| known.stage != Stage::Stopping) else {
+            return;
+        };
         known.stage = Stage::Stopping;
         if known.standing.is_over() {
-            self.runs.remove(&run);
-            return self.report(run, Lifecycle::Stopped);
+            self.attempts.remove(&attempt);
+            return self.report(attempt, Lifecycle::Stopped);
         }
-        let launch = self.work.arrivals[run.job.index()].behavior.launch.as_ref().expect("checked at the door");
+        let launch = self.work.arrivals[attempt.job.index()].behavior.launch.as_ref().expect("checked at the door");
         let grace = match is_closed {
             true => Some(launch.grace.unwrap_or(SimDuration::MAX).min(GRACE_OF_THE_INTERRUPTED)),
             false => launch.grace,
@@ -389,15 +395,15 @@ impl<'a> OnSlurm<'a> {
         self.look_at = now;
     }
 
-    fn withdraw(&mut self, now: SimTime, run: RunId) {
-        let Some(known) = self.runs.get_mut(&run) else { return };
+    fn withdraw(&mut self, now: SimTime, attempt: AttemptId) {
+        let Some(known) = self.attempts.get_mut(&attempt) else { return };
         known.stage = Stage::Withdrawn;
         known.kill_at = Some(now.saturating_add(KILL_AGAIN));
         match known.id {
             Some(id) => self.ask.cancel(&[id]),
             // Slurm did not answer, so its next answer shows whether it accepted the job.
             None if self.trouble.is_some() => {}
-            None => drop(self.runs.remove(&run)),
+            None => drop(self.attempts.remove(&attempt)),
         }
     }
 
@@ -411,7 +417,7 @@ impl<'a> OnSlurm<'a> {
     /// Kills the attempts whose time to stop has passed.
     fn kill_the_late(&mut self, now: SimTime) {
         let is_late = |known: &Submitted| known.kill_at.is_some_and(|at| at <= now);
-        for known in self.runs.values_mut().filter(|known| is_late(known)) {
+        for known in self.attempts.values_mut().filter(|known| is_late(known)) {
             known.kill_at = Some(now.saturating_add(KILL_AGAIN));
             known.kills = known.kills.saturating_add(1);
         }
@@ -422,7 +428,7 @@ impl<'a> OnSlurm<'a> {
     /// success.
     fn kill(&self, is_meant: impl Fn(&Submitted) -> bool) {
         let runs_still = |known: &&Submitted| known.standing == Standing::Running;
-        let meant = || self.runs.values().filter(|known| is_meant(known));
+        let meant = || self.attempts.values().filter(|known| is_meant(known));
         let ids = |of: &mut dyn Iterator<Item = &Submitted>| of.filter_map(|known| known.id).collect::<Vec<u64>>();
         self.ask.kill(&ids(&mut meant().filter(runs_still)));
         self.ask.cancel(&ids(&mut meant().filter(|known| !runs_still(known) || known.kills > KILLS)));
@@ -441,7 +447,7 @@ impl RunBackend for OnSlurm<'_> {
         self.agenda.come(now, inputs);
         // Report known facts and decisions first, before asking Slurm again.
         let is_due = self.look_at <= now && self.facts.is_empty() && self.decisions.is_empty();
-        if is_due && !self.runs.is_empty() {
+        if is_due && !self.attempts.is_empty() {
             let polled = self.poll(now);
             self.take_snapshot(now, polled);
             self.look_at = now.saturating_add(self.cluster.every);
@@ -462,24 +468,24 @@ impl RunBackend for OnSlurm<'_> {
 
     fn obey(&mut self, now: SimTime, command: Command) {
         match command {
-            Command::Submit { run } => {
+            Command::Submit { attempt } => {
                 let (id, stage, standing, gpus) = (None, Stage::Queued, Standing::Pending, Vec::new());
-                self.runs.insert(run, Submitted { id, stage, standing, gpus, kill_at: None, kills: 0 });
-                if let Err(why) = self.submit(run) {
+                self.attempts.insert(attempt, Submitted { id, stage, standing, gpus, kill_at: None, kills: 0 });
+                if let Err(why) = self.submit(attempt) {
                     self.trouble.get_or_insert((now, why));
                 }
             }
-            Command::Withdraw { run } => self.withdraw(now, run),
-            Command::Start { run, .. } => {
-                let Some(known) = self.runs.get_mut(&run) else { return };
+            Command::Withdraw { attempt } => self.withdraw(now, attempt),
+            Command::Start { attempt, .. } => {
+                let Some(known) = self.attempts.get_mut(&attempt) else { return };
                 let standing = known.standing;
                 known.stage = Stage::Preparing;
                 match standing {
-                    Standing::Pending | Standing::Configuring => self.report(run, Lifecycle::Preparing),
-                    _ => self.advance(run, standing),
+                    Standing::Pending | Standing::Configuring => self.report(attempt, Lifecycle::Preparing),
+                    _ => self.advance(attempt, standing),
                 }
             }
-            Command::Stop { run } => self.stop(now, run),
+            Command::Stop { attempt } => self.stop(now, attempt),
             // These were refused before the run, or are only sent under profiles that are refused.
             Command::Prepare { .. }
             | Command::Begin { .. }
@@ -494,13 +500,13 @@ impl RunBackend for OnSlurm<'_> {
     fn next_time(&self) -> Option<SimTime> {
         let is_at_once = !self.facts.is_empty() || !self.decisions.is_empty();
         let at_once = is_at_once.then_some(SimTime::ZERO);
-        let snapshot = (!self.runs.is_empty()).then_some(self.look_at);
-        let kills = self.runs.values().filter_map(|known| known.kill_at);
+        let snapshot = (!self.attempts.is_empty()).then_some(self.look_at);
+        let kills = self.attempts.values().filter_map(|known| known.kill_at);
         at_once.into_iter().chain(snapshot).chain(kills).chain(self.agenda.next()).min()
     }
 
     fn is_over(&self) -> bool {
-        self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
+        self.attempts.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
     }
 
     fn interrupt(&mut self, inputs: &mut Vec<Input>) {
@@ -512,7 +518,7 @@ impl RunBackend for OnSlurm<'_> {
     }
 
     fn end_all(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.is_ended, true) || self.runs.is_empty() {
+        if std::mem::replace(&mut self.is_ended, true) || self.attempts.is_empty() {
             return Ok(());
         }
         let deadline = Deadline::within(LAST_BREATH);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::super::work::PendingRun;
 use dryrack_fleet::NodeShape;
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_scheduler::OrderKey;
 use dryrack_units::SimDuration;
 use dryrack_workload::{Arrival, Demand, Gang, GpuTake, JobSpec, Pick, TaskDemand};
@@ -124,11 +124,11 @@ fn meets(shape: &NodeShape, task: &TaskDemand) -> bool {
 /// The arguments and variables of `sbatch` for one attempt. `others` are nodes of Slurm that are not in the file.
 pub fn request(
     work: &PendingRun,
-    run: RunId,
+    attempt: AttemptId,
     comment: &str,
     others: &[String],
 ) -> (Vec<String>, Vec<(String, String)>) {
-    let arrival = &work.arrivals[run.job.index()];
+    let arrival = &work.arrivals[attempt.job.index()];
     let (spec, launch) = (&arrival.spec, arrival.behavior.launch.as_ref().expect("checked at the door"));
     let mut arguments = vec![
         "--parsable".to_string(),
@@ -136,7 +136,7 @@ pub fn request(
         "--no-requeue".to_string(),
         format!("--job-name={}", spec.name),
         format!("--comment={comment}"),
-        format!("--output={}", output(work, run)),
+        format!("--output={}", output(work, attempt)),
     ];
     arguments.extend(amounts(&spec.demand));
     arguments.extend(spec.time_limit.map(|limit| format!("--time={}", limit.as_nanos() / MINUTE)));
@@ -162,17 +162,17 @@ pub fn request(
     arguments.push(format!("--wrap={}", script(&launch.arguments, &spec.demand)));
     let known = [
         ("DRYRACK_JOB", spec.name.to_string()),
-        ("DRYRACK_REPLICA", run.replica.to_string()),
-        ("DRYRACK_ATTEMPT", run.attempt.to_string()),
+        ("DRYRACK_REPLICA", attempt.replica.to_string()),
+        ("DRYRACK_ATTEMPT", attempt.number.to_string()),
         ("DRYRACK_TASKS", spec.demand.tasks.to_string()),
     ];
     let own = launch.environment.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     (arguments, known.map(|(key, value)| (key.to_string(), value)).into_iter().chain(own).collect())
 }
 
-fn output(work: &PendingRun, run: RunId) -> String {
-    let name = work.arrivals[run.job.index()].spec.name.replace('/', "_");
-    let file = |folder: &std::path::PathBuf| folder.join(format!("{name}-{}-{}.txt", run.replica, run.attempt));
+fn output(work: &PendingRun, attempt: AttemptId) -> String {
+    let name = work.arrivals[attempt.job.index()].spec.name.replace('/', "_");
+    let file = |folder: &std::path::PathBuf| folder.join(format!("{name}-{}-{}.txt", attempt.replica, attempt.number));
     // Escape percent signs, which begin a pattern in Slurm.
     work.outputs
         .as_ref()
@@ -256,6 +256,6 @@ fn quoted(word: &str) -> String {
 
 /// The comment `dryrack-TOKEN/JOB/REPLICA/ATTEMPT`, with the index of the job in the file. It identifies this run's
 /// jobs.
-pub fn comment(token: &str, run: RunId) -> String {
-    format!("{token}/{}/{}/{}", run.job.index(), run.replica, run.attempt)
+pub fn comment(token: &str, attempt: AttemptId) -> String {
+    format!("{token}/{}/{}/{}", attempt.job.index(), attempt.replica, attempt.number)
 }

@@ -8,7 +8,7 @@ use super::super::process::{Place, TaskId};
 use super::super::work::PendingRun;
 use dryrack_catalog::Vendor;
 use dryrack_fleet::{NodeClaim, Placement};
-use dryrack_ids::{GpuId, RunId};
+use dryrack_ids::{AttemptId, GpuId};
 use dryrack_units::SimDuration;
 
 /// A task to start.
@@ -18,16 +18,22 @@ pub struct TaskPlace {
     pub gpus: SmallVec<[GpuId; 2]>,
 }
 
-/// The tasks of a run, in the order of its claims. On each node the claimed GPUs are assigned in order, the same number
-/// to each task. If they cannot be divided evenly, each task gets all of them.
-pub fn tasks_of(work: &PendingRun, run: RunId, placement: &Placement) -> Vec<TaskPlace> {
+/// The tasks of an attempt, in the order of its claims. On each node the claimed GPUs are assigned in order, the same
+/// number to each task. If they cannot be divided evenly, each task gets all of them.
+pub fn tasks_of(work: &PendingRun, attempt: AttemptId, placement: &Placement) -> Vec<TaskPlace> {
     let total = placement.tasks();
     let claims = placement.claims().iter();
     let ranked = claims.flat_map(|claim| (0..claim.tasks).map(move |local| (claim, local as usize)));
-    ranked.enumerate().map(|(rank, (claim, local))| task(work, run, claim, local, (rank, total))).collect()
+    ranked.enumerate().map(|(rank, (claim, local))| task(work, attempt, claim, local, (rank, total))).collect()
 }
 
-fn task(work: &PendingRun, run: RunId, claim: &NodeClaim, local: usize, (rank, total): (usize, u32)) -> TaskPlace {
+fn task(
+    work: &PendingRun,
+    attempt: AttemptId,
+    claim: &NodeClaim,
+    local: usize,
+    (rank, total): (usize, u32),
+) -> TaskPlace {
     let tasks = claim.tasks as usize;
     let each = claim.gpus.len() / tasks;
     let own =
@@ -35,11 +41,11 @@ fn task(work: &PendingRun, run: RunId, claim: &NodeClaim, local: usize, (rank, t
     let gpus: SmallVec<[GpuId; 2]> = own.iter().map(|part| GpuId { node: claim.node, index: part.index }).collect();
     let node = &work.nodes[claim.node.index()];
     let indexes: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
-    let name = &work.arrivals[run.job.index()].spec.name;
+    let name = &work.arrivals[attempt.job.index()].spec.name;
     let mut environment: BTreeMap<String, String> = [
         ("DRYRACK_JOB", name.to_string()),
-        ("DRYRACK_REPLICA", run.replica.to_string()),
-        ("DRYRACK_ATTEMPT", run.attempt.to_string()),
+        ("DRYRACK_REPLICA", attempt.replica.to_string()),
+        ("DRYRACK_ATTEMPT", attempt.number.to_string()),
         ("DRYRACK_NODE", node.name.to_string()),
         ("DRYRACK_TASK", rank.to_string()),
         ("DRYRACK_TASKS", total.to_string()),
@@ -58,10 +64,9 @@ fn task(work: &PendingRun, run: RunId, claim: &NodeClaim, local: usize, (rank, t
         gpus.iter().filter_map(|gpu| work.shares.get(*gpu)).flat_map(|share| share.cores.clone()).collect();
     cores.sort_unstable();
     cores.dedup();
-    let output = work
-        .outputs
-        .as_ref()
-        .map(|folder| folder.join(format!("{}-{}-{}-{rank}.txt", name.replace('/', "_"), run.replica, run.attempt)));
+    let output = work.outputs.as_ref().map(|folder| {
+        folder.join(format!("{}-{}-{}-{rank}.txt", name.replace('/', "_"), attempt.replica, attempt.number))
+    });
     TaskPlace { place: Place { environment, cores, output }, gpus: if is_share { gpus } else { SmallVec::new() } }
 }
 

@@ -26,7 +26,7 @@ use super::work::PendingRun;
 use devices::{Devices, tasks_of};
 use dryrack_event::{Command, Input, Lifecycle};
 use dryrack_fleet::Placement;
-use dryrack_ids::RunId;
+use dryrack_ids::AttemptId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Ending, Launch};
 use sampler::Sampler;
@@ -38,14 +38,14 @@ const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// The interval at which killed processes are checked, and killed again if they still exist.
 const LOOK_AGAIN: SimDuration = SimDuration::from_millis(100);
 
-struct LiveRun {
+struct LiveAttempt {
     placement: Placement,
     launch: Arc<Launch>,
-    /// The tasks of the run; empty until it is told to begin.
+    /// The tasks of the attempt; empty until it is told to begin.
     tasks: Vec<TaskId>,
     started: Option<SimTime>,
     sampler: Option<Sampler>,
-    /// Whether the run was told to stop.
+    /// Whether the attempt was told to stop.
     is_stopping: bool,
     /// When the remaining processes are killed.
     kill_at: Option<SimTime>,
@@ -57,10 +57,10 @@ pub struct World<'a> {
     devices: Devices,
     /// Reads the GPUs that are not CPU shares.
     gpus: Option<Guarded>,
-    runs: BTreeMap<RunId, LiveRun>,
+    attempts: BTreeMap<AttemptId, LiveAttempt>,
     agenda: Agenda<'a>,
     /// The inputs for the next step.
-    facts: Vec<(RunId, Lifecycle)>,
+    facts: Vec<(AttemptId, Lifecycle)>,
     look_at: Option<SimTime>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> World<'a> {
             runner: Runner::new()?,
             devices: Devices::default(),
             gpus,
-            runs: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             agenda: Agenda::new(work),
             facts: Vec::new(),
             look_at: None,
@@ -82,35 +82,37 @@ impl<'a> World<'a> {
 impl RunBackend for World<'_> {
     /// Whether nothing runs and no further input is scheduled.
     fn is_over(&self) -> bool {
-        self.runs.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
+        self.attempts.is_empty() && self.facts.is_empty() && self.agenda.next().is_none()
     }
 
     /// The time of the next poll, even if no child process changes before.
     fn next_time(&self) -> Option<SimTime> {
-        let of_runs = self.runs.values().flat_map(|run| [run.kill_at, run.sampler.as_ref().map(Sampler::due)]);
+        let of_attempts =
+            self.attempts.values().flat_map(|attempt| [attempt.kill_at, attempt.sampler.as_ref().map(Sampler::due)]);
         let at_once = (!self.facts.is_empty()).then_some(SimTime::ZERO);
-        of_runs.flatten().chain(self.agenda.next()).chain(at_once).chain(self.look_at).min()
+        of_attempts.flatten().chain(self.agenda.next()).chain(at_once).chain(self.look_at).min()
     }
 
     /// Observes everything that has happened until `now`, and adds it as inputs, in order of classes.
     fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()> {
         self.agenda.come(now, inputs);
-        let is_sampled = self.runs.values().any(|run| run.sampler.as_ref().is_some_and(|it| it.due() <= now));
+        let is_sampled =
+            self.attempts.values().any(|attempt| attempt.sampler.as_ref().is_some_and(|it| it.due() <= now));
         let is_due = self.look_at.is_some_and(|at| at <= now);
         if child_changed || is_sampled || is_due {
             self.poll(now);
         }
-        for (run, fact) in self.facts.drain(..) {
-            if let (Lifecycle::Started, Some(known)) = (fact, self.runs.get_mut(&run)) {
+        for (attempt, fact) in self.facts.drain(..) {
+            if let (Lifecycle::Started, Some(known)) = (fact, self.attempts.get_mut(&attempt)) {
                 known.started = Some(now);
             }
-            inputs.push(Input::Run { run, fact });
+            inputs.push(Input::Run { attempt, fact });
         }
         let levels = if is_sampled { self.levels() } else { BTreeMap::new() };
-        for (run, known) in &mut self.runs {
+        for (attempt, known) in &mut self.attempts {
             let Some(sampler) = known.sampler.as_mut().filter(|sampler| sampler.due() <= now) else { continue };
             let utilization = sampler.take(now, &known.placement, &self.work.shares, &self.devices, &levels);
-            inputs.push(Input::UsageSample { run: *run, at: now, utilization, memory: Default::default() });
+            inputs.push(Input::UsageSample { attempt: *attempt, at: now, utilization, memory: Default::default() });
         }
         inputs.sort_by_key(Input::class);
         Ok(())
@@ -122,7 +124,7 @@ impl RunBackend for World<'_> {
     }
 
     fn kill_all(&mut self) {
-        for id in self.runs.values().flat_map(|run| &run.tasks) {
+        for id in self.attempts.values().flat_map(|attempt| &attempt.tasks) {
             self.runner.kill(*id);
         }
     }
@@ -135,18 +137,18 @@ impl RunBackend for World<'_> {
 
     fn obey(&mut self, now: SimTime, command: Command) {
         match command {
-            Command::Start { run, placement } => {
-                self.enter(run, placement);
-                self.begin(run);
+            Command::Start { attempt, placement } => {
+                self.enter(attempt, placement);
+                self.begin(attempt);
             }
-            Command::Prepare { run, placement } => {
-                self.enter(run, placement);
-                self.facts.push((run, Lifecycle::Prepared));
+            Command::Prepare { attempt, placement } => {
+                self.enter(attempt, placement);
+                self.facts.push((attempt, Lifecycle::Prepared));
             }
-            Command::Begin { run } => self.begin(run),
-            Command::Stop { run } => self.stop(now, run),
-            Command::Sample { run, interval } => {
-                if let Some(known) = self.runs.get_mut(&run) {
+            Command::Begin { attempt } => self.begin(attempt),
+            Command::Stop { attempt } => self.stop(now, attempt),
+            Command::Sample { attempt, interval } => {
+                if let Some(known) = self.attempts.get_mut(&attempt) {
                     let started = known.started.unwrap_or(now);
                     known.sampler = Some(Sampler::new(started, interval, &known.placement, &self.devices));
                 }
@@ -170,9 +172,9 @@ impl World<'_> {
         found.filter_map(|gpu| Some((u16::try_from(gpu.index).ok()?, gpu.utilization.ok()?))).collect()
     }
 
-    fn enter(&mut self, run: RunId, placement: Placement) {
-        let launch = self.work.arrivals[run.job.index()].behavior.launch.clone().expect("checked at the door");
-        let known = LiveRun {
+    fn enter(&mut self, attempt: AttemptId, placement: Placement) {
+        let launch = self.work.arrivals[attempt.job.index()].behavior.launch.clone().expect("checked at the door");
+        let known = LiveAttempt {
             placement,
             launch,
             tasks: Vec::new(),
@@ -181,14 +183,14 @@ impl World<'_> {
             is_stopping: false,
             kill_at: None,
         };
-        self.runs.insert(run, known);
+        self.attempts.insert(attempt, known);
     }
 
     /// Starts a process for each task. If one cannot be started, the processes before it are killed.
-    fn begin(&mut self, run: RunId) {
-        let Some(known) = self.runs.get_mut(&run) else { return };
+    fn begin(&mut self, attempt: AttemptId) {
+        let Some(known) = self.attempts.get_mut(&attempt) else { return };
         let mut tasks = Vec::new();
-        for task in tasks_of(self.work, run, &known.placement) {
+        for task in tasks_of(self.work, attempt, &known.placement) {
             match self.runner.start(&known.launch, &task.place) {
                 Ok(id) => {
                     self.devices.enter(id, task.gpus);
@@ -196,23 +198,23 @@ impl World<'_> {
                 }
                 Err(_) => {
                     tasks.iter().for_each(|id| self.runner.kill(*id));
-                    self.runs.remove(&run);
-                    self.facts.push((run, Lifecycle::StartFailed));
+                    self.attempts.remove(&attempt);
+                    self.facts.push((attempt, Lifecycle::StartFailed));
                     return;
                 }
             }
         }
         known.tasks = tasks;
-        self.facts.push((run, Lifecycle::Started));
+        self.facts.push((attempt, Lifecycle::Started));
     }
 
-    fn stop(&mut self, now: SimTime, run: RunId) {
-        // If the run is not in the map, it has ended meanwhile, and has already reported its end.
-        let Some(known) = self.runs.get_mut(&run).filter(|known| !known.is_stopping) else { return };
+    fn stop(&mut self, now: SimTime, attempt: AttemptId) {
+        // If the attempt is not in the map, it has ended meanwhile, and has already reported its end.
+        let Some(known) = self.attempts.get_mut(&attempt).filter(|known| !known.is_stopping) else { return };
         known.is_stopping = true;
         if known.tasks.is_empty() {
-            self.runs.remove(&run);
-            self.facts.push((run, Lifecycle::Stopped));
+            self.attempts.remove(&attempt);
+            self.facts.push((attempt, Lifecycle::Stopped));
             return;
         }
         // Poll first, so that processes which have left the group are known and get the signal too.
@@ -224,13 +226,13 @@ impl World<'_> {
         self.look_at = Some(now);
     }
 
-    /// Takes a snapshot of all processes, and reports changes of the runs.
+    /// Takes a snapshot of all processes, and reports changes of the attempts.
     fn poll(&mut self, now: SimTime) {
         self.runner.poll();
         self.devices.advance(|id| self.runner.cpu(id));
         let mut over = Vec::new();
         let mut is_anyone_awaited = false;
-        for (run, known) in self.runs.iter_mut().filter(|(_, known)| !known.tasks.is_empty()) {
+        for (attempt, known) in self.attempts.iter_mut().filter(|(_, known)| !known.tasks.is_empty()) {
             let ends: Vec<Option<TaskEnd>> = known.tasks.iter().map(|id| self.runner.end(*id)).collect();
             if ends.iter().all(Option::is_some) {
                 let fact = match ends.iter().flatten().all(|end| end.is_success()) {
@@ -238,7 +240,7 @@ impl World<'_> {
                     true => Lifecycle::Exited(Ending::Completed),
                     false => Lifecycle::Exited(Ending::Failed),
                 };
-                over.push((*run, fact));
+                over.push((*attempt, fact));
                 continue;
             }
             let has_failed = ends.iter().flatten().any(|end| !end.is_success());
@@ -253,15 +255,15 @@ impl World<'_> {
             }
             is_anyone_awaited |= known.kill_at.is_some() || known.is_stopping || self.runner.is_draining(&known.tasks);
         }
-        for (run, fact) in over {
-            self.runs.remove(&run);
-            self.facts.push((run, fact));
+        for (attempt, fact) in over {
+            self.attempts.remove(&attempt);
+            self.facts.push((attempt, fact));
         }
         self.look_at = is_anyone_awaited.then(|| now.saturating_add(LOOK_AGAIN));
     }
 }
 
-/// When to kill the processes of a run that was told to stop. Never, if its file says so and the run was not
+/// When to kill the processes of an attempt that was told to stop. Never, if its file says so and the attempt was not
 /// interrupted.
 fn deadline(now: SimTime, launch: &Launch, is_interrupted: bool) -> Option<SimTime> {
     let grace = match is_interrupted {

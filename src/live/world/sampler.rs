@@ -1,4 +1,4 @@
-//! Samples the devices of one run at each multiple of an interval since the run started.
+//! Samples the devices of one attempt at each multiple of an interval since the attempt started.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::super::bins::Bins;
-use super::super::spans::{Spans, run_name};
+use super::super::spans::{Spans, attempt_name};
 use dryrack_metrics::{Metrics, RunAccount, Value};
 use dryrack_units::{SimDuration, SimTime};
 
@@ -87,7 +87,7 @@ pub(super) fn spans_csv(accounts: &RunAccount, spans: &Spans) -> Vec<u8> {
     let header = ["run", "wanted", "placed", "started", "freed", "places", "outcome", "reason", "story"];
     let rows = spans.spans.iter().map(|span| {
         vec![
-            run_name(span.run, accounts),
+            attempt_name(span.attempt, accounts),
             seconds(span.wanted),
             seconds(span.placed),
             span.started.map_or(String::new(), seconds),

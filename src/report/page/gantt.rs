@@ -3,7 +3,7 @@
 //! The bars stretch to the available width and contain no text. The names of lanes and jobs and the times are separate
 //! text beside and over the bars, in the page's font size.
 
-use super::super::spans::{Lane, Spans, run_name};
+use super::super::spans::{Lane, Spans, attempt_name};
 use super::super::timeline::about;
 use super::html::escape;
 use dryrack_event::Outcome;
@@ -42,10 +42,10 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
         for bar in &lane.bars {
             let span = &spans.spans[bar.span];
             let (from, to) = (place(bar.from, end), place(bar.to, end));
-            let look = span.run.job.index() % 6;
+            let look = span.attempt.job.index() % 6;
             // Heights are in tenths of a pixel, and jobs on the same lane share its height.
             let (row_top, row_height) = (bar.row * 190 / lane.rows, (190 / lane.rows).max(5));
-            let name = run_name(span.run, accounts);
+            let name = attempt_name(span.attempt, accounts);
             let cut = match span.ended {
                 None | Some((Outcome::Completed, _)) => "",
                 Some(_) => " cut",

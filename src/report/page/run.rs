@@ -276,10 +276,10 @@ impl RunReport<'_> {
             .counted()
             .filter(|(_, job, replica)| job.standing() == Standing::Waiting && replica.outcome.is_none());
         let all: Vec<Vec<String>> = waiting
-            .map(|(run, job, replica)| {
+            .map(|(attempt, job, replica)| {
                 let since = about(self.accounts.now.since(replica.wanted));
                 let why = replica.reason.map_or("nothing was said of it", |reason| reason.text());
-                vec![replica_name(run, &job.spec.name), since, why.to_string()]
+                vec![replica_name(attempt, &job.spec.name), since, why.to_string()]
             })
             .collect();
         if all.is_empty() {

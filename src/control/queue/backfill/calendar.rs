@@ -1,4 +1,4 @@
-//! The runs on each node and their expected ends. The calendar is kept from pass to pass, and updated when a node
+//! The attempts on each node and their expected ends. The calendar is kept from pass to pass, and updated when a node
 //! changes.
 
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ impl NodeEnd {
 #[derive(Clone, Debug)]
 struct NodeCalendar {
     held: Vec<NodeEnd>,
-    /// The node's status as if no run held any of its resources.
+    /// The node's status as if no attempt held any of its resources.
     empty: Option<NodeStatus>,
 }
 
@@ -65,14 +65,14 @@ pub(super) struct Calendar {
     /// When these changes were included.
     pub at: SimTime,
     nodes: Vec<NodeCalendar>,
-    /// When and where a run is expected to end.
+    /// When and where an attempt is expected to end.
     ends: BTreeSet<(SimTime, NodeId)>,
-    /// Nodes with a run whose expected end moves as time passes.
+    /// Nodes with an attempt whose expected end moves as time passes.
     pub floating: BTreeSet<NodeId>,
 }
 
 impl Calendar {
-    /// Replaces the runs on a node. `floats` says whether the expected end of one of them moves as time passes.
+    /// Replaces the attempts on a node. `floats` says whether the expected end of one of them moves as time passes.
     pub fn replace(&mut self, fleet: &Fleet, node: NodeId, mut held: Vec<NodeEnd>, floats: bool) {
         if self.nodes.len() < fleet.len() {
             self.nodes.resize(fleet.len(), NodeCalendar { held: Vec::new(), empty: None });
@@ -93,7 +93,7 @@ impl Calendar {
         };
     }
 
-    /// The runs on a node, in order of their expected ends.
+    /// The attempts on a node, in order of their expected ends.
     pub fn held_on(&self, node: NodeId) -> std::slice::Iter<'_, NodeEnd> {
         self.nodes[node.index()].held.iter()
     }
@@ -102,7 +102,7 @@ impl Calendar {
         self.nodes[node.index()].empty.as_ref().expect("every node is taken in")
     }
 
-    /// The earliest expected end of a run.
+    /// The earliest expected end of an attempt.
     pub fn first_end(&self) -> Option<SimTime> {
         self.ends.first().map(|(at, _)| *at)
     }
@@ -112,7 +112,7 @@ impl Calendar {
         self.ends.range((from, NodeId::new(0))..).copied()
     }
 
-    /// Nodes on which the expected end of a run has passed.
+    /// Nodes on which the expected end of an attempt has passed.
     pub fn overdue(&self, now: SimTime) -> impl Iterator<Item = NodeId> + '_ {
         self.ends.iter().take_while(move |(at, _)| *at <= now).map(|(_, node)| *node)
     }

@@ -1,13 +1,13 @@
 //! Backfilling: which replicas may start before the head of the queue because they do not delay it.
 //!
-//! Backfilling predicts the future from estimates. Every run ends by its estimate and releases its resources. For each
-//! such time, the scheduler's own stages judge whether a replica fits on the nodes as they would be then. So a
+//! Backfilling predicts the future from estimates. Every attempt ends by its estimate and releases its resources. For
+//! each such time, the scheduler's own stages judge whether a replica fits on the nodes as they would be then. So a
 //! reservation names places, not only amounts.
 //!
 //! The plain computation ([`plain`]) works on a copy of the fleet, for each waiting replica separately, in each pass.
-//! With caching, [`Backfilling`] keeps results between passes: waiting replicas by demand ([`shelves`]), the runs on
-//! each node and their ends ([`calendar`]), and the room that each demand will find ([`outlook`]). If all replicas get
-//! reservations, it also plans a pass ([`plan`]). Every result equals that of the plain computation.
+//! With caching, [`Backfilling`] keeps results between passes: waiting replicas by demand ([`shelves`]), the attempts
+//! on each node and their ends ([`calendar`]), and the room that each demand will find ([`outlook`]). If all replicas
+//! get reservations, it also plans a pass ([`plan`]). Every result equals that of the plain computation.
 //! [`Caching::Paranoid`] computes both and compares them.
 
 mod calendar;
@@ -277,7 +277,7 @@ impl Queue {
         best.map(|(key, candidate)| (key.replica(), candidate))
     }
 
-    /// The first time at which a replica fits, if all runs end as estimated and no other replica starts.
+    /// The first time at which a replica fits, if all attempts end as estimated and no other replica starts.
     fn fits_at(&mut self, core: &mut Core, index: ReplicaIndex) -> Option<SimTime> {
         let (number, tasks) = asked_for(core, index);
         let Some(mut kept) = self.backfilling.take() else { return first_fit_time(core, index) };
@@ -295,7 +295,7 @@ impl Queue {
         found
     }
 
-    /// Applies a change of phase, which may move the expected end of a run.
+    /// Applies a change of phase, which may move the expected end of an attempt.
     pub(in crate::queue) fn note_phase(&self, core: &mut Core, index: ReplicaIndex, (phase, since): (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
         if self.backfilling.is_some()
@@ -341,7 +341,7 @@ impl Queue {
     }
 }
 
-/// Whether the expected end of a run in this phase is counted from the beginning of the phase.
+/// Whether the expected end of an attempt in this phase is counted from the beginning of the phase.
 fn is_timed(phase: Phase) -> bool {
     match phase {
         Phase::Running | Phase::Scheduled => true,
@@ -431,7 +431,7 @@ fn update_calendar(core: &mut Core, calendar: &mut Calendar) {
     let read = std::mem::replace(&mut calendar.read, core.fleet.node_change_count());
     for node in core.fleet.changed_nodes(read) {
         let (mut held, mut floats) = (Vec::new(), false);
-        for index in &core.nodes[node.index()].runs {
+        for index in &core.nodes[node.index()].replicas {
             let replica = &core.replicas[*index as usize];
             let part = replica.placement.as_ref().and_then(|placement| Part::on(placement, node));
             floats |= !is_timed(replica.phase);

@@ -1,5 +1,5 @@
-//! The future room for one demand, if all runs end as estimated: for each node, how many tasks of the demand it could
-//! hold now and after each end. The outlook is kept between passes, and updated when a node changes.
+//! The future room for one demand, if all attempts end as estimated: for each node, how many tasks of the demand it
+//! could hold now and after each end. The outlook is kept between passes, and updated when a node changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +90,7 @@ impl Outlook {
         self.room >= i64::from(tasks)
     }
 
-    /// The first end of a run after which this many tasks fit.
+    /// The first end of an attempt after which this many tasks fit.
     pub fn fits_at(&self, tasks: u32, calendar: &Calendar) -> Option<SimTime> {
         let (first, tasks) = (calendar.first_end()?, i64::from(tasks));
         let mut room = self.room + self.changes.range(..=first).map(|(_, change)| change).sum::<i64>();

@@ -107,7 +107,7 @@ pub(in crate::queue) fn fits_beside_plainly(
     judge_on(core, index, &fleet).is_some()
 }
 
-/// A run that is past its expected end is assumed to end in the next moment.
+/// An attempt that is past its expected end is assumed to end in the next moment.
 fn reservations_of_running(core: &Core) -> Vec<Reservation> {
     let soon = core.now.saturating_add(MOMENT);
     let book =
@@ -115,7 +115,7 @@ fn reservations_of_running(core: &Core) -> Vec<Reservation> {
     held_until(core).into_iter().map(book).collect()
 }
 
-/// The first time from now at which a replica fits for its whole estimated run, beside all runs and reservations.
+/// The first time from now at which a replica fits for its whole estimated run, beside all attempts and reservations.
 fn first_gap(
     core: &Core,
     index: ReplicaIndex,
@@ -151,7 +151,7 @@ fn planned_end(core: &Core, index: ReplicaIndex, from: SimTime) -> SimTime {
 pub(in crate::queue) fn held_until(core: &Core) -> Vec<HeldPlacement> {
     let mut seen = BTreeSet::new();
     for node in &core.nodes {
-        seen.extend(node.runs.iter().copied());
+        seen.extend(node.replicas.iter().copied());
     }
     let held = |index: ReplicaIndex| {
         let placement = core.replicas[index as usize].placement.clone().unwrap_or_default();
@@ -162,7 +162,7 @@ pub(in crate::queue) fn held_until(core: &Core) -> Vec<HeldPlacement> {
     held
 }
 
-/// The first time at which a replica fits, if all runs end as estimated and no other replica starts.
+/// The first time at which a replica fits, if all attempts end as estimated and no other replica starts.
 pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Option<SimTime> {
     let held = held_until(core);
     let mut fleet = core.fleet.clone();
@@ -180,7 +180,7 @@ pub(in crate::queue) fn first_fit_time(core: &Core, index: ReplicaIndex) -> Opti
     None
 }
 
-/// The fleet at this time, if all runs that are expected to end by then have ended.
+/// The fleet at this time, if all attempts that are expected to end by then have ended.
 fn fleet_at(core: &Core, at: SimTime) -> Fleet {
     let mut fleet = core.fleet.clone();
     for held in held_until(core).iter().filter(|held| held.until <= at) {
@@ -200,7 +200,7 @@ fn fleet_without_what_runs(core: &Core) -> Fleet {
 pub(in crate::queue) fn judge_on(core: &Core, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
     let replica = &core.replicas[index as usize];
     let demand = &core.demands[replica.demand as usize].demand;
-    let context = core.context(replica.run());
+    let context = core.context(replica.attempt_id());
     match decide_for(&core.profile.scheduler, demand, context, fleet, core.grouping, 1) {
         Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
         Decision::Refuse { .. } => None,

@@ -185,7 +185,7 @@ impl StartableDemand {
 }
 
 impl Backfilling {
-    /// All claims on a node with their beginnings and ends: those of runs and those of reservations.
+    /// All claims on a node with their beginnings and ends: those of attempts and those of reservations.
     fn spans(&self, node: NodeId, now: SimTime) -> impl Iterator<Item = (SimTime, SimTime, &Part)> + Clone {
         let soon = now.saturating_add(MOMENT);
         let held = self.calendar.held_on(node).map(move |held| (now, held.until.max(soon), &held.part));
@@ -441,7 +441,8 @@ fn free_until(core: &Core, kept: &Backfilling, number: u32, node: NodeId) -> Sim
     SimTime::MAX
 }
 
-/// The first time from now on at which a replica of this length fits beside all runs and reservations, and its place.
+/// The first time from now on at which a replica of this length fits beside all attempts and reservations, and its
+/// place.
 fn gap(
     core: &Core,
     kept: &Backfilling,
@@ -542,7 +543,7 @@ fn choose(
 }
 
 fn decide_on(core: &Core, index: ReplicaIndex, demand: &Demand, nodes: &[(NodeId, NodeStatus)]) -> Option<Candidate> {
-    let context = core.context(core.replicas[index as usize].run());
+    let context = core.context(core.replicas[index as usize].attempt_id());
     decide_among(&core.profile.scheduler, demand, context, &core.fleet, nodes)
 }
 

@@ -1,5 +1,5 @@
-//! Resources that runs and reservations take in a span of time: for each node, the highest amount that is taken at any
-//! one moment of the span. Two claims that use the same place one after the other are not added up.
+//! Resources that attempts and reservations take in a span of time: for each node, the highest amount that is taken at
+//! any one moment of the span. Two claims that use the same place one after the other are not added up.
 //!
 //! On nodes with restricted cores, the highest amount of unrestricted cores counts. The restricted cores of a GPU count
 //! as taken with the GPU, because no other job can use them.
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(most(30, 40), None);
     }
 
-    /// A task with one core and GPU 0, then one with two cores and GPU 1, where each GPU has one restricted core. At most
-    /// one unrestricted core is taken at a time.
+    /// A task with one core and GPU 0, then one with two cores and GPU 1, where each GPU has one restricted core. At
+    /// most one unrestricted core is taken at a time.
     #[test]
     fn restricted_cores_are_taken_with_their_gpus() {
         let at = SimTime::from_secs;

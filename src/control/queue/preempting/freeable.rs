@@ -1,5 +1,5 @@
-//! For a waiting replica, the room on each node without any of the runs that the replica may stop. The result is kept
-//! from pass to pass. For a replica that cannot start in any case, only the changed nodes are examined.
+//! For a waiting replica, the room on each node without any of the attempts that the replica may stop. The result is
+//! kept from pass to pass. For a replica that cannot start in any case, only the changed nodes are examined.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,8 @@ impl Rooms {
 }
 
 impl Freeable {
-    /// Whether a replica would fit on the shadow fleet without all runs that it may stop. `None` if this is not known.
+    /// Whether a replica would fit on the shadow fleet without all attempts that it may stop. `None` if this is not
+    /// known.
     pub fn would_fit(&mut self, (queue, core): (&Queue, &Core), head: ReplicaIndex, shadow: &Shadow) -> Option<bool> {
         let rank = rank_of(core, head)?;
         let number = core.replicas[head as usize].demand;
@@ -62,7 +63,7 @@ impl Freeable {
         }
         rooms.read = core.fleet.node_change_count();
         // Two kinds of nodes are examined separately: nodes on which the shadow differs from the real fleet, and nodes
-        // with a run that may be stopped only at this instant.
+        // with an attempt that may be stopped only at this instant.
         let differs = |node: &NodeId| shadow.fleet.node(*node).status != core.fleet.node(*node).status;
         let mut apart = shadow.changed();
         apart.retain(differs);
@@ -94,7 +95,7 @@ impl Queue {
     }
 }
 
-/// The rank of a waiting replica. The rank decides which runs the replica may stop at any time. `None` if this set
+/// The rank of a waiting replica. The rank decides which attempts the replica may stop at any time. `None` if this set
 /// changes with time.
 pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> {
     match core.profile.scheduler.preempt {
@@ -104,7 +105,7 @@ pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> 
     }
 }
 
-/// Whether a waiting replica of this rank may stop the given run at any time.
+/// Whether a waiting replica of this rank may stop the given attempt at any time.
 pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64) -> bool {
     core.may_be_stopped(index)
         && match core.profile.scheduler.preempt {
@@ -114,7 +115,7 @@ pub(in crate::queue) fn ranks_behind(core: &Core, index: ReplicaIndex, rank: i64
         }
 }
 
-/// How many tasks of the head this node could take in this fleet, without the runs for which `is_gone` holds.
+/// How many tasks of the head this node could take in this fleet, without the attempts for which `is_gone` holds.
 fn room_without(
     core: &Core,
     head: ReplicaIndex,
@@ -124,7 +125,7 @@ fn room_without(
     let demand = &core.demands[core.replicas[head as usize].demand as usize].demand;
     let record = fleet.node(node);
     let mut without: Option<NodeStatus> = None;
-    for index in core.nodes[node.index()].runs.iter().filter(|index| is_gone(**index)) {
+    for index in core.nodes[node.index()].replicas.iter().filter(|index| is_gone(**index)) {
         let claims = core.placement_of(*index).claims().iter().filter(|claim| claim.node == node);
         let status = without.get_or_insert_with(|| record.status.clone());
         claims.for_each(|claim| status.give_back(&record.shape, claim));

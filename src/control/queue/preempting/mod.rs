@@ -1,29 +1,29 @@
-//! Preemption: which runs are stopped so that the head of the queue can start.
+//! Preemption: which attempts are stopped so that the head of the queue can start.
 //!
 //! Preemption runs before the pass judges any replica. So no replica takes a place that an earlier replica in the queue
-//! can get by preemption. Runs that may be stopped for the head are chosen one by one, the least valuable first, until
-//! the head would fit. Then every chosen run that is not needed is spared, the last chosen first. Each remaining victim
-//! is told to stop. It waits again, and continues from its last checkpoint if its job has checkpoints. A run that is
-//! already stopping counts as gone. So no run is stopped for room that is about to become free.
+//! can get by preemption. Attempts that may be stopped for the head are chosen one by one, the least valuable first,
+//! until the head would fit. Then every chosen attempt that is not needed is spared, the last chosen first. Each
+//! remaining victim is told to stop. It waits again, and continues from its last checkpoint if its job has checkpoints.
+//! An attempt that is already stopping counts as gone. So no attempt is stopped for room that is about to become free.
 //!
-//! A run that takes too long to stop keeps its claim after its deadline. This claim also counts as gone, because its
-//! nodes are still asked whether the run has stopped. Otherwise the head would lose its promised room at the deadline,
-//! and would stop the next attempt for the same room. This would repeat without end if every attempt takes too long to
-//! stop. After the last request, the claim counts as taken for good.
+//! An attempt that takes too long to stop keeps its claim after its deadline. This claim also counts as gone, because
+//! its nodes are still asked whether the attempt has stopped. Otherwise the head would lose its promised room at the
+//! deadline, and would stop the next attempt for the same room. This would repeat without end if every attempt takes
+//! too long to stop. After the last request, the claim counts as taken for good.
 //!
-//! Room that is about to become free is promised. A replica that fits once the stopping runs are gone gets a promised
-//! place, called its nomination. Replicas behind it in the queue are judged as if that place were taken. The promise
-//! lasts until the replica is placed, ends, or would go elsewhere. Replicas ahead of it in the queue may take the
-//! place, as with Kubernetes' nominated nodes.
+//! Room that is about to become free is promised. A replica that fits once the stopping attempts are gone gets a
+//! promised place, called its nomination. Replicas behind it in the queue are judged as if that place were taken. The
+//! promise lasts until the replica is placed, ends, or would go elsewhere. Replicas ahead of it in the queue may take
+//! the place, as with Kubernetes' nominated nodes.
 //!
 //! Without promises, a victim that stops quickly could return to its old place while the head waits for a slower
 //! victim. It would then be stopped again, without end. So the queue order must put a victim behind the replica for
 //! which it was stopped, which [`Profile::faults`] checks. Then a victim never delays the first replica in the queue,
-//! and no run is stopped for that replica twice.
+//! and no attempt is stopped for that replica twice.
 //!
 //! Preemption tries placements on a second fleet that is kept beside the real one ([`shadow`]). A replica is not tried
-//! at all if it could not start even without all runs that it may stop ([`freeable`]). The plain computation copies the
-//! fleet and keeps no results.
+//! at all if it could not start even without all attempts that it may stop ([`freeable`]). The plain computation copies
+//! the fleet and keeps no results.
 //!
 //! [`Profile::faults`]: super::Profile::faults
 
@@ -66,13 +66,13 @@ impl Preempting {
     }
 }
 
-/// A sort key that puts the least valuable run first.
+/// A sort key that puts the least valuable attempt first.
 type VictimKey = (i64, Reverse<((SimTime, bool, i64), ReplicaIndex)>);
 
 impl Queue {
-    /// Promises room, in queue order, to each replica that fits once the stopping runs are gone. Stops more runs if
-    /// that makes a replica fit. Returns whether a promise was withdrawn, so that other replicas may use the promised
-    /// room.
+    /// Promises room, in queue order, to each replica that fits once the stopping attempts are gone. Stops more
+    /// attempts if that makes a replica fit. Returns whether a promise was withdrawn, so that other replicas may use
+    /// the promised room.
     pub(in crate::queue) fn preempt(&mut self, core: &mut Core) -> bool {
         if core.profile.scheduler.preempt == Preempt::Nobody {
             return false;
@@ -120,18 +120,18 @@ impl Queue {
                     found,
                     self.place_plainly(core, head, &nominations),
                     "{}",
-                    core.replicas[head as usize].run()
+                    core.replicas[head as usize].attempt_id()
                 );
             }
             let Some((victims, place)) = found else {
-                // Replicas of this demand later in the queue may stop at most the same runs, and find at most the same
-                // room.
+                // Replicas of this demand later in the queue may stop at most the same attempts, and find at most the
+                // same room.
                 walk.leave_out(demand);
                 continue;
             };
             for victim in victims {
                 self.preempt_one(core, victim, head);
-                // Stopping runs for one replica may free more room than that replica takes.
+                // Stopping attempts for one replica may free more room than that replica takes.
                 walk.take_in_again(&self.queue);
             }
             shadow.fleet.take(&place);
@@ -142,8 +142,8 @@ impl Queue {
         nominations
     }
 
-    /// The runs to stop for a replica, and the place that it then gets. On return, these runs are removed from the
-    /// shadow.
+    /// The attempts to stop for a replica, and the place that it then gets. On return, these attempts are removed from
+    /// the shadow.
     fn place_in_shadow(
         &self,
         core: &Core,
@@ -179,7 +179,7 @@ impl Queue {
         place.map(|place| (chosen, place.placement))
     }
 
-    /// All runs that may be stopped for a replica.
+    /// All attempts that may be stopped for a replica.
     fn candidates_for(&self, core: &Core, head: ReplicaIndex) -> Vec<Reverse<VictimKey>> {
         let mut candidates = Vec::new();
         let rank = rank_of(core, head);
@@ -188,10 +188,10 @@ impl Queue {
             Some(_) | None => self.may_stop(core, index, head),
         };
         for (node, record) in core.nodes.iter().enumerate() {
-            // A run that holds several nodes is counted only on the first of them.
+            // An attempt that holds several nodes is counted only on the first of them.
             let is_first = |index: ReplicaIndex| core.placement_of(index).claims()[0].node.index() == node;
-            let runs = record.runs.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
-            candidates.extend(runs.map(|index| Reverse(self.victim_key(core, index))));
+            let replicas = record.replicas.iter().copied().filter(|index| may_stop(*index) && is_first(*index));
+            candidates.extend(replicas.map(|index| Reverse(self.victim_key(core, index))));
         }
         candidates
     }
@@ -203,7 +203,7 @@ impl Queue {
             Preempt::MoreAttained => -i64::from(level(core, index)),
             Preempt::LongerRemaining => -i64::try_from(core.remaining(index).as_nanos()).unwrap_or(i64::MAX),
         };
-        // Among runs of equal worth, the one that began last loses the least work.
+        // Among attempts of equal worth, the one that began last loses the least work.
         (worth, Reverse((self.running_key(core, index), index)))
     }
 
@@ -213,14 +213,14 @@ impl Queue {
         while let Some((key, demand)) = walk.next(&self.queue) {
             let head = key.replica();
             let Some((victims, place)) = self.place_plainly(core, head, &nominations) else {
-                // Replicas of this demand later in the queue may stop at most the same runs, and find at most the same
-                // room.
+                // Replicas of this demand later in the queue may stop at most the same attempts, and find at most the
+                // same room.
                 walk.leave_out(demand);
                 continue;
             };
             for victim in victims {
                 self.preempt_one(core, victim, head);
-                // Stopping runs for one replica may free more room than that replica takes.
+                // Stopping attempts for one replica may free more room than that replica takes.
                 walk.take_in_again(&self.queue);
             }
             nominations.insert(head, place);
@@ -228,8 +228,8 @@ impl Queue {
         nominations
     }
 
-    /// The runs to stop for a replica, and the place that it gets when they have stopped. Places that are promised to
-    /// other replicas count as taken.
+    /// The attempts to stop for a replica, and the place that it gets when they have stopped. Places that are promised
+    /// to other replicas count as taken.
     fn place_plainly(
         &self,
         core: &Core,
@@ -272,7 +272,7 @@ impl Queue {
         } else {
             let replica = &core.replicas[index as usize];
             let demand = &core.demands[replica.demand as usize].demand;
-            let context = core.context(replica.run());
+            let context = core.context(replica.attempt_id());
             decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.grouping, keep)
         };
         match decision {
@@ -310,8 +310,8 @@ impl Queue {
         }
     }
 
-    /// The victims to stop for a replica: the least valuable runs first, without those that are not needed. `None` if
-    /// stopping all runs that may be stopped is not enough.
+    /// The victims to stop for a replica: the least valuable attempts first, without those that are not needed. `None`
+    /// if stopping all attempts that may be stopped is not enough.
     fn victims_for(
         &self,
         core: &Core,
@@ -358,8 +358,8 @@ impl Queue {
     }
 
     fn preempt_one(&mut self, core: &mut Core, index: ReplicaIndex, head: ReplicaIndex) {
-        let [run, by] = [index, head].map(|index| core.replicas[index as usize].run());
-        core.emit(Event::Preempted { run, by });
+        let [attempt, by] = [index, head].map(|index| core.replicas[index as usize].attempt_id());
+        core.emit(Event::Preempted { attempt, by });
         let replica = &mut core.replicas[index as usize];
         if replica.phase == Phase::Running && core.jobs[replica.job.index()].spec.checkpoints {
             replica.ran = replica.ran.saturating_add(core.now.since(replica.since));
@@ -403,7 +403,7 @@ fn may_use_shadow(core: &Core) -> bool {
 fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
     let replica = &core.replicas[index as usize];
     let demand = &core.demands[replica.demand as usize].demand;
-    let (options, draw) = (&core.profile.scheduler, core.context(replica.run()).draw);
+    let (options, draw) = (&core.profile.scheduler, core.context(replica.attempt_id()).draw);
     let ranked = match may_use_shadow(core) {
         true => core.rankings.decide(options, (replica.demand, demand), &core.fleet, draw),
         false => None,

@@ -59,11 +59,11 @@ impl Shadow {
     pub fn decide(&mut self, core: &Core, index: ReplicaIndex) -> Decision {
         let replica = &core.replicas[index as usize];
         let demand = &core.demands[replica.demand as usize].demand;
-        let (options, context) = (&core.profile.scheduler, core.context(replica.run()));
+        let (options, context) = (&core.profile.scheduler, core.context(replica.attempt_id()));
         let plain = || decide_for(options, demand, context, &self.fleet, core.grouping, 1);
         match self.rankings.decide(options, (replica.demand, demand), &self.fleet, context.draw) {
             Some(ranked) if core.caching == Caching::Paranoid => {
-                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.run());
+                assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.attempt_id());
                 ranked
             }
             Some(ranked) => ranked,

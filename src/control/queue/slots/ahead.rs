@@ -1,5 +1,6 @@
-//! The future of each node, if all runs end at their time limits: the ends of its runs, and how many tasks of a demand
-//! would fit after each end. Both are kept from pass to pass. They are computed again only for nodes that have changed.
+//! The future of each node, if all attempts end at their time limits: the ends of its attempts, and how many tasks of a
+//! demand would fit after each end. Both are kept from pass to pass. They are computed again only for nodes that have
+//! changed.
 
 use smallvec::SmallVec;
 
@@ -9,25 +10,25 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeStatus, Placement};
-use dryrack_ids::{NodeId, RunId};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_scheduler::room;
 use dryrack_units::{MilliCpu, SimDuration, SimTime};
 
-/// The end of a run. Ends are sorted by time. At equal times, the lower replica index comes first.
-pub type RunEndTime = (SimTime, ReplicaIndex);
+/// The end of an attempt. Ends are sorted by time. At equal times, the lower replica index comes first.
+pub type AttemptEndTime = (SimTime, ReplicaIndex);
 
 struct End {
-    at: RunEndTime,
+    at: AttemptEndTime,
     placement: Placement,
 }
 
-/// The future ends of runs on one node.
+/// The future ends of attempts on one node.
 #[derive(Default)]
 struct NodeEnds {
-    /// The version of the node's status, and the ended runs whose claims on the node are assumed to be free.
+    /// The version of the node's status, and the ended attempts whose claims on the node are assumed to be free.
     version: u64,
-    kept: SmallVec<[RunId; 1]>,
-    ends: SmallVec<[RunEndTime; 4]>,
+    kept: SmallVec<[AttemptId; 1]>,
+    ends: SmallVec<[AttemptEndTime; 4]>,
     /// Changes to a new number whenever the line changes.
     generation: u64,
     /// Free cores now and after each end.
@@ -108,25 +109,26 @@ impl Rooms {
 pub struct FutureEnds {
     generation: u64,
     lines: Vec<NodeEnds>,
-    /// Ends in order, without runs that never end.
+    /// Ends in order, without attempts that never end.
     ends: Vec<End>,
-    /// For each node, the runs whose claims are assumed to be free already.
-    kept: Vec<(NodeId, RunId)>,
+    /// For each node, the attempts whose claims are assumed to be free already.
+    kept: Vec<(NodeId, AttemptId)>,
     rooms: Vec<Option<Box<Rooms>>>,
 }
 
 impl FutureEnds {
-    /// Reads the current state of all nodes and runs.
+    /// Reads the current state of all nodes and attempts.
     pub fn begin(&mut self, core: &Core) {
         self.lines.resize_with(core.fleet.len(), NodeEnds::default);
-        let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.runs.iter().copied()).collect();
+        let mut running: Vec<ReplicaIndex> = core.nodes.iter().flat_map(|node| node.replicas.iter().copied()).collect();
         running.sort_unstable();
         running.dedup();
         self.ends.clear();
         self.ends.extend(running.into_iter().filter_map(|index| end_of(core, index)));
         self.ends.sort_unstable_by_key(|end| end.at);
-        let kept =
-            |(run, kept): (&RunId, &Placement)| kept.claims().iter().map(|it| (it.node, *run)).collect::<Vec<_>>();
+        let kept = |(attempt, kept): (&AttemptId, &Placement)| {
+            kept.claims().iter().map(|it| (it.node, *attempt)).collect::<Vec<_>>()
+        };
         self.kept = core.kept_claims.iter().flat_map(kept).collect();
         self.kept.sort_unstable();
         for node in 0..core.fleet.len() {
@@ -152,10 +154,10 @@ impl FutureEnds {
         let line = &mut self.lines[node.index()];
         let version = core.fleet.node(node).version;
         let kept = &self.kept[self.kept.partition_point(|(other, _)| *other < node)..];
-        let kept: SmallVec<[RunId; 1]> =
-            kept.iter().take_while(|(other, _)| *other == node).map(|(_, run)| *run).collect();
-        let runs = core.nodes[node.index()].runs.iter();
-        let mut ends: SmallVec<[RunEndTime; 4]> = runs.filter_map(|index| moment_of(core, *index)).collect();
+        let kept: SmallVec<[AttemptId; 1]> =
+            kept.iter().take_while(|(other, _)| *other == node).map(|(_, attempt)| *attempt).collect();
+        let replicas = core.nodes[node.index()].replicas.iter();
+        let mut ends: SmallVec<[AttemptEndTime; 4]> = replicas.filter_map(|index| moment_of(core, *index)).collect();
         ends.sort_unstable();
         let is_same = line.generation > 0 && line.version == version && line.kept == kept && line.ends == ends;
         if is_same {
@@ -205,16 +207,16 @@ impl FutureEnds {
         self.rooms[demand as usize].as_deref().expect("it was asked for")
     }
 
-    fn step(&self, node: NodeId, by: Option<RunEndTime>) -> usize {
+    fn step(&self, node: NodeId, by: Option<AttemptEndTime>) -> usize {
         by.map_or(0, |by| self.lines[node.index()].ends.partition_point(|end| *end <= by))
     }
 
-    /// Room and free cores of each of these nodes, once all runs that end by this moment have ended.
+    /// Room and free cores of each of these nodes, once all attempts that end by this moment have ended.
     pub fn standing<'a>(
         &'a self,
         rooms: &'a Rooms,
         free: &'a [u64],
-        by: Option<RunEndTime>,
+        by: Option<AttemptEndTime>,
     ) -> impl Iterator<Item = (NodeId, u32, MilliCpu)> + 'a {
         nodes_of(free).map(move |node| {
             let step = self.step(node, by);
@@ -222,8 +224,8 @@ impl FutureEnds {
         })
     }
 
-    /// Whether these nodes have room for this many tasks, once all runs that end by this moment have ended.
-    pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<RunEndTime>, tasks: u32) -> bool {
+    /// Whether these nodes have room for this many tasks, once all attempts that end by this moment have ended.
+    pub fn has_room(&self, rooms: &Rooms, free: &[u64], by: Option<AttemptEndTime>, tasks: u32) -> bool {
         let mut sum = 0;
         self.standing(rooms, free, by).any(|(_, room, _)| {
             sum += u64::from(room);
@@ -231,20 +233,20 @@ impl FutureEnds {
         })
     }
 
-    /// The current status of a node. Claims that ended runs still keep are assumed to be free already.
+    /// The current status of a node. Claims that ended attempts still keep are assumed to be free already.
     pub fn status_now(&self, core: &Core, node: NodeId) -> NodeStatus {
         status_now(core, node, &self.lines[node.index()])
     }
 
-    /// The first time at which this many tasks fit on at least `least` of these nodes, if all runs end at their time
-    /// limits. Also returns the end after which they fit; `None` if they fit now.
+    /// The first time at which this many tasks fit on at least `least` of these nodes, if all attempts end at their
+    /// time limits. Also returns the end after which they fit; `None` if they fit now.
     pub fn first_start(
         &self,
         rooms: &Rooms,
         free: &[u64],
         (tasks, least): (u32, u32),
         now: SimTime,
-    ) -> Option<(SimTime, Option<RunEndTime>)> {
+    ) -> Option<(SimTime, Option<AttemptEndTime>)> {
         if self.has_room(rooms, free, None, tasks) {
             return Some((now, None));
         }
@@ -260,7 +262,7 @@ impl FutureEnds {
             }
             let by = self.ends[last].at;
             if by.0 >= ready && self.has_room(rooms, free, Some(by), tasks) {
-                // A run that is over its time limit is about to end.
+                // An attempt that is over its time limit is about to end.
                 return Some((by.0.max(now.saturating_add(SECOND)), Some(by)));
             }
         }
@@ -293,8 +295,8 @@ impl FutureEnds {
     }
 }
 
-/// Calls `each` with the status of a node, now and after each of its future ends. Claims that ended runs still keep are
-/// assumed to be free already.
+/// Calls `each` with the status of a node, now and after each of its future ends. Claims that ended attempts still keep
+/// are assumed to be free already.
 fn each_status(core: &Core, node: NodeId, line: &NodeEnds, mut each: impl FnMut(&NodeStatus)) {
     let mut status = status_now(core, node, line);
     each(&status);
@@ -307,7 +309,7 @@ fn each_status(core: &Core, node: NodeId, line: &NodeEnds, mut each: impl FnMut(
 
 fn status_now(core: &Core, node: NodeId, line: &NodeEnds) -> NodeStatus {
     let mut status = core.fleet.node(node).status.clone();
-    line.kept.iter().for_each(|run| give_back(core, &mut status, (node, &core.kept_claims[run])));
+    line.kept.iter().for_each(|attempt| give_back(core, &mut status, (node, &core.kept_claims[attempt])));
     status
 }
 
@@ -317,8 +319,8 @@ fn give_back(core: &Core, status: &mut NodeStatus, (node, placement): (NodeId, &
     claims.for_each(|claim| status.give_back(shape, claim));
 }
 
-/// When a run ends at its time limit, in whole seconds. `None` if it has no limit.
-fn moment_of(core: &Core, index: ReplicaIndex) -> Option<RunEndTime> {
+/// When an attempt ends at its time limit, in whole seconds. `None` if it has no limit.
+fn moment_of(core: &Core, index: ReplicaIndex) -> Option<AttemptEndTime> {
     let replica = &core.replicas[index as usize];
     let estimate = core.jobs[replica.job.index()].spec.estimate?;
     let since = match replica.phase {

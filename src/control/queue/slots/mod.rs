@@ -1,18 +1,18 @@
 //! Backfilling as in Slurm's sched/backfill: waiting jobs reserve whole nodes in a table of time slots.
 //!
 //! Jobs are planned in queue order. A job may use only nodes that no earlier job has reserved at any time up to its
-//! limit. It is planned for the first time at which enough of these nodes are free, if all runs end at their limits. A
-//! job that can begin now begins. Every other job reserves all its nodes completely, from the start of the slot in
-//! which it would begin. If its own reservation overlaps the reservation of another job, the job is planned again from
-//! the end of that slot.
+//! limit. It is planned for the first time at which enough of these nodes are free, if all attempts end at their
+//! limits. A job that can begin now begins. Every other job reserves all its nodes completely, from the start of the
+//! slot in which it would begin. If its own reservation overlaps the reservation of another job, the job is planned
+//! again from the end of that slot.
 //!
 //! So a job waits although a node is idle, if the job's limit reaches into a reservation of that node. This is true
 //! even if the overlap is shorter than a slot, and even if the job would in fact end earlier. The nodes of a completing
 //! run can be planned from the next second on.
 //!
 //! This follows slurm.conf(5) and the logs of Slurm 22.05.8 (`DebugFlags=Backfill`). Time is counted in whole seconds.
-//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: licenses, user limits, job arrays
-//! that are planned as one, and passes that release their locks for a time.
+//! Slots begin at time zero, which stands for a whole minute of the day. Not modelled: licenses, user limits, job
+//! arrays that are planned as one, and passes that release their locks for a time.
 //!
 //! A pass stops after the last job that could begin now beside the reservations made so far. A later reservation would
 //! hold back no other job. The future of each node is kept from pass to pass ([`ahead`]), and the fleet is never
@@ -39,9 +39,9 @@ use dryrack_scheduler::{
 use dryrack_units::{SimDuration, SimTime};
 use table::{SlotSearch, Table};
 
-/// Ends of runs that are close together count as one end, at the last of them. They are close if they are within this
-/// distance after a reference time: the first multiple of the distance after the first end. With each further search,
-/// the distance doubles until it reaches the next end.
+/// Ends of attempts that are close together count as one end, at the last of them. They are close if they are within
+/// this distance after a reference time: the first multiple of the distance after the first end. With each further
+/// search, the distance doubles until it reaches the next end.
 const CLOSE: SimDuration = SimDuration::from_secs(30);
 /// For each demand, the time until which enough nodes that have room for it now have no reservation. The number is the
 /// count of changes in the pass when this was computed.
@@ -114,10 +114,10 @@ impl Queue {
                     && may_start(core, &mut ahead, (&table, changes), &mut open, last.replica()))
             {
                 if let Some(plain) = plain.as_ref().filter(|_| core.waits_in_queue(last.replica())) {
-                    let run = core.replicas[last.replica() as usize].run();
+                    let attempt = core.replicas[last.replica() as usize].attempt_id();
                     let ground = self.ground_of(core, last.replica());
                     let starts = matches!(plan_plainly(core, last.replica(), plain, ground), Plan::Start(..));
-                    assert!(!starts, "{run} is left out, and would start");
+                    assert!(!starts, "{attempt} is left out, and would start");
                 }
                 left = before;
             }
@@ -133,9 +133,9 @@ impl Queue {
                 _ => plan(core, index, &mut ahead, &table, self.ground_of(core, index)),
             };
             if let Some(plain) = &plain {
-                let run = core.replicas[index as usize].run();
+                let attempt = core.replicas[index as usize].attempt_id();
                 let plainly = plan_plainly(core, index, plain, self.ground_of(core, index));
-                assert_eq!(plan, plainly, "{run}: the plan is not the plain one");
+                assert_eq!(plan, plainly, "{attempt}: the plan is not the plain one");
             }
             changes += u32::from(plan != Plan::Nothing);
             match plan {
@@ -287,12 +287,12 @@ fn place_now(core: &Core, index: ReplicaIndex, ahead: &FutureEnds, rooms: &ahead
     let demand = &core.demands[replica.demand as usize].demand;
     let with_room = ahead.standing(rooms, free, None).filter(|(_, room, _)| *room > 0);
     let nodes: Vec<(NodeId, NodeStatus)> = with_room.map(|(node, ..)| (node, ahead.status_now(core, node))).collect();
-    let context = core.context(replica.run());
+    let context = core.context(replica.attempt_id());
     let found = place_among_neighbours(&core.profile.scheduler, demand, context, &core.fleet, &nodes);
     found.expect("there is room")
 }
 
-/// Whether a run is completing on these nodes, so that its resources are about to be free.
+/// Whether an attempt is completing on these nodes, so that its resources are about to be free.
 fn is_completing_on(core: &Core, nodes: &[NodeId]) -> bool {
     let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
     core.kept_claims.values().any(touched)

@@ -203,13 +203,13 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
     }
 }
 
-/// Whether a run is completing on the nodes of the candidate, so that its resources are about to be free.
+/// Whether an attempt is completing on the nodes of the candidate, so that its resources are about to be free.
 fn is_completing(core: &Core, candidate: &Candidate) -> bool {
     let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
     core.kept_claims.values().any(touched)
 }
 
-/// The fleet with only these nodes, and without the claims of completing runs.
+/// The fleet with only these nodes, and without the claims of completing attempts.
 pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
     let mut fleet = core.fleet.clone();
     for node in 0..free.0.len() {
@@ -224,7 +224,7 @@ pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
     fleet
 }
 
-/// When and where a replica fits on these nodes, if all runs end at their time limits.
+/// When and where a replica fits on these nodes, if all attempts end at their time limits.
 fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
     let mut fleet = fleet_of(core, free);
     if let Some(candidate) = judge_on(core, index, &fleet) {
@@ -239,8 +239,8 @@ fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> 
     while rest.peek().is_some() {
         let mut last = None;
         while let Some((until, _, placement)) = rest.next() {
-            // Runs that hold none of these nodes are skipped. For such a run, the distance to the next end is not
-            // checked.
+            // Attempts that hold none of these nodes are skipped. For such an attempt, the distance to the next end is
+            // not checked.
             if !placement.claims().iter().any(|claim| free.has(claim.node)) {
                 continue;
             }
@@ -257,7 +257,7 @@ fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> 
             close = close.saturating_mul(2);
         }
         if let Some(candidate) = judge_on(core, index, &fleet) {
-            // A run that is over its time limit is about to end.
+            // An attempt that is over its time limit is about to end.
             return Some((last.max(now.saturating_add(SECOND)), candidate));
         }
     }

@@ -141,5 +141,5 @@ fn place_on(core: &Core, index: ReplicaIndex, nodes: &[NodeId]) -> Option<Candid
         (room(options, demand, &core.fleet, node, status) > 0).then(|| (node, status.clone()))
     });
     let with_room: Vec<(NodeId, NodeStatus)> = with_room.collect();
-    place_among_neighbours(options, demand, core.context(replica.run()), &core.fleet, &with_room)
+    place_among_neighbours(options, demand, core.context(replica.attempt_id()), &core.fleet, &with_room)
 }

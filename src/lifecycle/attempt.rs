@@ -18,8 +18,8 @@
 
 use dryrack_event::Phase;
 
-/// Whether an attempt may go from `from` to `to`. `Ended` has no successor, because the next attempt is another run.
-pub fn is_run_edge(from: Phase, to: Phase) -> bool {
+/// Whether an attempt may go from `from` to `to`. `Ended` has no successor, because the next attempt is another one.
+pub fn is_attempt_edge(from: Phase, to: Phase) -> bool {
     match from {
         Phase::Pending => matches!(to, Phase::Analysing | Phase::Scheduled | Phase::Ended),
         Phase::Analysing => matches!(to, Phase::Pending | Phase::Scheduled | Phase::Ended),
@@ -38,15 +38,15 @@ mod tests {
     #[test]
     fn every_phase_but_the_last_leads_to_the_end() {
         for phase in Phase::ALL {
-            assert_eq!(is_run_edge(phase, Phase::Ended), phase != Phase::Ended, "{phase:?}");
-            assert!(!is_run_edge(Phase::Ended, phase), "a final phase has no way out");
-            assert!(!is_run_edge(phase, phase), "an edge leads somewhere else");
+            assert_eq!(is_attempt_edge(phase, Phase::Ended), phase != Phase::Ended, "{phase:?}");
+            assert!(!is_attempt_edge(Phase::Ended, phase), "a final phase has no way out");
+            assert!(!is_attempt_edge(phase, phase), "an edge leads somewhere else");
         }
     }
 
     #[test]
     fn nothing_runs_that_was_not_placed() {
-        assert!(!is_run_edge(Phase::Pending, Phase::Running));
-        assert!(!is_run_edge(Phase::Analysing, Phase::Running));
+        assert!(!is_attempt_edge(Phase::Pending, Phase::Running));
+        assert!(!is_attempt_edge(Phase::Analysing, Phase::Running));
     }
 }
