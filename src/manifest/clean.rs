@@ -71,6 +71,7 @@ impl<'t> Cleaner<'_, 't> {
             | Shape::NameOfKind(_)
             | Shape::LabelValue(_)
             | Shape::Parts
+            | Shape::Qualified
             | Shape::Expression => self.text(tree).map(Value::from),
             Shape::Word(words) => self.word(tree, words),
             Shape::Whole { least, most } => self.whole(tree, *least, *most),

@@ -11,6 +11,7 @@
 //! | read | `read`, `clean`, `fields` | [`Manifests`]: objects with only the data that matters, and counts of the rest |
 //! | default | `defaults` | what the API server and the controllers of nodes add |
 //! | expand | `cluster`, `owners`, `expand` | [`Cluster`]: nodes, pods, and controllers with the pods that they make |
+//! | rename | `rename` | [`NewNames`]: the same objects under other names |
 //! | write | `write` | the objects as YAML |
 
 #![warn(clippy::unwrap_used)]
@@ -27,6 +28,7 @@ mod files;
 mod kinds;
 mod owners;
 mod read;
+mod rename;
 mod shape;
 mod unused;
 mod versions;
@@ -39,6 +41,7 @@ pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, Queue
 pub use controllers::{Controller, Naming, PodSet, StatedPod, Terms, claim_name};
 pub use kinds::{KINDS, Kind, Known};
 pub use read::{Manifests, Object};
+pub use rename::NewNames;
 pub use unused::Unused;
 pub use write::text;
 

@@ -35,6 +35,13 @@ pub enum Named {
     LabelKey,
     LabelValue,
     Uid,
+    Scheduler,
+    /// An address of a node.
+    Address,
+    /// What identifies one device.
+    Serial,
+    /// An attribute of a device, which may begin with a driver and a slash.
+    Attribute,
 }
 
 /// The data that a field holds.
@@ -51,6 +58,8 @@ pub enum Shape {
     LabelValue(&'static str),
     /// Names of parts, separated by `/`.
     Parts,
+    /// A name that may begin with a driver and a slash.
+    Qualified,
     /// An expression of CEL.
     Expression,
     Word(&'static [&'static str]),

@@ -74,9 +74,11 @@ const SELECTORS: Shape = Shape::List(&Shape::Fields(&SELECTOR));
 const SELECTOR: Fields = Fields::of("a selector of devices", &[("cel", Shape::Fields(&CEL))]).requires(&["cel"]);
 const CEL: Fields = Fields::of("a CEL selector", &[("expression", Shape::Expression)]).requires(&["expression"]);
 
-const CONSTRAINT: Fields =
-    Fields::of("a constraint of devices", &[("requests", Shape::List(&Shape::Parts)), ("matchAttribute", Shape::Text)])
-        .unfollowed("distinctAttribute");
+const CONSTRAINT: Fields = Fields::of(
+    "a constraint of devices",
+    &[("requests", Shape::List(&Shape::Parts)), ("matchAttribute", Shape::Qualified)],
+)
+.unfollowed("distinctAttribute");
 
 const STATUS: Fields = Fields::of(
     "the status of a resource claim",
@@ -149,8 +151,8 @@ const DEVICE: Fields = Fields::of(
     "a device",
     &[
         ("name", Shape::Name(Named::Device)),
-        ("attributes", Shape::Map(None, &Shape::Fields(&ATTRIBUTE))),
-        ("capacity", Shape::Map(None, &Shape::Fields(&CAPACITY))),
+        ("attributes", Shape::Map(Some(Named::Attribute), &Shape::Fields(&ATTRIBUTE))),
+        ("capacity", Shape::Map(Some(Named::Attribute), &Shape::Fields(&CAPACITY))),
         ("basic", Shape::Fields(&BASIC)),
     ],
 )
@@ -164,8 +166,8 @@ const DEVICE_UNFOLLOWED: &str = "allNodes allowMultipleAllocations bindingCondit
 const BASIC: Fields = Fields::of(
     "the basic part of a device",
     &[
-        ("attributes", Shape::Map(None, &Shape::Fields(&ATTRIBUTE))),
-        ("capacity", Shape::Map(None, &Shape::Fields(&CAPACITY))),
+        ("attributes", Shape::Map(Some(Named::Attribute), &Shape::Fields(&ATTRIBUTE))),
+        ("capacity", Shape::Map(Some(Named::Attribute), &Shape::Fields(&CAPACITY))),
     ],
 )
 .unfollowed(DEVICE_UNFOLLOWED);

@@ -147,7 +147,7 @@ const WORKLOAD_SPEC: Fields = Fields::of(
         ("podSets", Shape::List(&Shape::Fields(&POD_SET))),
         ("queueName", Shape::Name(Named::LocalQueue)),
         ("priority", Shape::INTEGER),
-        ("priorityClassName", Shape::Text),
+        ("priorityClassName", Shape::Name(Named::WorkloadPriority)),
         ("active", Shape::Bool),
     ],
 )

@@ -31,7 +31,7 @@ const SPEC: Fields = Fields::of(
         ("resources", Shape::Fields(&REQUIREMENTS)),
         ("restartPolicy", RESTART),
         ("runtimeClassName", Shape::Name(Named::RuntimeClass)),
-        ("schedulerName", Shape::Text),
+        ("schedulerName", Shape::Name(Named::Scheduler)),
         ("schedulingGates", Shape::List(&Shape::Fields(&GATE))),
         ("terminationGracePeriodSeconds", Shape::LONG),
         ("tolerations", Shape::List(&Shape::Fields(&TOLERATION))),
@@ -74,7 +74,7 @@ const PORT: Fields = Fields::of(
     &[
         ("containerPort", PORT_NUMBER),
         ("hostPort", PORT_NUMBER),
-        ("hostIP", Shape::Text),
+        ("hostIP", Shape::Name(Named::Address)),
         ("protocol", Shape::Word(&["TCP", "UDP", "SCTP"])),
     ],
 )
