@@ -408,7 +408,8 @@ pub(crate) trait Attempts: Flow {
     fn fire_timer(&mut self, core: &mut Core, timer: Timer) {
         match timer {
             Timer::SilenceExpired { node, .. } => core.silence_expired(node),
-            Timer::Evict { node, .. } => self.evict(core, node),
+            Timer::Evict { node, .. } if self.evicts_from_silent_nodes() => self.evict(core, node),
+            Timer::Evict { .. } => {}
             Timer::Deadline { replica, .. } => self.deadline_expired(core, replica),
             Timer::RetryDue { replica, .. } => self.restart(core, replica),
             Timer::StopAgain { attempt, left } => core.stop_again(attempt, left),

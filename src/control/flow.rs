@@ -127,6 +127,11 @@ pub(crate) trait Flow {
         self.end_overdue(core, index, phase);
     }
 
+    /// Whether the replicas on a node are given up once the node has been silent for the time that the profile states.
+    fn evicts_from_silent_nodes(&self) -> bool {
+        true
+    }
+
     /// The replicas that are lost with a node, in the order in which their attempts end.
     fn on_node(&self, core: &Core, node: NodeId) -> Vec<ReplicaIndex> {
         core.nodes[node.index()].replicas.to_vec()

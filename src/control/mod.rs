@@ -29,6 +29,7 @@ mod core;
 mod drive;
 mod flow;
 mod instance_claims;
+mod kubernetes;
 mod pass;
 mod policies;
 mod polled;
@@ -42,6 +43,7 @@ mod views;
 pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
+pub use kubernetes::{KubernetesOptions, QueueOptions, is_gpu};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
@@ -68,6 +70,7 @@ use dryrack_ids::JobId;
 use dryrack_scheduler::{Caching, Grouping};
 use dryrack_units::SimTime;
 use flow::{Due, Flow};
+use kubernetes::Kubernetes;
 use polled::Polled;
 use queue::Queue;
 use scan::Scanned;
@@ -90,6 +93,7 @@ enum AnyFlow {
     Queue(Box<Queue>),
     Polled(Box<Polled>),
     Scanned(Box<Scanned>),
+    Kubernetes(Box<Kubernetes>),
 }
 
 impl AnyFlow {
@@ -99,6 +103,7 @@ impl AnyFlow {
             FlowOptions::Queue => AnyFlow::Queue(Box::new(Queue::new(core))),
             FlowOptions::Polled(options) => AnyFlow::Polled(Box::new(Polled::new(options, core.seed))),
             FlowOptions::Scanned(options) => AnyFlow::Scanned(Box::new(Scanned::new(options))),
+            FlowOptions::Kubernetes(options) => AnyFlow::Kubernetes(Box::new(Kubernetes::new(core, options))),
         }
     }
 
@@ -107,6 +112,7 @@ impl AnyFlow {
             AnyFlow::Queue(flow) => &mut **flow,
             AnyFlow::Polled(flow) => &mut **flow,
             AnyFlow::Scanned(flow) => &mut **flow,
+            AnyFlow::Kubernetes(flow) => &mut **flow,
         }
     }
 
@@ -115,6 +121,7 @@ impl AnyFlow {
             AnyFlow::Queue(flow) => &**flow,
             AnyFlow::Polled(flow) => &**flow,
             AnyFlow::Scanned(flow) => &**flow,
+            AnyFlow::Kubernetes(flow) => &**flow,
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::clocks::{PassTime, Ticks};
+use super::kubernetes::KubernetesOptions;
 use super::policies::PolicyOptions;
 use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
@@ -87,6 +88,8 @@ pub enum FlowOptions {
     Polled(RunsOptions),
     /// Replicas have rows, and scans visit the rows, as in GPUStack.
     Scanned(ScanOptions),
+    /// Replicas are pods, which kube-scheduler binds to nodes.
+    Kubernetes(Box<KubernetesOptions>),
 }
 
 impl FlowOptions {
@@ -100,6 +103,7 @@ impl FlowOptions {
             FlowOptions::Queue => "queue",
             FlowOptions::Polled(_) => "polled",
             FlowOptions::Scanned(_) => "scanned",
+            FlowOptions::Kubernetes(_) => "kubernetes",
         }
     }
 
@@ -111,7 +115,7 @@ impl FlowOptions {
     pub fn polled(&self) -> Option<&RunsOptions> {
         match self {
             FlowOptions::Polled(options) => Some(options),
-            FlowOptions::Queue | FlowOptions::Scanned(_) => None,
+            FlowOptions::Queue | FlowOptions::Scanned(_) | FlowOptions::Kubernetes(_) => None,
         }
     }
 
@@ -119,7 +123,15 @@ impl FlowOptions {
     pub fn scanned(&self) -> Option<&ScanOptions> {
         match self {
             FlowOptions::Scanned(options) => Some(options),
-            FlowOptions::Queue | FlowOptions::Polled(_) => None,
+            FlowOptions::Queue | FlowOptions::Polled(_) | FlowOptions::Kubernetes(_) => None,
+        }
+    }
+
+    /// The options of the Kubernetes flow; `None` for another flow.
+    pub fn kubernetes(&self) -> Option<&KubernetesOptions> {
+        match self {
+            FlowOptions::Kubernetes(options) => Some(options),
+            FlowOptions::Queue | FlowOptions::Polled(_) | FlowOptions::Scanned(_) => None,
         }
     }
 
@@ -128,6 +140,7 @@ impl FlowOptions {
             FlowOptions::Queue => Vec::new(),
             FlowOptions::Polled(options) => options.faults(is_historic),
             FlowOptions::Scanned(options) => options.faults(is_historic),
+            FlowOptions::Kubernetes(options) => options.faults(),
         }
     }
 }
@@ -355,6 +368,8 @@ pub enum ProfileError {
     Outside(&'static str),
     #[error("has `slurm`, which {0}")]
     Slurm(String),
+    #[error("has `flow.kubernetes`: {0}")]
+    Kubernetes(String),
     #[error("has a minimum GPU utilization above 100%")]
     OverHundred,
     #[error(

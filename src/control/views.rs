@@ -77,7 +77,7 @@ impl Control {
     pub fn runs(&self) -> Vec<RunStanding> {
         match &self.flow {
             AnyFlow::Polled(flow) => flow.standings(&self.core),
-            AnyFlow::Queue(_) | AnyFlow::Scanned(_) => Vec::new(),
+            AnyFlow::Queue(_) | AnyFlow::Scanned(_) | AnyFlow::Kubernetes(_) => Vec::new(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Control {
     pub fn members(&self) -> Vec<MemberStanding> {
         match &self.flow {
             AnyFlow::Polled(flow) => flow.member_standings(&self.core),
-            AnyFlow::Queue(_) | AnyFlow::Scanned(_) => Vec::new(),
+            AnyFlow::Queue(_) | AnyFlow::Scanned(_) | AnyFlow::Kubernetes(_) => Vec::new(),
         }
     }
 
@@ -93,7 +93,7 @@ impl Control {
     pub fn rows(&self) -> Vec<RowView> {
         match &self.flow {
             AnyFlow::Scanned(flow) => flow.row_views(&self.core),
-            AnyFlow::Queue(_) | AnyFlow::Polled(_) => Vec::new(),
+            AnyFlow::Queue(_) | AnyFlow::Polled(_) | AnyFlow::Kubernetes(_) => Vec::new(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Control {
     pub fn row_queue(&self) -> Vec<u64> {
         match &self.flow {
             AnyFlow::Scanned(flow) => flow.row_queue(),
-            AnyFlow::Queue(_) | AnyFlow::Polled(_) => Vec::new(),
+            AnyFlow::Queue(_) | AnyFlow::Polled(_) | AnyFlow::Kubernetes(_) => Vec::new(),
         }
     }
 }

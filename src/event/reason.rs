@@ -72,7 +72,7 @@ macro_rules! reasons {
                             | Reason::QosMaxTresPerUser
                             | Reason::QosMaxTresPerAccount
                             | Reason::Own(_)
-                    )
+                    ) || (Reason::SchedulingGated..=Reason::NotAPod).contains(&self)
             }
 
             /// Whether the reason depends only on the demand and on fixed properties of the node. Such a node refuses
@@ -328,6 +328,32 @@ reasons! {
     QosMaxTresPerUser => "qos_max_tres_per_user",
         "QOSMaxGRESPerUser, QOSMaxCpuPerUserLimit or QOSMaxNodePerUserLimit: its user would hold too much";
     QosMaxTresPerAccount => "qos_max_tres_per_account", "its account would hold more than the QOS allows";
+    // Reasons of the plugins of kube-scheduler, with the texts of the plugins where they are the same for every node:
+    SchedulingGated => "scheduling_gated", "waiting for scheduling gates";
+    ResourceClaimMissing => "resource_claim_missing", "could not find a ResourceClaim of the pod";
+    PodGroupMissing => "pod_group_missing", "the pod's workload or pod group does not exist";
+    GangPodsMissing => "gang_pods_missing", "waiting for minCount pods from a gang to appear in scheduling queue";
+    DeviceClassMissing => "device_class_missing", "a device class does not exist";
+    NodeUnschedulable => "node_unschedulable", "node(s) were unschedulable";
+    NodeNameMismatch => "node_name_mismatch", "node(s) didn't match the requested node name";
+    UntoleratedTaint => "untolerated_taint", "node(s) had untolerated taint(s)";
+    NodeAffinityMismatch => "node_affinity_mismatch", "node(s) didn't match Pod's node affinity/selector";
+    HostPortTaken => "host_port_taken", "node(s) didn't have free ports for the requested pod ports";
+    TooManyPods => "too_many_pods", "Too many pods";
+    InsufficientResource => "insufficient_resource", "Insufficient amount of an extended resource or of ephemeral storage";
+    TopologyLabelMissing => "topology_label_missing",
+        "node(s) didn't match pod topology spread constraints (missing required label)";
+    TopologySpread => "topology_spread", "node(s) didn't match pod topology spread constraints";
+    PodAffinityUnmet => "pod_affinity_unmet", "node(s) didn't match pod affinity rules";
+    PodAntiAffinity => "pod_anti_affinity", "node(s) didn't match pod anti-affinity rules";
+    ExistingPodAntiAffinity => "existing_pod_anti_affinity",
+        "node(s) didn't satisfy existing pods anti-affinity rules";
+    ClaimsUnallocatable => "claims_unallocatable", "cannot allocate all claims";
+    ClaimUnavailable => "claim_unavailable", "resourceclaim not available on the node";
+    PreemptionNotHelpful => "preemption_not_helpful", "Preemption is not helpful for scheduling";
+    PluginFailed => "plugin_failed", "a plugin failed, which ends the attempt";
+    NoNodes => "no_nodes", "the cluster has no node";
+    NotAPod => "not_a_pod", "asks for what a pod cannot request";
 }
 
 impl fmt::Display for Reason {

@@ -50,6 +50,7 @@ builtin![
     "gpustack-2.3.0",
     "helios-fifo",
     "helios-sjf",
+    "kubernetes-1.35",
     "pack",
     "priority-preemption",
     "rack-aware",

@@ -105,6 +105,16 @@ impl Gangs {
         of_group.map(|(_, pod)| pod).collect()
     }
 
+    /// Forgets a pod that no longer exists.
+    pub fn forget(&mut self, pod: &PodInfo) {
+        let Some(key) = GroupKey::of(pod) else { return };
+        if let Some(members) = self.members.get_mut(&key) {
+            members.known.remove(&pod.key);
+            members.holding.remove(&pod.key);
+        }
+        self.waiting.retain(|(group, waiting)| *group != key || *waiting != pod.key);
+    }
+
     /// Takes the nodes from all pods that still wait. Returns the pods in the order in which they began to wait.
     pub fn give_up(&mut self) -> Vec<Arc<str>> {
         let waiting = std::mem::take(&mut self.waiting);

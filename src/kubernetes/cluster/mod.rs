@@ -132,7 +132,7 @@ impl Cluster {
             return Err(ClusterError::NoNode { pod: Arc::clone(&pod.key), node: Arc::from(node) });
         };
         let class = Some(self.classes.enter(&pod));
-        self.nodes[index].add(Placed { pod, start, class });
+        self.nodes[index].add(Placed { pod, start, class, is_preempted: false });
         self.note_affinity(index);
         Ok(())
     }
@@ -145,6 +145,81 @@ impl Cluster {
         }
         self.note_affinity(node);
         Some(removed)
+    }
+
+    /// Marks a pod on a node as being deleted, for preemption or for another reason. The pod keeps its resources until
+    /// it is removed.
+    pub fn begin_deletion(&mut self, node: usize, key: &str, at: Seconds, is_preempted: bool) {
+        let Some(place) = self.nodes[node].pods.iter().position(|placed| *placed.pod.key == *key) else { return };
+        let placed = &mut self.nodes[node].pods[place];
+        placed.is_preempted |= is_preempted;
+        if placed.pod.is_being_deleted() {
+            return;
+        }
+        let mut pod = placed.pod.pod.clone();
+        pod.metadata.deletion_timestamp = Some(at);
+        let pod = Arc::new(PodInfo::new(pod));
+        let before = placed.class.replace(self.classes.enter(&pod));
+        placed.pod = pod;
+        let now = placed.class;
+        if let Some(class) = before {
+            self.classes.leave(class);
+        }
+        self.nodes[node].change_class(before, now);
+    }
+
+    /// Adds nodes. Indices of nodes change.
+    ///
+    /// # Errors
+    /// If a node of this name exists. Nothing is added then.
+    pub fn add_nodes(&mut self, nodes: Vec<Node>) -> Result<(), ClusterError> {
+        let mut names = BTreeSet::new();
+        for node in &nodes {
+            let name = &node.metadata.name;
+            if self.by_name.contains_key(name) || !names.insert(Arc::clone(name)) {
+                return Err(ClusterError::SameNode(Arc::clone(name)));
+            }
+        }
+        self.nodes.extend(nodes.into_iter().map(NodeInfo::new));
+        self.nodes.sort_by(|one, other| one.name().cmp(other.name()));
+        self.index_nodes();
+        Ok(())
+    }
+
+    /// Removes a node with its pods. Indices of nodes change. Returns the pods that were on the node.
+    pub fn remove_node(&mut self, name: &str) -> Vec<Placed> {
+        let Some(index) = self.find(name) else { return Vec::new() };
+        let node = self.nodes.remove(index);
+        for class in node.pods.iter().filter_map(|placed| placed.class) {
+            self.classes.leave(class);
+        }
+        self.index_nodes();
+        node.pods
+    }
+
+    /// Replaces the properties of a node. Its pods stay. Returns whether anything changed.
+    pub fn update_node(&mut self, index: usize, node: Node) -> bool {
+        let shape = NodeInfo::new(node).shape;
+        let before = &self.nodes[index].shape;
+        if *before == shape {
+            return false;
+        }
+        let has_other_images = before.images != shape.images;
+        self.nodes[index].shape = shape;
+        if has_other_images {
+            self.images = Images::of(&self.nodes);
+        }
+        true
+    }
+
+    /// Computes everything that depends on the indices of nodes.
+    fn index_nodes(&mut self) {
+        let names = self.nodes.iter().enumerate().map(|(index, node)| (Arc::clone(node.name()), index));
+        self.by_name = names.collect();
+        self.images = Images::of(&self.nodes);
+        self.with_affinity.clear();
+        self.with_required_anti_affinity.clear();
+        (0..self.nodes.len()).for_each(|index| self.note_affinity(index));
     }
 
     fn note_affinity(&mut self, index: usize) {

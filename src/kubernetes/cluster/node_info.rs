@@ -10,7 +10,7 @@ use super::resources::{Amounts, pods_of};
 use crate::object::{Image, Labels, Node, Seconds, Taint};
 
 /// The properties of a node that pods do not change.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct NodeShape {
     pub name: Arc<str>,
     pub labels: Labels,
@@ -29,6 +29,8 @@ pub struct Placed {
     pub start: Option<Seconds>,
     /// `None` if the pod is only assumed, on a copy of the node.
     pub class: Option<ClassId>,
+    /// Whether the pod is being deleted to make room for another pod.
+    pub is_preempted: bool,
 }
 
 /// The state of a node. A copy shares the shape.
@@ -88,12 +90,7 @@ impl NodeInfo {
         self.ports.extend(pod.ports.iter().cloned());
         self.with_affinity += usize::from(pod.has_affinity());
         self.with_required_anti_affinity += usize::from(!pod.anti_affinity.required.is_empty());
-        if let Some(class) = placed.class {
-            match self.classes.iter_mut().find(|(known, _)| *known == class) {
-                Some((_, pods)) => *pods += 1,
-                None => self.classes.push((class, 1)),
-            }
-        }
+        self.change_class(None, placed.class);
         self.pods.push(placed);
     }
 
@@ -101,6 +98,20 @@ impl NodeInfo {
     pub fn count_of(&self, is_counted: &[bool]) -> i64 {
         let counted = self.classes.iter().filter(|(class, _)| is_counted[*class as usize]);
         counted.map(|(_, pods)| i64::from(*pods)).sum()
+    }
+
+    /// Counts a pod in another class than before.
+    pub(super) fn change_class(&mut self, before: Option<ClassId>, now: Option<ClassId>) {
+        if let Some(place) = self.classes.iter().position(|(class, _)| Some(*class) == before) {
+            self.classes[place].1 -= 1;
+            if self.classes[place].1 == 0 {
+                self.classes.remove(place);
+            }
+        }
+        match now.and_then(|now| self.classes.iter_mut().find(|(class, _)| *class == now)) {
+            Some((_, pods)) => *pods += 1,
+            None => self.classes.extend(now.map(|class| (class, 1))),
+        }
     }
 
     /// Removes the pod with this key and returns it; `None` if it is not on the node.
@@ -113,12 +124,7 @@ impl NodeInfo {
         for port in &pod.ports {
             self.ports.remove(port);
         }
-        if let Some(place) = self.classes.iter().position(|(class, _)| Some(*class) == placed.class) {
-            self.classes[place].1 -= 1;
-            if self.classes[place].1 == 0 {
-                self.classes.remove(place);
-            }
-        }
+        self.change_class(placed.class, None);
         self.with_affinity -= usize::from(pod.has_affinity());
         self.with_required_anti_affinity -= usize::from(!pod.anti_affinity.required.is_empty());
         Some(placed)

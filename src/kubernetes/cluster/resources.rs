@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::object::{Container, Pod, ResourceList};
 
 const CPU: &str = "cpu";
@@ -21,6 +23,18 @@ pub enum Resource {
     EphemeralStorage,
     /// Any other resource, such as `nvidia.com/gpu`.
     Extended(Arc<str>),
+}
+
+impl Serialize for Resource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Resource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
+        String::deserialize(deserializer).map(|name| Resource::of(&Arc::from(name)))
+    }
 }
 
 impl Resource {

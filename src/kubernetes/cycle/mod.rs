@@ -3,6 +3,7 @@
 mod commit;
 mod decision;
 mod message;
+mod pairs;
 mod profile;
 mod score;
 mod state;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 pub use commit::{Preempted, bind, preempt, reserve, settle};
 pub use decision::{Decision, Outcome, PostFilter, Scores};
 pub use message::histogram;
-pub use profile::{MAX_NODE_SCORE, PreemptionArguments, Profile, ScoringStrategy, Strategy};
+pub use profile::{MAX_NODE_SCORE, PreemptionArguments, Profile, ProfileFault, ScoringStrategy, Strategy};
 pub use state::{CycleState, Sight};
 pub use verdict::{Code, Objection, Plugin, Reason, Refusal};
 
@@ -153,8 +154,11 @@ fn post_filter(
     let reasons = decision.rejected.iter().flat_map(|(_, refusal)| &refusal.reasons).map(|reason| (reason, 1));
     let refused = histogram(nodes, reasons.chain(std::iter::once((&outside, absent))));
     let mut post_filter = PostFilter { deallocate, preemption: None, clears_nomination: false };
-    if !default_preemption::is_allowed(&state.pod) {
-        let message = format!("{refused} {of_claims}, preemption: {}", default_preemption::NOT_ALLOWED);
+    let nominated = decision.nominated.as_ref().and_then(|name| cluster.find(name));
+    let of_nominated = decision.rejected.iter().find(|(index, _)| Some(*index) == nominated);
+    let code = of_nominated.map(|(_, refusal)| refusal.code);
+    if let Err(why) = default_preemption::is_allowed(&state.pod, nominated.map(|index| cluster.node(index)), code) {
+        let message = format!("{refused} {of_claims}, preemption: {why}");
         return Outcome::Unschedulable { message, post_filter };
     }
     let possible: Vec<usize> = (decision.rejected.iter())

@@ -1,43 +1,59 @@
 //! A scheduler's profile: its plugins, their weights and their arguments.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::pairs;
 use super::verdict::Plugin;
 use crate::cluster::Resource;
 
 /// Plugins and arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Profile {
     /// In the order in which they are called. The check of a node ends with the first plugin that objects.
     pub filters: Vec<Plugin>,
     /// The scorers with their weights, in the order of upstream's default configuration.
+    #[serde(with = "pairs")]
     pub scorers: Vec<(Plugin, i64)>,
+    /// How `NodeResourcesFit` scores a node.
+    #[serde(rename = "scoring_strategy")]
     pub fit: ScoringStrategy,
     /// The resources that `NodeResourcesBalancedAllocation` compares.
+    #[serde(rename = "balanced_allocation")]
     pub balanced: Vec<Resource>,
     /// The weight of existing pods' required affinity in the score of `InterPodAffinity`.
     pub hard_pod_affinity_weight: i64,
     /// Spread constraints for pods that have none and are selected by a service: topology key and greatest skew.
-    pub default_spread: Vec<(&'static str, i64)>,
+    #[serde(rename = "default_constraints", with = "pairs")]
+    pub default_spread: Vec<(Arc<str>, i64)>,
     pub preemption: PreemptionArguments,
 }
 
 /// How `NodeResourcesFit` scores a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ScoringStrategy {
+    #[serde(rename = "type")]
     pub kind: Strategy,
     /// The resources that count, each with its weight.
+    #[serde(with = "pairs")]
     pub resources: Vec<(Resource, i64)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strategy {
     LeastAllocated,
     MostAllocated,
     /// The score by utilization in percent: points of ascending utilization, with scores from 0 to 10.
+    #[serde(with = "pairs")]
     RequestedToCapacityRatio(Vec<(i64, i64)>),
 }
 
 /// The number of nodes on which preemption is tried: the larger of a share and a number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PreemptionArguments {
     pub min_candidate_nodes_percentage: usize,
     pub min_candidate_nodes_absolute: usize,
@@ -46,7 +62,51 @@ pub struct PreemptionArguments {
 /// The highest score of a plugin before its weight.
 pub const MAX_NODE_SCORE: i64 = 100;
 
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileFault {
+    #[error("the shape of RequestedToCapacityRatio needs points of ascending utilization from 0 to 100")]
+    Shape,
+    #[error("the score of a point of RequestedToCapacityRatio must be from 0 to 10")]
+    ShapeScore,
+    #[error("the weight of {0} must be from 1 to 100")]
+    Weight(String),
+    #[error("{0} is listed twice")]
+    Twice(String),
+    #[error("`min_candidate_nodes_percentage` must be from 0 to 100")]
+    Percentage,
+    #[error("the greatest skew of {0} must be at least 1")]
+    Skew(Arc<str>),
+}
+
 impl Profile {
+    /// Everything that keeps the profile from being used.
+    pub fn faults(&self) -> Vec<ProfileFault> {
+        let mut faults = Vec::new();
+        if let Strategy::RequestedToCapacityRatio(shape) = &self.fit.kind {
+            let rises = shape.windows(2).all(|pair| pair[0].0 < pair[1].0);
+            let in_range = shape.iter().all(|(at, _)| (0..=100).contains(at));
+            if shape.is_empty() || !rises || !in_range {
+                faults.push(ProfileFault::Shape);
+            }
+            if shape.iter().any(|(_, score)| !(0..=10).contains(score)) {
+                faults.push(ProfileFault::ShapeScore);
+            }
+        }
+        let scorers = self.scorers.iter().map(|(plugin, weight)| (plugin.name().to_string(), *weight));
+        let resources = self.fit.resources.iter().map(|(resource, weight)| (resource.name().to_string(), *weight));
+        let wrong = scorers.chain(resources).filter(|(_, weight)| !(1..=100).contains(weight));
+        faults.extend(wrong.map(|(name, _)| ProfileFault::Weight(name)));
+        let twice = self.filters.iter().enumerate().filter(|(place, plugin)| self.filters[..*place].contains(plugin));
+        faults.extend(twice.map(|(_, plugin)| ProfileFault::Twice(plugin.name().to_string())));
+        if self.preemption.min_candidate_nodes_percentage > 100 {
+            faults.push(ProfileFault::Percentage);
+        }
+        let flat = self.default_spread.iter().filter(|(_, skew)| *skew < 1);
+        faults.extend(flat.map(|(key, _)| ProfileFault::Skew(Arc::clone(key))));
+        faults
+    }
+
     /// The default profile of Kubernetes 1.35.
     pub fn v1_35() -> Profile {
         use Plugin::*;
@@ -78,7 +138,10 @@ impl Profile {
             },
             balanced: vec![Resource::Cpu, Resource::Memory],
             hard_pod_affinity_weight: 1,
-            default_spread: vec![("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5)],
+            default_spread: vec![
+                (Arc::from("kubernetes.io/hostname"), 3),
+                (Arc::from("topology.kubernetes.io/zone"), 5),
+            ],
             preemption: PreemptionArguments { min_candidate_nodes_percentage: 10, min_candidate_nodes_absolute: 100 },
         }
     }

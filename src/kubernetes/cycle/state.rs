@@ -103,7 +103,7 @@ impl CycleState {
         if !nominated.is_empty() {
             let mut with_nominated = node.clone();
             for pod in &nominated {
-                with_nominated.add(Placed { pod: Arc::clone(pod), start: None, class: None });
+                with_nominated.add(Placed { pod: Arc::clone(pod), start: None, class: None, is_preempted: false });
                 self.update(sight, pod, node, 1);
             }
             let fits = self.filter(sight, &with_nominated);

@@ -200,6 +200,16 @@ impl Devices {
         }
     }
 
+    /// Ends the use of a claim by a pod. A claim without users loses its devices, as the claim controller of Kubernetes
+    /// takes them away.
+    pub fn release(&mut self, key: &str, pod: &str) {
+        let Some(claim) = self.claims.get_mut(key) else { return };
+        claim.status.reserved_for.retain(|consumer| *consumer.name != *pod);
+        if claim.status.reserved_for.is_empty() {
+            self.deallocate(key);
+        }
+    }
+
     /// Frees the devices of a claim.
     pub fn deallocate(&mut self, key: &str) {
         let Some(claim) = self.claims.get_mut(key) else { return };

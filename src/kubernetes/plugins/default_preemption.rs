@@ -39,10 +39,23 @@ impl Unhelpful {
     }
 }
 
-pub const NOT_ALLOWED: &str = "not eligible due to preemptionPolicy=Never.";
-
-pub fn is_allowed(pod: &PodInfo) -> bool {
-    pod.pod.spec.preemption_policy != PreemptionPolicy::Never
+/// Whether a pod may preempt others.
+///
+/// # Errors
+/// Why it may not. A pod that has already preempted others waits until they are gone, unless its nominated node is
+/// refused for good.
+pub fn is_allowed(pod: &PodInfo, nominated: Option<&NodeInfo>, refused: Option<Code>) -> Result<(), &'static str> {
+    if pod.pod.spec.preemption_policy == PreemptionPolicy::Never {
+        return Err("not eligible due to preemptionPolicy=Never.");
+    }
+    let makes_room = |placed: &Placed| placed.is_preempted && placed.pod.priority < pod.priority;
+    let is_for_good = refused == Some(Code::UnschedulableAndUnresolvable);
+    match nominated {
+        Some(node) if !is_for_good && node.pods.iter().any(makes_room) => {
+            Err("not eligible due to a terminating pod on the nominated node.")
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Tries preemption on nodes where it could help.

@@ -122,8 +122,8 @@ fn default_constraints(pod: &PodInfo, cluster: &Cluster, profile: &Profile) -> V
         return Vec::new();
     }
     let selector = Selector::All(labels.iter().map(|(key, value)| Requirement::equal(key, value)).collect());
-    let constraint = |(key, max_skew): &(&str, i64)| Spread {
-        topology_key: Arc::from(*key),
+    let constraint = |(key, max_skew): &(Arc<str>, i64)| Spread {
+        topology_key: Arc::clone(key),
         max_skew: *max_skew,
         min_domains: 1,
         when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,

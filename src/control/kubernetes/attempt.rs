@@ -1,0 +1,191 @@
+//! One attempt to schedule a pod, and what follows from it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Kubernetes;
+use super::hints::Event as Change;
+use super::mirror::seconds;
+use super::pods;
+use super::queue::{GroupId, Refusal};
+use super::reasons::{histogram, of_refusal};
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::flow::Flow;
+use dryrack_event::{Event, Histogram, Outcome, Reason, Refusal as Refused};
+use dryrack_kubernetes::cluster::PodInfo;
+use dryrack_kubernetes::cycle::{self, Decision, Outcome as Decided, Plugin, PostFilter};
+use dryrack_kubernetes::devices::Allocations;
+use dryrack_rng::Stream;
+use dryrack_scheduler::Candidate;
+use dryrack_units::Score;
+
+impl Kubernetes {
+    /// Tries the pod that is next in the queue.
+    pub(super) fn attempt(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId) {
+        if let Some(refusal) = self.queue.refusal(group).filter(|refusal| refusal.version == self.version) {
+            // The cluster is as it was when an equal pod was refused.
+            let refusal = refusal.clone();
+            let held = self.reasons[&group].clone();
+            return self.refuse_group(core, group, refusal, held);
+        }
+        let pod = Arc::clone(&self.pods[&index].info);
+        self.attempts += 1;
+        let offset = self.offset(core);
+        let decision = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, offset);
+        match &decision.outcome {
+            Decided::Fits { .. } => self.bind(core, index, group, decision),
+            Decided::Unschedulable { .. } => self.refused(core, index, group, &decision),
+            Decided::Failed { .. } => {
+                core.hold(index, (Refused::Unfit, Histogram::of(Reason::PluginFailed, self.node_count())));
+                self.queue.fail(group, core.now, self.options.queue);
+            }
+        }
+    }
+
+    /// The index of the node on which preemption is tried first. Upstream draws it. It matters only if not all nodes
+    /// are tried.
+    fn offset(&self, core: &Core) -> usize {
+        let nodes = self.cluster.nodes().len();
+        if nodes <= self.options.scheduler.preemption.min_candidate_nodes_absolute {
+            return 0;
+        }
+        Stream::new(core.seed, "first node of a preemption", self.attempts).index(nodes)
+    }
+
+    fn node_count(&self) -> u32 {
+        self.cluster.nodes().len().max(1) as u32
+    }
+
+    /// Draws one of several equally good nodes. Upstream depends on the order in which its threads finish.
+    fn draw(&self, core: &Core, purpose: &'static str, count: usize) -> usize {
+        if count <= 1 { 0 } else { Stream::new(core.seed, purpose, self.attempts).index(count) }
+    }
+
+    /// Binds a pod to one of the best nodes.
+    fn bind(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId, decision: Decision) {
+        let total = decision.scores.as_ref().and_then(|scores| scores.totals.iter().copied().max()).unwrap_or(0);
+        let pod = Arc::clone(&decision.pod);
+        let Decided::Fits { mut best } = decision.outcome else { return };
+        let drawn = self.draw(core, "node of a pod", best.len());
+        let (node, devices) = best.swap_remove(drawn);
+        if !self.bind_to(core, (index, group), &pod, node, devices, total) {
+            core.hold(index, (Refused::Unfit, Histogram::of(Reason::GpuNotUsable, self.node_count())));
+            self.queue.fail(group, core.now, self.options.queue);
+        }
+    }
+
+    /// Binds a pod to a node. Returns false if the ledger has no room there.
+    pub(super) fn bind_to(
+        &mut self,
+        core: &mut Core,
+        (index, group): (ReplicaIndex, GroupId),
+        pod: &Arc<PodInfo>,
+        node: usize,
+        devices: Option<Allocations>,
+        total: i64,
+    ) -> bool {
+        let name = Arc::clone(self.cluster.node(node).name());
+        let id = self.ids[&name];
+        let demand = Arc::clone(core.demand_of(index));
+        let task = demand.task().expect("only demands for tasks have pods");
+        let Some(placement) = pods::placement_on(id, core.fleet.node(id), task) else { return false };
+        self.queue.remove(index);
+        self.queue.succeeded(group);
+        core.replicas[index as usize].wait = Wait::Nothing;
+        let attempt = core.replicas[index as usize].attempt_id();
+        cycle::reserve(pod, &name, &mut self.cluster);
+        cycle::bind(pod, &name, pod.pod.status.start_time.unwrap_or(seconds(core)), devices, &mut self.cluster);
+        self.bound.insert(Arc::clone(&pod.key), attempt);
+        self.placed.insert(attempt, (Arc::clone(&pod.key), name));
+        self.cluster_changed();
+        self.place(core, index, Candidate { placement, score: Score::new(total as f64) });
+        self.plan_eviction(core, id, index);
+        self.happened(core, &Change::PodAdded(pod));
+        if !pod.pod.spec.resource_claims.is_empty() {
+            self.happened(core, &Change::ClaimChanged);
+        }
+        true
+    }
+
+    fn refused(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId, decision: &Decision) {
+        let held = (Refused::Unfit, histogram(decision, self.cluster.nodes().len()));
+        let plugins = plugins_of(decision);
+        cycle::settle(decision, &mut self.cluster);
+        let Decided::Unschedulable { post_filter, .. } = &decision.outcome else { return };
+        let deallocates = post_filter.deallocate.is_some();
+        let clears = post_filter.clears_nomination && decision.nominated.is_some();
+        if deallocates || clears {
+            self.cluster_changed();
+        }
+        if self.preempt(core, index, decision, post_filter) {
+            // A pod with a nomination is tried apart from the pods that are equal to it otherwise.
+            core.hold(index, held.clone());
+            let (group, priority) = (self.new_group(), decision.pod.priority);
+            self.reasons.insert(group, held);
+            self.queue.set_apart(index, group, priority, Refusal { plugins, since: core.now, version: self.version });
+        } else {
+            self.refuse_group(core, group, Refusal { plugins, since: core.now, version: self.version }, held);
+        }
+        if deallocates {
+            self.happened(core, &Change::ClaimChanged);
+        }
+        if clears {
+            self.happened(core, &Change::NominationCleared);
+        }
+    }
+
+    /// Refuses all pods of a group, and logs why they wait. They all have the same reasons.
+    fn refuse_group(&mut self, core: &mut Core, group: GroupId, refusal: Refusal, held: (Refused, Histogram)) {
+        let same = self.reasons.get(&group).is_some_and(|(_, known)| known.has_same_reasons(&held.1));
+        let untold = self.queue.take_untold(group);
+        let told = if same { untold } else { self.queue.pods_of(group) };
+        told.into_iter().for_each(|pod| core.hold(pod, held.clone()));
+        self.reasons.insert(group, held);
+        self.queue.refuse(group, refusal);
+    }
+
+    /// Evicts the victims of a preemption and nominates their node to the pod. Returns whether it did.
+    fn preempt(&mut self, core: &mut Core, index: ReplicaIndex, decision: &Decision, post: &PostFilter) -> bool {
+        let Some(preemption) = post.preemption.as_ref().filter(|preemption| !preemption.best.is_empty()) else {
+            return false;
+        };
+        let drawn = self.draw(core, "node of a preemption", preemption.best.len());
+        let node = preemption.best[drawn];
+        let victims = preemption.candidates.iter().find(|(candidate, _)| *candidate == node);
+        let victims: Vec<Arc<str>> =
+            victims.iter().flat_map(|(_, victims)| &victims.pods).map(|victim| Arc::clone(&victim.pod.key)).collect();
+        let name = Arc::clone(self.cluster.node(node).name());
+        let weaker = |other: &&Arc<PodInfo>| other.priority < decision.pod.priority;
+        let cleared: Vec<Arc<PodInfo>> = self.cluster.nominations.on(&name).iter().filter(weaker).cloned().collect();
+        cleared.iter().for_each(|pod| self.cluster.nominations.clear(&pod.key));
+        self.cluster.nominations.nominate(&decision.pod, &name);
+        self.cluster_changed();
+        let by = core.replicas[index as usize].attempt_id();
+        for key in victims {
+            let Some(attempt) = self.bound.get(&key).copied() else { continue };
+            let Some(victim) = core.replica_of(attempt) else { continue };
+            self.begin_deletion(core, attempt, true);
+            if core.replicas[victim as usize].is_at(attempt) && core.replicas[victim as usize].stopping.is_none() {
+                core.emit(Event::Preempted { attempt, by });
+                self.stop(core, victim, Outcome::Lost, Reason::Preempted);
+            }
+        }
+        true
+    }
+}
+
+/// The plugins that refused a pod.
+fn plugins_of(decision: &Decision) -> BTreeSet<Plugin> {
+    let everywhere = decision.pre_filter.iter().map(|refusal| refusal.plugin);
+    let narrowed = decision.only_nodes.iter().map(|_| Plugin::NodeAffinity);
+    everywhere.chain(decision.rejected.iter().map(|(_, refusal)| refusal.plugin)).chain(narrowed).collect()
+}
+
+/// Why a pod does not enter the queue.
+pub(super) fn gated(refusal: &cycle::Refusal, nodes: u32) -> Histogram {
+    let mut reasons = Histogram::default();
+    refusal.reasons.iter().for_each(|reason| reasons.add(of_refusal(reason), nodes));
+    reasons
+}

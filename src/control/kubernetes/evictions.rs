@@ -1,0 +1,72 @@
+//! Evictions by taints: a pod leaves a node with a taint `NoExecute` once it no longer tolerates it.
+
+use std::collections::BTreeSet;
+
+use super::Kubernetes;
+use super::pods::{NOT_READY, UNREACHABLE};
+use crate::attempts::Attempts;
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use dryrack_ids::NodeId;
+use dryrack_kubernetes::cluster::PodInfo;
+use dryrack_kubernetes::object::{Effect, Taint};
+use dryrack_units::{SimDuration, SimTime};
+
+/// When pods are evicted.
+#[derive(Debug, Default)]
+pub(super) struct Evictions {
+    due: BTreeSet<(SimTime, NodeId, ReplicaIndex)>,
+}
+
+impl Evictions {
+    pub fn next(&self) -> Option<SimTime> {
+        self.due.first().map(|(at, _, _)| *at)
+    }
+}
+
+impl Kubernetes {
+    /// Sets or cancels the evictions of the pods on a node whose taints may have changed.
+    pub(super) fn follow_taints(&mut self, core: &Core, node: NodeId) {
+        self.evictions.due.retain(|(_, other, _)| *other != node);
+        for replica in core.nodes[node.index()].replicas.iter().copied() {
+            self.plan_eviction(core, node, replica);
+        }
+    }
+
+    /// Sets the eviction of a pod that is on a tainted node.
+    pub(super) fn plan_eviction(&mut self, core: &Core, node: NodeId, replica: ReplicaIndex) {
+        let Some(index) = self.cluster.find(&self.nodes[node.index()].name) else { return };
+        let Some(pod) = self.pods.get(&replica) else { return };
+        if let Some(after) = self.stays_for(&pod.info, &self.cluster.node(index).shape.taints) {
+            self.evictions.due.insert((core.now.saturating_add(after), node, replica));
+        }
+    }
+
+    /// How long a pod stays on a node with these taints. `None` if it stays forever.
+    fn stays_for(&self, pod: &PodInfo, taints: &[Taint]) -> Option<SimDuration> {
+        let executing = taints.iter().filter(|taint| taint.effect == Effect::NoExecute);
+        executing.filter_map(|taint| self.tolerates_for(pod, taint)).min()
+    }
+
+    /// How long a pod tolerates a taint. `None` if forever.
+    fn tolerates_for(&self, pod: &PodInfo, taint: &Taint) -> Option<SimDuration> {
+        let mut tolerations = pod.tolerations().iter().filter(|toleration| toleration.tolerates(taint)).peekable();
+        if tolerations.peek().is_none() {
+            let is_default = matches!(&*taint.key, NOT_READY | UNREACHABLE);
+            return Some(if is_default { self.options.default_toleration } else { SimDuration::ZERO });
+        }
+        let seconds = tolerations.filter_map(|toleration| toleration.toleration_seconds).min()?;
+        Some(SimDuration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    }
+
+    pub(super) fn evict_due(&mut self, core: &mut Core) {
+        while let Some((at, node, replica)) = self.evictions.due.first().copied()
+            && at <= core.now
+        {
+            self.evictions.due.pop_first();
+            if core.nodes[node.index()].replicas.contains(&replica) {
+                self.lose_attempt(core, replica, node);
+            }
+        }
+    }
+}

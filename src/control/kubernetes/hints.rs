@@ -1,0 +1,103 @@
+//! Which events may help a refused pod: the queueing hints of the plugins that refused it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo, Resource, Term};
+use dryrack_kubernetes::cycle::Plugin;
+
+/// A change of the cluster.
+pub(super) enum Event<'a> {
+    /// The node with this index is new.
+    NodeAdded(usize),
+    /// The labels, taints or allocatable resources of the node with this index changed.
+    NodeUpdated(usize, &'a NodeShape),
+    NodeRemoved,
+    /// A pod was bound to a node.
+    PodAdded(&'a PodInfo),
+    /// A pod left its node.
+    PodRemoved(&'a PodInfo),
+    /// A claim of devices was allocated, or its devices were freed.
+    ClaimChanged,
+    /// A nomination was withdrawn.
+    NominationCleared,
+}
+
+/// Whether the event may help a pod that these plugins refused.
+pub(super) fn helps(pod: &PodInfo, plugins: &BTreeSet<Plugin>, event: &Event<'_>, cluster: &Cluster) -> bool {
+    plugins.iter().any(|plugin| hint(*plugin, pod, event, cluster))
+}
+
+fn hint(plugin: Plugin, pod: &PodInfo, event: &Event<'_>, cluster: &Cluster) -> bool {
+    match event {
+        Event::NodeAdded(index) => on_node(plugin, pod, *index, None, cluster),
+        Event::NodeUpdated(index, before) => on_node(plugin, pod, *index, Some(before), cluster),
+        Event::NodeRemoved => plugin == Plugin::PodTopologySpread,
+        Event::PodAdded(other) => on_added(plugin, pod, other, cluster),
+        Event::PodRemoved(other) => on_removed(plugin, pod, other, cluster),
+        Event::ClaimChanged => plugin == Plugin::DynamicResources,
+        // Kube-scheduler has no event for it. The room that was held for the nominated pod is free now.
+        Event::NominationCleared => plugin == Plugin::NodeResourcesFit,
+    }
+}
+
+fn on_node(plugin: Plugin, pod: &PodInfo, index: usize, before: Option<&NodeShape>, cluster: &Cluster) -> bool {
+    let node = &cluster.node(index).shape;
+    match plugin {
+        Plugin::NodeUnschedulable => !node.unschedulable,
+        Plugin::NodeName => pod.pod.spec.node_name.as_ref().is_none_or(|name| *name == node.name),
+        Plugin::TaintToleration => pod.untolerated(&node.taints).is_none(),
+        Plugin::NodeAffinity => pod.wants_node(&node.name, &node.labels),
+        Plugin::NodePorts | Plugin::DynamicResources => true,
+        Plugin::NodeResourcesFit => {
+            let fits = |resource: &Resource| pod.requests.exact.get(resource) <= node.allocatable.get(resource);
+            let extended = pod.requests.exact.all_extended().map(|(name, _)| Resource::Extended(Arc::clone(name)));
+            [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage].iter().all(fits)
+                && extended.into_iter().all(|resource| fits(&resource))
+                && before.is_none_or(|before| {
+                    before.allocatable != node.allocatable || before.allowed_pods < node.allowed_pods
+                })
+        }
+        Plugin::PodTopologySpread => {
+            let has_key =
+                |shape: &NodeShape| pod.spread.iter().all(|spread| shape.labels.contains_key(&spread.topology_key));
+            has_key(node) || before.is_some_and(has_key)
+        }
+        Plugin::InterPodAffinity => before.is_none_or(|before| before.labels != node.labels),
+        Plugin::SchedulingGates
+        | Plugin::DefaultPreemption
+        | Plugin::NodeResourcesBalancedAllocation
+        | Plugin::ImageLocality
+        | Plugin::GangScheduling => false,
+    }
+}
+
+fn on_added(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster) -> bool {
+    match plugin {
+        Plugin::InterPodAffinity => pod.affinity.required.iter().all(|term| matches(term, other, cluster)),
+        Plugin::PodTopologySpread => is_counted(pod, other),
+        Plugin::GangScheduling => true,
+        _ => false,
+    }
+}
+
+fn on_removed(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster) -> bool {
+    match plugin {
+        Plugin::NodeResourcesFit | Plugin::DynamicResources | Plugin::DefaultPreemption => true,
+        Plugin::NodePorts => pod.ports.iter().any(|port| other.ports.iter().any(|used| used.conflicts_with(port))),
+        Plugin::InterPodAffinity => {
+            pod.anti_affinity.required.iter().any(|term| matches(term, other, cluster))
+                || other.anti_affinity.required.iter().any(|term| matches(term, pod, cluster))
+        }
+        Plugin::PodTopologySpread => is_counted(pod, other),
+        _ => false,
+    }
+}
+
+fn matches(term: &Term, other: &PodInfo, cluster: &Cluster) -> bool {
+    term.matches(&other.namespace, cluster.namespace_labels(&other.namespace), other.labels())
+}
+
+fn is_counted(pod: &PodInfo, other: &PodInfo) -> bool {
+    pod.namespace == other.namespace && pod.spread.iter().any(|spread| spread.selector.matches(other.labels()))
+}

@@ -1,0 +1,164 @@
+//! The cluster as the scheduler sees it. It follows the ledger and the states of nodes, and is never ahead of them.
+
+use std::sync::Arc;
+
+use super::Kubernetes;
+use super::hints::Event;
+use super::pods;
+use crate::core::Core;
+use dryrack_event::Phase;
+use dryrack_fleet::NodeState;
+use dryrack_ids::{AttemptId, NodeId};
+use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo};
+use dryrack_kubernetes::object::{Node, Seconds};
+
+/// What the flow knows of a node of the fleet.
+#[derive(Debug)]
+pub(super) struct MirroredNode {
+    pub name: Arc<str>,
+    /// The state and the number of usable GPUs from which the node's object was last made. `None` if the node is not a
+    /// part of the cluster.
+    seen: Option<(NodeState, usize)>,
+}
+
+/// A change of the cluster that was found while following the fleet.
+pub(super) enum Found {
+    Added(Arc<str>),
+    Updated(Arc<str>, Arc<NodeShape>),
+    Removed,
+    PodRemoved(Arc<PodInfo>),
+}
+
+impl Kubernetes {
+    /// Brings the cluster up to date with the fleet, and returns the pods that an event may help to the queue.
+    pub(super) fn follow_fleet(&mut self, core: &mut Core) {
+        let read = self.read_changes;
+        let mut changed: Vec<NodeId> = core.fleet.changed_nodes(read).collect();
+        self.read_changes = core.fleet.node_change_count();
+        changed.sort_unstable();
+        let mut found = Vec::new();
+        self.follow_nodes(core, &changed, &mut found);
+        for node in changed {
+            self.follow_pods(core, node, &mut found);
+        }
+        for change in found {
+            self.cluster_changed();
+            match change {
+                Found::Added(name) => {
+                    if let Some(index) = self.cluster.find(&name) {
+                        self.happened(core, &Event::NodeAdded(index));
+                    }
+                }
+                Found::Updated(name, before) => {
+                    if let Some(index) = self.cluster.find(&name) {
+                        self.happened(core, &Event::NodeUpdated(index, &before));
+                    }
+                }
+                Found::Removed => self.happened(core, &Event::NodeRemoved),
+                Found::PodRemoved(pod) => {
+                    self.happened(core, &Event::PodRemoved(&pod));
+                    if !pod.pod.spec.resource_claims.is_empty() {
+                        self.happened(core, &Event::ClaimChanged);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds, updates and removes nodes. New nodes are added all at once.
+    fn follow_nodes(&mut self, core: &Core, changed: &[NodeId], found: &mut Vec<Found>) {
+        let mut new: Vec<Node> = Vec::new();
+        for id in changed {
+            let node = core.fleet.node(*id);
+            while self.nodes.len() <= id.index() {
+                let name = Arc::clone(&core.fleet.node(NodeId::new(self.nodes.len())).name);
+                self.ids.insert(Arc::clone(&name), NodeId::new(self.nodes.len()));
+                self.nodes.push(MirroredNode { name, seen: None });
+            }
+            let usable = pods::usable_gpus(node).count();
+            let is_in = !matches!(node.status.state, NodeState::Joining | NodeState::Gone);
+            let now = is_in.then_some((node.status.state, usable));
+            let mirrored = &mut self.nodes[id.index()];
+            let before = std::mem::replace(&mut mirrored.seen, now);
+            if before == now {
+                continue;
+            }
+            self.models.extend(pods::models_of(&node.shape));
+            match (before, pods::node_of(node, usable)) {
+                (None, Some(object)) => new.push(object),
+                (Some(_), Some(object)) => {
+                    let index = self.cluster.find(&node.name).expect("the node is in the cluster");
+                    let shape = Arc::clone(&self.cluster.node(index).shape);
+                    if self.cluster.update_node(index, object) {
+                        found.push(Found::Updated(Arc::clone(&node.name), shape));
+                    }
+                }
+                (Some(_), None) => {
+                    for placed in self.cluster.remove_node(&node.name) {
+                        found.push(Found::PodRemoved(self.forget_placed(placed)));
+                    }
+                    found.push(Found::Removed);
+                }
+                (None, None) => {}
+            }
+            self.follow_taints(core, *id);
+        }
+        found.extend(new.iter().map(|node| Found::Added(Arc::clone(&node.metadata.name))));
+        self.cluster.add_nodes(new).expect("nodes of the fleet have different names");
+    }
+
+    /// Removes pods whose claims on the node are free.
+    fn follow_pods(&mut self, core: &Core, id: NodeId, found: &mut Vec<Found>) {
+        let Some(index) = self.cluster.find(&self.nodes[id.index()].name) else { return };
+        let keys = self.cluster.node(index).pods.iter().map(|placed| Arc::clone(&placed.pod.key));
+        let gone: Vec<Arc<str>> = keys.filter(|key| !self.holds_claim(core, key, id)).collect();
+        for key in gone {
+            let placed = self.cluster.remove(index, &key).expect("it is on the node");
+            found.push(Found::PodRemoved(self.forget_placed(placed)));
+        }
+    }
+
+    fn holds_claim(&self, core: &Core, key: &str, node: NodeId) -> bool {
+        let Some(attempt) = self.bound.get(key) else { return false };
+        let current = core.replica_of(*attempt).map(|index| &core.replicas[index as usize]);
+        let placement = match current.filter(|replica| replica.is_at(*attempt)) {
+            Some(replica) => replica.placement.as_ref(),
+            None => core.kept_claims.get(attempt),
+        };
+        placement.is_some_and(|placement| placement.touches(node))
+    }
+
+    /// Marks the pod of an attempt that is stopping.
+    pub(super) fn begin_deletion(&mut self, core: &Core, attempt: AttemptId, is_preempted: bool) {
+        let Some((key, node)) = self.placed.get(&attempt).cloned() else { return };
+        if let Some(index) = self.cluster.find(&node) {
+            self.cluster.begin_deletion(index, &key, seconds(core), is_preempted);
+            self.cluster_changed();
+        }
+    }
+}
+
+/// The current time, as the API writes it.
+pub(super) fn seconds(core: &Core) -> Seconds {
+    Seconds((core.now.as_nanos() / 1_000_000_000) as i64)
+}
+
+/// Whether the attempt of a replica in this phase has a pod that is being deleted.
+pub(super) fn is_deletion(phase: Phase) -> bool {
+    phase == Phase::Stopping
+}
+
+/// The cluster of these objects, without nodes.
+pub(super) fn cluster_of(objects: &dryrack_objects::ClusterObjects) -> Cluster {
+    let mut cluster = Cluster::default();
+    objects.namespaces.iter().for_each(|namespace| cluster.add_namespace(namespace.clone()));
+    objects.services.iter().for_each(|service| cluster.add_service(service.clone()));
+    objects.pod_disruption_budgets.iter().for_each(|budget| cluster.add_budget(budget.clone()));
+    objects.workloads.iter().for_each(|workload| cluster.gangs.add_workload(workload.clone()));
+    cluster.devices = dryrack_kubernetes::devices::Devices::new(
+        objects.device_classes.clone(),
+        objects.resource_slices.clone(),
+        objects.resource_claims.clone(),
+    );
+    cluster
+}

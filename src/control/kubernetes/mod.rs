@@ -1,0 +1,311 @@
+//! The Kubernetes flow: each replica is a pod, which kube-scheduler binds to a node.
+//!
+//! ```text
+//!   submitted ──> gated ──> queue ──an attempt──> bound
+//!                             ^          │
+//!                             └─refused──┴──preempts: victims are evicted, a node is nominated
+//! ```
+//!
+//! The decisions are those of `dryrack-kubernetes`. This flow keeps the cluster that they read ([`mirror`]), the queue
+//! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), tries them ([`attempt`]), and evicts pods
+//! from tainted nodes ([`evictions`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
+//! is free.
+//!
+//! An attempt takes no time, and a pod is bound at the instant of its attempt. A gang is not bound as a whole: each of
+//! its pods is tried by itself.
+
+mod attempt;
+mod evictions;
+mod hints;
+mod mirror;
+mod options;
+mod pods;
+mod queue;
+mod reasons;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+pub use options::{KubernetesOptions, QueueOptions};
+pub use pods::is_gpu;
+
+use super::attempts::Attempts;
+use super::core::Core;
+use super::core::store::{ReplicaIndex, Wait};
+use super::flow::{Due, Flow, Held, Visitor, WaitingChanges, visit_in_order};
+use dryrack_event::{Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_ids::{AttemptId, NodeId};
+use dryrack_kubernetes::cluster::{Cluster, Placed, PodInfo};
+use dryrack_kubernetes::cycle;
+use dryrack_kubernetes::plugins::dynamic_resources::claim_keys;
+use dryrack_objects::{ClusterObjects, Pod};
+use dryrack_units::SimTime;
+use dryrack_workload::Pick;
+use evictions::Evictions;
+use hints::Event;
+use mirror::MirroredNode;
+use queue::{GroupId, Queue};
+
+/// A pod that waits or is bound.
+struct PodRecord {
+    info: Arc<PodInfo>,
+    group: GroupId,
+}
+
+/// What makes two pods equal: the stated object, the demand and the priority.
+type Template = (Option<Arc<Pod>>, u32, i32);
+
+pub(crate) struct Kubernetes {
+    options: KubernetesOptions,
+    cluster: Cluster,
+    /// Increases with every change of the cluster that an attempt can depend on.
+    version: u64,
+    nodes: Vec<MirroredNode>,
+    ids: BTreeMap<Arc<str>, NodeId>,
+    /// The changes of the fleet that the cluster already shows.
+    read_changes: u64,
+    /// The resource of each GPU model in the fleet.
+    models: BTreeMap<Arc<str>, &'static str>,
+    pods: BTreeMap<ReplicaIndex, PodRecord>,
+    /// The attempts whose pods are on nodes, and for each of them the key and the node of its pod.
+    bound: BTreeMap<Arc<str>, AttemptId>,
+    placed: BTreeMap<AttemptId, (Arc<str>, Arc<str>)>,
+    queue: Queue,
+    /// Pods that a plugin keeps out of the queue.
+    gated: BTreeSet<ReplicaIndex>,
+    templates: HashMap<Template, GroupId, foldhash::fast::FixedState>,
+    groups: GroupId,
+    /// Why the pods of each group were last refused.
+    reasons: BTreeMap<GroupId, Held>,
+    evictions: Evictions,
+    /// Number of attempts so far.
+    attempts: u64,
+}
+
+impl Kubernetes {
+    pub(crate) fn new(core: &mut Core, options: &KubernetesOptions) -> Kubernetes {
+        core.fleet.keep_node_changes();
+        Kubernetes {
+            options: options.clone(),
+            cluster: Cluster::default(),
+            version: 0,
+            nodes: Vec::new(),
+            ids: BTreeMap::new(),
+            read_changes: 0,
+            models: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            placed: BTreeMap::new(),
+            queue: Queue::default(),
+            gated: BTreeSet::new(),
+            templates: HashMap::default(),
+            groups: 0,
+            reasons: BTreeMap::new(),
+            evictions: Evictions::default(),
+            attempts: 0,
+        }
+    }
+
+    fn cluster_changed(&mut self) {
+        self.version += 1;
+    }
+
+    fn happened(&mut self, core: &Core, event: &Event<'_>) {
+        let (pods, cluster) = (&self.pods, &self.cluster);
+        let helps = |pod: ReplicaIndex, plugins: &BTreeSet<_>, event: &Event<'_>| {
+            pods.get(&pod).is_some_and(|pod| hints::helps(&pod.info, plugins, event, cluster))
+        };
+        self.queue.happened(event, core.now, self.options.queue, helps);
+    }
+
+    fn new_group(&mut self) -> GroupId {
+        self.groups += 1;
+        self.groups
+    }
+
+    /// The group of a pod. Pods whose attempts depend on the pod itself are groups of their own. So are all pods if
+    /// each has its own back-off.
+    fn group_of(&mut self, core: &Core, index: ReplicaIndex, info: &PodInfo) -> GroupId {
+        let spec = &info.pod.spec;
+        let is_apart = !spec.resource_claims.is_empty() || spec.workload_ref.is_some();
+        if is_apart || !self.options.queue.pop_from_backoff {
+            return self.new_group();
+        }
+        let replica = &core.replicas[index as usize];
+        let stated = core.jobs[replica.job.index()].spec.pod.clone();
+        let next = self.groups + 1;
+        let group = *self.templates.entry((stated, replica.demand, info.priority)).or_insert(next);
+        self.groups = self.groups.max(group);
+        group
+    }
+
+    /// The pod of a replica's current attempt. A later attempt is another pod with another name, as a controller
+    /// creates it.
+    fn pod_of(&self, core: &Core, index: ReplicaIndex) -> Option<PodInfo> {
+        let replica = &core.replicas[index as usize];
+        let spec = &core.jobs[replica.job.index()].spec;
+        let mut name = match spec.replicas {
+            1 => spec.name.to_string(),
+            _ => format!("{}-{}", spec.name, replica.number),
+        };
+        if replica.attempt > 1 {
+            name.push_str(&format!("-{}", replica.attempt));
+        }
+        let mut pod = pods::pod_of(spec, name, &self.models)?;
+        if replica.attempt > 1 {
+            pod.spec.node_name = None;
+            pod.status.start_time = None;
+        }
+        if let Some(Pick::Nodes(nodes)) = &spec.demand.pick {
+            let names = nodes.iter().map(|node| Arc::clone(&core.fleet.node(*node).name)).collect();
+            pods::restrict_to(&mut pod, names);
+        }
+        Some(PodInfo::new(pod))
+    }
+
+    /// Ends everything that a pod on a node held.
+    fn forget_placed(&mut self, placed: Placed) -> Arc<PodInfo> {
+        let pod = placed.pod;
+        if let Some(attempt) = self.bound.remove(&pod.key) {
+            self.placed.remove(&attempt);
+        }
+        for key in claim_keys(&pod) {
+            self.cluster.devices.release(&key, &pod.pod.metadata.name);
+        }
+        self.cluster.gangs.forget(&pod);
+        pod
+    }
+
+    /// Lets pods into the queue that no plugin keeps out any more.
+    fn open_gates(&mut self, core: &mut Core) {
+        let nodes = self.cluster.nodes().len().max(1) as u32;
+        let gated: Vec<ReplicaIndex> = self.gated.iter().copied().collect();
+        for index in gated {
+            let info = Arc::clone(&self.pods[&index].info);
+            match cycle::pre_enqueue(&info, &self.cluster) {
+                Ok(()) => {
+                    self.gated.remove(&index);
+                    self.queue.add(index, self.pods[&index].group, info.priority);
+                }
+                Err(refusal) => core.hold(index, (Refusal::Unfit, attempt::gated(&refusal, nodes))),
+            }
+        }
+    }
+
+    /// Binds a pod that states its node, as the API does without the scheduler. If the node cannot take it, the pod
+    /// waits for that node in the queue.
+    fn bind_stated(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
+        let PodRecord { info, group } = &self.pods[&index];
+        let (info, group) = (Arc::clone(info), *group);
+        let Some(node) = info.pod.spec.node_name.as_ref().and_then(|name| self.cluster.find(name)) else {
+            return false;
+        };
+        let id = self.ids[self.cluster.node(node).name()];
+        let is_ready = core.fleet.node(id).status.state == dryrack_fleet::NodeState::Ready;
+        let left = &self.cluster.node(node);
+        let has_room = |name: &dryrack_kubernetes::cluster::Resource| {
+            left.requested.get(name) + info.requests.exact.get(name) <= left.shape.allocatable.get(name)
+        };
+        use dryrack_kubernetes::cluster::Resource::{Cpu, Memory};
+        is_ready && has_room(&Cpu) && has_room(&Memory) && self.bind_to(core, (index, group), &info, node, None, 0)
+    }
+}
+
+impl Flow for Kubernetes {
+    fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let Some(info) = self.pod_of(core, index) else {
+            core.hold(index, (Refusal::Never, Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32)));
+            return self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
+        };
+        let group = self.group_of(core, index, &info);
+        core.replicas[index as usize].wait = Wait::Queue;
+        self.cluster.gangs.know(&info);
+        self.pods.insert(index, PodRecord { info: Arc::new(info), group });
+        self.gated.insert(index);
+    }
+
+    fn settle(&mut self, core: &mut Core) {
+        self.follow_fleet(core);
+        self.evict_due(core);
+        self.follow_fleet(core);
+        let stated: Vec<ReplicaIndex> =
+            (self.gated.iter().copied()).filter(|index| self.pods[index].info.pod.spec.node_name.is_some()).collect();
+        for index in stated {
+            if self.bind_stated(core, index) {
+                self.gated.remove(&index);
+            }
+        }
+        self.open_gates(core);
+        self.queue.advance(core.now, self.options.queue, self.version);
+        while let Some((index, group)) = self.queue.next() {
+            self.attempt(core, index, group);
+            // An eviction may free room at once.
+            self.follow_fleet(core);
+        }
+    }
+
+    fn next_due(&mut self, _core: &mut Core) -> Option<Due> {
+        let queue = self.queue.due(self.options.queue, self.version).map(|at| (at, "a refused pod"));
+        let eviction = self.evictions.next().map(|at| (at, "an eviction by a taint"));
+        queue.into_iter().chain(eviction).min()
+    }
+
+    fn check(&self, core: &Core) {
+        self.queue.check();
+        let waiting = core.replicas.values().filter(|replica| replica.wait == Wait::Queue).count();
+        assert_eq!(self.queue.len() + self.gated.len(), waiting, "a pod waits and is not in the queue");
+        let on_nodes: usize = self.cluster.nodes().iter().map(|node| node.pods.len()).sum();
+        assert_eq!(on_nodes, self.placed.len(), "a pod is on a node and belongs to no attempt");
+    }
+
+    /// Asserts nothing, because a pod may wait for its back-off beside a free node.
+    fn check_nothing_waits_in_vain(&self, _core: &Core) {}
+
+    fn objects_declared(&mut self, _core: &mut Core, objects: &Arc<ClusterObjects>) {
+        let nodes = std::mem::take(&mut self.nodes);
+        assert!(nodes.is_empty(), "objects are declared before the nodes");
+        self.cluster = mirror::cluster_of(objects);
+    }
+
+    fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let Some(record) = self.pods.get(&index) else { return };
+        let info = Arc::clone(&record.info);
+        if core.replicas[index as usize].wait != Wait::Queue {
+            return;
+        }
+        core.replicas[index as usize].wait = Wait::Nothing;
+        self.gated.remove(&index);
+        self.queue.remove(index);
+        self.cluster.gangs.forget(&info);
+        if self.cluster.nominations.node_of(&info.key).is_some() {
+            self.cluster.nominations.clear(&info.key);
+            self.cluster_changed();
+            self.happened(core, &Event::NominationCleared);
+        }
+    }
+
+    fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, _before: (Phase, SimTime)) {
+        let replica = &core.replicas[index as usize];
+        if mirror::is_deletion(replica.phase) {
+            self.begin_deletion(core, replica.attempt_id(), false);
+        }
+    }
+
+    fn finished(&mut self, index: ReplicaIndex) {
+        self.pods.remove(&index);
+    }
+
+    /// Pods are evicted by taints.
+    fn evicts_from_silent_nodes(&self) -> bool {
+        false
+    }
+
+    fn each_waiting(&self, core: &mut Core, visit: &mut Visitor<'_>) {
+        let refused = self.queue.in_order().into_iter().filter(|index| self.pods.contains_key(index));
+        visit_in_order(core, refused, visit);
+    }
+
+    fn waiting_changes(&self, _core: &Core) -> WaitingChanges {
+        (self.queue.changes, SimTime::ZERO)
+    }
+}

@@ -1,0 +1,54 @@
+//! The options of the Kubernetes flow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::profile::ProfileError;
+use dryrack_kubernetes::cycle::Profile as SchedulerProfile;
+use dryrack_units::{SimDuration, text_form};
+
+/// How pods are scheduled, and what else the control plane of Kubernetes does with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KubernetesOptions {
+    /// The plugins of kube-scheduler, with their weights and arguments.
+    pub scheduler: SchedulerProfile,
+    pub queue: QueueOptions,
+    /// How long a pod stays on a node that is not ready or unreachable, if the pod does not state it. This is what the
+    /// admission plugin `DefaultTolerationSeconds` adds to each pod.
+    #[serde(with = "text_form")]
+    pub default_toleration: SimDuration,
+}
+
+/// How refused pods return to the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueOptions {
+    /// The back-off after the first attempt. It doubles with each further attempt.
+    #[serde(with = "text_form")]
+    pub initial_backoff: SimDuration,
+    #[serde(with = "text_form")]
+    pub max_backoff: SimDuration,
+    /// Whether a pod in back-off is tried as soon as no other pod is ready (KEP-5142, the default since 1.33). A pod
+    /// whose attempt failed with an error waits for its back-off nevertheless.
+    pub pop_from_backoff: bool,
+    /// Whether a refused pod returns only after an event that may help it, as its plugins judge (the queueing hints of
+    /// KEP-4247). Otherwise every event returns every refused pod.
+    pub hints: bool,
+    /// After this time, a refused pod is tried again even without an event.
+    #[serde(with = "text_form")]
+    pub max_unschedulable: SimDuration,
+}
+
+impl KubernetesOptions {
+    pub(crate) fn faults(&self) -> Vec<ProfileError> {
+        let mut faults: Vec<ProfileError> =
+            self.scheduler.faults().into_iter().map(|fault| ProfileError::Kubernetes(fault.to_string())).collect();
+        if self.queue.max_backoff < self.queue.initial_backoff {
+            faults.push(ProfileError::Kubernetes("the longest back-off is shorter than the first".to_string()));
+        }
+        if self.queue.max_unschedulable.is_zero() {
+            faults.push(ProfileError::NoTime("flow.kubernetes.queue.max_unschedulable"));
+        }
+        faults
+    }
+}

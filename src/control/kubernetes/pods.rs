@@ -1,0 +1,242 @@
+//! Pods and nodes as the scheduler reads them, made of jobs and nodes.
+//!
+//! A job or node that states its own Kubernetes object keeps it. For any other job, the pod requests what the demand
+//! asks for, with the labels of NVIDIA's GPU feature discovery for the model and memory of its GPUs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dryrack_catalog::{CpuArch, Vendor};
+use dryrack_fleet::{GpuShape, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement};
+use dryrack_ids::NodeId;
+use dryrack_kubernetes::object::{
+    Container, Effect, Labels, Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
+    Pod, Quantity, ResourceList, Taint,
+};
+use dryrack_units::{Bytes, GpuShare};
+use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
+use smallvec::{SmallVec, smallvec};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const OS: &str = "kubernetes.io/os";
+const ARCH: &str = "kubernetes.io/arch";
+const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
+const GPU_MEMORY: &str = "nvidia.com/gpu.memory";
+/// The default of the kubelet's `maxPods`.
+const PODS: u32 = 110;
+pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+fn arch(arch: CpuArch) -> &'static str {
+    match arch {
+        CpuArch::X86_64 => "amd64",
+        CpuArch::Aarch64 => "arm64",
+    }
+}
+
+/// The resource by which pods request a GPU of this vendor.
+fn resource_of(gpu: &GpuShape) -> &'static str {
+    match gpu.vendor {
+        Some(Vendor::Amd) => "amd.com/gpu",
+        Some(Vendor::Intel) => "gpu.intel.com/xe",
+        Some(Vendor::Apple) => "apple.com/gpu",
+        Some(Vendor::Ascend) => "huawei.com/Ascend910",
+        Some(Vendor::Nvidia | Vendor::Tenstorrent) | None => "nvidia.com/gpu",
+    }
+}
+
+/// Whether a resource stands for whole GPUs, which the ledger holds one by one.
+pub fn is_gpu(resource: &str) -> bool {
+    matches!(
+        resource,
+        "nvidia.com/gpu"
+            | "amd.com/gpu"
+            | "gpu.intel.com/xe"
+            | "gpu.intel.com/i915"
+            | "apple.com/gpu"
+            | "huawei.com/Ascend910"
+    )
+}
+
+fn quantity(text: String) -> Quantity {
+    text.parse().expect("a whole number with a known suffix")
+}
+
+/// The pod of one replica, with its name. `None` if the demand asks for what a pod cannot request.
+pub(super) fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static str>) -> Option<Pod> {
+    if spec.demand.task().is_none() || spec.demand.tasks != 1 {
+        return None;
+    }
+    let mut pod = match &spec.pod {
+        Some(pod) => Pod::clone(pod),
+        None => of_demand(&spec.demand, models)?,
+    };
+    pod.metadata.uid = Arc::from(name.as_str());
+    pod.metadata.name = Arc::from(name);
+    pod.spec.priority.get_or_insert(spec.priority);
+    Some(pod)
+}
+
+fn of_demand(demand: &Demand, models: &BTreeMap<Arc<str>, &'static str>) -> Option<Pod> {
+    let DemandKind::Tasks(task) = &demand.kind else { return None };
+    let mut requests = ResourceList::new();
+    requests.insert(Arc::from("cpu"), quantity(format!("{}m", task.cpu.get())));
+    requests.insert(Arc::from("memory"), quantity(task.ram.get().to_string()));
+    let mut terms = NodeSelectorTerm::default();
+    if let Some(gpus) = &task.gpus {
+        let of_model = gpus.models.iter().find_map(|model| models.get(model).copied());
+        let name = of_model.unwrap_or("nvidia.com/gpu");
+        if gpus.take != GpuTake::Whole {
+            return None;
+        }
+        requests.insert(Arc::from(name), quantity(gpus.count.to_string()));
+        require_gpus(gpus, &mut terms);
+    }
+    if demand.pick.as_ref().is_some_and(Pick::is_of_gpus) {
+        return None;
+    }
+    let mut pod = Pod::default();
+    let mut container = Container::default();
+    container.resources.requests = requests;
+    pod.spec.containers = vec![container];
+    pod.spec.node_selector = selector_of(task);
+    if terms != NodeSelectorTerm::default() {
+        pod.spec.affinity.node_affinity.required = Some(NodeSelector { node_selector_terms: vec![terms] });
+    }
+    Some(pod)
+}
+
+fn selector_of(task: &TaskDemand) -> Labels {
+    let mut selector = task.labels.clone();
+    selector.extend(task.os.map(|os| (Arc::from(OS), Arc::from(os.as_str()))));
+    selector.extend(task.arch.map(|wanted| (Arc::from(ARCH), Arc::from(arch(wanted)))));
+    selector
+}
+
+fn require_gpus(gpus: &GpuDemand, term: &mut NodeSelectorTerm) {
+    if !gpus.models.is_empty() {
+        term.match_expressions.push(NodeSelectorRequirement {
+            key: Arc::from(GPU_PRODUCT),
+            operator: NodeSelectorOperator::In,
+            values: gpus.models.clone(),
+        });
+    }
+    if let Some(least) = gpus.min_memory {
+        let mib = least.get().div_ceil(1 << 20);
+        term.match_expressions.push(NodeSelectorRequirement {
+            key: Arc::from(GPU_MEMORY),
+            operator: NodeSelectorOperator::Gt,
+            values: vec![Arc::from((i128::from(mib) - 1).to_string())],
+        });
+    }
+}
+
+/// Restricts a pod to the nodes that were picked by hand.
+pub(super) fn restrict_to(pod: &mut Pod, nodes: Vec<Arc<str>>) {
+    let field = NodeSelectorRequirement {
+        key: Arc::from("metadata.name"),
+        operator: NodeSelectorOperator::In,
+        values: Vec::new(),
+    };
+    let required = pod.spec.affinity.node_affinity.required.take();
+    let before = required.map_or_else(|| vec![NodeSelectorTerm::default()], |required| required.node_selector_terms);
+    let each = |name: &Arc<str>| {
+        let field = NodeSelectorRequirement { values: vec![Arc::clone(name)], ..field.clone() };
+        before.iter().map(move |term| {
+            let mut term = term.clone();
+            term.match_fields.push(field.clone());
+            term
+        })
+    };
+    let node_selector_terms = nodes.iter().flat_map(each).collect();
+    pod.spec.affinity.node_affinity.required = Some(NodeSelector { node_selector_terms });
+}
+
+/// The node of a cluster. `None` if the node is not a part of the cluster now. `usable` is the number of its GPUs that
+/// the device plugin reports.
+pub(super) fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
+    let shape = &*node.shape;
+    let mut object = Node::default();
+    if let Some(stated) = &shape.kubernetes {
+        object.spec = stated.spec.clone();
+        object.status = stated.status.clone();
+    } else {
+        object.status.allocatable = allocatable(shape);
+    }
+    for (name, amount) in &mut object.status.allocatable {
+        if is_gpu(name) {
+            *amount = quantity((amount.value().min(usable as i64)).to_string());
+        }
+    }
+    object.metadata.name = Arc::clone(&node.name);
+    object.metadata.labels = labels(node);
+    let taint = |key: &str, effect| Taint { key: Arc::from(key), value: Arc::from(""), effect };
+    match node.status.state {
+        NodeState::Ready => {}
+        NodeState::Maintenance => object.spec.unschedulable = true,
+        NodeState::NotReady | NodeState::Unreachable => {
+            let key = if node.status.state == NodeState::NotReady { NOT_READY } else { UNREACHABLE };
+            object.spec.taints.extend([Effect::NoSchedule, Effect::NoExecute].map(|effect| taint(key, effect)));
+        }
+        NodeState::Joining | NodeState::Gone => return None,
+    }
+    Some(object)
+}
+
+fn allocatable(shape: &NodeShape) -> ResourceList {
+    let mut list = ResourceList::new();
+    let cpu = shape.cpu.get().saturating_sub(shape.reserved.cpu.get());
+    list.insert(Arc::from("cpu"), quantity(format!("{cpu}m")));
+    let ram = shape.ram.get().saturating_sub(shape.reserved.ram.get());
+    list.insert(Arc::from("memory"), quantity(ram.to_string()));
+    list.insert(Arc::from("pods"), quantity(PODS.to_string()));
+    if let Some(gpu) = shape.gpus.first() {
+        list.insert(Arc::from(resource_of(gpu)), quantity(shape.gpus.len().to_string()));
+    }
+    list
+}
+
+fn labels(node: &FleetNode) -> Labels {
+    let shape = &*node.shape;
+    let mut labels = shape.labels.clone();
+    let mut add = |key: &str, value: Arc<str>| {
+        labels.entry(Arc::from(key)).or_insert(value);
+    };
+    add(HOSTNAME, Arc::clone(&node.name));
+    add(OS, Arc::from(shape.os.as_str()));
+    add(ARCH, Arc::from(arch(shape.arch)));
+    if let Some(gpu) = shape.gpus.first() {
+        add(GPU_PRODUCT, Arc::clone(&gpu.model));
+        add(GPU_MEMORY, Arc::from((gpu.memory.get() >> 20).to_string()));
+    }
+    labels
+}
+
+/// The resource of each GPU model of a node.
+pub(super) fn models_of(shape: &NodeShape) -> impl Iterator<Item = (Arc<str>, &'static str)> {
+    shape.gpus.iter().map(|gpu| (Arc::clone(&gpu.model), resource_of(gpu)))
+}
+
+/// The indices of the GPUs that the device plugin of a node reports: those in a usable state that nobody outside uses.
+pub(super) fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
+    let gpus = node.status.gpus.iter().enumerate();
+    gpus.filter(|(_, gpu)| gpu.state.is_usable() && gpu.foreign.is_none()).map(|(index, _)| index as u16)
+}
+
+/// What a pod holds on a node. The kubelet gives it the free GPUs with the lowest numbers. `None` if the node lacks a
+/// GPU that the scheduler has counted.
+pub(super) fn placement_on(id: NodeId, node: &FleetNode, task: &TaskDemand) -> Option<Placement> {
+    let wanted = task.gpus.as_ref().map_or(0, |gpus| gpus.count as usize);
+    let is_free = |index: &u16| node.status.gpus[usize::from(*index)].holders == 0;
+    let claim =
+        |index: u16| dryrack_fleet::GpuClaim { index, share: GpuShare::WHOLE, memory: memory_of(&node.shape, index) };
+    let gpus: SmallVec<[_; 2]> = usable_gpus(node).filter(is_free).take(wanted).map(claim).collect();
+    (gpus.len() == wanted).then(|| {
+        let claim = NodeClaim { tasks: 1, cpu: task.cpu, ram: task.ram, gpus, ..NodeClaim::of_nothing(id) };
+        Placement::new(smallvec![claim])
+    })
+}
+
+fn memory_of(shape: &NodeShape, index: u16) -> Bytes {
+    shape.gpu_memory_capacity(usize::from(index))
+}

@@ -1,0 +1,291 @@
+//! The queue of pods that wait for a node.
+//!
+//! ```text
+//!   added ──> active ──attempt──> bound
+//!               ^         │
+//!               │         └── refused ──> unschedulable ──an event that may help──┐
+//!               └──────────────── back-off is over <─────────────────────────────┘
+//! ```
+//!
+//! Pods with equal specifications form a group, and are interchangeable apart from their order. If one of them is
+//! refused, all are refused, so an event costs one attempt for each group and not one for each pod. A pod whose attempt
+//! depends on the pod itself (because of claims, a gang or a nomination) is a group of its own.
+//!
+//! Pods are tried in order of priority. Pods of equal priority are tried in order of their last refusal, and then in
+//! order of arrival. The time of a refusal is counted for a whole group, not for each pod as in kube-scheduler.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::hints::Event;
+use super::options::QueueOptions;
+use crate::core::store::ReplicaIndex;
+use dryrack_kubernetes::cycle::Plugin;
+use dryrack_units::{SimDuration, SimTime};
+
+pub(super) type GroupId = u32;
+
+/// The state of a group of waiting pods.
+#[derive(Debug)]
+struct Group {
+    priority: i32,
+    /// Increases with each round in which the group was refused.
+    refused_in: u64,
+    /// The waiting pods in order of arrival.
+    pods: BTreeSet<(u64, ReplicaIndex)>,
+    state: State,
+    refusal: Option<Refusal>,
+    /// Pods that were added after the last refusal.
+    untold: Vec<ReplicaIndex>,
+    /// Number of attempts since a pod of the group was last bound.
+    attempts: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Active,
+    /// Waits for the end of its back-off, and then becomes active.
+    BackOff {
+        until: SimTime,
+    },
+    /// Was refused, and waits for an event.
+    Unschedulable,
+}
+
+/// The last refusal of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub plugins: BTreeSet<Plugin>,
+    pub since: SimTime,
+    /// The version of the cluster.
+    pub version: u64,
+}
+
+/// The order of active groups, each represented by its first pod.
+type ActiveKey = (Reverse<i32>, u64, u64, GroupId);
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    groups: BTreeMap<GroupId, Group>,
+    active: BTreeSet<ActiveKey>,
+    back_off: BTreeSet<(SimTime, GroupId)>,
+    unschedulable: BTreeSet<GroupId>,
+    /// The group and the number of each waiting pod.
+    waiting: BTreeMap<ReplicaIndex, (GroupId, u64)>,
+    added: u64,
+    rounds: u64,
+    /// Increases whenever the list of waiting pods changes.
+    pub changes: u64,
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Adds a pod, and makes its group active.
+    pub fn add(&mut self, pod: ReplicaIndex, group: GroupId, priority: i32) {
+        self.added += 1;
+        self.changes += 1;
+        self.waiting.insert(pod, (group, self.added));
+        self.leave_state(group);
+        let entry = self.groups.entry(group).or_insert_with(|| Group {
+            priority,
+            refused_in: 0,
+            pods: BTreeSet::new(),
+            state: State::Active,
+            refusal: None,
+            untold: Vec::new(),
+            attempts: 0,
+        });
+        entry.pods.insert((self.added, pod));
+        entry.untold.push(pod);
+        entry.state = State::Active;
+        self.enter_state(group);
+    }
+
+    /// Removes a pod, because it is bound or no longer exists.
+    pub fn remove(&mut self, pod: ReplicaIndex) {
+        let Some((group, number)) = self.waiting.remove(&pod) else { return };
+        self.changes += 1;
+        self.leave_state(group);
+        let entry = self.groups.get_mut(&group).expect("a waiting pod has a group");
+        entry.pods.remove(&(number, pod));
+        if entry.pods.is_empty() {
+            self.groups.remove(&group);
+        } else {
+            self.enter_state(group);
+        }
+    }
+
+    /// The first pod to try. It stays in the queue.
+    pub fn next(&self) -> Option<(ReplicaIndex, GroupId)> {
+        let (_, _, number, group) = self.active.first()?;
+        let pods = &self.groups[group].pods;
+        pods.first().filter(|(first, _)| first == number).map(|(_, pod)| (*pod, *group))
+    }
+
+    /// Records that the pods of a group are refused for now.
+    pub fn refuse(&mut self, group: GroupId, refusal: Refusal) {
+        self.rounds += 1;
+        self.leave_state(group);
+        let Some(entry) = self.groups.get_mut(&group) else { return };
+        entry.attempts = entry.attempts.saturating_add(1);
+        entry.refused_in = self.rounds;
+        entry.refusal = Some(refusal);
+        entry.state = State::Unschedulable;
+        self.enter_state(group);
+    }
+
+    /// The last refusal of a group.
+    pub fn refusal(&self, group: GroupId) -> Option<&Refusal> {
+        self.groups.get(&group)?.refusal.as_ref()
+    }
+
+    /// Takes the pods of a group that were added after its last refusal.
+    pub fn take_untold(&mut self, group: GroupId) -> Vec<ReplicaIndex> {
+        let untold = self.groups.get_mut(&group).map(|group| std::mem::take(&mut group.untold)).unwrap_or_default();
+        untold.into_iter().filter(|pod| self.waiting.get(pod).is_some_and(|(of, _)| *of == group)).collect()
+    }
+
+    /// Moves a pod to a group of its own, which is refused.
+    pub fn set_apart(&mut self, pod: ReplicaIndex, group: GroupId, priority: i32, refusal: Refusal) {
+        self.remove(pod);
+        self.add(pod, group, priority);
+        self.take_untold(group);
+        self.refuse(group, refusal);
+    }
+
+    /// Records that an attempt failed with an error. It is repeated after the back-off.
+    pub fn fail(&mut self, group: GroupId, now: SimTime, options: QueueOptions) {
+        let Some(entry) = self.groups.get_mut(&group) else { return };
+        entry.attempts = entry.attempts.saturating_add(1);
+        let until = now.saturating_add(back_off(options, entry.attempts));
+        self.set_state(group, State::BackOff { until });
+    }
+
+    /// Records that a pod of the group was bound.
+    pub fn succeeded(&mut self, group: GroupId) {
+        if let Some(entry) = self.groups.get_mut(&group) {
+            entry.attempts = 0;
+        }
+    }
+
+    /// Returns the groups that this event may help to the queue. `helps` says whether it may help a pod that these
+    /// plugins refused.
+    pub fn happened(
+        &mut self,
+        event: &Event<'_>,
+        now: SimTime,
+        options: QueueOptions,
+        mut helps: impl FnMut(ReplicaIndex, &BTreeSet<Plugin>, &Event<'_>) -> bool,
+    ) {
+        let mut returning = Vec::new();
+        for group in &self.unschedulable {
+            let entry = &self.groups[group];
+            let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };
+            if !options.hints || helps(*first, &refusal.plugins, event) {
+                returning.push((*group, refusal.since, entry.attempts));
+            }
+        }
+        for (group, since, attempts) in returning {
+            let until = since.saturating_add(back_off(options, attempts));
+            let state = if options.pop_from_backoff || until <= now { State::Active } else { State::BackOff { until } };
+            self.set_state(group, state);
+        }
+    }
+
+    /// Makes the groups active whose back-off is over, and those that were refused long ago and before the last change
+    /// of the cluster.
+    pub fn advance(&mut self, now: SimTime, options: QueueOptions, version: u64) {
+        while let Some((until, group)) = self.back_off.first().copied()
+            && until <= now
+        {
+            self.set_state(group, State::Active);
+        }
+        let forgotten: Vec<GroupId> = (self.unschedulable.iter().copied())
+            .filter(|group| self.flushed_at(*group, options, version).is_some_and(|at| at <= now))
+            .collect();
+        forgotten.into_iter().for_each(|group| self.set_state(group, State::Active));
+    }
+
+    /// When a refused group is tried again without an event. `None` if nothing has changed since its refusal, because
+    /// it would be refused again.
+    fn flushed_at(&self, group: GroupId, options: QueueOptions, version: u64) -> Option<SimTime> {
+        let refusal = self.groups[&group].refusal.as_ref().filter(|refusal| refusal.version != version)?;
+        Some(refusal.since.saturating_add(options.max_unschedulable))
+    }
+
+    /// When a group becomes active without an event.
+    pub fn due(&self, options: QueueOptions, version: u64) -> Option<SimTime> {
+        let back_off = self.back_off.first().map(|(until, _)| *until);
+        let flushed = self.unschedulable.iter().filter_map(|group| self.flushed_at(*group, options, version));
+        back_off.into_iter().chain(flushed).min()
+    }
+
+    /// The pods of a group.
+    pub fn pods_of(&self, group: GroupId) -> Vec<ReplicaIndex> {
+        self.groups.get(&group).map_or_else(Vec::new, |group| group.pods.iter().map(|(_, pod)| *pod).collect())
+    }
+
+    /// All waiting pods, in the order in which they are tried.
+    pub fn in_order(&self) -> Vec<ReplicaIndex> {
+        let mut pods: Vec<_> = (self.groups.values())
+            .flat_map(|group| {
+                let key = move |number: u64| (Reverse(group.priority), group.refused_in, number);
+                group.pods.iter().map(move |(number, pod)| (key(*number), *pod))
+            })
+            .collect();
+        pods.sort_unstable();
+        pods.into_iter().map(|(_, pod)| pod).collect()
+    }
+
+    fn set_state(&mut self, group: GroupId, state: State) {
+        self.leave_state(group);
+        if let Some(entry) = self.groups.get_mut(&group) {
+            entry.state = state;
+            self.enter_state(group);
+        }
+    }
+
+    fn active_key(&self, group: GroupId) -> Option<ActiveKey> {
+        let entry = &self.groups[&group];
+        let (number, _) = entry.pods.first()?;
+        Some((Reverse(entry.priority), entry.refused_in, *number, group))
+    }
+
+    fn enter_state(&mut self, group: GroupId) {
+        match self.groups[&group].state {
+            State::Active => self.active.extend(self.active_key(group)),
+            State::BackOff { until } => drop(self.back_off.insert((until, group))),
+            State::Unschedulable => drop(self.unschedulable.insert(group)),
+        }
+    }
+
+    fn leave_state(&mut self, group: GroupId) {
+        let Some(entry) = self.groups.get(&group) else { return };
+        match entry.state {
+            State::Active => {
+                if let Some(key) = self.active_key(group) {
+                    self.active.remove(&key);
+                }
+            }
+            State::BackOff { until } => drop(self.back_off.remove(&(until, group))),
+            State::Unschedulable => drop(self.unschedulable.remove(&group)),
+        }
+    }
+
+    /// Asserts that each waiting pod is in exactly one group, and each group in exactly one state.
+    pub fn check(&self) {
+        let pods: usize = self.groups.values().map(|group| group.pods.len()).sum();
+        assert_eq!(pods, self.waiting.len(), "a pod waits twice");
+        let states = self.active.len() + self.back_off.len() + self.unschedulable.len();
+        assert_eq!(states, self.groups.len(), "a group of pods is in no state, or in two");
+    }
+}
+
+/// The back-off after this many attempts.
+fn back_off(options: QueueOptions, attempts: u32) -> SimDuration {
+    let doublings = attempts.saturating_sub(1).min(40);
+    options.initial_backoff.saturating_mul(1 << doublings).min(options.max_backoff)
+}
