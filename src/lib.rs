@@ -58,7 +58,7 @@
 //! | 3 | `event`, `kueue`, `policy`, `trace` |
 //! | 4 | `lifecycle`, `manifest`, `scheduler` |
 //! | 5 | `control` |
-//! | 6 | `engine`, `live`, `outside`, `profile` |
+//! | 6 | `apiserver`, `engine`, `live`, `outside`, `profile` |
 //! | 7 | `metrics` |
 //! | 8 | `expect` |
 //! | 9 | `rehearse`, `report`, `scenario` |

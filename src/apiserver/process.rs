@@ -1,0 +1,124 @@
+//! The process of the program. It ends with this process, however this process ends.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use thiserror::Error;
+
+use super::config::{Config, Release};
+
+/// How many of the last bytes of stderr are kept.
+const KEPT_ERRORS: usize = 64 << 10;
+
+/// Starts the program beside a process that waits for the end of its input, which is open as long as dryrack runs.
+const WATCHED: &str = r#"exec 3<&0
+"$0" "$@" </dev/null 3<&- &
+program=$!
+{ cat <&3 >/dev/null; kill -KILL "$program"; } 2>/dev/null >&2 &
+exec 3<&-
+wait "$program""#;
+
+/// The error for a program that could not be started.
+#[derive(Debug, Error)]
+#[error("{program}: {why}")]
+pub struct NotStarted {
+    pub program: String,
+    pub why: String,
+}
+
+/// A running kube-scheduler.
+pub struct Program {
+    process: Child,
+    group: Pid,
+    errors: Arc<Mutex<VecDeque<u8>>>,
+    reader: Option<JoinHandle<()>>,
+    pub release: Release,
+    /// Holds the kubeconfig file and the configuration.
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    /// The release that the program states.
+    ///
+    /// # Errors
+    /// If the program cannot be run or states no release.
+    pub fn release_of(path: &Path) -> Result<Release, NotStarted> {
+        let fault = |why: String| NotStarted { program: path.display().to_string(), why };
+        let said = Command::new(path).arg("--version").stdin(Stdio::null()).output();
+        let said = said.map_err(|error| fault(error.to_string()))?;
+        let text = String::from_utf8_lossy(&said.stdout);
+        Release::parse(&text).ok_or_else(|| {
+            fault(format!("--version says {:?}; `Kubernetes v1.35.4` or the like was expected", text.trim()))
+        })
+    }
+
+    /// Starts the program as a client of the server that the kubeconfig names.
+    ///
+    /// # Errors
+    /// If the program or one of its files cannot be made.
+    pub fn start(path: &Path, release: Release, config: &Config, kubeconfig: &str) -> Result<Program, NotStarted> {
+        let fault = |error: io::Error| NotStarted { program: path.display().to_string(), why: error.to_string() };
+        let folder = tempfile::Builder::new().prefix("dryrack-kube-scheduler-").tempdir().map_err(fault)?;
+        let (access, file): (PathBuf, PathBuf) = (folder.path().join("kubeconfig"), folder.path().join("config.json"));
+        std::fs::write(&access, kubeconfig).map_err(fault)?;
+        std::fs::write(&file, config.file(&release, &access)).map_err(fault)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCHED]).arg(path).args(Config::flags(&release, &file));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let mut process = command.spawn().map_err(fault)?;
+        let group = Pid::from_child(&process);
+        let errors = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&errors);
+        let reader = process.stderr.take().map(|output| std::thread::spawn(move || keep_errors(output, &kept)));
+        Ok(Program { process, group, errors, reader, release, folder })
+    }
+
+    /// The folder with its configuration.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// How the program ended, if it has ended.
+    pub fn ending(&mut self) -> Option<String> {
+        let status = self.process.try_wait().ok().flatten()?;
+        Some(match status.code() {
+            Some(code @ 129..) => format!("was ended by signal {}", code - 128),
+            Some(code) => format!("exited with code {code}"),
+            None => "was ended by a signal".to_owned(),
+        })
+    }
+
+    /// The last part of its stderr.
+    pub fn errors(&self) -> String {
+        let kept = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The leader has not been reaped, unless all of the group but the watcher has ended.
+        let _gone = kill_process_group(self.group, Signal::KILL);
+        let _reaped = self.process.wait();
+        if let Some(reader) = self.reader.take() {
+            let _panicked = reader.join();
+        }
+    }
+}
+
+fn keep_errors(mut errors: impl Read, kept: &Mutex<VecDeque<u8>>) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = errors.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&buffer[..count]);
+        let beyond = kept.len().saturating_sub(KEPT_ERRORS);
+        kept.drain(..beyond);
+    }
+}

@@ -1,0 +1,5 @@
+//! The server under clients of all kinds.
+
+mod client;
+mod crowd;
+mod hostile;
