@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dryrack::control::{
-    Command, Control, Demand, GpuDemand, GpuShape, GpuTake, Input, JobId, JobSpec, NodeId, NodeShape, NodeSpec,
-    NodeState, TaskDemand, load_profile, step,
+    Command, Control, Demand, FleetFact, GpuDemand, GpuShape, GpuTake, Input, JobId, JobSpec, NodeId, NodeShape,
+    NodeSpec, NodeState, TaskDemand, load_profile, step,
 };
 use dryrack::units::{Bytes, MilliCpu, SimTime};
 
@@ -20,7 +20,7 @@ pub fn main() {
     let demand = Demand::of(TaskDemand { gpus: Some(gpus), ..TaskDemand::cpu_only(MilliCpu::from_cores(1)) });
     // The inputs of one instant form a step. After it the control plane settles and returns its commands.
     let inputs = [
-        Input::NodeDeclared { node: NodeId::new(0), state: NodeState::Ready, spec },
+        Input::Fleet(FleetFact::NodeDeclared { node: NodeId::new(0), state: NodeState::Ready, spec }),
         Input::Submit { job: JobId::new(0), spec: Arc::new(JobSpec::of("chat".into(), demand)) },
     ];
     let mut started = 0;

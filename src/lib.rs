@@ -107,8 +107,9 @@ pub mod units {
 /// written.
 pub mod log {
     pub use dryrack_event::{
-        CodecError, Command, Digest, Digester, Event, FORMAT_VERSION, Histogram, Input, Lifecycle, LogHeader, Outcome,
-        Outside, OutsideFault, Phase, Reason, Record, RecordBody, Refusal, Sink, StandIn,
+        CodecError, Command, Digest, Digester, Event, External, FORMAT_VERSION, FleetFact, Histogram, Input, Lifecycle,
+        LogHeader, Outcome, Outside, OutsideFault, Phase, Reason, Record, RecordBody, Refusal, Sink, StandIn,
+        UsageFact, UserRequest,
     };
     pub use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, Names, NodeId};
     pub use dryrack_report::{Footer, LogError, LogLine, LogReader, LogWriter, read_log};
@@ -134,7 +135,9 @@ pub mod own {
 pub mod control {
     pub use dryrack_catalog::{CpuArch, Os};
     pub use dryrack_control::{Control, Profile, step};
-    pub use dryrack_event::{Command, Event, Input, Lifecycle, Output, Sink};
+    pub use dryrack_event::{
+        Command, Event, External, FleetFact, Input, Lifecycle, Output, Sink, UsageFact, UserRequest,
+    };
     pub use dryrack_fleet::{GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Placement};
     pub use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
     pub use dryrack_profile::{load_profile, profile_names};

@@ -13,7 +13,7 @@ use super::output::{Format, WholeFile, print, print_json, warn};
 use super::run::Overrides;
 use super::validate::{SHOWN, agreement_json, agreement_text, interval_of};
 use dryrack_engine::{Progress, Rehearsal};
-use dryrack_event::{Input, LiveHeader, LogHeader, Prediction, Sink};
+use dryrack_event::{FleetFact, Input, LiveHeader, LogHeader, Prediction, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_live::clock::Clock;
 use dryrack_live::probe::{GpuSource, Guarded, Roots, ThisMachine};
@@ -67,7 +67,7 @@ impl LiveArgs {
         };
         let cluster = Cluster::find(work, self.every, self.patience).map_err(told)?;
         let profile = serde_json::to_string(&work.profile.decided_outside()).expect("a profile has a JSON form");
-        work.declarations.push(Input::Reconfigure { profile: Arc::from(profile) });
+        work.declarations.push(Input::Fleet(FleetFact::Reconfigure { profile: Arc::from(profile) }));
         Ok(Some(cluster))
     }
 }

@@ -14,7 +14,7 @@ use super::instances::{RecordedHost, RecordedRun};
 use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
 use dryrack_catalog::KnownGpus;
 use dryrack_control::{Control, MemberStanding, Profile, RunStanding};
-use dryrack_event::{Command, Event, Input, Lifecycle, Outcome, Output, Reason};
+use dryrack_event::{Command, Event, FleetFact, Input, Lifecycle, Outcome, Output, Reason, UsageFact};
 use dryrack_fleet::{Blocks, FleetKind, FleetPlacement, FleetSpec, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_lifecycle::{MemberState, WholeState};
@@ -287,11 +287,15 @@ impl Stepper {
             nodes: None,
             cloud: None,
         };
-        stage.apply(Input::FleetDeclared { fleet: FleetId::new(0), spec: Arc::new(spec) });
+        stage.apply(Input::Fleet(FleetFact::FleetDeclared { fleet: FleetId::new(0), spec: Arc::new(spec) }));
         for (number, host) in asked.hosts.iter().enumerate() {
             let shape = Arc::new(host.shape(known).expect("checked"));
             let spec = NodeSpec { name: Arc::clone(&host.name), shape };
-            stage.apply(Input::NodeDeclared { node: NodeId::new(number), state: NodeState::Ready, spec });
+            stage.apply(Input::Fleet(FleetFact::NodeDeclared {
+                node: NodeId::new(number),
+                state: NodeState::Ready,
+                spec,
+            }));
         }
         stage.settle();
         stage.now = stage.now.saturating_add(SETUP);
@@ -308,7 +312,7 @@ impl Stepper {
     /// Passes on the inputs of this round before the clock advances.
     fn begin(&mut self, record: &Record, asked: &ParsedRecord) {
         for (attempt, fact) in std::mem::take(&mut self.answers) {
-            self.apply(Input::Run { attempt, fact });
+            self.apply(Input::Attempt { attempt, fact });
         }
         for step in &record.events {
             match step {
@@ -328,12 +332,12 @@ impl Stepper {
                     let job = self.names.iter().position(|known| known == name).expect("checked");
                     for member in self.members_of(JobId::new(job)) {
                         let fact = Lifecycle::Exited(Ending::Completed);
-                        self.apply(Input::Run { attempt: attempt_of(&member), fact });
+                        self.apply(Input::Attempt { attempt: attempt_of(&member), fact });
                     }
                 }
                 Step::Requests { round, name, count } if *round == self.round => {
                     let job = self.names.iter().position(|known| known == name).expect("checked");
-                    self.apply(Input::RequestsCounted { job: JobId::new(job), requests: *count });
+                    self.apply(Input::Usage(UsageFact::Requests { job: JobId::new(job), requests: *count }));
                 }
                 Step::Submit { .. } | Step::Finish { .. } | Step::Requests { .. } => {}
             }

@@ -3,7 +3,7 @@
 use super::MOST_COPIES;
 use super::core::{Core, check_sample};
 use super::flow::Flow;
-use dryrack_event::{Input, Lifecycle, Outside};
+use dryrack_event::{External, FleetFact, Input, Lifecycle, Outside, UsageFact, UserRequest};
 use dryrack_fleet::{NodeClaim, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_units::{GpuShare, SimTime};
@@ -16,72 +16,99 @@ impl Core {
     /// Checks whether an input may come at this point. The inputs of every world are possible by design. A log that
     /// someone altered may contain other inputs.
     pub(crate) fn check_input(&self, flow: &dyn Flow, now: SimTime, input: &Input) -> Result<(), &'static str> {
-        let known_node = |node: NodeId| self.fleet.knows(node).then_some(()).ok_or("a node that was never declared");
-        let known_gpu = |gpu: GpuId| self.fleet.knows_gpu(gpu).then_some(()).ok_or("a GPU that was never declared");
-        let known_job =
-            |job: JobId| (job.index() < self.jobs.len()).then_some(()).ok_or("a job that was never submitted");
         if now < self.now {
             return Err("time falls");
         }
         match input {
-            Input::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
-            Input::FleetDeclared { fleet, .. } if fleet.index() != self.fleet.fleets().count() => {
-                Err("a fleet out of order")
+            Input::Fleet(fact) => self.check_fleet_fact(now, fact),
+            Input::Attempt { attempt, fact } => {
+                if let Lifecycle::StoppedOn { node } = fact {
+                    self.check_node(*node)?;
+                }
+                self.check_attempt(*attempt)
             }
-            Input::FleetDeclared { .. } => Ok(()),
-            Input::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => Err("an instance of no declared fleet"),
-            Input::NodeDeclared { spec, .. } => spec.shape.check_size(),
-            Input::Wakeup | Input::ObjectsDeclared { .. } => Ok(()),
-            Input::NodeReported { node, state } => {
-                known_node(*node)?;
-                let joined = !matches!(self.fleet.node(*node).status.state, NodeState::Joining | NodeState::Gone);
-                if *state == NodeState::Joining && joined { Err("a node that has joined joins again") } else { Ok(()) }
+            Input::Usage(UsageFact::Sample { attempt, utilization, memory, .. }) => {
+                self.check_attempt(*attempt)?;
+                check_sample(utilization, memory.len())
             }
-            Input::HeartbeatBack { node } => known_node(*node),
-            Input::CapacityReported { fleet, offer, .. } if !self.fleet.knows_offer(*fleet, *offer) => {
-                Err("an offer that no fleet has")
+            Input::Usage(UsageFact::Requests { job, .. }) | Input::User(UserRequest::Cancel { job }) => {
+                self.check_job(*job)
             }
-            Input::CapacityReported { .. } => Ok(()),
-            Input::Reconfigure { profile } => self.read_profile(profile).map(|_| ()),
-            Input::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
-            Input::HeartbeatMissed { node, .. } => known_node(*node),
-            Input::GpuReported { gpu, .. } | Input::ForeignUse { gpu, .. } => known_gpu(*gpu),
-            Input::Run { fact: Lifecycle::StoppedOn { node }, .. } if !self.fleet.knows(*node) => known_node(*node),
-            Input::Run { attempt, .. } | Input::UsageSample { attempt, .. }
-                if known_job(attempt.job).map(|()| !self.knows_replica(*attempt))? =>
-            {
-                Err("a replica that is not")
+            Input::User(UserRequest::Scale { replicas: 0, .. }) if !flow.parks_jobs() => Err("a job scaled to nothing"),
+            Input::User(UserRequest::Scale { job, .. }) => self.check_job(*job),
+            Input::Submit { job, spec } => self.check_submission(*job, spec),
+            Input::External(External::Decided { attempt, placement }) => {
+                self.check_attempt(*attempt)?;
+                self.check_decision(placement.as_ref())
             }
-            Input::UsageSample { utilization, memory, .. } => check_sample(utilization, memory.len()),
-            Input::Run { .. } => Ok(()),
-            Input::RequestsCounted { job, .. } | Input::Cancel { job } => known_job(*job),
-            Input::Scale { replicas: 0, .. } if !flow.parks_jobs() => Err("a job scaled to nothing"),
-            Input::Scale { job, .. } => known_job(*job),
-            Input::Submit { job, .. } if job.index() != self.jobs.len() => Err("a job out of order"),
-            Input::Submit { spec, .. } if spec.replicas.max(spec.demand.tasks) > MOST_COPIES => {
-                Err("a job of more replicas or tasks than any")
-            }
-            Input::Submit { spec, .. } if spec.demand.tasks == 0 => Err("a job of nothing"),
-            Input::Submit { job, spec } if spec.after.iter().any(|dependency| dependency.job >= *job) => {
-                Err("a job that depends on one that was not submitted before it")
-            }
-            Input::Submit { spec, .. }
-                if matches!(spec.run_limit.as_deref(), Some(RunLimit::ArrayTasks { most: 0, .. })) =>
-            {
-                Err("a task of an array of which none may run")
-            }
-            Input::Submit { spec, .. } => self.check_submission(spec),
-            Input::Decided { attempt, .. } if known_job(attempt.job).map(|()| !self.knows_replica(*attempt))? => {
-                Err("a replica that is not")
-            }
-            Input::Decided { placement, .. } => self.check_decision(placement.as_ref()),
-            Input::Outside(said) => self.check_said(said),
+            Input::External(External::Said(said)) => self.check_said(said),
             Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
-            Input::Evaluate { demand, .. } => demand.pick.iter().flat_map(|pick| pick.nodes()).try_for_each(known_node),
+            Input::Evaluate { demand, .. } => {
+                demand.pick.iter().flat_map(|pick| pick.nodes()).try_for_each(|node| self.check_node(node))
+            }
+            Input::Wakeup => Ok(()),
         }
     }
 
-    fn check_submission(&self, spec: &JobSpec) -> Result<(), &'static str> {
+    fn check_fleet_fact(&self, now: SimTime, fact: &FleetFact) -> Result<(), &'static str> {
+        match fact {
+            FleetFact::FleetDeclared { fleet, .. } if fleet.index() != self.fleet.fleets().count() => {
+                Err("a fleet out of order")
+            }
+            FleetFact::FleetDeclared { .. } | FleetFact::ObjectsDeclared { .. } => Ok(()),
+            FleetFact::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
+            FleetFact::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => {
+                Err("an instance of no declared fleet")
+            }
+            FleetFact::NodeDeclared { spec, .. } => spec.shape.check_size(),
+            FleetFact::NodeReported { node, state } => {
+                self.check_node(*node)?;
+                let joined = !matches!(self.fleet.node(*node).status.state, NodeState::Joining | NodeState::Gone);
+                if *state == NodeState::Joining && joined { Err("a node that has joined joins again") } else { Ok(()) }
+            }
+            FleetFact::HeartbeatBack { node } => self.check_node(*node),
+            FleetFact::HeartbeatMissed { last, .. } if *last > now => Err("a heartbeat from the future"),
+            FleetFact::HeartbeatMissed { node, .. } => self.check_node(*node),
+            FleetFact::GpuReported { gpu, .. } | FleetFact::ForeignUse { gpu, .. } => {
+                self.fleet.knows_gpu(*gpu).then_some(()).ok_or("a GPU that was never declared")
+            }
+            FleetFact::CapacityReported { fleet, offer, .. } if !self.fleet.knows_offer(*fleet, *offer) => {
+                Err("an offer that no fleet has")
+            }
+            FleetFact::CapacityReported { .. } => Ok(()),
+            FleetFact::Reconfigure { profile } => self.read_profile(profile).map(|_| ()),
+        }
+    }
+
+    fn check_node(&self, node: NodeId) -> Result<(), &'static str> {
+        self.fleet.knows(node).then_some(()).ok_or("a node that was never declared")
+    }
+
+    fn check_job(&self, job: JobId) -> Result<(), &'static str> {
+        (job.index() < self.jobs.len()).then_some(()).ok_or("a job that was never submitted")
+    }
+
+    fn check_attempt(&self, attempt: AttemptId) -> Result<(), &'static str> {
+        self.check_job(attempt.job)?;
+        self.knows_replica(attempt).then_some(()).ok_or("a replica that is not")
+    }
+
+    fn check_submission(&self, job: JobId, spec: &JobSpec) -> Result<(), &'static str> {
+        if job.index() != self.jobs.len() {
+            return Err("a job out of order");
+        }
+        if spec.replicas.max(spec.demand.tasks) > MOST_COPIES {
+            return Err("a job of more replicas or tasks than any");
+        }
+        if spec.demand.tasks == 0 {
+            return Err("a job of nothing");
+        }
+        if spec.after.iter().any(|dependency| dependency.job >= job) {
+            return Err("a job that depends on one that was not submitted before it");
+        }
+        if matches!(spec.run_limit.as_deref(), Some(RunLimit::ArrayTasks { most: 0, .. })) {
+            return Err("a task of an array of which none may run");
+        }
         let scales = spec.scaling.as_deref();
         if spec.replicas == 0 && scales.is_none_or(|scaling| scaling.min > 0) {
             return Err("a job of nothing");
@@ -147,19 +174,14 @@ impl Core {
         if self.profile.program.is_none() {
             return Err("a message from an outside program, though none decides here");
         }
-        let known_attempt =
-            |attempt: AttemptId| match attempt.job.index() < self.jobs.len() && self.knows_replica(attempt) {
-                true => Ok(()),
-                false => Err("a replica that is not"),
-            };
+        // The text is the same whether the job or only the replica is unknown.
+        let check_attempt = |attempt| self.check_attempt(attempt).map_err(|_| "a replica that is not");
         match said {
-            Outside::Waits { attempt, .. } | Outside::Cancels { attempt, .. } => known_attempt(*attempt),
-            Outside::Preempts { attempt, by, .. } => known_attempt(*attempt).and(by.map_or(Ok(()), known_attempt)),
-            Outside::Mistaken { attempt, .. } => attempt.map_or(Ok(()), known_attempt),
-            Outside::CancelsJob { job, .. } if job.index() >= self.jobs.len() => Err("a job that was never submitted"),
-            Outside::CancelsJob { .. } | Outside::Joined { .. } | Outside::Answers { .. } | Outside::Failed { .. } => {
-                Ok(())
-            }
+            Outside::Waits { attempt, .. } | Outside::Cancels { attempt, .. } => check_attempt(*attempt),
+            Outside::Preempts { attempt, by, .. } => check_attempt(*attempt).and(by.map_or(Ok(()), check_attempt)),
+            Outside::Mistaken { attempt, .. } => attempt.map_or(Ok(()), check_attempt),
+            Outside::CancelsJob { job, .. } => self.check_job(*job),
+            Outside::Joined { .. } | Outside::Answers { .. } | Outside::Failed { .. } => Ok(()),
         }
     }
 }

@@ -64,7 +64,7 @@ use std::sync::Arc;
 
 use attempts::Attempts;
 use core::Core;
-use dryrack_event::{Input, InputClass, Output, Reason};
+use dryrack_event::{External, FleetFact, Input, InputClass, Output, Reason, UsageFact, UserRequest};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::JobId;
 use dryrack_scheduler::{Caching, Grouping};
@@ -172,29 +172,19 @@ impl Control {
         self.core.forget_flaps();
         let (core, flow) = (&mut self.core, self.flow.as_mut());
         match input {
-            Input::FleetDeclared { fleet, spec } => core.declare_fleet(*fleet, spec),
-            Input::ObjectsDeclared { objects } => flow.objects_declared(core, objects),
-            Input::NodeDeclared { node, state, spec } => core.declare_node(*node, *state, spec),
-            Input::NodeReported { node, state } => flow.node_reported(core, *node, *state),
-            Input::HeartbeatBack { node } => core.heartbeat_back(*node),
-            Input::HeartbeatMissed { node, last } => core.heartbeat_missed(*node, *last),
-            Input::GpuReported { gpu, state } => core.gpu_reported(*gpu, *state),
-            Input::ForeignUse { gpu, foreign } => core.fleet.set_foreign(*gpu, *foreign),
-            Input::CapacityReported { fleet, offer, available } => core.set_capacity(*fleet, *offer, *available),
-            Input::Reconfigure { profile } => {
-                core.follow(core.read_profile(profile).expect("it was checked"));
-                flow.reconfigured(core);
-            }
-            Input::Run { attempt, fact } => flow.apply_fact(core, *attempt, *fact),
-            Input::UsageSample { attempt, at, utilization, memory } => {
+            Input::Fleet(fact) => apply_fleet_fact(core, flow, fact),
+            Input::Attempt { attempt, fact } => flow.apply_fact(core, *attempt, *fact),
+            Input::Usage(UsageFact::Sample { attempt, at, utilization, memory }) => {
                 core.usage_sample(*attempt, *at, utilization, memory.len());
             }
-            Input::RequestsCounted { job, requests } => flow.requests_counted(core, *job, *requests),
-            Input::Cancel { job } => flow.cancel(core, *job, Reason::Cancelled),
-            Input::Scale { job, replicas } => flow.scale_job(core, *job, *replicas),
+            Input::Usage(UsageFact::Requests { job, requests }) => flow.requests_counted(core, *job, *requests),
+            Input::User(UserRequest::Cancel { job }) => flow.cancel(core, *job, Reason::Cancelled),
+            Input::User(UserRequest::Scale { job, replicas }) => flow.scale_job(core, *job, *replicas),
             Input::Submit { job, spec } => flow.submit(core, *job, spec),
-            Input::Decided { attempt, placement } => flow.decided(core, *attempt, placement.as_ref()),
-            Input::Outside(said) => flow.said(core, said),
+            Input::External(External::Decided { attempt, placement }) => {
+                flow.decided(core, *attempt, placement.as_ref())
+            }
+            Input::External(External::Said(said)) => flow.said(core, said),
             Input::Evaluate { name, demand } => core.evaluate(name, demand),
             Input::Wakeup => {}
         }
@@ -289,6 +279,24 @@ impl Control {
         flow.check_nothing_waits_in_vain(&self.core);
         if !flow.leaks_claims() {
             self.core.check_kept_claims();
+        }
+    }
+}
+
+fn apply_fleet_fact(core: &mut Core, flow: &mut dyn Flow, fact: &FleetFact) {
+    match fact {
+        FleetFact::FleetDeclared { fleet, spec } => core.declare_fleet(*fleet, spec),
+        FleetFact::ObjectsDeclared { objects } => flow.objects_declared(core, objects),
+        FleetFact::NodeDeclared { node, state, spec } => core.declare_node(*node, *state, spec),
+        FleetFact::NodeReported { node, state } => flow.node_reported(core, *node, *state),
+        FleetFact::HeartbeatBack { node } => core.heartbeat_back(*node),
+        FleetFact::HeartbeatMissed { node, last } => core.heartbeat_missed(*node, *last),
+        FleetFact::GpuReported { gpu, state } => core.gpu_reported(*gpu, *state),
+        FleetFact::ForeignUse { gpu, foreign } => core.fleet.set_foreign(*gpu, *foreign),
+        FleetFact::CapacityReported { fleet, offer, available } => core.set_capacity(*fleet, *offer, *available),
+        FleetFact::Reconfigure { profile } => {
+            core.follow(core.read_profile(profile).expect("it was checked"));
+            flow.reconfigured(core);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
 use dryrack_control::{Profile, UtilizationOptions};
-use dryrack_event::{Declaration, Event, Input, Outcome, Phase, Sink};
+use dryrack_event::{Declaration, Event, FleetFact, Input, Outcome, Phase, Sink};
 use dryrack_fleet::{
     GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
 };
@@ -344,11 +344,11 @@ impl Sink for Audit {
             }
             Some(Declaration::Fleet { .. }) | None => {}
         }
-        if let Input::Reconfigure { profile } = input {
+        if let Input::Fleet(FleetFact::Reconfigure { profile }) = input {
             let profile = serde_json::from_str(profile).expect("the control plane has read it");
             self.follow(&profile);
         }
-        if let Input::GpuReported { gpu, state } = input {
+        if let Input::Fleet(FleetFact::GpuReported { gpu, state }) = input {
             self.gpus.insert(*gpu, *state);
         }
     }

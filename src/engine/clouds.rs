@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::queue::EventQueue;
 use super::world::Due;
-use dryrack_event::Input;
+use dryrack_event::{FleetFact, Input};
 use dryrack_fleet::{Foreign, GpuState, NodeState};
 use dryrack_ids::{FleetId, GpuId, NodeId};
 use dryrack_rng::{Lengths, Stream, entity};
@@ -149,8 +149,8 @@ impl Places {
         let touched: Vec<GpuId> = self.touched.range(first..=last).copied().collect();
         for gpu in touched {
             self.touched.remove(&gpu);
-            inputs.push(Input::GpuReported { gpu, state: GpuState::Ready });
-            inputs.push(Input::ForeignUse { gpu, foreign: Foreign::NONE });
+            inputs.push(Input::Fleet(FleetFact::GpuReported { gpu, state: GpuState::Ready }));
+            inputs.push(Input::Fleet(FleetFact::ForeignUse { gpu, foreign: Foreign::NONE }));
         }
     }
 }

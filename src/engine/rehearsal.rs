@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::branch::Branch;
 use super::clouds::CloudModels;
 use dryrack_control::Profile;
-use dryrack_event::Input;
+use dryrack_event::{FleetFact, Input};
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};
 use dryrack_ids::{FleetId, GpuId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
@@ -49,9 +49,13 @@ impl Rehearsal {
     /// The inputs that declare fleets and nodes to the control plane before the run begins.
     pub fn declarations(&self) -> Vec<Input> {
         let mut inputs = Vec::with_capacity(self.nodes.len());
-        inputs.extend(self.objects.as_ref().map(|objects| Input::ObjectsDeclared { objects: Arc::clone(objects) }));
+        inputs.extend(
+            self.objects
+                .as_ref()
+                .map(|objects| Input::Fleet(FleetFact::ObjectsDeclared { objects: Arc::clone(objects) })),
+        );
         for (index, spec) in self.fleets.iter().enumerate() {
-            inputs.push(Input::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) });
+            inputs.push(Input::Fleet(FleetFact::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) }));
         }
         let later = self.branch.as_ref().map_or(self.nodes.len(), |branch| branch.joining.index());
         (0..later).for_each(|index| self.declare(NodeId::new(index), &mut inputs));
@@ -61,14 +65,14 @@ impl Rehearsal {
     /// Adds the inputs that declare a node.
     pub fn declare(&self, node: NodeId, inputs: &mut Vec<Input>) {
         let initial = &self.nodes[node.index()];
-        inputs.push(Input::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() });
+        inputs.push(Input::Fleet(FleetFact::NodeDeclared { node, state: initial.state, spec: initial.spec.clone() }));
         for (index, state, foreign) in &initial.gpus {
             let gpu = GpuId { node, index: *index };
             if *state != GpuState::Ready {
-                inputs.push(Input::GpuReported { gpu, state: *state });
+                inputs.push(Input::Fleet(FleetFact::GpuReported { gpu, state: *state }));
             }
             if !foreign.is_none() {
-                inputs.push(Input::ForeignUse { gpu, foreign: *foreign });
+                inputs.push(Input::Fleet(FleetFact::ForeignUse { gpu, foreign: *foreign }));
             }
         }
     }

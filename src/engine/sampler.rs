@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use dryrack_event::Input;
+use dryrack_event::{Input, UsageFact};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_rng::{Stream, entity};
@@ -93,7 +93,7 @@ impl Sampler {
             memory.clear();
         }
         let at = self.sampling.clock(self.started, now);
-        let sample = Input::UsageSample { attempt, at, utilization, memory };
+        let sample = Input::Usage(UsageFact::Sample { attempt, at, utilization, memory });
         let delay = self.sampling.delay;
         match fate {
             SampleFate::Heard => SmallVec::from_iter([(delay, sample)]),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::queue::EventQueue;
 use super::world::Due;
-use dryrack_event::Input;
+use dryrack_event::{Input, UsageFact};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, next_count};
@@ -40,6 +40,6 @@ impl Traffic {
         }
         let requests = requests.count(since, scaling.window);
         let before = self.said.insert(job, requests);
-        (before != Some(requests)).then_some(Input::RequestsCounted { job, requests })
+        (before != Some(requests)).then_some(Input::Usage(UsageFact::Requests { job, requests }))
     }
 }

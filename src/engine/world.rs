@@ -14,7 +14,7 @@ use super::queue::EventQueue;
 use super::rehearsal::{Fault, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use super::traffic::{self, Traffic};
-use dryrack_event::{Command, Input, Lifecycle};
+use dryrack_event::{Command, FleetFact, Input, Lifecycle, UserRequest};
 use dryrack_fleet::{GpuState, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
 use dryrack_rng::{Stream, entity};
@@ -356,7 +356,7 @@ impl<'a> World<'a> {
             Due::Fact { attempt, epoch, fact } => self.fact(now, attempt, epoch, fact, inputs),
             Due::HeartbeatMissed { node, epoch, last } => {
                 if self.nodes[node.index()].epoch == epoch {
-                    inputs.push(Input::HeartbeatMissed { node, last });
+                    inputs.push(Input::Fleet(FleetFact::HeartbeatMissed { node, last }));
                 }
             }
             Due::Branch => self.branch(now, inputs),
@@ -369,7 +369,7 @@ impl<'a> World<'a> {
             }
             Due::Capacity(index) => {
                 let (_, fleet, offer, available) = self.rehearsal.clouds.capacity[index as usize];
-                inputs.push(Input::CapacityReported { fleet, offer, available });
+                inputs.push(Input::Fleet(FleetFact::CapacityReported { fleet, offer, available }));
             }
             // A request about a job that has not arrived yet is delivered right after the arrival.
             Due::Cancel(job) | Due::Scale(job, _) if !self.arrival_source.has_come(job) => {
@@ -381,13 +381,13 @@ impl<'a> World<'a> {
                     }
                 }
             }
-            Due::Cancel(job) => inputs.push(Input::Cancel { job }),
-            Due::Scale(job, replicas) => inputs.push(Input::Scale { job, replicas }),
+            Due::Cancel(job) => inputs.push(Input::User(UserRequest::Cancel { job })),
+            Due::Scale(job, replicas) => inputs.push(Input::User(UserRequest::Scale { job, replicas })),
             Due::Requests { job, counts } => {
                 let arrival = self.arrival_source.of(job);
                 inputs.extend(self.traffic.count(&mut self.queue, arrival, (job, counts), now));
             }
-            Due::Ack { attempt, fact } => inputs.push(Input::Run { attempt, fact }),
+            Due::Ack { attempt, fact } => inputs.push(Input::Attempt { attempt, fact }),
             Due::Sample { attempt, epoch } => self.sample(now, attempt, epoch, inputs),
             Due::SampleHeard(place) => {
                 let heard = self.samples[place as usize].take();
@@ -419,14 +419,16 @@ impl<'a> World<'a> {
             }
             Fault::Foreign { gpu, foreign } => {
                 self.places.touch(gpu);
-                inputs.push(Input::ForeignUse { gpu, foreign });
+                inputs.push(Input::Fleet(FleetFact::ForeignUse { gpu, foreign }));
             }
         }
     }
 
     fn turn_instance(&mut self, now: SimTime, node: NodeId, becomes: InstanceTurn, inputs: &mut Vec<Input>) {
         match becomes {
-            InstanceTurn::Accepted => inputs.push(Input::NodeReported { node, state: NodeState::Joining }),
+            InstanceTurn::Accepted => {
+                inputs.push(Input::Fleet(FleetFact::NodeReported { node, state: NodeState::Joining }))
+            }
             InstanceTurn::Up => {
                 self.places.is_up(self.rehearsal, &mut self.queue, now, node);
                 self.turn(now, node, NodeTurn::Ready, inputs);
@@ -528,11 +530,11 @@ impl<'a> World<'a> {
     /// Sends a report about an attempt. Depending on `fate`, the report arrives at once, later, twice or never.
     fn send(&mut self, now: SimTime, (attempt, fact): (AttemptId, Lifecycle), fate: Fate, inputs: &mut Vec<Input>) {
         match fate {
-            Fate::Well | Fate::Fails => inputs.push(Input::Run { attempt, fact }),
+            Fate::Well | Fate::Fails => inputs.push(Input::Attempt { attempt, fact }),
             Fate::Never => {}
             Fate::SlowBy(later) => self.queue.push_after(now, later, Due::Ack { attempt, fact }),
             Fate::AgainAfter(later) => {
-                inputs.push(Input::Run { attempt, fact });
+                inputs.push(Input::Attempt { attempt, fact });
                 self.queue.push_after(now, later, Due::Ack { attempt, fact });
             }
         }
@@ -581,7 +583,7 @@ impl<'a> World<'a> {
             NodeTurn::NotReady | NodeTurn::Maintenance => {
                 let state = if becomes == NodeTurn::NotReady { NodeState::NotReady } else { NodeState::Maintenance };
                 node.reported = state;
-                inputs.push(Input::NodeReported { node: id, state });
+                inputs.push(Input::Fleet(FleetFact::NodeReported { node: id, state }));
             }
             NodeTurn::Silent => self.fall_silent(now, id),
             NodeTurn::Crashed => {
@@ -596,7 +598,7 @@ impl<'a> World<'a> {
                 node.epoch += 1;
                 node.unsent.clear();
                 self.downloads.clear(now, id);
-                inputs.push(Input::NodeReported { node: id, state: NodeState::Gone });
+                inputs.push(Input::Fleet(FleetFact::NodeReported { node: id, state: NodeState::Gone }));
                 for attempt in self.attempts_on(id) {
                     let attempt = self.attempts.get_mut(&attempt).expect("just listed");
                     attempt.alive = false;
@@ -653,11 +655,11 @@ impl<'a> World<'a> {
         node.alive = true;
         node.epoch += 1;
         if was_silent {
-            inputs.push(Input::HeartbeatBack { node: id });
+            inputs.push(Input::Fleet(FleetFact::HeartbeatBack { node: id }));
         }
         if node.reported != NodeState::Ready {
             node.reported = NodeState::Ready;
-            inputs.push(Input::NodeReported { node: id, state: NodeState::Ready });
+            inputs.push(Input::Fleet(FleetFact::NodeReported { node: id, state: NodeState::Ready }));
         }
         let (unsent, to_stop) = (std::mem::take(&mut node.unsent), std::mem::take(&mut node.to_stop));
         for (attempt, fact) in unsent {
@@ -671,7 +673,7 @@ impl<'a> World<'a> {
     }
 
     fn turn_gpu(&mut self, now: SimTime, gpu: GpuId, becomes: GpuState, inputs: &mut Vec<Input>) {
-        inputs.push(Input::GpuReported { gpu, state: becomes });
+        inputs.push(Input::Fleet(FleetFact::GpuReported { gpu, state: becomes }));
         if becomes != GpuState::Failed {
             return;
         }

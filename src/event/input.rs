@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::outside::Outside;
+use super::wire::Wire;
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState, Placement};
-use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, NodeId, declared};
+use dryrack_ids::{AttemptId, FleetId, GpuId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
 use dryrack_units::{Bytes, Permille, SimTime};
 use dryrack_workload::{Demand, Ending, JobSpec};
@@ -107,22 +108,53 @@ impl Lifecycle {
     }
 }
 
-/// An input: something that happened. All inputs of one instant are applied, one class after the other, before anything
-/// is decided.
+/// An input: something that happened, by class. All inputs of one instant are applied, one class after the other, before
+/// anything is decided.
+///
+/// Logs do not have the classes: `wire.rs` has the form of an input there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(from = "Wire", into = "Wire")]
 pub enum Input {
+    Fleet(FleetFact),
+    /// A fact about an attempt.
+    Attempt {
+        attempt: AttemptId,
+        fact: Lifecycle,
+    },
+    Usage(UsageFact),
+    User(UserRequest),
+    /// A job is submitted.
+    Submit {
+        job: JobId,
+        spec: Arc<JobSpec>,
+    },
+    External(External),
+    /// A query: would the scheduler place this demand in the current state? Nothing is placed. `name` is the name of a
+    /// job, which need not have been submitted.
+    Evaluate {
+        name: Arc<str>,
+        demand: Arc<Demand>,
+    },
+    /// Only time has passed: a timer or a pass is due.
+    Wakeup,
+}
+
+/// A fact about the fleet, or a change of the profile that applies to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FleetFact {
     /// A fleet is declared. This comes before its instances.
     FleetDeclared {
-        #[serde(with = "declared")]
         fleet: FleetId,
         spec: Arc<FleetSpec>,
     },
     NodeDeclared {
-        #[serde(with = "declared")]
         node: NodeId,
         state: NodeState,
         spec: NodeSpec,
+    },
+    /// Objects of a Kubernetes cluster are declared, besides its nodes and pods. This comes before its nodes.
+    ObjectsDeclared {
+        objects: Arc<ClusterObjects>,
     },
     NodeReported {
         node: NodeId,
@@ -152,14 +184,18 @@ pub enum Input {
         offer: u32,
         available: u32,
     },
-    Run {
-        #[serde(rename = "run")]
-        attempt: AttemptId,
-        fact: Lifecycle,
+    /// Another profile applies from now on. `profile` is its JSON, with its bases merged in. Decisions, policies of
+    /// running attempts and timers of the previous profile stay in force.
+    Reconfigure {
+        profile: Arc<str>,
     },
+}
+
+/// What a policy measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsageFact {
     /// A sample of the attempt's GPUs. The GPUs are in the order of the attempt's placement.
-    UsageSample {
-        #[serde(rename = "run")]
+    Sample {
         attempt: AttemptId,
         /// The time of the sample by the sampler's clock.
         at: SimTime,
@@ -168,50 +204,30 @@ pub enum Input {
         /// The used memory of each GPU. Empty if no GPU's memory was read.
         memory: SmallVec<[Option<Bytes>; 0]>,
     },
+    /// The number of requests that a service received in the time window of its scaling.
+    Requests { job: JobId, requests: u64 },
+}
+
+/// A change that a user requests of a submitted job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserRequest {
     Cancel {
         job: JobId,
-    },
-    /// The number of requests that a service received in the time window of its scaling.
-    RequestsCounted {
-        job: JobId,
-        requests: u64,
     },
     /// A user changes the number of replicas of a job.
     Scale {
         job: JobId,
         replicas: u32,
     },
-    Submit {
-        #[serde(with = "declared")]
-        job: JobId,
-        spec: Arc<JobSpec>,
-    },
-    /// Only time has passed: a timer or a pass is due.
-    Wakeup,
-    /// A query: would the scheduler place this demand in the current state? Nothing is placed. `name` is the name of a
-    /// job, which need not have been submitted.
-    Evaluate {
-        name: Arc<str>,
-        demand: Arc<Demand>,
-    },
-    /// Another profile applies from now on. `profile` is its JSON, with its bases merged in. Decisions, policies of
-    /// running attempts and timers of the previous profile stay in force.
-    Reconfigure {
-        profile: Arc<str>,
-    },
-    /// An external scheduler decided about an attempt that was handed to it. `placement` is `None` if the attempt will
-    /// never be placed.
-    Decided {
-        #[serde(rename = "run")]
-        attempt: AttemptId,
-        placement: Option<Placement>,
-    },
+}
+
+/// What a scheduler outside this program decides or says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum External {
+    /// It decided about an attempt that was handed to it. `placement` is `None` if the attempt will never be placed.
+    Decided { attempt: AttemptId, placement: Option<Placement> },
     /// Any other message of a scheduler in another process, or a failure of that scheduler.
-    Outside(Outside),
-    /// Objects of a Kubernetes cluster are declared, besides its nodes and pods. This comes before its nodes.
-    ObjectsDeclared {
-        objects: Arc<ClusterObjects>,
-    },
+    Said(Outside),
 }
 
 /// A declaration: the input that introduces a fleet, a node or a job. Later records refer to it by its name.
@@ -241,25 +257,17 @@ impl Input {
     /// The declaration, if the input is one. Code that follows only what exists needs no other input.
     pub fn declaration(&self) -> Option<Declaration<'_>> {
         match self {
-            Input::FleetDeclared { fleet, spec } => Some(Declaration::Fleet { fleet: *fleet, spec }),
-            Input::NodeDeclared { node, state, spec } => Some(Declaration::Node { node: *node, state: *state, spec }),
+            Input::Fleet(FleetFact::FleetDeclared { fleet, spec }) => Some(Declaration::Fleet { fleet: *fleet, spec }),
+            Input::Fleet(FleetFact::NodeDeclared { node, state, spec }) => {
+                Some(Declaration::Node { node: *node, state: *state, spec })
+            }
             Input::Submit { job, spec } => Some(Declaration::Job { job: *job, spec }),
-            Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. }
-            | Input::Run { .. }
-            | Input::UsageSample { .. }
-            | Input::RequestsCounted { .. }
-            | Input::Cancel { .. }
-            | Input::Scale { .. }
-            | Input::Decided { .. }
-            | Input::Outside(_)
+            Input::Fleet(_)
+            | Input::Attempt { .. }
+            | Input::Usage(_)
+            | Input::User(_)
+            | Input::External(_)
             | Input::Evaluate { .. }
-            | Input::ObjectsDeclared { .. }
             | Input::Wakeup => None,
         }
     }
@@ -267,46 +275,25 @@ impl Input {
     /// The job that the input is about, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            Input::Run { attempt, .. } | Input::UsageSample { attempt, .. } | Input::Decided { attempt, .. } => {
-                Some(attempt.job)
-            }
-            Input::Outside(said) => said.job(),
-            Input::RequestsCounted { job, .. }
-            | Input::Cancel { job }
-            | Input::Scale { job, .. }
+            Input::Attempt { attempt, .. }
+            | Input::Usage(UsageFact::Sample { attempt, .. })
+            | Input::External(External::Decided { attempt, .. }) => Some(attempt.job),
+            Input::External(External::Said(said)) => said.job(),
+            Input::Usage(UsageFact::Requests { job, .. })
+            | Input::User(UserRequest::Cancel { job } | UserRequest::Scale { job, .. })
             | Input::Submit { job, .. } => Some(*job),
-            Input::FleetDeclared { .. }
-            | Input::NodeDeclared { .. }
-            | Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. }
-            | Input::Evaluate { .. }
-            | Input::ObjectsDeclared { .. }
-            | Input::Wakeup => None,
+            Input::Fleet(_) | Input::Evaluate { .. } | Input::Wakeup => None,
         }
     }
 
     pub fn class(&self) -> InputClass {
         match self {
-            Input::FleetDeclared { .. }
-            | Input::ObjectsDeclared { .. }
-            | Input::NodeDeclared { .. }
-            | Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::GpuReported { .. }
-            | Input::ForeignUse { .. }
-            | Input::CapacityReported { .. }
-            | Input::Reconfigure { .. } => InputClass::FleetFact,
-            Input::Run { .. } => InputClass::Exit,
-            Input::UsageSample { .. } | Input::RequestsCounted { .. } => InputClass::Usage,
-            Input::Cancel { .. } | Input::Scale { .. } => InputClass::Cancellation,
+            Input::Fleet(_) => InputClass::FleetFact,
+            Input::Attempt { .. } => InputClass::Exit,
+            Input::Usage(_) => InputClass::Usage,
+            Input::User(_) => InputClass::Cancellation,
             Input::Submit { .. } => InputClass::Arrival,
-            Input::Decided { .. } | Input::Outside(_) => InputClass::Decision,
+            Input::External(_) => InputClass::Decision,
             Input::Evaluate { .. } => InputClass::Question,
             Input::Wakeup => InputClass::Timer,
         }

@@ -17,10 +17,11 @@ mod own_reason;
 mod packed;
 mod predicted;
 mod reason;
+mod wire;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
 pub use dependence::Dependence;
-pub use input::{Declaration, Input, InputClass, Lifecycle, Phase};
+pub use input::{Declaration, External, FleetFact, Input, InputClass, Lifecycle, Phase, UsageFact, UserRequest};
 pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, RecordBody, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
 pub use outside::{Answer, Decider, Outside, OutsideFault, StandIn};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::compact::{Compact, spread};
-use super::input::{Input, Lifecycle};
+use super::input::{Input, Lifecycle, UsageFact, UserRequest};
 use super::output::Event;
 use super::reason::{Histogram, Reason};
 use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
@@ -64,12 +64,12 @@ pub(super) struct Shared {
 pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>) {
     let mut out = Compact(out);
     match input {
-        Input::Run { attempt, fact } => {
+        Input::Attempt { attempt, fact } => {
             out.0.push(8);
             out.attempt(*attempt);
             out.fact(*fact);
         }
-        Input::Cancel { job } => {
+        Input::User(UserRequest::Cancel { job }) => {
             out.0.push(10);
             out.job(*job);
         }
@@ -79,22 +79,20 @@ pub(super) fn write_input(input: &Input, shared: &mut Shared, out: &mut Vec<u8>)
             out.spec(spec, shared);
         }
         Input::Wakeup => out.0.push(14),
-        Input::FleetDeclared { .. }
-        | Input::NodeDeclared { .. }
-        | Input::NodeReported { .. }
-        | Input::HeartbeatBack { .. }
-        | Input::HeartbeatMissed { .. }
-        | Input::GpuReported { .. }
-        | Input::ForeignUse { .. }
-        | Input::CapacityReported { .. }
-        | Input::UsageSample { .. }
-        | Input::RequestsCounted { .. }
-        | Input::Scale { .. }
+        Input::Usage(UsageFact::Sample { attempt, at, utilization, memory }) => {
+            out.0.push(9);
+            out.attempt(*attempt);
+            out.time(*at);
+            out.varint(utilization.len() as u64);
+            utilization.iter().for_each(|level| out.optional(*level, |out, level| out.varint(level.get().into())));
+            out.varint(memory.len() as u64);
+            memory.iter().for_each(|used| out.optional(*used, |out, used| out.varint(used.get())));
+        }
+        Input::Fleet(_)
+        | Input::Usage(UsageFact::Requests { .. })
+        | Input::User(UserRequest::Scale { .. })
         | Input::Evaluate { .. }
-        | Input::Reconfigure { .. }
-        | Input::Decided { .. }
-        | Input::ObjectsDeclared { .. }
-        | Input::Outside(_) => out.by_serde(input),
+        | Input::External(_) => out.by_serde(input),
     }
 }
 
@@ -481,7 +479,7 @@ mod tests {
         let slurm = option::of(slurm);
         let pod = (text(), any::<bool>()).prop_map(|(name, is_bound)| {
             let mut pod = Pod::default();
-            pod.metadata.name = Arc::from(name);
+            pod.metadata.name = name;
             pod.spec.node_name = is_bound.then(|| Arc::from("n"));
             pod
         });
@@ -512,14 +510,24 @@ mod tests {
         })
     }
 
+    fn sample() -> impl Strategy<Value = Input> {
+        let levels = vec(option::of(count().prop_map(Permille::new)), 0..9);
+        let memory = vec(option::of(number().prop_map(Bytes::new)), 0..9);
+        (attempt(), number(), levels, memory).prop_map(|(attempt, at, utilization, memory)| {
+            let (at, utilization, memory) = (SimTime::from_nanos(at), utilization.into(), memory.into());
+            Input::Usage(UsageFact::Sample { attempt, at, utilization, memory })
+        })
+    }
+
     fn input() -> impl Strategy<Value = Input> {
         let job = || count().prop_map(|job| JobId::new(job as usize));
         prop_oneof![
-            (attempt(), fact()).prop_map(|(attempt, fact)| Input::Run { attempt, fact }),
-            job().prop_map(|job| Input::Cancel { job }),
+            (attempt(), fact()).prop_map(|(attempt, fact)| Input::Attempt { attempt, fact }),
+            job().prop_map(|job| Input::User(UserRequest::Cancel { job })),
             (job(), spec()).prop_map(|(job, spec)| Input::Submit { job, spec: Arc::new(spec) }),
             Just(Input::Wakeup),
-            (job(), count()).prop_map(|(job, replicas)| Input::Scale { job, replicas }),
+            sample(),
+            (job(), count()).prop_map(|(job, replicas)| Input::User(UserRequest::Scale { job, replicas })),
         ]
     }
 

@@ -16,7 +16,7 @@ use super::metric::{self, Figures};
 use super::named::{gives, kind};
 use super::window::{Finding, Horizon, Standing, Tally, bounds};
 use super::words::{landmark_text, sentence, state_name, subject_name};
-use dryrack_event::{Declaration, Event, Histogram, Input, Sink};
+use dryrack_event::{Declaration, Event, Histogram, Input, Sink, UserRequest};
 use dryrack_ids::{AttemptId, JobId, Names};
 use dryrack_metrics::RunMetrics;
 use dryrack_units::SimTime;
@@ -560,7 +560,7 @@ impl Sink for Judge {
             Some(Declaration::Fleet { .. }) => self.fold.input(input),
             None => {}
         }
-        if let Input::Cancel { job } = input {
+        if let Input::User(UserRequest::Cancel { job }) = input {
             self.cancelled.insert(*job);
         }
     }

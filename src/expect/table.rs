@@ -19,7 +19,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::*;
-use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
+use dryrack_event::{Event, FleetFact, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeClaim, NodeShape, NodeSpec, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId};
 use dryrack_metrics::{RunAccount, RunMetrics};
@@ -101,7 +101,11 @@ impl Script {
 
     fn history(&mut self) {
         for (index, name) in ["alpha", "beta"].into_iter().enumerate() {
-            let input = Input::NodeDeclared { node: NodeId::new(index), state: NodeState::Ready, spec: node(name) };
+            let input = Input::Fleet(FleetFact::NodeDeclared {
+                node: NodeId::new(index),
+                state: NodeState::Ready,
+                spec: node(name),
+            });
             self.input(0, &input);
         }
         self.submit(10, CHAT, "chat", 1);

@@ -13,7 +13,7 @@ use super::draw::Kind;
 use dryrack_conform::assign_all;
 use dryrack_control::Profile;
 use dryrack_engine::Progress;
-use dryrack_event::{Answer, Command, Decider, Event, Input, Sink};
+use dryrack_event::{Answer, Command, Decider, Event, External, FleetFact, Input, Sink};
 use dryrack_fleet::{Fleet, NodeClaim, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_outside::Session;
@@ -130,7 +130,7 @@ impl<'d> Beside<'d> {
         let is_at_work = self.session.wakes_at().is_some();
         let decided: BTreeMap<AttemptId, Option<&Placement>> = (answer.inputs.iter())
             .filter_map(|input| match input {
-                Input::Decided { attempt, placement } => Some((*attempt, placement.as_ref())),
+                Input::External(External::Decided { attempt, placement }) => Some((*attempt, placement.as_ref())),
                 _ => None,
             })
             .collect();
@@ -254,7 +254,7 @@ fn words(placement: &Placement, names: &[Arc<str>]) -> String {
 impl Sink for Beside<'_> {
     fn input(&mut self, step: u64, at: SimTime, input: &Input) {
         match input {
-            Input::NodeDeclared { spec, .. } => self.names.push(Arc::clone(&spec.name)),
+            Input::Fleet(FleetFact::NodeDeclared { spec, .. }) => self.names.push(Arc::clone(&spec.name)),
             Input::Submit { job, spec } => {
                 self.jobs.insert(*job, Arc::clone(spec));
             }

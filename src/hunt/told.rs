@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_engine::{Progress, Rehearsal};
-use dryrack_event::{Event, Input, Outside, Safety, Sink};
+use dryrack_event::{Event, External, Input, Outside, Safety, Sink};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::AttemptId;
 use dryrack_units::{Bytes, Money, SimTime};
@@ -253,8 +253,8 @@ impl Sink for Recorder<'_> {
             self.progress.stop();
         }
         match input {
-            Input::Outside(Outside::Waits { attempt, text, .. }) => self.text(*attempt, text.as_ref()),
-            Input::Outside(Outside::Answers { name, refusal, text, .. }) => {
+            Input::External(External::Said(Outside::Waits { attempt, text, .. })) => self.text(*attempt, text.as_ref()),
+            Input::External(External::Said(Outside::Answers { name, refusal, text, .. })) => {
                 let answered = Answered { fits: refusal.is_none(), text: text.clone() };
                 self.told.answers.insert(Arc::clone(name), answered);
             }

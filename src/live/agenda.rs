@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::work::PendingRun;
-use dryrack_event::Input;
+use dryrack_event::{Input, UserRequest};
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
 
@@ -57,14 +57,14 @@ impl<'a> Agenda<'a> {
             if !has_come(job, self.submitted) {
                 break;
             }
-            later.push(Input::Cancel { job: *job });
+            later.push(Input::User(UserRequest::Cancel { job: *job }));
             self.cancelled += 1;
         }
         while let Some((_, job, replicas)) = work.scalings.get(self.scaled).filter(|(at, ..)| *at <= now) {
             if !has_come(job, self.submitted) {
                 break;
             }
-            later.push(Input::Scale { job: *job, replicas: *replicas });
+            later.push(Input::User(UserRequest::Scale { job: *job, replicas: *replicas }));
             self.scaled += 1;
         }
         while let Some((_, job)) = work.evaluations.get(self.evaluated).filter(|(at, _)| *at <= now) {
@@ -78,7 +78,7 @@ impl<'a> Agenda<'a> {
     /// Stops issuing new inputs, and cancels every submitted job.
     pub fn interrupt(&mut self, inputs: &mut Vec<Input>) {
         self.is_closed = true;
-        inputs.extend((0..self.submitted).map(|job| Input::Cancel { job: JobId::new(job) }));
+        inputs.extend((0..self.submitted).map(|job| Input::User(UserRequest::Cancel { job: JobId::new(job) })));
     }
 }
 

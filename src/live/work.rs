@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::shares::Shares;
 use dryrack_control::Profile;
-use dryrack_event::Input;
+use dryrack_event::{FleetFact, Input};
 use dryrack_fleet::NodeSpec;
 use dryrack_ids::{JobId, NodeId};
 use dryrack_units::SimTime;
@@ -56,7 +56,7 @@ impl PendingRun {
                 faults.push(format!("job `{name}` has an `analysis`, which only a rehearsal makes; leave it out"));
             }
         }
-        let is_cloud = |input: &&Input| matches!(input, Input::FleetDeclared { spec, .. } if spec.cloud.is_some());
+        let is_cloud = |input: &&Input| matches!(input, Input::Fleet(FleetFact::FleetDeclared { spec, .. }) if spec.cloud.is_some());
         if self.declarations.iter().any(|input| is_cloud(&input)) {
             faults.push("a fleet makes instances in a cloud, which no live run does".to_string());
         }

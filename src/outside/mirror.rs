@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dryrack_event::{Command, Event, Histogram, Input, Outcome, Outside, Phase, Reason};
+use dryrack_event::{
+    Command, Event, External, FleetFact, Histogram, Input, Outcome, Outside, Phase, Reason, UsageFact,
+};
 use dryrack_fleet::{InstanceState, NodeClaim, Placement};
 use dryrack_ids::{AttemptId, JobId, Names, NodeId};
 use dryrack_units::SimTime;
@@ -79,12 +81,12 @@ impl Mirror {
 
     pub fn input(&mut self, at: SimTime, input: &Input, clouds: &mut Vec<bool>) {
         match input {
-            Input::FleetDeclared { spec, .. } => {
+            Input::Fleet(FleetFact::FleetDeclared { spec, .. }) => {
                 self.names.fleets.add_new(Arc::clone(&spec.name));
                 clouds.push(spec.cloud.is_some());
                 self.cause();
             }
-            Input::NodeDeclared { node, state, spec } => {
+            Input::Fleet(FleetFact::NodeDeclared { node, state, spec }) => {
                 self.names.nodes.add_new(Arc::clone(&spec.name));
                 let fleet = spec.shape.instance.as_ref().map(|instance| instance.fleet.index());
                 if fleet.is_some_and(|fleet| clouds.get(fleet).is_some_and(|is_cloud| *is_cloud)) {
@@ -101,27 +103,29 @@ impl Mirror {
                     self.begin(at, AttemptId { job: *job, replica, number: 1 });
                 }
             }
-            Input::UsageSample { .. } => self.changes.usage.push(input.clone()),
-            Input::GpuReported { .. } | Input::ForeignUse { .. } | Input::CapacityReported { .. } => self.cause(),
-            Input::Outside(Outside::Waits { attempt, reasons, text }) => {
+            Input::Usage(UsageFact::Sample { .. }) => self.changes.usage.push(input.clone()),
+            Input::Fleet(
+                FleetFact::GpuReported { .. } | FleetFact::ForeignUse { .. } | FleetFact::CapacityReported { .. },
+            ) => self.cause(),
+            Input::External(External::Said(Outside::Waits { attempt, reasons, text })) => {
                 if let Some(known) = self.attempts.get_mut(attempt).filter(|known| known.waits) {
                     known.stated = Some((reasons.clone(), text.clone()));
                 }
             }
-            Input::Outside(Outside::Mistaken { .. }) => self.changes.is_refused = true,
-            Input::Outside(_)
-            | Input::NodeReported { .. }
-            | Input::HeartbeatBack { .. }
-            | Input::HeartbeatMissed { .. }
-            | Input::Run { .. }
-            | Input::Cancel { .. }
-            | Input::RequestsCounted { .. }
-            | Input::Scale { .. }
-            | Input::ObjectsDeclared { .. }
-            | Input::Wakeup
+            Input::External(External::Said(Outside::Mistaken { .. })) => self.changes.is_refused = true,
+            Input::External(External::Said(_) | External::Decided { .. })
+            | Input::Fleet(
+                FleetFact::NodeReported { .. }
+                | FleetFact::HeartbeatBack { .. }
+                | FleetFact::HeartbeatMissed { .. }
+                | FleetFact::ObjectsDeclared { .. }
+                | FleetFact::Reconfigure { .. },
+            )
+            | Input::Attempt { .. }
+            | Input::Usage(UsageFact::Requests { .. })
+            | Input::User(_)
             | Input::Evaluate { .. }
-            | Input::Reconfigure { .. }
-            | Input::Decided { .. } => {}
+            | Input::Wakeup => {}
         }
     }
 

@@ -16,7 +16,10 @@ use super::objects;
 use super::placing::Places;
 use super::setup::{Setup, ThinkTime};
 use super::timings::Timings;
-use dryrack_event::{Answer, Command, Decider, Event, Histogram, Input, Outside, OutsideFault, Reason, Refusal, Sink};
+use dryrack_event::{
+    Answer, Command, Decider, Event, External, Histogram, Input, Outside, OutsideFault, Reason, Refusal, Sink,
+    UsageFact,
+};
 use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
@@ -257,7 +260,7 @@ impl Session {
         self.hello = Some(message::hello(&line)?);
         let ProgramName { name, version } = self.who().expect("just heard");
         let stands_in = self.hello.as_ref().map_or(Vec::new(), |hello| hello.stands_in.clone());
-        Ok(Input::Outside(Outside::Joined { name, version, stands_in }))
+        Ok(Input::External(External::Said(Outside::Joined { name, version, stands_in })))
     }
 
     /// Runs `attempt`. After each failure, starts a new process and runs it again, as long as restarts are left.
@@ -278,7 +281,7 @@ impl Session {
             };
             let restarted = self.restarts_left > 0;
             let said = Outside::Failed { fault: wrong.fault, text: Arc::from(text.as_str()), restarted };
-            answer.inputs.push(Input::Outside(said));
+            answer.inputs.push(Input::External(External::Said(said)));
             if !restarted {
                 self.failure = Some(Failure { fault: wrong.fault, text: wrong.text, errors });
                 (answer.is_last, self.wake_at) = (true, None);
@@ -370,7 +373,7 @@ impl Session {
     }
 
     fn sample(&self, sample: &Input) -> Option<Value> {
-        let Input::UsageSample { attempt, at, utilization, memory } = sample else { return None };
+        let Input::Usage(UsageFact::Sample { attempt, at, utilization, memory }) = sample else { return None };
         let utilization: Vec<_> = utilization.iter().map(|one| one.map(|permille| permille.get())).collect();
         let memory: Vec<_> = memory.iter().map(|one| one.map(|bytes| bytes.get())).collect();
         let attempt = objects::attempt_name(&self.mirror, *attempt);
@@ -478,7 +481,11 @@ impl Session {
             Some(index) => format!("decision {index}: {}", wrong.text),
             None => wrong.text.clone(),
         };
-        answer.inputs.push(Input::Outside(Outside::Mistaken { fault: wrong.fault, attempt, text: Arc::from(text) }));
+        answer.inputs.push(Input::External(External::Said(Outside::Mistaken {
+            fault: wrong.fault,
+            attempt,
+            text: Arc::from(text),
+        })));
     }
 
     /// Converts a decision to inputs. Also returns the attempt that it concerns, if that is known.
@@ -509,18 +516,17 @@ impl Session {
             Decision::Place(place) => {
                 let demand = &self.mirror.jobs[&attempt.job].spec.demand;
                 let placement = places.placement(&self.mirror, fleet, demand, &place.parts);
-                placement.map(|placement| vec![Input::Decided { attempt, placement: Some(placement) }])
+                placement
+                    .map(|placement| vec![Input::External(External::Decided { attempt, placement: Some(placement) })])
             }
             Decision::Wait(wait) => waits(attempt, &wait.reasons, wait.text).map(|waits| vec![waits]),
             // State the reasons first, because an attempt that ends without having run gets its reasons from this
             // input.
             Decision::Refuse(refuse) => waits(attempt, &refuse.reasons, refuse.text)
-                .map(|waits| vec![waits, Input::Decided { attempt, placement: None }]),
-            Decision::Preempt(preempt) => preempt
-                .by
-                .map(|by| self.attempt(&by))
-                .transpose()
-                .map(|by| vec![Input::Outside(Outside::Preempts { attempt, by, text: cut(preempt.text) })]),
+                .map(|waits| vec![waits, Input::External(External::Decided { attempt, placement: None })]),
+            Decision::Preempt(preempt) => preempt.by.map(|by| self.attempt(&by)).transpose().map(|by| {
+                vec![Input::External(External::Said(Outside::Preempts { attempt, by, text: cut(preempt.text) }))]
+            }),
             Decision::Cancel(cancel) => {
                 let because = match cancel.because {
                     CancelBecause::Cancelled => Reason::Cancelled,
@@ -528,7 +534,7 @@ impl Session {
                     CancelBecause::TimeLimit => Reason::TimeLimit,
                     CancelBecause::RetryLimit => Reason::RetryLimit,
                 };
-                Ok(vec![Input::Outside(Outside::Cancels { attempt, because, text: cut(cancel.text) })])
+                Ok(vec![Input::External(External::Said(Outside::Cancels { attempt, because, text: cut(cancel.text) }))])
             }
         };
         (Some(attempt), inputs)
@@ -537,7 +543,7 @@ impl Session {
     /// Whether the input contains anything new. A wait is not new if it was already stated with the same reasons and
     /// text.
     fn is_news(&self, input: &Input) -> bool {
-        let Input::Outside(Outside::Waits { attempt, reasons, text }) = input else { return true };
+        let Input::External(External::Said(Outside::Waits { attempt, reasons, text })) = input else { return true };
         let Some(known) = self.mirror.attempts.get(attempt).filter(|known| known.waits) else { return true };
         match &known.stated {
             Some((known_reasons, known_text)) => known_reasons != reasons || known_text != text,
@@ -549,7 +555,7 @@ impl Session {
         let name = cancel.job.as_deref().unwrap_or_default();
         let unknown = || LineFault::new(OutsideFault::UnknownJob, format!("no job is named `{name}`"));
         let job = self.mirror.names.jobs.find(name).map(JobId::new).ok_or_else(unknown)?;
-        Ok(vec![Input::Outside(Outside::CancelsJob { job, text: cut(cancel.text.clone()) })])
+        Ok(vec![Input::External(External::Said(Outside::CancelsJob { job, text: cut(cancel.text.clone()) }))])
     }
 
     /// Finds the attempt with this name among current and former attempts.
@@ -593,14 +599,14 @@ impl Session {
         });
         let refusal = (!said.fits).then_some(if said.never { Refusal::Never } else { Refusal::Unfit });
         let (name, text) = (Arc::clone(name), cut(said.text));
-        answer.inputs.push(Input::Outside(Outside::Answers { name, refusal, reasons, text }));
+        answer.inputs.push(Input::External(External::Said(Outside::Answers { name, refusal, reasons, text })));
         Ok(())
     }
 }
 
 fn waits(attempt: AttemptId, reasons: &BTreeMap<String, u32>, text: Option<String>) -> Result<Input, LineFault> {
     let reasons = histogram(reasons)?;
-    Ok(Input::Outside(Outside::Waits { attempt, reasons, text: cut(text) }))
+    Ok(Input::External(External::Said(Outside::Waits { attempt, reasons, text: cut(text) })))
 }
 
 fn histogram(reasons: &BTreeMap<String, u32>) -> Result<Histogram, LineFault> {
@@ -621,7 +627,7 @@ fn last_line(text: &str) -> Option<&str> {
 
 impl Sink for Session {
     fn input(&mut self, _: u64, at: SimTime, input: &Input) {
-        if matches!(input, Input::UsageSample { .. }) && !self.wants(Interest::Usage) {
+        if matches!(input, Input::Usage(UsageFact::Sample { .. })) && !self.wants(Interest::Usage) {
             return;
         }
         self.mirror.input(at, input, &mut self.clouds);

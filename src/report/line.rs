@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::policy_line::policy_detail;
-use dryrack_event::{Event, Histogram, Input, Outside, Reason, Record, RecordBody, Refusal};
+use dryrack_event::{
+    Event, External, FleetFact, Histogram, Input, Outside, Reason, Record, RecordBody, Refusal, UsageFact, UserRequest,
+};
 use dryrack_expect::{gpu_state_name, node_state_name};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, JobId, Names, NodeId};
@@ -58,17 +60,21 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
     let of_node =
         |node: NodeId, what, detail| Parts { nodes: vec![node], ..plain(names.node(node).into(), what, detail) };
     match input {
-        Input::NodeDeclared { node, state, spec } => {
+        Input::Fleet(FleetFact::NodeDeclared { node, state, spec }) => {
             let machine = spec.shape.machine.as_deref().map_or(String::new(), |machine| format!(", {machine}"));
             Some(of_node(*node, "declared", format!("{}{machine}", node_state_name(*state))))
         }
-        Input::ObjectsDeclared { .. } => Some(plain("cluster".into(), "declared", "its Kubernetes objects".into())),
-        Input::FleetDeclared { fleet, .. } => Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into())),
-        Input::CapacityReported { fleet, offer, available } => {
+        Input::Fleet(FleetFact::ObjectsDeclared { .. }) => {
+            Some(plain("cluster".into(), "declared", "its Kubernetes objects".into()))
+        }
+        Input::Fleet(FleetFact::FleetDeclared { fleet, .. }) => {
+            Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into()))
+        }
+        Input::Fleet(FleetFact::CapacityReported { fleet, offer, available }) => {
             let detail = format!("for {available} of offer {offer}");
             Some(plain(names.fleet(*fleet).into(), "capacity", detail))
         }
-        Input::Reconfigure { profile } => {
+        Input::Fleet(FleetFact::Reconfigure { profile }) => {
             let read: Option<serde_json::Value> = serde_json::from_str(profile).ok();
             let name = read.as_ref().and_then(|profile| profile["name"].as_str());
             Some(plain("profile".into(), "changes", format!("to {}", name.unwrap_or("one without a name"))))
@@ -77,33 +83,35 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
             let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "submitted", detail) })
         }
-        Input::Cancel { job } => {
+        Input::User(UserRequest::Cancel { job }) => {
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "cancel", "asked for".into()) })
         }
-        Input::Scale { job, replicas } => {
+        Input::User(UserRequest::Scale { job, replicas }) => {
             let detail = format!("to {replicas} replicas");
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "scale", detail) })
         }
-        Input::RequestsCounted { job, requests } => {
+        Input::Usage(UsageFact::Requests { job, requests }) => {
             let detail = format!("{requests} in its window");
             Some(Parts { job: Some(*job), ..plain(names.job(*job).into(), "requests", detail) })
         }
-        Input::ForeignUse { gpu, foreign } => {
+        Input::Fleet(FleetFact::ForeignUse { gpu, foreign }) => {
             let detail = format!("{} of it, {}", foreign.share, foreign.memory);
             Some(Parts { nodes: vec![gpu.node], ..plain(names.gpu(*gpu), "foreign use", detail) })
         }
-        Input::Decided { attempt, placement } => {
+        Input::External(External::Decided { attempt, placement }) => {
             let detail = if placement.is_some() { "it has a place" } else { "it is not taken" };
             Some(Parts { job: Some(attempt.job), ..plain(names.attempt(*attempt), "outside", detail.to_string()) })
         }
-        Input::Outside(said) => Some(outside_parts(said, names)),
+        Input::External(External::Said(said)) => Some(outside_parts(said, names)),
         // Node reports are not shown. The events that follow from them are.
-        Input::NodeReported { .. }
-        | Input::HeartbeatBack { .. }
-        | Input::HeartbeatMissed { .. }
-        | Input::GpuReported { .. }
-        | Input::Run { .. }
-        | Input::UsageSample { .. }
+        Input::Fleet(
+            FleetFact::NodeReported { .. }
+            | FleetFact::HeartbeatBack { .. }
+            | FleetFact::HeartbeatMissed { .. }
+            | FleetFact::GpuReported { .. },
+        )
+        | Input::Attempt { .. }
+        | Input::Usage(UsageFact::Sample { .. })
         | Input::Evaluate { .. }
         | Input::Wakeup => None,
     }

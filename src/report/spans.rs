@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::timeline::about;
-use dryrack_event::{Event, Histogram, Input, Outcome, Phase, Reason, Sink};
+use dryrack_event::{Event, FleetFact, Histogram, Input, Outcome, Phase, Reason, Sink};
 use dryrack_fleet::{NodeShape, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, NodeId};
 use dryrack_metrics::RunAccount;
@@ -208,7 +208,7 @@ fn lane(node: NodeId, gpu: Option<u16>, mut bars: Vec<Bar>) -> Lane {
 impl Sink for Spans {
     fn input(&mut self, _step: u64, at: SimTime, input: &Input) {
         match input {
-            Input::NodeDeclared { node, state, spec } => {
+            Input::Fleet(FleetFact::NodeDeclared { node, state, spec }) => {
                 self.shapes.push(Arc::clone(&spec.shape));
                 self.down.push(Vec::new());
                 self.set_state(*node, at, *state);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::timelines::{failed_starts, timelines};
 use dryrack_engine::Rehearsal;
-use dryrack_event::{AttemptTimeline, Input, Outcome, Record, RecordBody};
+use dryrack_event::{AttemptTimeline, Input, Outcome, Record, RecordBody, UsageFact, UserRequest};
 use dryrack_ids::{AttemptId, JobId, Names};
 use dryrack_units::{Permille, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Ending, GpuUsage, JobBehavior, Series, Shape, Usage};
@@ -33,7 +33,7 @@ pub fn again(scenario: Rehearsal, records: &[Record], names: &Names) -> Recorded
             RecordBody::Input(Input::Submit { job, .. }) => {
                 submitted.insert(*job, record.at);
             }
-            RecordBody::Input(Input::Cancel { job }) => cancellations.push((record.at, *job)),
+            RecordBody::Input(Input::User(UserRequest::Cancel { job })) => cancellations.push((record.at, *job)),
             _ => {}
         }
     }
@@ -89,7 +89,9 @@ fn readings(records: &[Record], real: &[AttemptTimeline], names: &Names) -> BTre
         real.iter().find(of).and_then(|behavior| behavior.started)
     };
     for record in records {
-        let RecordBody::Input(Input::UsageSample { attempt, at, utilization, .. }) = &record.said else { continue };
+        let RecordBody::Input(Input::Usage(UsageFact::Sample { attempt, at, utilization, .. })) = &record.said else {
+            continue;
+        };
         if let (AttemptId { replica: 0, number: 1, .. }, Some(since)) =
             (attempt, started(attempt).and_then(|started| at.checked_since(started)))
         {

@@ -6,7 +6,7 @@ use super::compare::Agreement;
 use super::outside::Calibration;
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
-use dryrack_event::{AttemptTimeline, Event, Input, Phase, Record, RecordBody};
+use dryrack_event::{AttemptTimeline, Event, Input, Phase, Record, RecordBody, UsageFact};
 use dryrack_ids::{AttemptId, Names};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Arrival, JobBehavior};
@@ -92,7 +92,7 @@ fn lateness(
             RecordBody::Event(Event::Moved { attempt, to: Phase::Running, .. }) => {
                 started.insert(*attempt, record.at);
             }
-            RecordBody::Input(Input::UsageSample { attempt, at, .. }) => {
+            RecordBody::Input(Input::Usage(UsageFact::Sample { attempt, at, .. })) => {
                 let since = between(started.get(attempt).copied(), Some(*at));
                 let Some((since, interval)) = since.zip(interval(recording.rehearsal, *attempt)) else { continue };
                 late.push(SimDuration::from_nanos(since.as_nanos() % interval.as_nanos()));

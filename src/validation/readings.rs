@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dryrack_event::{Event, Input, Phase, Record, RecordBody};
+use dryrack_event::{Event, Input, Phase, Record, RecordBody, UsageFact};
 use dryrack_ids::AttemptId;
 use dryrack_units::{Permille, SimDuration, SimTime};
 
@@ -65,7 +65,7 @@ fn samples(records: &[Record], interval: &impl Fn(AttemptId) -> Option<SimDurati
             RecordBody::Event(Event::Moved { attempt, to: Phase::Running, .. }) => {
                 started.insert(*attempt, record.at);
             }
-            RecordBody::Input(Input::UsageSample { attempt, at, utilization, .. }) => {
+            RecordBody::Input(Input::Usage(UsageFact::Sample { attempt, at, utilization, .. })) => {
                 let since = started.get(attempt).and_then(|started| at.checked_since(*started));
                 let Some((since, interval)) = since.zip(interval(*attempt)) else { continue };
                 let number = (since.as_nanos() + interval.as_nanos() / 2) / interval.as_nanos();

@@ -6,7 +6,7 @@
 
 use super::timelines::timelines;
 use dryrack_engine::Rehearsal;
-use dryrack_event::{Input, Prediction, Record, RecordBody};
+use dryrack_event::{FleetFact, Input, Prediction, Record, RecordBody};
 use dryrack_ids::{JobId, Names};
 
 /// Returns the contradictions, each as a sentence. `predicted` is the prediction in the header. `rehearsed` are the
@@ -43,7 +43,8 @@ fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String
         RecordBody::Event(_) => None,
     });
     let declared = scenario.declarations();
-    let found = first.filter(|input| !matches!(input, Input::Reconfigure { .. })).take(declared.len());
+    let found =
+        first.filter(|input| !matches!(input, Input::Fleet(FleetFact::Reconfigure { .. }))).take(declared.len());
     (!found.eq(&declared)).then(|| "the run was told of other nodes than the source has".to_string())
 }
 

@@ -122,7 +122,7 @@ pub fn timelines(records: &[Record], names: &Names) -> Vec<AttemptTimeline> {
 pub(super) fn failed_starts(records: &[Record]) -> BTreeMap<dryrack_ids::JobId, u32> {
     let mut failed = BTreeMap::new();
     for record in records {
-        if let RecordBody::Input(Input::Run { attempt, fact: Lifecycle::StartFailed }) = &record.said {
+        if let RecordBody::Input(Input::Attempt { attempt, fact: Lifecycle::StartFailed }) = &record.said {
             let most: &mut u32 = failed.entry(attempt.job).or_default();
             *most = (*most).max(attempt.number);
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use dryrack_control::{Control, step};
 use dryrack_engine::{Records, RunOptions, run};
-use dryrack_event::{Event, Input, Reason, Record, RecordBody, Safety};
+use dryrack_event::{Event, External, FleetFact, Input, Reason, Record, RecordBody, Safety};
 use dryrack_fleet::{GpuClaim, Placement};
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::Score;
@@ -403,7 +403,7 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
         });
         let decisions = records.iter().filter_map(|record| match &record.said {
             RecordBody::Event(Event::Placed { attempt, placement, .. }) => {
-                Some(Input::Decided { attempt: *attempt, placement: Some(placement.clone()) })
+                Some(Input::External(External::Decided { attempt: *attempt, placement: Some(placement.clone()) }))
             }
             _ => None,
         });
@@ -446,7 +446,9 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     let (one, place) = first(&here.0).expect("somebody is placed");
     let inputs: Vec<Input> = (here.0.iter().filter(|record| record.at.as_nanos() <= 1_000_000_000))
         .filter_map(|record| match &record.said {
-            RecordBody::Input(input @ (Input::NodeDeclared { .. } | Input::Submit { .. })) => Some(input.clone()),
+            RecordBody::Input(input @ (Input::Fleet(FleetFact::NodeDeclared { .. }) | Input::Submit { .. })) => {
+                Some(input.clone())
+            }
             _ => None,
         })
         .collect();
@@ -460,7 +462,9 @@ pub fn nothing_that_is_decided_outside_is_trusted() {
     let mut control = Control::new(Arc::new(rehearsal.profile.decided_outside()), rehearsal.seed);
     let mut told = Records::default();
     let now = here.0[0].at;
-    let decided = |attempt, placement: &Placement| Input::Decided { attempt, placement: Some(placement.clone()) };
+    let decided = |attempt, placement: &Placement| {
+        Input::External(External::Decided { attempt, placement: Some(placement.clone()) })
+    };
     step(&mut control, (1, now), &inputs, &mut [&mut told], &mut |_, _| {});
     // The same GPU is given to two jobs, and one of them is placed again.
     let three = [decided(one, &place), decided(other, &place), decided(one, &place)];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::Difference;
 use super::record::{RowRecord, Sequence, Step};
 use dryrack_control::{Control, Profile, RowView};
-use dryrack_event::{Command, Input, Lifecycle, Output, Phase};
+use dryrack_event::{Command, FleetFact, Input, Lifecycle, Output, Phase, UserRequest};
 use dryrack_fleet::NodeState;
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::{SimDuration, SimTime};
@@ -77,7 +77,10 @@ impl<'s> Outside<'s> {
         };
         for (number, worker) in sequence.workers.iter().enumerate() {
             let node = NodeId::new(number);
-            outside.apply(SimTime::ZERO, Input::NodeDeclared { node, state: NodeState::Ready, spec: worker.spec() });
+            outside.apply(
+                SimTime::ZERO,
+                Input::Fleet(FleetFact::NodeDeclared { node, state: NodeState::Ready, spec: worker.spec() }),
+            );
         }
         outside
     }
@@ -95,7 +98,7 @@ impl<'s> Outside<'s> {
                 break;
             }
             self.computations.pop_first();
-            self.answers.push_back(Input::Run { attempt, fact: Lifecycle::Analysed });
+            self.answers.push_back(Input::Attempt { attempt, fact: Lifecycle::Analysed });
         }
         for step in steps {
             let inputs = self.inputs(step);
@@ -132,7 +135,7 @@ impl<'s> Outside<'s> {
                     self.computations.retain(|(_, computed), ()| *computed != attempt);
                 }
                 Output::Command(Command::Stop { attempt }) => {
-                    self.answers.push_back(Input::Run { attempt, fact: Lifecycle::Stopped });
+                    self.answers.push_back(Input::Attempt { attempt, fact: Lifecycle::Stopped });
                 }
                 Output::Command(
                     Command::Submit { .. }
@@ -171,16 +174,16 @@ impl<'s> Outside<'s> {
             }
             "scale" | "stop" => {
                 let replicas = step.replicas.expect("checked when it was read");
-                self.job(step).into_iter().map(|job| Input::Scale { job, replicas }).collect()
+                self.job(step).into_iter().map(|job| Input::User(UserRequest::Scale { job, replicas })).collect()
             }
             "silent" | "cut_off" => {
                 let last = time(step.last_ms.expect("checked when it was read"));
-                vec![Input::HeartbeatMissed { node: self.node(step), last }]
+                vec![Input::Fleet(FleetFact::HeartbeatMissed { node: self.node(step), last })]
             }
             "back" => {
                 let node = self.node(step);
-                let mut inputs = vec![Input::HeartbeatBack { node }];
-                inputs.push(Input::NodeReported { node, state: NodeState::Ready });
+                let mut inputs = vec![Input::Fleet(FleetFact::HeartbeatBack { node })];
+                inputs.push(Input::Fleet(FleetFact::NodeReported { node, state: NodeState::Ready }));
                 inputs
             }
             // A worker's missing answer to a probe is a recorded event, so the control plane gets it as an input.
@@ -192,7 +195,9 @@ impl<'s> Outside<'s> {
                         && self.control.fleet().node(*node).status.state == NodeState::Ready
                 };
                 let nodes = (0..self.sequence.workers.len()).map(NodeId::new).filter(unreachable);
-                nodes.map(|node| Input::NodeReported { node, state: NodeState::Unreachable }).collect()
+                nodes
+                    .map(|node| Input::Fleet(FleetFact::NodeReported { node, state: NodeState::Unreachable }))
+                    .collect()
             }
             "report" => {
                 let id = step.row.expect("checked when it was read");
@@ -206,7 +211,7 @@ impl<'s> Outside<'s> {
                     (_, Phase::Running) => Lifecycle::Exited(Ending::Failed),
                     (_, _) => Lifecycle::StartFailed,
                 };
-                vec![Input::Run { attempt: row.attempt, fact }]
+                vec![Input::Attempt { attempt: row.attempt, fact }]
             }
             _ => Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use super::{Due, World};
 use crate::rehearsal::NodeTurn;
-use dryrack_event::Input;
+use dryrack_event::{FleetFact, Input};
 use dryrack_fleet::NodeState;
 use dryrack_ids::NodeId;
 use dryrack_units::SimTime;
@@ -15,7 +15,7 @@ impl World<'_> {
         if let Some(profile) = &branch.profile {
             self.heartbeat = profile.heartbeat.every;
             let profile = serde_json::to_string(&**profile).expect("a profile has a JSON form");
-            inputs.push(Input::Reconfigure { profile: profile.into() });
+            inputs.push(Input::Fleet(FleetFact::Reconfigure { profile: profile.into() }));
         }
         (branch.joining.index()..self.nodes.len()).for_each(|index| rehearsal.declare(NodeId::new(index), inputs));
         for node in &branch.leaving {

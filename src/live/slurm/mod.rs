@@ -29,7 +29,7 @@ use super::probe::Missing;
 use super::run::RunBackend;
 use super::work::PendingRun;
 use ask::{Ask, SlurmJob, Standing};
-use dryrack_event::{Command, Input, Lifecycle};
+use dryrack_event::{Command, External, FleetFact, Input, Lifecycle, UserRequest};
 use dryrack_fleet::{GpuClaim, NodeClaim, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
@@ -134,7 +134,7 @@ impl<'a> OnSlurm<'a> {
                 let name = &self.work.arrivals[attempt.job.index()].spec.name;
                 self.notes.insert(format!("{name} was turned away by sbatch: {said}"));
                 self.attempts.remove(&attempt);
-                self.facts.push(Input::Decided { attempt, placement: None });
+                self.facts.push(Input::External(External::Decided { attempt, placement: None }));
             }
             Err(why) => return Err(why),
         }
@@ -201,7 +201,7 @@ impl<'a> OnSlurm<'a> {
             // ready.
             let state = if found.state == NodeState::Joining { NodeState::NotReady } else { found.state };
             if std::mem::replace(&mut self.states[node.index()], state) != state {
-                self.facts.push(Input::NodeReported { node: *node, state });
+                self.facts.push(Input::Fleet(FleetFact::NodeReported { node: *node, state }));
             }
         }
         Ok(())
@@ -222,7 +222,7 @@ impl<'a> OnSlurm<'a> {
                 continue;
             };
             known.stage = Stage::Told;
-            self.facts.push(Input::Decided { attempt, placement: Some(placement) });
+            self.facts.push(Input::External(External::Decided { attempt, placement: Some(placement) }));
         }
     }
 
@@ -239,13 +239,13 @@ impl<'a> OnSlurm<'a> {
             (Stage::Queued, Standing::Pending) => {}
             (Stage::Queued, Standing::Cancelled) if !has_nodes => {
                 // Somebody else cancelled the job, which counts as a cancellation by the user.
-                self.facts.push(Input::Cancel { job: attempt.job });
+                self.facts.push(Input::User(UserRequest::Cancel { job: attempt.job }));
             }
             (Stage::Queued, _) if !has_nodes => {
                 let name = &self.work.arrivals[attempt.job.index()].spec.name;
                 self.notes.insert(format!("{name} was turned away by Slurm: it ended without a node"));
                 self.attempts.remove(&attempt);
-                self.facts.push(Input::Decided { attempt, placement: None });
+                self.facts.push(Input::External(External::Decided { attempt, placement: None }));
                 return Ok(());
             }
             (Stage::Queued, _) => {
@@ -301,7 +301,7 @@ impl<'a> OnSlurm<'a> {
             // stopped.
             Standing::Cancelled => {
                 self.attempts.get_mut(&attempt).expect("it is observed").standing = standing;
-                self.facts.push(Input::Cancel { job: attempt.job });
+                self.facts.push(Input::User(UserRequest::Cancel { job: attempt.job }));
                 return;
             }
         };
@@ -310,7 +310,7 @@ impl<'a> OnSlurm<'a> {
     }
 
     fn report(&mut self, attempt: AttemptId, fact: Lifecycle) {
-        self.facts.push(Input::Run { attempt, fact });
+        self.facts.push(Input::Attempt { attempt, fact });
     }
 
     /// The placement that Slurm reports, as claims of the amounts in the job's demand.
@@ -561,7 +561,7 @@ impl Drop for OnSlurm<'_> {
 
 fn state_of(declaration: &Input) -> Option<NodeState> {
     match declaration {
-        Input::NodeDeclared { state, .. } => Some(*state),
+        Input::Fleet(FleetFact::NodeDeclared { state, .. }) => Some(*state),
         _ => None,
     }
 }

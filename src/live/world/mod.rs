@@ -24,7 +24,7 @@ use super::process::{Runner, TaskEnd, TaskId};
 use super::run::RunBackend;
 use super::work::PendingRun;
 use devices::{Devices, tasks_of};
-use dryrack_event::{Command, Input, Lifecycle};
+use dryrack_event::{Command, Input, Lifecycle, UsageFact};
 use dryrack_fleet::Placement;
 use dryrack_ids::AttemptId;
 use dryrack_units::{Permille, SimDuration, SimTime};
@@ -106,13 +106,18 @@ impl RunBackend for World<'_> {
             if let (Lifecycle::Started, Some(known)) = (fact, self.attempts.get_mut(&attempt)) {
                 known.started = Some(now);
             }
-            inputs.push(Input::Run { attempt, fact });
+            inputs.push(Input::Attempt { attempt, fact });
         }
         let levels = if is_sampled { self.levels() } else { BTreeMap::new() };
         for (attempt, known) in &mut self.attempts {
             let Some(sampler) = known.sampler.as_mut().filter(|sampler| sampler.due() <= now) else { continue };
             let utilization = sampler.take(now, &known.placement, &self.work.shares, &self.devices, &levels);
-            inputs.push(Input::UsageSample { attempt: *attempt, at: now, utilization, memory: Default::default() });
+            inputs.push(Input::Usage(UsageFact::Sample {
+                attempt: *attempt,
+                at: now,
+                utilization,
+                memory: Default::default(),
+            }));
         }
         inputs.sort_by_key(Input::class);
         Ok(())
