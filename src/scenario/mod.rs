@@ -54,6 +54,7 @@ mod policy_file;
 mod requirements;
 mod resources;
 mod schema;
+mod schema_arrivals;
 mod schema_fleets;
 mod schema_outside;
 mod schema_slurm;

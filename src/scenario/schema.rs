@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{schema_fleets, schema_outside, schema_slurm, schema_table, schema_usage};
+use super::{schema_arrivals, schema_fleets, schema_outside, schema_slurm, schema_table, schema_usage};
 
 /// The allowed values of a key.
 pub(super) enum Kind {
@@ -59,7 +59,7 @@ impl Shape {
 /// Every kind of map that a scenario file has.
 pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
     let most = schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES);
-    most.chain(schema_outside::SHAPES).chain(schema_slurm::SHAPES)
+    most.chain(schema_arrivals::SHAPES).chain(schema_outside::SHAPES).chain(schema_slurm::SHAPES)
 }
 
 /// The schema as a value.
@@ -71,7 +71,7 @@ pub fn schema() -> Value {
     let mut root = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A dryrack scenario",
-        "description": "What machines there are, what is asked of them, what goes wrong, and what must be so.",
+        "description": "The nodes of a cluster, its jobs, its faults, and the expectations that must hold",
     });
     let scenario = shapes().find(|shape| shape.name == "scenario").expect("it is in the table");
     if let (Value::Object(root), Value::Object(scenario)) = (&mut root, object(scenario)) {

@@ -12,16 +12,16 @@ pub(super) const SHAPES: &[Shape] = &[Shape {
     called: &["a scheduler outside"],
     required: &[],
     fields: &[
-        ("command", COMMAND, "The program and its arguments; it is started in the folder of this file"),
-        ("deadline", TIME, "Real time for each answer; 10s if not given"),
-        ("start", TIME, "Real time for its first answer; 60s if not given"),
-        ("restarts", Kind::Whole, "How often it is started afresh after a failure; 0 if not given"),
-        ("thinking", CHARGED, "What is charged to the clock for an answer; nothing if not given"),
+        ("command", COMMAND, "Program and its arguments; it starts in the folder of this file"),
+        ("deadline", TIME, "Time limit for each answer, in real time; default: 10s"),
+        ("start", TIME, "Time limit for the first answer, in real time; default: 60s"),
+        ("restarts", Kind::Whole, "Number of restarts after failures; default: 0"),
+        ("thinking", CHARGED, "Simulated time that an answer takes; default: none"),
         (
             "unsafe",
             Kind::Words(|| WHEN_UNSAFE.map(|(word, _)| word).to_vec()),
-            "Whether placements that break safety are carried out; they are if not given",
+            "Whether placements that break safety are carried out; default: allowed",
         ),
-        ("driver", Kind::Named(&Kind::Any), "Free data, which is sent to it"),
+        ("driver", Kind::Named(&Kind::Any), "Settings that are passed to the program unchanged"),
     ],
 }];
