@@ -185,7 +185,7 @@ fn row_from(row: Row) -> Compatibility {
             "platform" => Kind::Platform,
             "quantization" => Kind::Quantization,
             "architecture" => Kind::Architecture,
-            other => panic!("{}: `{other}` is no kind of row", row.place),
+            other => panic!("{}: `{other}` is not a kind of row", row.place),
         },
         names: row.list("name").collect(),
         os: row.optional("os"),

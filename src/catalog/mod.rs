@@ -173,8 +173,9 @@ fn machine_from(row: Row) -> Machine {
     let own_memory = row.optional("gpu_memory_mib").map(Bytes::from_mib);
     let gpu_from = |item: &'static str| {
         let place = &row.place;
-        let (name, count) = item.split_once(':').unwrap_or_else(|| panic!("{place}: `{item}` is not name:count"));
-        let model = gpu(name).unwrap_or_else(|| panic!("{place}: no GPU `{name}`"));
+        let (name, count) =
+            item.split_once(':').unwrap_or_else(|| panic!("{place}: `{item}` is not of the form name:count"));
+        let model = gpu(name).unwrap_or_else(|| panic!("{place}: there is no GPU `{name}`"));
         let count = count.parse().unwrap_or_else(|error| panic!("{place}: count in `{item}`: {error}"));
         let memory = own_memory.or(model.memory).unwrap_or_else(|| panic!("{place}: unified without gpu_memory_mib"));
         MachineGpu { model: model.name, count, memory }

@@ -34,7 +34,9 @@ impl Core {
             Input::Usage(UsageFact::Requests { job, .. }) | Input::User(UserRequest::Cancel { job }) => {
                 self.check_job(*job)
             }
-            Input::User(UserRequest::Scale { replicas: 0, .. }) if !flow.parks_jobs() => Err("a job scaled to nothing"),
+            Input::User(UserRequest::Scale { replicas: 0, .. }) if !flow.parks_jobs() => {
+                Err("a job that is scaled to no replica")
+            }
             Input::User(UserRequest::Scale { job, .. }) => self.check_job(*job),
             Input::Submit { job, spec } => self.check_submission(*job, spec),
             Input::External(External::Decided { attempt, placement }) => {
@@ -42,7 +44,7 @@ impl Core {
                 self.check_decision(placement.as_ref())
             }
             Input::External(External::Said(said)) => self.check_said(said),
-            Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job of nothing"),
+            Input::Evaluate { demand, .. } if demand.tasks == 0 => Err("a job without tasks"),
             Input::Evaluate { demand, .. } => {
                 demand.pick.iter().flat_map(|pick| pick.nodes()).try_for_each(|node| self.check_node(node))
             }
@@ -58,7 +60,7 @@ impl Core {
             FleetFact::FleetDeclared { .. } | FleetFact::ObjectsDeclared { .. } => Ok(()),
             FleetFact::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
             FleetFact::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => {
-                Err("an instance of no declared fleet")
+                Err("an instance of an undeclared fleet")
             }
             FleetFact::NodeDeclared { spec, .. } => spec.shape.check_size(),
             FleetFact::NodeReported { node, state } => {
@@ -90,7 +92,7 @@ impl Core {
 
     fn check_attempt(&self, attempt: AttemptId) -> Result<(), &'static str> {
         self.check_job(attempt.job)?;
-        self.knows_replica(attempt).then_some(()).ok_or("a replica that is not")
+        self.knows_replica(attempt).then_some(()).ok_or("a replica that does not exist")
     }
 
     fn check_submission(&self, job: JobId, spec: &JobSpec) -> Result<(), &'static str> {
@@ -98,30 +100,30 @@ impl Core {
             return Err("a job out of order");
         }
         if spec.replicas.max(spec.demand.tasks) > MOST_COPIES {
-            return Err("a job of more replicas or tasks than any");
+            return Err("a job with too many replicas or tasks");
         }
         if spec.demand.tasks == 0 {
-            return Err("a job of nothing");
+            return Err("a job without tasks");
         }
         if spec.after.iter().any(|dependency| dependency.job >= job) {
-            return Err("a job that depends on one that was not submitted before it");
+            return Err("a job that depends on a job that was not submitted before it");
         }
         if matches!(spec.run_limit.as_deref(), Some(RunLimit::ArrayTasks { most: 0, .. })) {
-            return Err("a task of an array of which none may run");
+            return Err("a task of an array that allows no task to run");
         }
         let scales = spec.scaling.as_deref();
         if spec.replicas == 0 && scales.is_none_or(|scaling| scaling.min > 0) {
-            return Err("a job of nothing");
+            return Err("a job without replicas");
         }
         if scales.is_some_and(|scaling| scaling.target.get() == 0 || scaling.window.is_zero()) {
-            return Err("a service of which a replica serves nothing");
+            return Err("a service whose replicas have no target");
         }
         if scales.is_some_and(|scaling| scaling.max > MOST_COPIES) {
-            return Err("a service of more replicas than any");
+            return Err("a service with too many replicas");
         }
         match self.profile.policies.utilization.can_bind(&spec.utilization) {
             true => Ok(()),
-            false => Err("a utilization policy of no time, or of more samples than are kept"),
+            false => Err("a utilization policy without a time window, or with too many samples in it"),
         }
     }
 
@@ -133,11 +135,11 @@ impl Core {
     /// applied.
     pub(crate) fn check_decision(&self, placement: Option<&Placement>) -> Result<(), &'static str> {
         if !self.is_decided_outside() {
-            return Err("a decision from outside, where the profile decides");
+            return Err("an outside decision under a profile that decides itself");
         }
         let Some(placement) = placement else { return Ok(()) };
         if placement.is_empty() || placement.claims().windows(2).any(|pair| pair[0].node >= pair[1].node) {
-            return Err("a placement that is not one claim for each of its nodes, in their order");
+            return Err("a placement that does not have exactly one claim for each node, in the order of the nodes");
         }
         placement.claims().iter().try_for_each(|claim| self.check_claim(claim))
     }
@@ -151,13 +153,13 @@ impl Core {
         }
         let apart = claim.gpus.windows(2).all(|pair| pair[0].index < pair[1].index);
         if !apart || claim.gpus.iter().any(|part| part.share > GpuShare::WHOLE) || most > MOST_OF_ANYTHING {
-            return Err("a placement that takes a GPU twice, or more of anything than there could be");
+            return Err("a placement that takes a GPU twice, or an impossible amount");
         }
         if self.profile.program.is_some() {
             return self.check_blocks(claim);
         }
         if claim.tasks == 0 || !claim.blocks.is_empty() {
-            return Err("a placement of no task, or on blocks of an instance");
+            return Err("a placement without tasks, or on blocks of an instance");
         }
         Ok(())
     }
@@ -166,16 +168,16 @@ impl Core {
         let total = self.fleet.node(claim.node).shape.total_blocks().unwrap_or(0);
         let rises = claim.blocks.windows(2).all(|pair| pair[0] < pair[1]);
         let is_there = claim.blocks.last().is_none_or(|block| u32::from(*block) < total);
-        if rises && is_there { Ok(()) } else { Err("a placement on blocks that are not there, or twice on one") }
+        if rises && is_there { Ok(()) } else { Err("a placement on blocks that do not exist, or twice on one block") }
     }
 
     /// Checks what an outside program sent apart from its placement decisions.
     fn check_said(&self, said: &Outside) -> Result<(), &'static str> {
         if self.profile.program.is_none() {
-            return Err("a message from an outside program, though none decides here");
+            return Err("a message from an outside program, although none decides here");
         }
         // The text is the same whether the job or only the replica is unknown.
-        let check_attempt = |attempt| self.check_attempt(attempt).map_err(|_| "a replica that is not");
+        let check_attempt = |attempt| self.check_attempt(attempt).map_err(|_| "a replica that does not exist");
         match said {
             Outside::Waits { attempt, .. } | Outside::Cancels { attempt, .. } => check_attempt(*attempt),
             Outside::Preempts { attempt, by, .. } => check_attempt(*attempt).and(by.map_or(Ok(()), check_attempt)),

@@ -298,73 +298,76 @@ pub struct RetryOptions {
 /// Why a profile cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileError {
-    #[error("has no `ready` filter, so it would use nodes that are not ready; mark it `historic: true` if it must")]
+    #[error(
+        "has no `ready` filter, so it would use nodes that are not ready; if that is intended, add `historic: true`"
+    )]
     NoReadiness,
-    #[error("exempts demands from the `{0}` filter; only a profile marked `historic: true` may")]
+    #[error("exempts demands from the `{0}` filter, which only a profile with `historic: true` can do")]
     Exemption(&'static str),
-    #[error("has a value of `{0}` that only a profile marked `historic: true` may have")]
+    #[error("has a value of `{0}` that needs `historic: true`")]
     OnlyHistoric(&'static str),
-    #[error("commits without a recheck; only a profile marked `historic: true` may")]
+    #[error("commits without a recheck, which only a profile with `historic: true` can do")]
     NoRecheck,
     #[error("names the `{0}` filter twice")]
     Twice(&'static str),
     #[error("has the utilization rule `{0}`, which is neither built in nor registered (`register_policy_rule`)")]
     UnknownRule(&'static str),
-    #[error("lacks the `{0}` filter, without which a demand would go unread")]
+    #[error("lacks the `{0}` filter, so a part of the demand would be ignored")]
     Missing(&'static str),
-    #[error("`{0}` must be at least 1")]
+    #[error("needs a `{0}` of at least 1")]
     Zero(&'static str),
-    #[error("`{0}` must be longer than no time")]
+    #[error("needs a `{0}` above 0")]
     NoTime(&'static str),
-    #[error("`{0}` looks at each replica in its own time, where a batch has no meaning")]
+    #[error("has a batch for `{0}`, which looks at each replica separately")]
     BatchOfEach(&'static str),
-    #[error("a silent node becomes {found}; expected not_ready or unreachable")]
+    #[error("declares a silent node {found}; expected not_ready or unreachable")]
     Silence { found: String },
-    #[error("`{0}` has an offset, and no period that would begin with it")]
+    #[error("has an offset for `{0}` but no period")]
     OffsetOfNoPeriod(&'static str),
     #[error(
-        "has passes of `{0}` that take time; only those to place and to backfill do, every so often, without a jitter"
+        "has passes of `{0}` that take time; only periodic placement and backfill passes without jitter can take time"
     )]
     TimeOfNoPeriod(&'static str),
     #[error("has `ticks`, which {0}")]
     Ticks(&'static str),
     #[error("has `passes.backfill`, which {0}")]
     BackfillPass(&'static str),
-    #[error("the GPU seconds of `scheduler.levels` must rise, from more than none")]
+    #[error("has `scheduler.levels` that do not increase, or that start at 0 GPU seconds")]
     Levels,
-    #[error("the weight of a scorer must be a finite number")]
+    #[error("has a scorer whose weight is not a finite number")]
     Weight,
-    #[error("`{0}` has no entry")]
+    #[error("has an empty `{0}`")]
     Empty(&'static str),
-    #[error("has `scheduler.offers.new_instances`, which needs `flow: {{polled: …}}`: only loops wait for instances")]
+    #[error(
+        "has `scheduler.offers.new_instances`, which needs `flow: {{polled: …}}`: only that flow waits for instances"
+    )]
     InstancesWithoutRuns,
     #[error(
-        "has `policies.quotas`, which need `gang: whole` in `flow.polled`: a part of a gang is held against no quota"
+        "has `policies.quotas`, which needs `gang: whole` in `flow.polled`: quotas do not apply to a part of a gang"
     )]
     QuotasOfParts,
-    #[error(
-        "has `policies.quotas` and `scheduler.preempt`: who stops others for a place might be over its quota there"
-    )]
+    #[error("has both `policies.quotas` and `scheduler.preempt`: a job that preempts another could exceed its quota")]
     QuotasAndPreemption,
-    #[error("has a `program`, which is only for runs in which one decides")]
+    #[error("has a `program`, which is only for runs that a program decides")]
     Program,
-    #[error("has `{0}: {1}`; only a profile marked `historic: true` may")]
+    #[error("has `{0}: {1}`, which needs `historic: true`")]
     HistoricOnly(&'static str, &'static str),
-    #[error("a back-off factor below 100% would shrink the pause")]
+    #[error("has a back-off factor below 100%, so the pauses would shrink")]
     Shrinks,
-    #[error("has a time window of {window}, shorter than its own least of {least}")]
+    #[error("has a time window of {window}, which is shorter than its own minimum of {least}")]
     ShortWindow { window: SimDuration, least: SimDuration },
-    #[error("would keep more than a million samples for one window; sample less often")]
+    #[error("keeps more than a million samples in one window; use a longer sampling interval")]
     ManySamples,
     #[error(
-        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: whoever is stopped waits after whom it made room for"
+        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: a preempted job must wait behind \
+         the job that preempted it"
     )]
     PreemptOrder(&'static str, &'static str),
-    #[error("has {0} keys in `scheduler.order` besides `priority`, and {most} are told apart", most = MOST_KEYS)]
+    #[error("has {0} keys in `scheduler.order` besides `priority`, but only the first {most} have an effect", most = MOST_KEYS)]
     LongOrder(usize),
     #[error("has `scheduler.preempt`, which {0}")]
     PreemptWithout(&'static str),
-    #[error("leaves `{0}` to a scheduler outside, which decides in `passes.place` alone, over one queue")]
+    #[error("leaves `{0}` to an outside scheduler, which can decide only in `passes.place`, with one queue")]
     Outside(&'static str),
     #[error("has `slurm`, which {0}")]
     Slurm(String),
@@ -452,10 +455,10 @@ impl Profile {
             faults.push("needs a profile that schedules like Slurm, such as `slurm-22.05`".to_string());
         }
         if is_slurm && !self.policies.quotas.is_empty() {
-            faults.push("limits users and accounts in its own way: leave out `policies.quotas`".to_string());
+            faults.push("has its own limits for users and accounts: remove `policies.quotas`".to_string());
         }
         if slurm.priority.is_some() != self.scheduler.order.contains(&OrderKey::Multifactor) {
-            faults.push("has `priority` exactly if `scheduler.order` has `multifactor`".to_string());
+            faults.push("needs `priority` exactly if `scheduler.order` has `multifactor`".to_string());
         }
         faults.into_iter().map(ProfileError::Slurm).collect()
     }
@@ -498,7 +501,7 @@ impl Profile {
             faults.push(ProfileError::PreemptWithout("needs passes over one queue"));
         }
         if matches!(self.scheduler.backfill, Backfill::Conservative | Backfill::Slots) {
-            faults.push(ProfileError::PreemptWithout("has no meaning where everybody has a reservation"));
+            faults.push(ProfileError::PreemptWithout("has no effect when every job has a reservation"));
         }
         faults
     }
@@ -512,9 +515,11 @@ impl Profile {
         match (self.scheduler.backfill, pass.trigger, pass.batch) {
             (Backfill::None, ..) => Some(ProfileError::BackfillPass("needs `scheduler.backfill`")),
             (_, Trigger::EachAfter(_) | Trigger::Outside, _) => {
-                Some(ProfileError::BackfillPass("looks at the whole queue"))
+                Some(ProfileError::BackfillPass("cannot look at one replica at a time"))
             }
-            (_, _, Some(_)) => Some(ProfileError::BackfillPass("has no batch; `scheduler.slots.depth` bounds one")),
+            (_, _, Some(_)) => {
+                Some(ProfileError::BackfillPass("cannot have a batch; use `scheduler.slots.depth` as the limit"))
+            }
             (_, Trigger::Event | Trigger::Every(_), None) => None,
         }
     }
@@ -534,10 +539,10 @@ impl Profile {
         let Some(ticks) = &self.ticks else { return faults };
         let rises = |times: &[SimDuration]| times.windows(2).all(|pair| pair[0] < pair[1]);
         if !rises(&ticks.place) || !rises(&ticks.backfill) {
-            faults.push(ProfileError::Ticks("are not in order of time"));
+            faults.push(ProfileError::Ticks("are not sorted by time"));
         }
         if !ticks.backfill.is_empty() && backfill.is_none() {
-            faults.push(ProfileError::Ticks("are of backfilling, for which there are no `passes.backfill`"));
+            faults.push(ProfileError::Ticks("list backfill passes, but `passes.backfill` is missing"));
         }
         faults
     }

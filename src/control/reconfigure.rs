@@ -13,7 +13,7 @@ pub fn can_become(from: &Profile, to: &Profile) -> Result<(), &'static str> {
         return Err("its loops differ from those of the running profile, so it cannot continue with their rows");
     }
     if to.scheduler.needs_kinds() && !from.scheduler.needs_kinds() {
-        return Err("it tells kinds of tasks apart, and the kinds of running tasks were not recorded");
+        return Err("it distinguishes kinds of tasks, but the kinds of the running tasks were not recorded");
     }
     Ok(())
 }
@@ -28,7 +28,7 @@ impl Core {
         }
         let binds = |spec: &JobSpec| profile.policies.utilization.can_bind(&spec.utilization);
         if self.jobs.values().any(|job| job.live > 0 && !binds(&job.spec)) {
-            return Err("a profile with a utilization policy of no time, or of more samples than are kept");
+            return Err("a profile with a utilization policy without a time window, or with too many samples in it");
         }
         can_become(&self.profile, &profile).map(|()| profile)
     }

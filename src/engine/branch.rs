@@ -32,13 +32,13 @@ pub struct Branch {
 pub enum BranchError {
     #[error("the seed differs, but a branch must have the same random draws")]
     Seed,
-    #[error(
-        "the node `{0}` is a different machine in the branch; replace a machine by adding a node under another name"
-    )]
+    #[error("the node `{0}` is a different machine in the branch; to replace a machine, add a node with another name")]
     Node(String),
-    #[error("the fleets differ; a branch can add and remove nodes, but cannot change fleets")]
+    #[error("the fleets differ; a branch can add and remove nodes but cannot change fleets")]
     Fleets,
-    #[error("a job named `{0}` came before the branch, and another of that name would come after it")]
+    #[error(
+        "a job named `{0}` was submitted before the branch, and another job with this name would be submitted after it"
+    )]
     Job(String),
     #[error("the profile `{name}` cannot take over: {why}")]
     Profile { name: String, why: &'static str },

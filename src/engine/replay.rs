@@ -12,13 +12,13 @@ use dryrack_units::SimTime;
 /// The first difference between a log and its replay. `record` is the number of the log record, counted from 0.
 #[derive(Debug, PartialEq, Error)]
 pub enum Difference {
-    #[error("another event came of the same inputs")]
+    #[error("the same inputs gave a different event")]
     Event { record: u64, at: SimTime, recorded: Box<Event>, replayed: Box<Event> },
-    #[error("the log has an event that did not come again")]
+    #[error("the log has an event that the replay does not have")]
     Extra { record: u64, at: SimTime, recorded: Box<Event> },
-    #[error("an event came that the log does not have")]
+    #[error("the replay has an event that the log does not have")]
     Missing { record: u64, at: SimTime, replayed: Box<Event> },
-    #[error("no run can have had this input: {why}")]
+    #[error("this input is impossible: {why}")]
     Impossible { record: u64, why: &'static str },
 }
 

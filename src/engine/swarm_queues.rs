@@ -69,7 +69,7 @@ fn draw_queue(draws: &mut Stream, profile: &Arc<Profile>) -> Arc<Profile> {
 }
 
 fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
-    // Slurm's key says something only of jobs in a Slurm cluster, which these worlds are not.
+    // Slurm's key needs jobs in a Slurm cluster, and these worlds have none.
     let keys: Vec<OrderKey> = OrderKey::ALL.iter().copied().filter(|key| *key != OrderKey::Multifactor).collect();
     scheduler.order = (0..draws.between(1, 2)).map(|_| *draws.pick(&keys)).collect();
     scheduler.backfill = *draws.pick(&BACKFILLS);

@@ -18,7 +18,7 @@ pub enum CodecError {
     Shape(String),
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("`{name}` is declared by a spec that names `{spec}`")]
+    #[error("`{name}` is declared by a spec with the name `{spec}`")]
     OtherName { name: String, spec: String },
 }
 
@@ -64,7 +64,7 @@ pub fn encode_event(step: u64, at: SimTime, event: &Event, names: &mut Names, ou
 
 fn encode(line: &LineOut<'_>, names: &mut Names, out: &mut Vec<u8>) {
     let (written, _) = lend(names, || serde_json::to_writer(out, line));
-    written.unwrap_or_else(|error| panic!("a run speaks only of what was declared: {error}"));
+    written.unwrap_or_else(|error| panic!("the name is not declared: {error}"));
 }
 
 /// Adds a declared name to `names`. This happens before the record is written, because the record itself contains the

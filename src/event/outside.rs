@@ -118,25 +118,25 @@ macro_rules! faults {
 }
 
 faults! {
-    UnknownRun => "unknown_run", false, "names a run that is not known";
-    UnknownJob => "unknown_job", false, "names a job that is not known";
-    UnknownNode => "unknown_node", false, "names a node that is not known";
+    UnknownRun => "unknown_run", false, "names an unknown run";
+    UnknownJob => "unknown_job", false, "names an unknown job";
+    UnknownNode => "unknown_node", false, "names an unknown node";
     UnknownGpu => "unknown_gpu", false, "names a GPU that its node does not have";
     UnknownBlock => "unknown_block", false, "names a block that its node does not have";
-    UnknownReason => "unknown_reason", false, "gives a reason that is not one of the listed ones";
-    DecidedTwice => "decided_twice", false, "decides twice on one run in one answer";
-    Misshapen => "misshapen", false, "gives a place of another shape than what is asked for";
-    InThePast => "in_the_past", false, "wants to be asked again at a time that is over";
+    UnknownReason => "unknown_reason", false, "gives an unknown reason";
+    DecidedTwice => "decided_twice", false, "decides twice about one run in one answer";
+    Misshapen => "misshapen", false, "gives a place that does not match the request";
+    InThePast => "in_the_past", false, "asks to be called again at a time in the past";
     NotStarted => "not_started", true, "could not be started";
     WrongProtocol => "wrong_protocol", true, "speaks another version of the protocol";
     DeadlineMissed => "deadline_missed", true, "did not answer in time";
-    HalfLine => "half_line", true, "stopped writing within a line";
+    HalfLine => "half_line", true, "stopped in the middle of a line";
     NotJson => "not_json", true, "wrote a line that is not JSON";
-    NotAMessage => "not_a_message", true, "wrote a line that is no message of the protocol";
+    NotAMessage => "not_a_message", true, "wrote a line that is not a message of the protocol";
     WrongId => "wrong_id", true, "answered a question that was not asked";
     RepeatedId => "repeated_id", true, "answered a question a second time";
-    Flood => "flood", true, "wrote more than an answer may hold";
-    Standstill => "standstill", true, "was asked again and again without any time passing, or anything happening";
+    Flood => "flood", true, "wrote more than an answer can hold";
+    Standstill => "standstill", true, "was asked again and again without progress at one instant";
     ProcessDied => "process_died", true, "died";
     GivenUp => "given_up", true, "gave up";
 }

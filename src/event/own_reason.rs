@@ -32,10 +32,10 @@ impl OwnReason {
     pub fn new(name: &str) -> Result<OwnReason, String> {
         let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.chars().all(is_letter) {
-            return Err(format!("`{name}` is not a name of small letters, digits and `_`"));
+            return Err(format!("`{name}` must consist of lowercase letters, digits and `_`"));
         }
         if name.len() > LONGEST {
-            return Err(format!("the name `{name}` has {} characters, and {LONGEST} are the most", name.len()));
+            return Err(format!("the name `{name}` has {} characters, but the limit is {LONGEST}", name.len()));
         }
         let known = NAMES.read().unwrap_or_else(PoisonError::into_inner).numbers.get(name).copied();
         if let Some(number) = known {
@@ -45,9 +45,10 @@ impl OwnReason {
         if let Some(number) = names.numbers.get(name) {
             return Ok(OwnReason(*number));
         }
-        let number = u16::try_from(names.by_number.len()).map_err(|_| "too many names of reasons".to_string())?;
+        let number =
+            u16::try_from(names.by_number.len()).map_err(|_| "there are too many names of reasons".to_string())?;
         let name: &'static str = Box::leak(name.into());
-        let text = format!("refused as {name} by a filter of the profile's own");
+        let text = format!("refused as {name} by an expression filter of the profile");
         names.by_number.push((name, Box::leak(text.into())));
         names.numbers.insert(name, number);
         Ok(OwnReason(number))

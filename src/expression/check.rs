@@ -100,7 +100,7 @@ pub(super) fn check(text: &str, variables: &'static [Variable], wanted: Type) ->
     let whole = checker.span(&expr);
     let part = checker.part(expr)?;
     if part.kind != Kind::Is(wanted) {
-        let message = format!("the expression is {}, and {} is expected", part.kind.name(), wanted.name());
+        let message = format!("the expression is {}, but it must be {}", part.kind.name(), wanted.name());
         let fault = ExpressionError::new(trimmed(text), message);
         return Err(match (part.kind, wanted) {
             (Kind::BOOL, Type::Number) => fault.help("write `... ? 1 : 0`"),
@@ -110,11 +110,11 @@ pub(super) fn check(text: &str, variables: &'static [Variable], wanted: Type) ->
     }
     if depth(&part.expr) > DEEPEST_PROGRAM {
         let message = format!("the expression is more than {DEEPEST_PROGRAM} operations deep");
-        return Err(ExpressionError::new(whole, message).help("write a long sum with brackets around its halves"));
+        return Err(ExpressionError::new(whole, message).help("put parentheses around the halves of a long sum"));
     }
     if part.steps > MOST_STEPS {
-        let message = format!("the expression can take {} steps, and {MOST_STEPS} are the most", part.steps);
-        return Err(ExpressionError::new(whole, message).help("put fewer macros inside macros, or use shorter lists"));
+        let message = format!("the expression can take {} steps, but the limit is {MOST_STEPS}", part.steps);
+        return Err(ExpressionError::new(whole, message).help("nest fewer macros, or use shorter lists"));
     }
     Ok(Checked { program: part.expr, slots: checker.slots })
 }
@@ -220,8 +220,8 @@ impl Checker<'_> {
             Expr::Call(call) => self.call(id, call, at),
             Expr::Comprehension(each) => self.comprehension(id, *each, at),
             Expr::Select(select) if select.test => {
-                Err(ExpressionError::new(self.operator_or_name(id, &at), "`has` is not known here")
-                    .help("a label that is not there reads as \"\": write `node.labels.name != \"\"`"))
+                Err(ExpressionError::new(self.operator_or_name(id, &at), "`has` is not available")
+                    .help("a missing label reads as \"\": write `node.labels.name != \"\"`"))
             }
             Expr::Select(select) => {
                 let operand = self.span(&select.operand);
@@ -230,9 +230,9 @@ impl Checker<'_> {
                 Err(ExpressionError::new(operand, message))
             }
             Expr::Map(_) | Expr::Struct(_) => {
-                Err(ExpressionError::new(at, "maps cannot be written here").help("lists can: `[\"a\", \"b\"]`"))
+                Err(ExpressionError::new(at, "maps are not available").help("lists can: `[\"a\", \"b\"]`"))
             }
-            Expr::Unspecified | Expr::Ident(_) => Err(ExpressionError::new(at, "a value is expected here")),
+            Expr::Unspecified | Expr::Ident(_) => Err(ExpressionError::new(at, "a value is missing")),
         }
     }
 
@@ -277,7 +277,7 @@ impl Checker<'_> {
         });
         let (variable, label) = match (exact, labels) {
             (Some(variable), _) if variable.is == Type::Labels => {
-                let message = format!("`{written}` is all labels, and one of them is expected");
+                let message = format!("`{written}` is the map of all labels, but one label is needed");
                 return Err(ExpressionError::new(at, message).help(format!("write `{written}.name`")));
             }
             (Some(variable), _) => (variable, None),
@@ -302,13 +302,13 @@ impl Checker<'_> {
         let of_owner = |path: &str| path.split('.').next() == Some(owner) && path != owner;
         let names: Vec<&'static str> = self.variables.iter().map(|variable| variable.path).collect();
         let parts: Vec<&'static str> = names.iter().copied().filter(|path| of_owner(path)).collect();
-        let fault = ExpressionError::new(at, format!("`{written}` is not known here"));
+        let fault = ExpressionError::new(at, format!("`{written}` is unknown"));
         let is_label = |variable: &&Variable| {
             variable.is == Type::Labels && written.strip_prefix(variable.path).is_some_and(|rest| rest.starts_with('.'))
         };
         if let Some(labels) = self.variables.iter().find(is_label) {
             let name = &written[labels.path.len() + 1..];
-            return fault.help(format!("a name with points goes into brackets: `{}[\"{name}\"]`", labels.path));
+            return fault.help(format!("put a name that contains dots in brackets: `{}[\"{name}\"]`", labels.path));
         }
         let among = if parts.is_empty() { &names } else { &parts };
         match nearest(written, among.iter().copied()) {
@@ -323,7 +323,7 @@ impl Checker<'_> {
             let at = self.span(&element);
             let part = self.part(element)?;
             let of = part.kind.list().ok_or_else(|| {
-                ExpressionError::new(at.clone(), format!("a list holds numbers or texts, not {}", part.kind.name()))
+                ExpressionError::new(at.clone(), format!("a list contains numbers or texts, not {}", part.kind.name()))
             })?;
             if kind != Kind::Nothings && kind != of {
                 let message = format!("this is {} in {}", part.kind.name(), kind.name());
@@ -334,7 +334,7 @@ impl Checker<'_> {
             elements.push(part.expr);
         }
         if !list.optional_indices.is_empty() {
-            return Err(ExpressionError::new(at, "optional elements are not known here"));
+            return Err(ExpressionError::new(at, "optional elements are not available"));
         }
         let count = elements.len() as u64;
         Ok(Part { expr: IdedExpr { id, expr: Expr::List(ListExpr::new(elements)) }, kind, steps, elements: count })
@@ -374,11 +374,11 @@ impl Checker<'_> {
         let range_at = self.span(&each.iter_range);
         let range = self.part(each.iter_range)?;
         let Some(element) = range.kind.element() else {
-            let message = format!("this is {}, and a list is expected", range.kind.name());
+            let message = format!("this is {}, but a list is needed", range.kind.name());
             return Err(ExpressionError::new(range_at, message));
         };
         if each.iter_var2.is_some() {
-            return Err(ExpressionError::new(at, "macros with two variables are not known here"));
+            return Err(ExpressionError::new(at, "macros with two variables are not available"));
         }
         let depth = self.locals.len();
         let init = self.part(each.accu_init)?;
@@ -393,7 +393,7 @@ impl Checker<'_> {
             step = self.part(each.loop_step)?;
         }
         if step.kind != self.locals[depth].kind {
-            let message = format!("this is {}, and {} is expected", step.kind.name(), init.kind.name());
+            let message = format!("this is {}, but it must be {}", step.kind.name(), init.kind.name());
             return Err(ExpressionError::new(at, message));
         }
         self.locals.truncate(depth + 1);
@@ -424,9 +424,9 @@ fn literal_part(id: u64, literal: LiteralValue, at: Range<usize>) -> Checks<Part
         LiteralValue::Int(value) => (number(*value.inner() as f64), Kind::NUMBER),
         LiteralValue::UInt(value) => (number(*value.inner() as f64), Kind::NUMBER),
         LiteralValue::String(value) => (LiteralValue::String(value), Kind::TEXT),
-        LiteralValue::Null => return Err(ExpressionError::new(at, "nothing here is ever `null`")),
+        LiteralValue::Null => return Err(ExpressionError::new(at, "no value is ever `null`")),
         LiteralValue::Bytes(_) => {
-            return Err(ExpressionError::new(at, "bytes are not known here").help("write a text, without the `b`"));
+            return Err(ExpressionError::new(at, "bytes are not available").help("write a text, without the `b`"));
         }
     };
     Ok(Part { expr: IdedExpr { id, expr: Expr::Literal(literal) }, kind, steps: 1, elements: 0 })
@@ -456,7 +456,7 @@ impl Called<'_> {
         if self.kinds[place] == wanted {
             return Ok(());
         }
-        let message = format!("this is {}, and {because} {}", self.kinds[place].name(), wanted.name());
+        let message = format!("this is {}, but {because} {}", self.kinds[place].name(), wanted.name());
         Err(ExpressionError::new(self.spans[place].clone(), message))
     }
 }
@@ -471,8 +471,8 @@ fn kind_of_call(call: &Called<'_>) -> Checks<Kind> {
                 return Ok(*then);
             }
             if then != other {
-                let message = format!("this is {}, and the value before `:` is {}", other.name(), then.name());
-                return Err(ExpressionError::new(call.spans[2].clone(), message).help("both must be of one type"));
+                let message = format!("this is {}, but the value before `:` is {}", other.name(), then.name());
+                return Err(ExpressionError::new(call.spans[2].clone(), message).help("both must have the same type"));
             }
             Ok(*then)
         }
@@ -489,7 +489,7 @@ fn kind_of_call(call: &Called<'_>) -> Checks<Kind> {
             match (*one, *other) {
                 (Kind::Nothings, kind) | (kind, Kind::Nothings) => Ok(kind),
                 (one, other) if one == other => Ok(one),
-                _ => Err(ExpressionError::new(call.own.clone(), "the two lists are of different types")),
+                _ => Err(ExpressionError::new(call.own.clone(), "the two lists have different types")),
             }
         }
         (operators::ADD | operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE, [_, _]) => {
@@ -537,19 +537,19 @@ fn kind_of_comparison(call: &Called<'_>) -> Checks<Kind> {
         (operators::IN, [one, list]) => match list.element() {
             Some(element) if element == *one || element == Kind::Nothings => Ok(Kind::BOOL),
             Some(element) => {
-                let message = format!("this is {}, and the list holds {}", one.name(), plural(element));
+                let message = format!("this is {}, but the list contains {}", one.name(), plural(element));
                 Err(ExpressionError::new(call.spans[0].clone(), message))
             }
             None => {
-                let message = format!("this is {}, and `in` looks into a list", list.name());
+                let message = format!("this is {}, but `in` needs a list", list.name());
                 Err(ExpressionError::new(call.spans[1].clone(), message))
             }
         },
         (operators::MODULO, _) => {
-            Err(ExpressionError::new(call.own.clone(), "`%` is not known here: all numbers are doubles"))
+            Err(ExpressionError::new(call.own.clone(), "`%` is not available, because all numbers are doubles"))
         }
-        (operators::INDEX, [_, _]) => Err(ExpressionError::new(call.at.clone(), "only labels have parts by name")
-            .help("use `in` or `exists` to look into a list")),
+        (operators::INDEX, [_, _]) => Err(ExpressionError::new(call.at.clone(), "only labels have named parts")
+            .help("use `in` or `exists` to search a list")),
         _ => kind_of_function(call),
     }
 }
@@ -574,17 +574,15 @@ fn kind_of_function(call: &Called<'_>) -> Checks<Kind> {
                 "startsWith" | "endsWith" | "contains" => "node.machine.startsWith(\"a100\")",
                 _ => "gpus.types.exists(gpu, gpu == \"l4\")",
             };
-            Err(ExpressionError::new(call.at.clone(), format!("`{known}` is not called in this way"))
-                .help(format!("as in `{example}`")))
+            Err(ExpressionError::new(call.at.clone(), format!("`{known}` cannot be called like this"))
+                .help(format!("write it like `{example}`")))
         }
         _ => {
             let fault = ExpressionError::new(call.own.clone(), format!("there is no function `{name}`"));
             Err(match nearest(name, FUNCTIONS) {
                 _ if name == "max" => fault.help("write `a > b ? a : b`"),
                 _ if name == "min" => fault.help("write `a < b ? a : b`"),
-                _ if matches!(name, "duration" | "timestamp") => {
-                    fault.help("times are numbers of seconds: 3600 is an hour")
-                }
+                _ if matches!(name, "duration" | "timestamp") => fault.help("times are in seconds: 3600 is an hour"),
                 Some(name) => fault.help(format!("did you mean `{name}`?")),
                 None => fault.help(format!("there are {}", FUNCTIONS.join(", "))),
             })
@@ -610,7 +608,7 @@ pub(super) fn refuse_monsters(text: &str) -> Checks<()> {
     const DEEPEST: u32 = 24;
     let count = text.chars().count();
     if count > MOST_CHARACTERS {
-        let message = format!("the expression has {count} characters, and {MOST_CHARACTERS} are the most");
+        let message = format!("the expression has {count} characters, but the limit is {MOST_CHARACTERS}");
         return Err(ExpressionError::new(trimmed(text), message));
     }
     let (mut depth, mut signs, mut quote) = (0u32, 0u32, None);
@@ -630,7 +628,7 @@ pub(super) fn refuse_monsters(text: &str) -> Checks<()> {
             _ => 0,
         };
         if depth > DEEPEST || signs > DEEPEST {
-            let message = format!("the expression is nested more than {DEEPEST} deep here");
+            let message = format!("the expression is nested more than {DEEPEST} levels deep here");
             return Err(ExpressionError::new(place..place + letter.len_utf8(), message));
         }
     }

@@ -85,7 +85,7 @@ fn plain(text: &str, fault: &ParseError) -> ExpressionError {
 /// Adds a hint for a word of another language: how CEL writes it.
 fn hinted(fault: ExpressionError, word: &str) -> ExpressionError {
     let help = match word {
-        "=" => "two values are compared with `==`, `<=` or `>=`",
+        "=" => "compare two values with `==`, `<=` or `>=`",
         "&" | "and" => "write `&&`",
         "|" | "or" => "write `||`",
         "not" => "write `!`",

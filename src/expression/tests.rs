@@ -1,7 +1,7 @@
 use super::*;
 
 const VARIABLES: &[Variable] = &[
-    Variable { path: "node.spot", is: Type::Bool, about: "whether a cloud may take it away" },
+    Variable { path: "node.spot", is: Type::Bool, about: "whether a cloud may take the node away" },
     Variable { path: "node.labels", is: Type::Labels, about: "its labels" },
     Variable { path: "node.machine", is: Type::Text, about: "its machine" },
     Variable { path: "gpus.free", is: Type::Number, about: "free GPUs" },
@@ -80,7 +80,7 @@ fn an_expression_that_takes_too_long_is_refused() {
     let nested =
         format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, {ten}.all(e, a + b + c + d + e < 50)))))");
     let fault = Expression::new(&nested, VARIABLES, Type::Bool).expect_err("it takes 100,000 rounds");
-    assert!(fault.message.contains("10000 are the most"), "{fault}");
+    assert!(fault.message.contains("the limit is 10000"), "{fault}");
 }
 
 /// The parser is recursive. The longest and deepest allowed texts must not exhaust a thread's stack.

@@ -17,9 +17,9 @@ pub type Islands = SmallVec<[u16; 4]>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IslandsError {
-    #[error("`{0}` is no list of islands; expected their GPUs such as 4+4")]
+    #[error("`{0}` is not a list of islands; expected the number of GPUs of each, such as 4+4")]
     NotSizes(String),
-    #[error("islands of {said} GPUs in all, on a machine of {has}")]
+    #[error("the islands have {said} GPUs in total, but the machine has {has}")]
     OtherSum { said: u32, has: usize },
 }
 

@@ -192,7 +192,7 @@ pub struct NodeStatus {
     /// Kept up to date only if a scheduler uses it.
     pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
-    /// The part of `cpu_taken` that is of restricted cores: see [`super::RESTRICTED_CORES_LABEL`].
+    /// The number of restricted cores in `cpu_taken`: see [`super::RESTRICTED_CORES_LABEL`].
     pub cpu_restricted_taken: MilliCpu,
     pub ram_taken: Bytes,
     pub gpus: SmallVec<[GpuStatus; 8]>,
@@ -260,7 +260,7 @@ impl NodeShape {
             return Err("a node that draws more than 1 MW");
         }
         if self.power.is_some_and(|power| power.busy < power.idle) {
-            return Err("a node that draws less while it is used than at rest");
+            return Err("a node that draws less power when busy than at rest");
         }
         Ok(())
     }

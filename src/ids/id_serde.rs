@@ -18,7 +18,7 @@ use dryrack_nearest::nearest;
 pub enum NameError {
     #[error("no {kind} is named `{name}`{}", hint(.nearest))]
     Unknown { kind: &'static str, name: String, nearest: Option<String> },
-    #[error("a {kind} named `{name}` was declared before")]
+    #[error("a {kind} named `{name}` was already declared")]
     Duplicate { kind: &'static str, name: String },
 }
 

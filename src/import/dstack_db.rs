@@ -76,7 +76,10 @@ pub fn import_dstack(path: &Path, names: Names) -> Result<Imported, ImportError>
     database.require(&TABLES)?;
     let instances = instances(&database)?;
     if instances.is_empty() {
-        return Err(ImportError::malformed("table `instances`", "an instance with an offer, which says what it has"));
+        return Err(ImportError::malformed(
+            "table `instances`",
+            "an instance with an offer, which states its resources",
+        ));
     }
     let jobs = jobs(&database)?;
     let points = points(&database, &jobs)?;
@@ -194,8 +197,8 @@ impl Writer {
         self.imported.holds = vec![hosts, counted(self.runs.len(), "job")];
         self.imported.scenario = text;
         for (count, what) in [
-            (self.never_ran, "never ran, so that nobody knows for how long: left out"),
-            (self.still_run, "had not ended: the end of the database is taken for the end"),
+            (self.never_ran, "never ran, so their duration is unknown: left out"),
+            (self.still_run, "had not ended: the end of the database counts as their end"),
         ] {
             if count > 0 {
                 self.imported.notes.push(format!("{} {what}", counted(count as usize, "run")));
@@ -412,7 +415,7 @@ mod tests {
         for text in wanted {
             assert!(imported.scenario.contains(text), "{text}\n{}", imported.scenario);
         }
-        assert_eq!(imported.notes, ["2 runs had not ended: the end of the database is taken for the end"]);
+        assert_eq!(imported.notes, ["2 runs had not ended: the end of the database counts as their end"]);
         let chat = imported.recordings.iter().find(|(path, _)| path == "usage/chat.csv").expect("it has one");
         let lines: Vec<&str> = chat.1.lines().collect();
         assert_eq!(lines.len(), 13);

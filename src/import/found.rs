@@ -180,7 +180,7 @@ fn kind(gpu: &GpuSnapshot, options: &FoundOptions, unsaid: &mut Vec<String>) -> 
     let known = catalog::gpu_reported(name, gpu.memory.clone().ok()).or_else(|| catalog::gpu(name)).or(options.gpu);
     let memory = gpu.memory.clone().or_else(|why| known.and_then(|model| model.memory).ok_or(why));
     let memory = memory.unwrap_or_else(|why| {
-        unsaid.push(format!("memory of GPU {}: {why}; `--gpu` says what it is", gpu.index));
+        unsaid.push(format!("memory of GPU {}: {why}; use `--gpu` to state the type", gpu.index));
         Bytes::ZERO
     });
     let plain: String = name

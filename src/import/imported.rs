@@ -19,16 +19,16 @@ use dryrack_yaml::{Diagnostic, Severity};
 pub enum ImportError {
     #[error("{0}")]
     Database(#[from] rusqlite::Error),
-    #[error("it is no database of a {server} server: it has no table `{table}`")]
+    #[error("this is not a database of a {server} server: it has no table `{table}`")]
     NoTable { server: &'static str, table: &'static str },
     #[error("{place}: {source}")]
     Unread { place: String, source: Missing },
     #[error("{place}: expected {expected}")]
     Malformed { place: String, expected: String },
     /// The first faults, one sentence each. `more` is the number of further faults.
-    #[error("no valid scenario can be made of it\n  {}{}", faults.join("\n  "), further(*more))]
+    #[error("the result would not be a valid scenario\n  {}{}", faults.join("\n  "), further(*more))]
     Refused { faults: Vec<String>, more: usize },
-    #[error("what would be written cannot be checked: {0}")]
+    #[error("the result cannot be checked: {0}")]
     Unchecked(#[from] std::io::Error),
 }
 

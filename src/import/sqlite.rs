@@ -55,7 +55,7 @@ impl Database {
             let place = || format!("table `{table}`, column {}", names.len() + 1);
             let name = std::str::from_utf8(bytes).map_err(|_| {
                 let found = shown(&String::from_utf8_lossy(bytes));
-                ImportError::malformed(place(), format!("a name that is text, not the bytes of `{found}`"))
+                ImportError::malformed(place(), format!("a name in text, not the bytes of `{found}`"))
             })?;
             names.push(name.to_string());
         }
@@ -96,7 +96,7 @@ impl Database {
 }
 
 fn of_table(table: &str, error: &rusqlite::Error) -> ImportError {
-    ImportError::malformed(format!("table `{table}`"), format!("what can be read: {error}"))
+    ImportError::malformed(format!("table `{table}`"), format!("readable data: {error}"))
 }
 
 fn cell(value: ValueRef<'_>) -> Result<Value, &'static str> {

@@ -41,11 +41,11 @@ pub struct RecordingResult {
 #[derive(Debug, Error)]
 pub enum RecordError {
     /// The first poll failed. It would have determined the columns.
-    #[error("nothing to record: {0}")]
+    #[error("there is nothing to record: {0}")]
     Nothing(Missing),
-    #[error("{path}: it is there already; a recording does not replace another")]
+    #[error("{path}: already exists; a recording does not replace a file")]
     Exists { path: PathBuf },
-    #[error("{path}: cannot be written: {source}; {rows} rows are whole")]
+    #[error("{path}: cannot be written: {source}; {rows} rows are complete")]
     Unwritten { path: PathBuf, source: io::Error, rows: u64 },
 }
 
@@ -174,7 +174,7 @@ impl Recording {
             notes.push(Missing::GpuCount { expected, found }.to_string());
         }
         notes.extend(
-            strangers(&self.columns, snapshot).into_iter().map(|gpu| format!("{gpu} is new, and has no column")),
+            strangers(&self.columns, snapshot).into_iter().map(|gpu| format!("{gpu} is new and has no column")),
         );
         notes
     }
@@ -203,7 +203,7 @@ impl Recording {
         if jump.unsigned_abs() > JUMP.unsigned_abs() {
             let way = if jump > 0 { "ahead" } else { "back" };
             let by = SimDuration::from_secs((jump.unsigned_abs() + 500_000_000) / 1_000_000_000);
-            self.note_change(now, "*", "clock_set", &format!("the clock on the wall was set {way} by {by}"))?;
+            self.note_change(now, "*", "clock_set", &format!("the wall clock was set {way} by {by}"))?;
         }
         Ok(now)
     }

@@ -50,15 +50,15 @@ impl PendingRun {
                 faults.push(format!("job `{name}` has no `command`; add `command: [python3, train.py]`"));
             }
             if !arrival.spec.demand.sets().is_empty() {
-                faults.push(format!("job `{name}` has unequal tasks, which are only rehearsed; write `tasks: 4`"));
+                faults.push(format!("job `{name}` has unequal tasks, which can only be rehearsed; write `tasks: 4`"));
             }
             if arrival.spec.analyse {
-                faults.push(format!("job `{name}` has an `analysis`, which only a rehearsal makes; leave it out"));
+                faults.push(format!("job `{name}` has an `analysis`, which can only be rehearsed; leave it out"));
             }
         }
         let is_cloud = |input: &&Input| matches!(input, Input::Fleet(FleetFact::FleetDeclared { spec, .. }) if spec.cloud.is_some());
         if self.declarations.iter().any(|input| is_cloud(&input)) {
-            faults.push("a fleet makes instances in a cloud, which no live run does".to_string());
+            faults.push("a fleet creates instances in a cloud, which a live run cannot do".to_string());
         }
         faults.extend(cores.into_iter().flat_map(|cores| self.faults_here(cores)));
         faults
@@ -67,7 +67,7 @@ impl PendingRun {
     fn faults_here(&self, cores: usize) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(core) = self.shares.last_core().filter(|core| usize::from(*core) >= cores) {
-            faults.push(format!("a CPU share lies on core {core}, and this process may use {cores}, counted from 0"));
+            faults.push(format!("a CPU share uses core {core}, but this process can use {cores}, counted from 0"));
         }
         let mut real = self
             .nodes
@@ -77,8 +77,8 @@ impl PendingRun {
         if let (Some((_, one)), Some((_, two))) = (real.next(), real.next()) {
             let (one, two) = (&one.name, &two.name);
             faults.push(format!(
-                "nodes `{one}` and `{two}` both have GPUs of this machine; give all but one of them CPU shares (`live: \
-                 {{accelerators: ...}}`)"
+                "nodes `{one}` and `{two}` both have GPUs of this machine; give CPU shares to all but one of them \
+                 (`live: {{accelerators: ...}}`)"
             ));
         }
         faults

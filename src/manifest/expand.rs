@@ -226,7 +226,7 @@ impl Maker<'_, '_> {
         for (key, value) in labels {
             pod.metadata.labels.entry(Arc::from(*key)).or_insert_with(|| Arc::from(*value));
         }
-        // A count beyond the limit is refused by its sum. It is not written out.
+        // Create at most one pod more than the limit. The check of the total number then refuses the set.
         let numbers = (0..wanted.min(MAX_PODS as u32 + 1)).collect();
         let (name, parallelism, min_count) = (Arc::from(""), None, None);
         Some(PodSet { name, numbers, parallelism, min_count, template: pod, claims, naming, topology })

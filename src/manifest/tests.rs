@@ -468,7 +468,7 @@ fn compare(schema: &Value, part: &Value, shape: &crate::shape::Shape, path: &str
                 }
             }
             let required = part["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            // A name of a container does not matter, and an absent key of a requirement is refused all the same.
+            // The names of containers do not matter. A requirement without a key is still refused.
             faults.extend(
                 fields
                     .required

@@ -7,9 +7,9 @@ use dryrack_units::counted;
 /// What is not used, with the number of objects in which it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unused {
-    /// Objects of kinds that have no meaning here.
+    /// The number of objects of each kind that is ignored.
     kinds: BTreeMap<String, u64>,
-    /// Fields that have no meaning here, as `Pod spec.containers.env`.
+    /// The number of uses of each field that is ignored, such as `Pod spec.containers.env`.
     fields: BTreeMap<(&'static str, String), u64>,
     /// Fields that the real scheduler follows and dryrack does not.
     unfollowed: BTreeMap<(&'static str, String), u64>,

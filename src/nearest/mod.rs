@@ -50,7 +50,7 @@ pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<
         None if names.len() <= MANY => Some(format!("known are {}", names.join(", "))),
         None => {
             let all = names.len();
-            Some(format!("nearest of the {all} that are known are {}", most_alike(word, names).join(", ")))
+            Some(format!("the nearest of the {all} known names are {}", most_alike(word, names).join(", ")))
         }
     }
 }

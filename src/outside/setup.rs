@@ -66,11 +66,11 @@ pub struct Command(Vec<String>);
 /// Why a text is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommandError {
-    #[error("a command of nothing")]
+    #[error("the command is empty")]
     Empty,
-    #[error("a quotation mark {0} without its end")]
+    #[error("a quotation mark {0} is not closed")]
     Open(char),
-    #[error("a zero byte in a command")]
+    #[error("the command contains a zero byte")]
     Zero,
     #[error("{0}")]
     Unreleased(String),

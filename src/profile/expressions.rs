@@ -65,8 +65,8 @@ fn check_stage<'t>(
     }
     // In a built-in filter, `unless` names an exemption and is not an expression.
     if let (Some(tree), true) = (stage.get("stage"), kind != "filter" && stage.get(key).is_some()) {
-        let message = format!("`stage` names a stage of dryrack, and this one has an expression in `{key}`");
-        report.error_with_help(tree.span, message, format!("write `{kind}` in place of `stage`"));
+        let message = format!("`stage` names a built-in stage, but this stage has an expression in `{key}`");
+        report.error_with_help(tree.span, message, format!("write `{kind}` instead of `stage`"));
         return false;
     }
     let Some(named) = stage.get(kind) else { return true };
@@ -77,9 +77,9 @@ fn check_stage<'t>(
         _ => OrderKey::ALL.iter().any(|known| known.name() == name),
     };
     if is_of_table || !names.insert(name) {
-        let message = format!("there is another `{name}` in `{list}`");
-        let message = if is_of_table { format!("`{name}` is the name of a stage of dryrack") } else { message };
-        report.error_with_help(named.span, message, "give this one another name");
+        let message = format!("`{list}` has another stage named `{name}`");
+        let message = if is_of_table { format!("`{name}` is the name of a built-in stage") } else { message };
+        report.error_with_help(named.span, message, "give this stage another name");
         return false;
     }
     let needed: &[&str] = if kind == "filter" { &["unless", "because"] } else { &["is"] };
@@ -95,18 +95,18 @@ fn check_stage<'t>(
     if let Some((because, span)) = because {
         let known = Reason::ALL.iter().any(|reason| reason.name() == because);
         let fault = match (known, OwnReason::new(because)) {
-            (true, _) => Some(format!("`{because}` is a reason that dryrack gives itself")),
+            (true, _) => Some(format!("`{because}` is a built-in reason")),
             (false, fault) => fault.err(),
         };
         if let Some(message) = fault {
-            report.error_with_help(span, message, "write a name of your own, such as `too_far_away`");
+            report.error_with_help(span, message, "write a different name, such as `too_far_away`");
             return false;
         }
     }
     let Some((text, span)) = stage.get(key).and_then(|tree| Some((tree.scalar()?, tree.span))) else { return true };
     let Some(Fault { at, message, help }) = check(text) else { return true };
     let span = report.part_of(span, text, at);
-    let help = help.unwrap_or_else(|| format!("`dryrack profile expressions` lists what one in `{list}` can read"));
+    let help = help.unwrap_or_else(|| format!("`dryrack profile expressions` lists the variables for `{list}`"));
     report.error_with_help(span, message, help);
     false
 }

@@ -179,7 +179,7 @@ pub fn profile_with(
             _ => {
                 let typed = report.add_source(COMMAND_LINE, format!("--as-in-base {path}"));
                 let start = "--as-in-base ".len();
-                let message = format!("`{path}` is no option in which `{name_or_path}` differs from its base");
+                let message = format!("the profile `{name_or_path}` does not differ from its base in `{path}`");
                 let names = options.iter().map(String::as_str);
                 report.unknown(typed.span(start, start + path.len()), message, path, names);
             }
@@ -205,18 +205,23 @@ pub fn profile_with(
     let is_builtin = is_builtin(name_or_path);
     let kept = profile.heartbeat;
     if let (Some(span), true) = (grace, kept.grace < kept.every && !is_builtin) {
-        let message = format!("a grace of {} is over before the next heartbeat, {} later", kept.grace, kept.every);
+        let message = format!(
+            "a grace period of {} ends before the next heartbeat, which comes after {}",
+            kept.grace, kept.every
+        );
         report.warning(span, message, format!("write {} or more, or a shorter `every`", kept.every));
     }
     if let (Some(span), true) = (evict_after, kept.evict_after < kept.grace && !is_builtin) {
         let (evict_after, grace) = (kept.evict_after, kept.grace);
-        let message = format!("runs are given up after {evict_after} of silence, and the node only after {grace}");
+        let message = format!(
+            "attempts are evicted after {evict_after} without a heartbeat, but the node is lost only after {grace}"
+        );
         report.warning(span, message, format!("write {grace} or more"));
     }
     if profile.passes.place.trigger == Trigger::Outside {
-        let message = format!("profile `{}` leaves its decisions to a scheduler outside", profile.name);
+        let message = format!("profile `{}` leaves its decisions to an outside scheduler", profile.name);
         let span = if is_builtin { span } else { source.start() };
-        report.error_with_help(span, message, "`dryrack live --on slurm` does so under any profile; leave it out here");
+        report.error_with_help(span, message, "use `dryrack live --on slurm`, which works with any other profile");
     }
     for fault in profile.faults() {
         let message = format!("profile `{}` {fault}", profile.name);
@@ -224,7 +229,7 @@ pub fn profile_with(
         // A built-in profile has no errors of its own, so the error is in what the scenario changes.
         let changed = if matches!(fault, ProfileError::Slurm(_)) { changes.slurm } else { changes.policies };
         let span = changed.filter(|_| is_builtin).map_or(own, |changed| changed.span);
-        report.error_with_help(span, message, "`dryrack profile show NAME` shows one that has all it needs");
+        report.error_with_help(span, message, "`dryrack profile show NAME` shows a complete profile");
     }
     Some(profile)
 }
@@ -240,12 +245,10 @@ impl NearestReleases {
     fn help(&self) -> String {
         match (self.before, self.after) {
             (Some(before), Some(after)) => {
-                format!(
-                    "of the releases beside it there are `{before}`, the last before it, and `{after}`, the first after it"
-                )
+                format!("the nearest releases with a profile are `{before}` (older) and `{after}` (newer)")
             }
-            (Some(last), None) => format!("the last release that has a profile is `{last}`"),
-            (None, Some(first)) => format!("the first release that has a profile is `{first}`"),
+            (Some(last), None) => format!("the last release with a profile is `{last}`"),
+            (None, Some(first)) => format!("the first release with a profile is `{first}`"),
             (None, None) => unreachable!("there is one of each family"),
         }
     }
@@ -313,39 +316,39 @@ fn fold(name: &str, span: Span, folder: &Path, above: &mut Vec<PathBuf>, report:
         let between: Vec<String> = above[at + 1..].iter().map(|known| format!("`{}`", shown(known))).collect();
         let message = match between.is_empty() {
             true => format!("`{name}` is its own base"),
-            false => format!("`{name}` is its own base, by way of {}", between.join(" and ")),
+            false => format!("`{name}` is its own base, through {}", between.join(" and ")),
         };
         report.error_with_help(span, message, "name another profile, such as `first-fit`, as `base` here");
         return None;
     }
     if above.len() > MAX_BASES {
-        let message = format!("`{name}` is the base of a base, more than {MAX_BASES} deep");
-        report.error_with_help(span, message, "let one profile in the row be whole, without a `base`");
+        let message = format!("`{name}` has a chain of more than {MAX_BASES} bases");
+        report.error_with_help(span, message, "write one profile of the chain in full, without a `base`");
         return None;
     }
     above.push(identity);
     let (source, text, folder) = source_of(name, span, folder, report)?;
     let mut tree = parse(&text, source, report)?;
     let Node::Map(entries) = &mut tree.node else {
-        let message = format!("expected a profile as a map, found {}", tree.kind());
-        report.error_with_help(tree.span, message, "write `base: first-fit`, a name, a title, and what differs");
+        let message = format!("expected a map for a profile, found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `base: first-fit`, a name, a title, and the differences");
         return None;
     };
     let base = entries.iter().position(|entry| entry.key == "base").map(|at| entries.remove(at).value);
     for key in ["name", "title"] {
         if entries.iter().all(|entry| entry.key != key) {
             let message = format!("the profile lacks `{key}`");
-            report.error_with_help(source.start(), message, format!("add `{key}: …`; the base's would be misleading"));
+            report.error_with_help(source.start(), message, format!("add `{key}: …`; it is not taken from the base"));
         }
     }
     name_flow(entries, report);
     let Some(base) = base else { return Some(MergedProfile { tree, base: None, mended: None }) };
     let Some(base_name) = base.scalar() else {
-        let message = format!("expected the name of a profile as `base`, found {}", base.kind());
+        let message = format!("expected the name of a profile for `base`, found {}", base.kind());
         report.error_with_help(
             base.span,
             message,
-            "write `base: gpustack`, or another that `dryrack profile list` names",
+            "write `base: gpustack`, or another profile from `dryrack profile list`",
         );
         return None;
     };
@@ -377,15 +380,15 @@ fn name_flow(entries: &mut Vec<Entry>, report: &mut Report) {
     for (before, flow) in FlowOptions::BEFORE {
         let Some(at) = entries.iter().position(|entry| entry.key == *before) else { continue };
         let Entry { key_span, value, .. } = entries.remove(at);
-        let message = format!("`{before}` is now `flow: {{{flow}: …}}`, and will not be read in the next version");
+        let message = format!("`{before}` is now `flow: {{{flow}: …}}`; the next version will not read the old form");
         report.warning(key_span, message, format!("write `flow:`, then `{flow}:` with these options below it"));
         let span = value.span;
         let own = Entry { key: (*flow).to_string(), key_span, value };
         match entries.iter_mut().find(|entry| entry.key == "flow").map(|entry| &mut entry.value.node) {
             Some(Node::Map(flows)) => flows.push(own),
             Some(_) => {
-                let message = "a profile has one flow, and this one names another";
-                report.error_with_help(key_span, message, format!("leave out `{before}`, or the other"));
+                let message = "a profile has one flow, but this one already has another";
+                report.error_with_help(key_span, message, format!("remove `{before}` or the other flow"));
             }
             None => {
                 let value = Tree { span, node: Node::Map(vec![own]) };
@@ -397,8 +400,8 @@ fn name_flow(entries: &mut Vec<Entry>, report: &mut Report) {
     if let Some(Node::Map(flows)) = flow.map(|entry| &mut entry.value.node)
         && let [first, second, ..] = &flows[..]
     {
-        let message = format!("a profile has one flow, and this one has `{}` and `{}`", first.key, second.key);
-        report.error_with_help(second.key_span, message, "leave out one of them");
+        let message = format!("a profile has one flow, but this one has `{}` and `{}`", first.key, second.key);
+        report.error_with_help(second.key_span, message, "remove one of them");
         flows.truncate(1);
     }
 }
@@ -458,7 +461,7 @@ fn report_misfit(misfit: &Misfit, span: Span, report: &mut Report) {
             );
         }
         None => {
-            let help = "`dryrack profile show NAME` shows what such a value looks like";
+            let help = "`dryrack profile show NAME` shows an example of such a value";
             report.error_with_help(span, &misfit.message, help);
         }
     }
@@ -513,8 +516,8 @@ mod tests {
         assert!(
             said.contains("`dstack-0.19.10`, the last before") && said.contains("`dstack-0.21.0`, the first after")
         );
-        assert_eq!(help("dstack-1.0.0").as_deref(), Some("the last release that has a profile is `dstack-0.22.5`"));
-        assert_eq!(help("gpustack-0.1.0").as_deref(), Some("the first release that has a profile is `gpustack-0.6.0`"));
+        assert_eq!(help("dstack-1.0.0").as_deref(), Some("the last release with a profile is `dstack-0.22.5`"));
+        assert_eq!(help("gpustack-0.1.0").as_deref(), Some("the first release with a profile is `gpustack-0.6.0`"));
         for no_release in ["spred", "slurm-23.02", "gpustack-0.5", "nomad-1.2.3"] {
             assert_eq!(help(no_release), None, "{no_release}");
         }

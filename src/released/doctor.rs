@@ -30,15 +30,15 @@ pub struct ReleaseHealth {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseFault {
-    #[error("built from another lock; install it again")]
+    #[error("it was built from another lock file; install it again")]
     Stale,
     #[error("its driver does not start: {0}")]
     NotStarted(String),
-    #[error("its driver says nothing within {} s", START.as_secs())]
+    #[error("its driver does not answer within {} s", START.as_secs())]
     Silent,
     #[error("its driver ends without a greeting: {0}")]
     Ended(String),
-    #[error("its driver greets with {0}, which is not the release")]
+    #[error("its driver reports {0}, which is not the release")]
     Stranger(String),
 }
 
@@ -98,7 +98,7 @@ fn answer(child: &mut Child) -> Result<String, ReleaseFault> {
         Ok((true, line)) => Ok(line.trim_end().to_string()),
         Ok((false, _)) => {
             let text = errors.join().unwrap_or_default();
-            let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
             Err(ReleaseFault::Ended(last.to_string()))
         }
         Err(_) => Err(ReleaseFault::Silent),

@@ -49,7 +49,7 @@ impl Store {
         let place = self.base(release);
         let beside = UnfinishedFolder::new(&place)?;
         let what = format!("the base {}", release.base);
-        said(&format!("making an environment with Python {}", python.version));
+        said(&format!("creating an environment with Python {}", python.version));
         let made =
             Command::new(&python.path).args(["-I", "-m", "venv"]).arg(&beside.path).stdin(Stdio::null()).output();
         let made = made.map_err(|source| ReleasedError::file(&python.path, source))?;

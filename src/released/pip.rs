@@ -82,7 +82,7 @@ fn why(what: &str, errors: &str, folder: &Path) -> ReleasedError {
     let line = |parts: &[&str]| {
         let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let told: Vec<&str> = lines.clone().filter(|line| parts.iter().any(|part| line.contains(part))).collect();
-        let last = lines.next_back().unwrap_or("pip said nothing");
+        let last = lines.next_back().unwrap_or("pip printed nothing");
         told.first().copied().unwrap_or(last).trim_start_matches("ERROR: ").trim_start_matches("WARNING: ").to_string()
     };
     const UNREACHED: [&str; 8] = [
@@ -124,12 +124,12 @@ mod tests {
             ),
             (
                 "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
-                "/cache is full: x==1 needs more space there",
+                "/cache is full: x==1 needs more space",
             ),
             (
                 "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n    y==2 from address:\n  \
                  Expected sha256 00\n  Got 11",
-                "a package of x==1 is not what is locked, and nothing was kept: y==2 from address:",
+                "a package of x==1 does not match its lock, so nothing was installed: y==2 from address:",
             ),
             (
                 "ERROR: Could not find a version that satisfies the requirement y==2 (from versions: 1)\nERROR: No \
@@ -137,7 +137,7 @@ mod tests {
                 "a package of x==1 is no longer in the package index: No matching distribution found for y==2",
             ),
             ("ERROR: something else", "x==1 cannot be installed: something else"),
-            ("", "x==1 cannot be installed: pip said nothing"),
+            ("", "x==1 cannot be installed: pip printed nothing"),
         ];
         for (errors, expected) in rows {
             let said = why("x==1", errors, folder).to_string();

@@ -152,11 +152,14 @@ mod tests {
         let rows = [
             (
                 "gpustack==0.6.9",
-                "no release gpustack==0.6.9 is known, from 0.6.0 to 2.3.0; the nearest is gpustack==0.6.2",
+                "there is no release gpustack==0.6.9 between 0.6.0 and 2.3.0; the nearest is gpustack==0.6.2",
             ),
-            ("gpustck==0.6.0", "no program is called gpustck; did you mean `gpustack`?"),
-            ("gpustack", "say which release of gpustack, such as `gpustack==2.3.0`"),
-            ("gpustack==new", "no release gpustack==new is known, from 0.6.0 to 2.3.0; the nearest is gpustack==0.6.0"),
+            ("gpustck==0.6.0", "no program is named gpustck; did you mean `gpustack`?"),
+            ("gpustack", "name a release of gpustack, such as `gpustack==2.3.0`"),
+            (
+                "gpustack==new",
+                "there is no release gpustack==new between 0.6.0 and 2.3.0; the nearest is gpustack==0.6.0",
+            ),
         ];
         for (name, said) in rows {
             assert_eq!(Release::named(name).expect_err(name).to_string(), said);

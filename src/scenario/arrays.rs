@@ -15,13 +15,14 @@ pub(super) struct JobArray {
 /// The largest number of a task. Slurm's own limit is lower, and a site can change it.
 const MAX_NUMBER: u32 = 4_000_000;
 
-const HELP: &str = "write `1-10`, `1-10%3` for three at a time, `1-9:2` for every second, or a list such as `1,4,7-9`";
+const HELP: &str =
+    "write `1-10`, `1-10%3` to run three at a time, `1-9:2` for every second number, or a list such as `1,4,7-9`";
 
 /// Reads `array:`. `most` is the largest number of tasks that the scenario may have.
 pub(super) fn read(fields: &Fields<'_>, most: usize, report: &mut Report) -> Option<JobArray> {
     let tree = fields.get("array")?;
     for key in ["count", "every", "arrivals"] {
-        fields.exclusive(&["array", key], "the array says how many jobs there are", report);
+        fields.exclusive(&["array", key], "`array` already sets the number of jobs", report);
     }
     let typed = text(tree, "the tasks of an array such as 1-10%3", report)?;
     match parse(typed, most) {
@@ -40,7 +41,7 @@ fn parse(typed: &str, most: usize) -> Result<JobArray, String> {
     };
     let limit = limit.map(number).transpose()?;
     if limit == Some(0) {
-        return Err(format!("`{typed}` lets no task run"));
+        return Err(format!("`{typed}` allows no task to run"));
     }
     let mut numbers: Vec<u32> = Vec::new();
     for part in tasks.split(',') {
@@ -50,17 +51,17 @@ fn parse(typed: &str, most: usize) -> Result<JobArray, String> {
         };
         let (first, last) = match range.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
-            None if part.contains(':') => return Err(format!("`{part}` has a step, but no range")),
+            None if part.contains(':') => return Err(format!("`{part}` has a step but no range")),
             None => (number(range)?, number(range)?),
         };
         if first > last {
-            return Err(format!("`{part}` ends before it begins"));
+            return Err(format!("the end of `{part}` is before its start"));
         }
         if step == 0 {
             return Err(format!("`{part}` has a step of zero"));
         }
         if ((last - first) / step) as usize + numbers.len() >= most {
-            return Err(format!("`{typed}` has more tasks than the {most} jobs that a scenario may still have"));
+            return Err(format!("`{typed}` has too many tasks: the scenario can have {most} more jobs"));
         }
         numbers.extend((first..=last).step_by(step as usize));
     }
@@ -73,7 +74,7 @@ fn number(typed: &str) -> Result<u32, String> {
     let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
     match typed.parse::<u32>() {
         Ok(number) if is_number && number <= MAX_NUMBER => Ok(number),
-        _ if is_number => Err(format!("{typed} is too large; at most {MAX_NUMBER} is understood")),
+        _ if is_number => Err(format!("{typed} is too large; the largest number is {MAX_NUMBER}")),
         _ => Err(format!("expected a number, found `{typed}`")),
     }
 }
@@ -106,13 +107,13 @@ mod tests {
             ("a-b", "expected a number, found `a`"),
             ("1-", "expected a number, found ``"),
             ("-3", "expected a number, found ``"),
-            ("3-1", "`3-1` ends before it begins"),
+            ("3-1", "the end of `3-1` is before its start"),
             ("1-9:0", "`1-9:0` has a step of zero"),
-            ("4:2", "`4:2` has a step, but no range"),
-            ("1-4%0", "`1-4%0` lets no task run"),
+            ("4:2", "`4:2` has a step but no range"),
+            ("1-4%0", "`1-4%0` allows no task to run"),
             ("1-4%x", "expected a number, found `x`"),
-            ("1-101", "`1-101` has more tasks than the 100 jobs that a scenario may still have"),
-            ("9999999999", "9999999999 is too large; at most 4000000 is understood"),
+            ("1-101", "`1-101` has too many tasks: the scenario can have 100 more jobs"),
+            ("9999999999", "9999999999 is too large; the largest number is 4000000"),
         ] {
             let most = if typed == "1-101" { 100 } else { 1000 };
             assert_eq!(parse(typed, most), Err(wrong.to_string()), "{typed}");

@@ -44,14 +44,14 @@ fn batch(tree: &Tree, report: &mut Report) -> Option<Batch> {
         let is_fine = (1..=MAX_BATCH).contains(&size);
         if !is_fine {
             let help = format!("write a number from 1 to {MAX_BATCH}");
-            report.error_with_help(tree.span, format!("{size} jobs cannot come together"), help);
+            report.error_with_help(tree.span, format!("a batch of {size} jobs is not possible"), help);
         }
         is_fine.then_some(size)
     };
     let Node::Map(entries) = &tree.node else { return size(tree).map(Batch::Fixed) };
     let [Entry { key, key_span, value: inner, .. }] = entries.as_slice() else {
         let help = "write a number of jobs, `{uniform: {from: 1, to: 8}}` or `{geometric: 4}`";
-        report.error_with_help(tree.span, "expected one size of a batch", help);
+        report.error_with_help(tree.span, "expected one batch size", help);
         return None;
     };
     match key.as_str() {
@@ -61,15 +61,15 @@ fn batch(tree: &Tree, report: &mut Report) -> Option<Batch> {
             let (from, to) = (fields.require("from", "1", report), fields.require("to", "8", report));
             let (from, to): (u32, u32) = (value(from?, report)?, value(to?, report)?);
             if from == 0 || from > to || to > MAX_BATCH {
-                let message = format!("from {from} to {to} there is no size of a batch");
-                let help = format!("write numbers from 1 to {MAX_BATCH}, the smaller as `from`");
+                let message = format!("the range of batch sizes, {from} to {to}, is not valid");
+                let help = format!("write numbers from 1 to {MAX_BATCH}, with the smaller one as `from`");
                 report.error_with_help(inner.span, message, help);
                 return None;
             }
             Some(Batch::Uniform(from, to))
         }
         other => {
-            let message = format!("`{other}` is not a size of a batch");
+            let message = format!("`{other}` is not a batch size");
             report.unknown(*key_span, message, other, ["uniform", "geometric"].into_iter());
             None
         }
@@ -94,11 +94,11 @@ impl Value for Weight {
 fn weights(tree: &Tree, report: &mut Report) -> Option<Vec<u64>> {
     let Node::List(items) = &tree.node else {
         let message = format!("expected a list of weights, found {}", tree.kind());
-        report.error_with_help(tree.span, message, "write 24 numbers, the first for the hour from midnight");
+        report.error_with_help(tree.span, message, "write 24 numbers; the first is for the hour from midnight");
         return None;
     };
     if ![24, 168].contains(&items.len()) {
-        let message = format!("{} weights are neither those of a day nor of a week", items.len());
+        let message = format!("expected 24 or 168 weights, found {}", items.len());
         report.error_with_help(tree.span, message, "write 24 numbers for a day, or 168 for a week");
         return None;
     }
@@ -107,13 +107,17 @@ fn weights(tree: &Tree, report: &mut Report) -> Option<Vec<u64>> {
         let Weight(weight) = value(item, report)?;
         if weight > MAX_WEIGHT {
             let help = format!("write {} or less", MAX_WEIGHT / WEIGHT);
-            report.error_with_help(item.span, "this weight is larger than is understood", help);
+            report.error_with_help(item.span, "this weight is too large", help);
             return None;
         }
         weights.push(weight);
     }
     if weights.iter().all(|weight| *weight == 0) {
-        report.error_with_help(tree.span, "nothing ever comes with these weights", "write one above 0");
+        report.error_with_help(
+            tree.span,
+            "with these weights, no job is ever submitted",
+            "write at least one weight above 0",
+        );
         return None;
     }
     Some(weights)
@@ -145,7 +149,7 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
             let peak = fields.value::<SimDuration>("peak", report).unwrap_or(SimDuration::from_secs(14 * 3600));
             if peak >= SimDuration::from_secs(86_400) {
                 let help = "write a time of day such as 14h";
-                report.error_with_help(fields.key_span("peak"), "the peak lies within a day", help);
+                report.error_with_help(fields.key_span("peak"), "the peak must be a time of day", help);
             }
             let swing = fields.value::<Permille>("swing", report).unwrap_or(Permille::new(500));
             if swing > Permille::new(1000) {
@@ -172,7 +176,7 @@ fn process(Entry { key, key_span, value: inner }: &Entry, report: &mut Report) -
 fn counted(tree: &Tree, report: &mut Report) -> Option<SimDuration> {
     let Rate(gap) = value(tree, report)?;
     if gap == SimDuration::MAX {
-        report.error_with_help(tree.span, "nothing ever comes at this rate", "write a rate such as 10/h");
+        report.error_with_help(tree.span, "at this rate, no job is ever submitted", "write a rate such as 10/h");
         return None;
     }
     Some(gap)

@@ -22,8 +22,8 @@ pub(super) fn read(
         let at = fields.value::<SimTime>("at", report);
         let replicas = fields.value::<u32>("replicas", report);
         if replicas == Some(0) {
-            let help = "write 1 or more, or end the job with its `cancel_at`";
-            report.error_with_help(fields.key_span("replicas"), "a job keeps one replica at least", help);
+            let help = "write 1 or more, or end the job with `cancel_at`";
+            report.error_with_help(fields.key_span("replicas"), "a job must keep at least one replica", help);
             continue;
         }
         for (typed, span) in fields.items("job", "the name of a job", report) {
@@ -33,7 +33,7 @@ pub(super) fn read(
                 let comes = arrivals[job.index()].at;
                 if at < comes {
                     let name = &arrivals[job.index()].spec.name;
-                    let message = format!("`{name}` is changed at {at}, before it comes at {comes}");
+                    let message = format!("`{name}` is changed at {at}, before its submission at {comes}");
                     report.error_with_help(fields.key_span("at"), message, format!("write {comes} or later"));
                     break;
                 }

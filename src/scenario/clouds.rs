@@ -31,7 +31,7 @@ pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut 
     if !fields.has("offers") {
         for key in ["capacity", "idle_duration"].into_iter().filter(|key| fields.has(key)) {
             let help = "add `offers: [{name: a100, machine: a100-80g-x8}]`";
-            let message = format!("`{key}` belongs to a fleet that has `offers`");
+            let message = format!("`{key}` works only in a fleet with `offers`");
             report.error_with_help(fields.key_span(key), message, help);
         }
         return None;
@@ -43,7 +43,7 @@ pub(super) fn read(fields: &Fields<'_>, nodes: Option<FleetNodes>, report: &mut 
     let capacity: Vec<Option<u32>> = capacity.collect();
     if capacity.contains(&None) {
         let help = "add `nodes: 0..4`, or `available: 4` to each offer";
-        report.error_with_help(fields.key_span("offers"), "it is not said how many instances there may be", help);
+        report.error_with_help(fields.key_span("offers"), "the number of instances is not limited", help);
     }
     let capacity = capacity.into_iter().map(Option::unwrap_or_default).collect();
     Some(Cloud { capacity, idle_duration: idle_duration(fields, report) })
@@ -73,13 +73,16 @@ pub(super) fn places(
         return;
     }
     if profile.flow.polled().is_some() && profile.scheduler.offers.new_instances == NewInstances::Never {
-        let message = format!("the profile `{}` makes no instances", profile.name);
+        let message = format!("the profile `{}` creates no instances", profile.name);
         report.error_with_help(fields.key_span("offers"), message, "write `profile: dstack`, or list `hosts`");
     }
     if profile.flow.is_queue() && profile.scheduler.unfit == Unfit::End {
-        let message =
-            format!("the profile `{}` refuses what has no room at once, and asks for no instance", profile.name);
-        let help = "write another, such as `profile: best-fit`, or `nodes: {min: 1, max: 4}` for some from the start";
+        let message = format!(
+            "the profile `{}` never creates an instance: it refuses a job that does not fit at once",
+            profile.name
+        );
+        let help = "write another profile, such as `profile: best-fit`, or `nodes: {min: 1, max: 4}` to start with an \
+             instance";
         report.warning(fields.key_span("offers"), message, help);
     }
     let mut names: Vec<&str> = Vec::new();
@@ -89,7 +92,7 @@ pub(super) fn places(
         let Some(name) = own.require("name", "a100", report).and_then(|tree| name(tree, report)) else { continue };
         if names.contains(&name) {
             let message = format!("two offers of `{fleet}` are named `{name}`");
-            report.error_with_help(own.key_span("name"), message, "give each a name of its own");
+            report.error_with_help(own.key_span("name"), message, "give each offer a different name");
             continue;
         }
         names.push(name);
@@ -100,7 +103,7 @@ pub(super) fn places(
         world.endless_clouds.extend(goes_on(own, &model, min));
         let shape = instances::instance(own, common, Some(number as u32), base, world, profile, report);
         if let Err(excess) = shape.check_size() {
-            report.error_with_help(own.place(), excess, "write what the machine has");
+            report.error_with_help(own.place(), excess, "write the real size of the machine");
         }
         let places = most_places(fields, common, number, name, world, report);
         world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
@@ -108,7 +111,7 @@ pub(super) fn places(
         for place in copies(&format!("{fleet}-{name}"), places) {
             if world.node_names.add(Arc::clone(&place)).is_err() {
                 let message = format!("two nodes are named `{place}`");
-                report.error_with_help(own.key_span("name"), message, "name the offer otherwise");
+                report.error_with_help(own.key_span("name"), message, "give the offer another name");
                 break;
             }
             let spec = NodeSpec { name: place, shape: Arc::clone(&shape) };
@@ -124,9 +127,9 @@ pub(super) fn places(
 fn goes_on(own: &Fields<'_>, model: &OfferModel, min: u32) -> Option<(Span, &'static str)> {
     let is_quick = matches!(model.provisioning, Lengths::Fixed(length) if length <= LONGEST_PROVISIONING);
     match (model.interrupted, min > 0 && !is_quick) {
-        (Some(_), _) => Some((own.key_span("interrupted"), "instances would be taken away and made again for ever")),
+        (Some(_), _) => Some((own.key_span("interrupted"), "instances would be taken away and created again forever")),
         (None, true) => {
-            Some((own.key_span("provisioning"), "instances could come too late and be asked for again for ever"))
+            Some((own.key_span("provisioning"), "instances could be ready too late and be requested again forever"))
         }
         (None, false) => None,
     }
@@ -163,7 +166,7 @@ fn most_places(
         report.error_with_help(
             fields.key_span("offers"),
             message,
-            "write a smaller `available`, or a maximum of `nodes`",
+            "write a smaller `available`, or a smaller maximum in `nodes`",
         );
     }
     most.min(MAX_PLACES)
@@ -177,7 +180,7 @@ fn model(fields: &Fields<'_>, common: &Common<'_>, report: &mut Report) -> Offer
     });
     let is_spot = fields.value("spot", report).unwrap_or(common.spot);
     if interrupted.is_some() && !is_spot {
-        let message = "what is not spot is not taken away";
+        let message = "only spot instances can be interrupted";
         report.error_with_help(fields.key_span("interrupted"), message, "add `spot: true`");
     }
     OfferModel {
@@ -192,7 +195,7 @@ fn model(fields: &Fields<'_>, common: &Common<'_>, report: &mut Report) -> Offer
 fn chance(fields: &Fields<'_>, key: &str, report: &mut Report) -> Permille {
     let chance: Permille = fields.value(key, report).unwrap_or(Permille::ZERO);
     if chance > Permille::new(1000) {
-        report.error_with_help(fields.key_span(key), "more often than always", "write 100% or less");
+        report.error_with_help(fields.key_span(key), "a probability above 100%", "write 100% or less");
     }
     chance
 }

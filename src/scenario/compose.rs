@@ -130,7 +130,7 @@ fn refuse_new(tree: &mut Tree, argument: &str, known: &[(&'static str, Vec<Strin
         inner.retain(|entry| {
             let is_known = names.contains(&entry.key);
             if *key == "params" && path.strip_prefix("params.") == Some(&entry.key) && is_axis(&entry.key) {
-                let message = format!("`{}` is an axis of the matrix, which says what its values are", entry.key);
+                let message = format!("`{}` gets its values from the matrix", entry.key);
                 let help = format!("write `--set matrix.{}={value}`", entry.key);
                 report.error_with_help(entry.key_span, message, help);
             } else if !is_known {
@@ -217,7 +217,7 @@ impl Assembled {
             let pinned: Vec<String> =
                 first.iter().map(|(name, value)| format!("--set {}", params::as_override(name, value))).collect();
             let span = self.axes[0].span;
-            let message = format!("the matrix has {} cells, and a run is of one", cells.len());
+            let message = format!("the matrix has {} combinations, but one run needs exactly one", cells.len());
             let help = format!("choose one with `{}`, or run all with `dryrack test`", pinned.join(" "));
             report.error_with_help(span, message, help);
         }
@@ -238,7 +238,7 @@ impl Assembled {
         let Node::Map(entries) = &mut self.tree.node else { return };
         for axis in self.axes.iter().filter(|axis| OWN_AXES.contains(&axis.name.as_str())) {
             if let Some(known) = entries.iter().find(|entry| entry.key == axis.name) {
-                let message = format!("`{}` is an axis of the matrix, and is given here too", axis.name);
+                let message = format!("`{}` is also an axis of the matrix", axis.name);
                 report.error_with_help(known.key_span, message, "keep one of the two");
                 continue;
             }
@@ -255,7 +255,7 @@ impl Assembled {
         let Some(at) = at else { return shares };
         let entry = entries.remove(at);
         if let Some(one) = entries.iter().find(|entry| entry.key == "seed") {
-            let message = "`seed` and `seeds` exclude each other: one run or several";
+            let message = "`seed` and `seeds` cannot be given together";
             report.error_with_help(one.key_span, message, "keep one of `seed` and `seeds`");
         }
         let seeds = seeds::seeds(&entry.value, report);
@@ -300,7 +300,7 @@ fn refuse_composed(tree: &mut Tree, report: &mut Report) {
         let is_late = COMPOSED.contains(&entry.key.as_str()) && !fleets::are_of_instances(entry);
         if is_late {
             let message = format!("`{}` cannot be overridden", entry.key);
-            let help = "override what it brings, such as `nodes.alpha.state=not_ready`, or a parameter";
+            let help = "override an entry that it adds, such as `nodes.alpha.state=not_ready`, or a parameter";
             report.error_with_help(entry.key_span, message, help);
         }
         !is_late

@@ -64,7 +64,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
     if task_sets::is_of_sets(fields) {
         return task_sets::read(fields, world, report);
     }
-    let reason = "each narrows the choice to something else";
+    let reason = "both restrict the nodes or GPUs";
     let has_list = matches!(fields.get("gpus"), Some(Tree { node: Node::List(_), .. }));
     fields.exclusive(&["on", "pick_gpus"], reason, report);
     if has_list {
@@ -78,13 +78,13 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
     };
     let tasks = tasks(fields, pick.as_ref(), report);
     let task = task_with(fields, &gpus, pick.as_ref(), world, report);
-    let stated = fields.word("gang", "a way to lay a gang", &GANGS, report);
-    fields.exclusive(&["nodes", "tasks"], "each node takes one task", report);
-    fields.exclusive(&["nodes", "gang"], "each task lies on a node of its own", report);
+    let stated = fields.word("gang", "a placement of a gang", &GANGS, report);
+    fields.exclusive(&["nodes", "tasks"], "each node runs one task", report);
+    fields.exclusive(&["nodes", "gang"], "with `nodes`, each task is on a separate node", report);
     let gang = if fields.has("nodes") && tasks > 1 { Gang::Spread } else { stated.unwrap_or_default() };
     if fields.has("gang") && tasks == 1 {
         let help = "add `tasks: 2` or more, or leave `gang` out";
-        report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
+        report.warning(fields.key_span("gang"), "`gang` places several tasks, but the job has only one", help);
     }
     Demand { tasks, gang, pick, ..Demand::of(task) }
 }
@@ -93,8 +93,8 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
 pub(super) fn task(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> TaskDemand {
     let gpus = match gpus(fields, world, report) {
         Gpus::Picked(_) => {
-            let help = "write a number of GPUs, and narrow the nodes with `on:`";
-            report.error_with_help(fields.key_span("gpus"), "GPUs cannot be picked for unequal tasks", help);
+            let help = "write a number of GPUs, and restrict the nodes with `on:`";
+            report.error_with_help(fields.key_span("gpus"), "GPUs of unequal tasks cannot be picked by hand", help);
             Gpus::None
         }
         gpus => gpus,
@@ -113,18 +113,22 @@ fn task_with(fields: &Fields<'_>, gpus: &Gpus, pick: Option<&Pick>, world: &Worl
     };
     if task.gpus.is_none() && fields.lacks_all(&["gpus", "cpus", "ram"]) {
         let help = "add `gpus: 1` or `cpus: 1`";
-        report.warning(fields.place(), "the job asks for no GPU, no CPU and no RAM, so it fits anywhere", help);
+        report.warning(fields.place(), "the job asks for no GPU, CPU or RAM, so it fits on every node", help);
     }
     task
 }
 
 /// Reads the demand of a job with a model: the model's needs, on the picked GPUs or on any.
 fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
-    let reason = "each narrows the choice to something else";
+    let reason = "both restrict the nodes or GPUs";
     fields.exclusive(&["gpus", "on", "pick_gpus"], reason, report);
     if !world.fleets.is_empty() {
-        let help = "serve it in a scenario with `nodes:` alone";
-        report.error_with_help(fields.key_span("model"), "models are not served beside fleets of instances", help);
+        let help = "use a scenario that has only `nodes:`";
+        report.error_with_help(
+            fields.key_span("model"),
+            "models cannot be served in a scenario with fleets of instances",
+            help,
+        );
     }
     let pick = match fields.get("gpus") {
         None => picked(fields, world, report),
@@ -132,7 +136,7 @@ fn of_model(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Dema
             Node::List(items) => Some(Pick::AllGpus(gpu_list(items, world, report))),
             Node::Map(_) | Node::Scalar { .. } => {
                 let help = "write `[alpha/0, alpha/1]`, or `parameters: [--tensor-parallel-size=2]` for a number";
-                let message = format!("expected the GPUs for this model as a list, found {}", tree.kind());
+                let message = format!("expected a list of GPUs for this model, found {}", tree.kind());
                 report.error_with_help(tree.span, message, help);
                 None
             }
@@ -153,7 +157,7 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
     };
     if let Node::List(items) = &tree.node {
         if items.is_empty() {
-            report.error_with_help(tree.span, "no GPU is picked", "write `[alpha/0]`, or a number of GPUs");
+            report.error_with_help(tree.span, "the list of GPUs is empty", "write `[alpha/0]`, or a number of GPUs");
         }
         return Gpus::Picked(gpu_list(items, world, report));
     }
@@ -179,7 +183,7 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
         Ok(GpuShare::ZERO) => {
             report.error_with_help(
                 tree.span,
-                "no part of a GPU is asked for",
+                "a GPU share must be above 0",
                 "write a part such as 0.5, or leave `gpus` out",
             );
             Gpus::None
@@ -190,8 +194,12 @@ fn gpus(fields: &Fields<'_>, world: &World, report: &mut Report) -> Gpus {
                 Some(percent) => percent.parse::<u64>().map_or(2, |percent| percent.div_ceil(100)).to_string(),
                 None => typed.split('.').next().unwrap_or("2").to_string(),
             };
-            let help = format!("write `{whole}` for whole ones, or a part of one such as `0.5` or `50%`");
-            report.error_with_help(tree.span, format!("`{typed}` GPUs: several are taken whole, or one in part"), help);
+            let help = format!("write `{whole}` for whole GPUs, or a part of one GPU such as `0.5` or `50%`");
+            report.error_with_help(
+                tree.span,
+                format!("`{typed}` GPUs is not possible: a job takes whole GPUs or a part of one"),
+                help,
+            );
             Gpus::None
         }
         Err(error) => {
@@ -207,7 +215,7 @@ fn gpu_list(items: &[Tree], world: &World, report: &mut Report) -> Vec<GpuId> {
         let Some(typed) = text(item, "a GPU such as alpha/0", report) else { continue };
         for gpu in world.gpus(typed, item.span, report) {
             if picked.contains(&gpu) {
-                report.error_with_help(item.span, format!("`{typed}` is picked twice"), "name it once");
+                report.error_with_help(item.span, format!("`{typed}` is listed twice"), "remove one of the two");
                 break;
             }
             picked.push(gpu);
@@ -224,13 +232,13 @@ pub(super) fn picked(fields: &Fields<'_>, world: &World, report: &mut Report) ->
             return None;
         };
         if items.is_empty() {
-            let help = "write `[alpha/0, beta/0]`, or leave `pick_gpus` out to choose among all";
-            report.error_with_help(tree.span, "no GPU can be chosen from an empty list", help);
+            let help = "write `[alpha/0, beta/0]`, or leave `pick_gpus` out to allow all GPUs";
+            report.error_with_help(tree.span, "the list of GPUs is empty", help);
             return None;
         }
         return Some(Pick::Gpus(gpu_list(items, world, report)));
     }
-    if refuse_nothing(fields, "on", "no node can be chosen from an empty list", "alpha", report) {
+    if refuse_nothing(fields, "on", "the list of nodes is empty", "alpha", report) {
         return None;
     }
     fields.get("on")?;
@@ -248,7 +256,11 @@ fn refuse_nothing(fields: &Fields<'_>, key: &str, message: &str, example: &str, 
     let Some(tree) = fields.get(key) else { return false };
     let is_empty = matches!(&tree.node, Node::List(items) if items.is_empty());
     if is_empty {
-        report.error_with_help(tree.span, message, format!("write `[{example}]`, or leave `{key}` out to allow all"));
+        report.error_with_help(
+            tree.span,
+            message,
+            format!("write `[{example}]`, or leave `{key}` out to allow all of them"),
+        );
     }
     is_empty
 }
@@ -260,7 +272,7 @@ fn tasks(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut Report) -> u32 {
     let nodes = u32::try_from(pick.nodes().len()).unwrap_or(u32::MAX).max(1);
     if stated.is_some_and(|stated| stated != nodes) {
         let span = fields.get(key).map_or(fields.span, |tree| tree.span);
-        let message = format!("the picked GPUs lie on {nodes} nodes, and each takes one task");
+        let message = format!("the picked GPUs are on {nodes} nodes, and each node takes one task");
         report.error_with_help(span, message, format!("write `{key}: {nodes}`, or leave it out"));
     }
     nodes
@@ -275,7 +287,7 @@ fn gpu_demand(
 ) -> Option<GpuDemand> {
     let memory = fields.value::<Bytes>("gpu_memory", report);
     let mut models: Vec<Arc<str>> = Vec::new();
-    refuse_nothing(fields, "gpu", "no GPU is of a type from an empty list", "a100-80g", report);
+    refuse_nothing(fields, "gpu", "the list of GPU types is empty", "a100-80g", report);
     for (typed, span) in fields.items("gpu", "a GPU type", report) {
         models.extend(world.gpu_type(typed, span, report));
     }
@@ -284,15 +296,20 @@ fn gpu_demand(
         (Gpus::None, _) => {
             for key in ["gpu", "gpu_memory", "min_gpu_memory"].iter().filter(|key| fields.has(key)) {
                 let help = format!("add `gpus: 1`, or leave `{key}` out");
-                report.error_with_help(fields.key_span(key), format!("`{key}` is said of no GPU"), help);
+                report.error_with_help(
+                    fields.key_span(key),
+                    format!("`{key}` needs a GPU, but the job has none"),
+                    help,
+                );
             }
             return None;
         }
         (Gpus::Share(_), Some(_)) => {
-            let help = "keep the share, which takes as much of the memory, or write `gpus: 1` with `gpu_memory`";
+            let help = "leave `gpu_memory` out, because the share takes the same part of the memory; or write `gpus: 1` \
+                 with `gpu_memory`";
             report.error_with_help(
                 fields.key_span("gpu_memory"),
-                "a share and an amount of memory exclude each other",
+                "a GPU share and `gpu_memory` cannot be given together",
                 help,
             );
             return None;
@@ -309,7 +326,7 @@ fn gpu_demand(
     };
     if memory == Some(Bytes::ZERO) {
         let help = "write an amount such as 20GiB, or leave `gpu_memory` out to take whole GPUs";
-        report.error_with_help(fields.key_span("gpu_memory"), "no memory is asked for", help);
+        report.error_with_help(fields.key_span("gpu_memory"), "the amount of memory must be above 0", help);
     }
     Some(GpuDemand { count, take, models, min_memory })
 }

@@ -37,8 +37,8 @@ pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> After {
     let mut after = After::default();
     let Some(tree) = fields.get("after") else { return after };
     if !matches!(tree.node, Node::Map(_)) {
-        let help = "write `after: {ok: prepare}`; or `any`, `notok` or `start` in place of `ok`";
-        report.error_with_help(tree.span, "it is not said what must have become of the other job", help);
+        let help = "write `after: {ok: prepare}`; `any`, `notok` and `start` are the other conditions";
+        report.error_with_help(tree.span, "the condition for the other job is missing", help);
         return after;
     }
     let mut words = Condition::ALL.map(|(word, _)| word).to_vec();
@@ -52,15 +52,15 @@ pub(super) fn read(fields: &Fields<'_>, report: &mut Report) -> After {
     }
     if own.has(CORR) && !fields.has("array") {
         let help = "add `array: 1-10`, or write `ok` in place of `corr`";
-        report.error_with_help(own.key_span(CORR), "only the tasks of an array wait for tasks with their number", help);
+        report.error_with_help(own.key_span(CORR), "`corr` works only for the tasks of an array", help);
     }
     after.is_singleton = own.value::<bool>(SINGLETON, report).unwrap_or(false);
     if after.is_singleton && fields.has("array") {
         let help = "leave it out, and write `array: 1-10%1` to run one task at a time";
-        report.error_with_help(own.key_span(SINGLETON), "the tasks of an array are no singletons", help);
+        report.error_with_help(own.key_span(SINGLETON), "the tasks of an array cannot be singletons", help);
     } else if after.is_singleton && fields.lacks_all(&["count", "arrivals"]) {
-        let help = "add `count: 3`, or leave it out";
-        report.warning(own.key_span(SINGLETON), "no other job has the name of this one, so it waits for none", help);
+        let help = "add `count: 3`, or leave `singleton` out";
+        report.warning(own.key_span(SINGLETON), "`singleton` has no effect: no other job has the same name", help);
     }
     after
 }
@@ -106,7 +106,7 @@ pub(super) fn resolve(entries: &[JobTemplate], arrivals: &mut [Arrival], world: 
     for (entry, found) in entries.iter().zip(&found).filter(|(_, found)| !found.is_empty()) {
         if found.common.len().saturating_mul(entry.len()) > MAX_PAIRS {
             let message = format!("{} jobs that each depend on {} others", entry.len(), found.common.len());
-            let help = "put a job between them that waits for all and that all of these wait for";
+            let help = "add one job that waits for all of them, and let these jobs wait for it";
             report.error_with_help(found.common[0].1, message, help);
             continue;
         }
@@ -134,8 +134,12 @@ fn find(entry: &JobTemplate, world: &World, report: &mut Report) -> FoundDepende
             continue;
         }
         if world.may_come(&named.name) {
-            let message = format!("of the jobs that come by chance none is called `{}` with this seed", named.name);
-            report.warning(named.span, message, "nothing is waited for; name what comes with every seed");
+            let message = format!("with this seed, random arrivals produce no job named `{}`", named.name);
+            report.warning(
+                named.span,
+                message,
+                "the dependency has no effect; name a job that is submitted with every seed",
+            );
             continue;
         }
         for job in world.jobs_of(&named.name, named.span, report) {
@@ -162,7 +166,7 @@ fn array(entry: &JobTemplate, named: &NamedDependency, world: &World, report: &m
     let own = (0..entry.len()).filter_map(|index| entry.number_in_array(index));
     if let Some(missing) = own.into_iter().find(|number| numbers.binary_search(number).is_err()) {
         let message = format!("`{typed}` has no task {missing}, for which `{}_{missing}` would wait", entry.name());
-        report.error_with_help(named.span, message, "give both arrays the same numbers");
+        report.error_with_help(named.span, message, "give both arrays the same task numbers");
         return None;
     }
     Some(Arc::clone(typed))
@@ -177,10 +181,10 @@ fn ids(entry: &JobTemplate, world: &World) -> impl Iterator<Item = JobId> {
 fn refuse_later(arrivals: &[Arrival], job: JobId, on: JobId, span: Span, report: &mut Report) {
     let [own, other] = [job, on].map(|job| &arrivals[job.index()]);
     let (own_name, other_name) = (&own.spec.name, &other.spec.name);
-    let message = format!("`{own_name}` depends on `{other_name}`, which is submitted after it, at {}", other.at);
+    let message = format!("`{own_name}` depends on `{other_name}`, which is submitted later, at {}", other.at);
     let help = match own.at == other.at {
-        true => format!("write `{other_name}` before `{own_name}`"),
-        false => format!("let `{own_name}` come at {} or later", other.at),
+        true => format!("write `{other_name}` before `{own_name}` in the file"),
+        false => format!("submit `{own_name}` at {} or later", other.at),
     };
     report.error_with_help(span, message, help);
 }
@@ -228,7 +232,7 @@ fn report_circle(circle: &[usize], entries: &[JobTemplate], span: Span, report: 
     let others: Vec<String> = circle[1..].iter().map(name).collect();
     let message = match others.is_empty() {
         true => format!("{} depends on itself", name(&circle[0])),
-        false => format!("{} depends on itself, by way of {}", name(&circle[0]), others.join(", then ")),
+        false => format!("{} depends on itself through {}", name(&circle[0]), others.join(", then ")),
     };
-    report.error_with_help(span, message, "leave one of these dependencies out");
+    report.error_with_help(span, message, "remove one of these dependencies");
 }

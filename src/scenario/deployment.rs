@@ -39,9 +39,9 @@ pub(super) fn read(
 ) -> Option<Arc<Deployment>> {
     for key in FOLLOW_FROM_MODEL.iter().filter(|key| fields.has(key)) {
         let (message, help) = match *key {
-            "labels" => ("nodes for a model are narrowed down by its selector", "write `selector:` for `labels:`"),
-            "duration" => ("a model is served until it is cancelled", "write `cancel_at:` for `duration:`"),
-            _ => ("what a model takes of a node follows from the model", "leave it out, or leave `model` out"),
+            "labels" => ("a model uses `selector` instead", "write `selector:` instead of `labels:`"),
+            "duration" => ("a model is served until it is cancelled", "write `cancel_at:` instead of `duration:`"),
+            _ => ("the resources of a model follow from the model itself", "leave it out, or leave `model` out"),
         };
         report.error_with_help(fields.key_span(key), format!("`{key}`: {message}"), help);
     }
@@ -51,7 +51,7 @@ pub(super) fn read(
     Some(Arc::new(Deployment {
         model,
         backend,
-        strategy: fields.word("placement", "a way to lay replicas", &STRATEGIES, report).unwrap_or_default(),
+        strategy: fields.word("placement", "a placement of replicas", &STRATEGIES, report).unwrap_or_default(),
         // If the user picks GPUs of several nodes, the model must be allowed to span nodes.
         distributable: fields
             .value("distributed", report)
@@ -67,7 +67,7 @@ pub(super) fn read(
 pub(super) fn refuse_without_model(fields: &Fields<'_>, report: &mut Report) {
     for key in FIELDS.iter().filter(|key| fields.has(key)) {
         let help = format!("add `model: qwen3-32b`, or leave `{key}` out");
-        report.error_with_help(fields.key_span(key), format!("`{key}` is said of no model"), help);
+        report.error_with_help(fields.key_span(key), format!("`{key}` works only for a model"), help);
     }
 }
 
@@ -79,13 +79,13 @@ pub(super) fn check_pick(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut 
         Some(Pick::Gpus(picked) | Pick::AllGpus(picked)) => {
             let least = picked.len();
             if taken.is_some_and(|taken| taken as usize > least) {
-                let message = format!("a replica takes more GPUs than the {least} that are picked");
+                let message = format!("a replica takes more GPUs than the {least} that were picked");
                 report.error_with_help(tree.span, message, format!("write {least} or less, or pick more GPUs"));
             }
         }
         Some(Pick::Nodes(_)) | None => {
             let help = "add `gpus: [alpha/0, alpha/1]`, or leave `gpus_per_replica` out";
-            let message = "`gpus_per_replica` says how many of the picked GPUs a replica takes, and none is picked";
+            let message = "`gpus_per_replica` divides picked GPUs, but none are picked";
             report.error_with_help(fields.key_span("gpus_per_replica"), message, help);
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn check_pick(fields: &Fields<'_>, pick: Option<&Pick>, report: &mut 
 /// Reads `qwen3-32b`, or `{name: my-model, weights: 60GiB, heads: 64}`.
 fn model(tree: &Tree, world: &mut World, report: &mut Report) -> Option<(ModelFacts, Option<GgufEstimate>)> {
     let Node::Map(_) = &tree.node else {
-        let typed = text(tree, "a model of the catalog, or a map of figures", report)?;
+        let typed = text(tree, "a model of the catalog, or a map with its figures", report)?;
         let Some(known) = catalog::model(typed) else {
             unknown_model(tree, typed, report);
             return None;
@@ -114,14 +114,18 @@ fn model(tree: &Tree, world: &mut World, report: &mut Report) -> Option<(ModelFa
         (None, _) => {
             if fields.lacks_all(&["weights"]) {
                 let help = "add `weights: 60GiB`, the sum of its weight files";
-                report.error_with_help(fields.place(), "it is not said how large the model's weights are", help);
+                report.error_with_help(fields.place(), "the size of the model's weights is missing", help);
             }
             None
         }
     };
     if weights == Some(Bytes::ZERO) {
         let span = fields.key_span("weights");
-        report.error_with_help(span, "a model without weights", "write the sum of its weight files, such as 60GiB");
+        report.error_with_help(
+            span,
+            "the size of the weights must be above 0",
+            "write the total size of the weight files, such as 60GiB",
+        );
     }
     // The figures in the file take precedence over the catalog.
     let base = known.map(|known| facts(known, Bytes::ZERO));
@@ -177,11 +181,11 @@ fn weights_of(known: &catalog::Model, tree: &Tree, report: &mut Report) -> Optio
     let weights = known.weights.map(catalog::Weights::bytes);
     if weights.is_none() {
         let short = known.short_name();
-        let message = format!("the catalog does not know how large the weights of {} are", known.name);
+        let message = format!("the catalog has no size for the weights of {}", known.name);
         report.error_with_help(
             tree.span,
             message,
-            format!("write `model: {{name: {short}, weights: …}}`, with their sum"),
+            format!("write `model: {{name: {short}, weights: …}}`, with the total size of the weight files"),
         );
     }
     weights
@@ -193,7 +197,8 @@ fn unknown_model(tree: &Tree, typed: &str, report: &mut Report) {
     let help = match dryrack_nearest::nearest(typed, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
-            "`dryrack catalog models` lists models; another is described by its figures: `{{name: {typed}, weights: 60GiB}}`"
+            "`dryrack catalog models` lists models; describe any other model by its figures: `{{name: {typed}, \
+             weights: 60GiB}}`"
         ),
     };
     report.error_with_help(tree.span, message, help);
@@ -201,12 +206,12 @@ fn unknown_model(tree: &Tree, typed: &str, report: &mut Report) {
 
 fn categories(fields: &Fields<'_>, report: &mut Report) -> Vec<Category> {
     let mut found = Vec::new();
-    for (typed, span) in fields.items("category", "what a model is for", report) {
+    for (typed, span) in fields.items("category", "a model category", report) {
         match CATEGORIES.iter().find(|(name, _)| *name == typed) {
             Some((_, category)) => found.push(*category),
             None => {
                 let names = CATEGORIES.iter().map(|(name, _)| *name);
-                report.unknown(span, format!("`{typed}` is not what a model is for"), typed, names);
+                report.unknown(span, format!("`{typed}` is not a model category"), typed, names);
             }
         }
     }
@@ -219,10 +224,10 @@ fn gguf(tree: &Tree, report: &mut Report) -> Option<GgufEstimate> {
     let fields = Fields::read(tree, "an estimate of a GGUF file", &known, report)?;
     let missing: Vec<&str> = known.into_iter().filter(|key| fields.lacks_all(&[key])).collect();
     if !missing.is_empty() {
-        let message = format!("an estimate of a GGUF file lacks {}", list(missing.into_iter()));
+        let message = format!("the estimate of a GGUF file lacks {}", list(missing.into_iter()));
         let example = "{layers: 33, layer_memory: 600MiB, fixed_memory: 1GiB, ram_offloaded: 1GiB, \
                        ram_unoffloaded: 20GiB}";
-        report.error_with_help(fields.place(), message, format!("a whole one is `{example}`"));
+        report.error_with_help(fields.place(), message, format!("write all of them: `{example}`"));
     }
     Some(GgufEstimate {
         layers: fields.count("layers", 1, report)?,
@@ -250,9 +255,9 @@ fn backend(
         (Server::Sglang, None) => Some(Backend::Sglang),
         (Server::LlamaBox, Some(estimate)) => Some(Backend::LlamaBox(estimate)),
         (Server::LlamaBox, None) => {
-            let message = "llama-box serves GGUF files, and no formula gives what one takes: it has no estimate";
+            let message = "llama-box serves GGUF files, and this model has no estimate of its GGUF file";
             let help = format!(
-                "add it: `model: {{name: {}, weights: …, gguf: {{layers: 33, layer_memory: 600MiB, …}}}}`",
+                "add an estimate: `model: {{name: {}, weights: …, gguf: {{layers: 33, layer_memory: 600MiB, …}}}}`",
                 model.name
             );
             report.error_with_help(span(), message, help);
@@ -260,7 +265,7 @@ fn backend(
         }
         (Server::Vllm | Server::Sglang, Some(_)) => {
             let help = "write `backend: llama-box`, or leave `gguf` out of the model";
-            report.error_with_help(span(), "an estimate of a GGUF file is of use to llama-box alone", help);
+            report.error_with_help(span(), "only llama-box uses an estimate of a GGUF file", help);
             None
         }
     }
@@ -284,7 +289,7 @@ fn parameters(fields: &Fields<'_>, report: &mut Report) -> Vec<Arc<str>> {
 fn environment(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<Arc<str>, Arc<str>> {
     let Some(tree) = fields.get("environment") else { return BTreeMap::new() };
     let Node::Map(entries) = &tree.node else {
-        let message = format!("expected variables as a map, found {}", tree.kind());
+        let message = format!("expected a map of environment variables, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `{VLLM_USE_V1: 1}`");
         return BTreeMap::new();
     };

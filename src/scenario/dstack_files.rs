@@ -136,7 +136,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     let Node::Map(entries) = &mut tree.node else { return None };
     let named = entries.remove(entries.iter().position(|entry| entry.key == "dstack")?);
     let Node::List(items) = &named.value.node else {
-        let message = format!("expected `dstack` as a list of files, found {}", named.value.kind());
+        let message = format!("expected a list of dstack's files, found {}", named.value.kind());
         report.error_with_help(named.value.span, message, "write `dstack: [train.dstack.yml]`");
         return Some(named.key_span);
     };
@@ -145,7 +145,7 @@ pub(super) fn expand(tree: &mut Tree, folder: &Path, report: &mut Report) -> Opt
     for item in items {
         let (path, beside) = match &item.node {
             Node::Map(_) => {
-                let Some(fields) = Fields::read(item, "a file that is dstack's", &FIELDS, report) else { continue };
+                let Some(fields) = Fields::read(item, "a file of dstack", &FIELDS, report) else { continue };
                 let Some(path) = fields.require("file", "train.dstack.yml", report) else { continue };
                 (path, Some(item.clone()))
             }
@@ -184,8 +184,8 @@ fn file(path: &Path, asked: Span, report: &mut Report) -> Option<Tree> {
     let (source, text) = read_text(path, Some(asked), report)?;
     let tree = parse(&text, source, report)?;
     if !matches!(tree.node, Node::Map(_)) {
-        let message = format!("expected a configuration of dstack as a map, found {}", tree.kind());
-        report.error_with_help(tree.span, message, "write `type: task`, a name and what it needs");
+        let message = format!("expected a configuration of dstack (a map), found {}", tree.kind());
+        report.error_with_help(tree.span, message, "write `type: task`, a name and the resources");
         return None;
     }
     Some(tree)
@@ -211,8 +211,8 @@ fn append(entries: &mut Vec<Entry>, key: &str, key_span: Span, more: Node) {
 impl Profiles {
     fn add(&mut self, list: &Tree, report: &mut Report) {
         let Node::List(items) = &list.node else {
-            let message = format!("expected profiles as a list, found {}", list.kind());
-            report.error_with_help(list.span, message, "write `- name: large` and what it says below");
+            let message = format!("expected a list of profiles, found {}", list.kind());
+            report.error_with_help(list.span, message, "write `- name: large` and the profile's fields below it");
             return;
         };
         let known: Vec<&str> =
@@ -250,7 +250,7 @@ fn lower(read: &Read, profiles: &Profiles, jobs: &mut Vec<Tree>, fleets: &mut Ve
     let file = &read.file;
     let types = || RUN_TYPES.into_iter().chain(["fleet"]);
     let Some(kind) = file.get("type") else {
-        let message = "it is not said what this configuration is of";
+        let message = "the type of this configuration is missing";
         return report.error_with_help(file.span.start(), message, "add `type: task`, or `type: fleet`");
     };
     match text(kind, "a type of configuration", report) {
@@ -259,9 +259,9 @@ fn lower(read: &Read, profiles: &Profiles, jobs: &mut Vec<Tree>, fleets: &mut Ve
         Some(typed) if RUN_TYPES.contains(&typed) => jobs.extend(run(read, profiles, report)),
         Some(typed @ ("gateway" | "volume")) => {
             let help = "leave the file out";
-            report.warning(kind.span, format!("a {typed} has no meaning in a rehearsal"), help);
+            report.warning(kind.span, format!("a {typed} has no effect in a rehearsal"), help);
         }
-        Some(typed) => report.unknown(kind.span, format!("`{typed}` is no type of configuration"), typed, types()),
+        Some(typed) => report.unknown(kind.span, format!("`{typed}` is not a type of configuration"), typed, types()),
     }
 }
 
@@ -275,8 +275,8 @@ fn run(read: &Read, profiles: &Profiles, report: &mut Report) -> Option<Tree> {
     known.extend(NOT_REHEARSED);
     let fields = Fields::read(file, "a run of dstack", &known, report)?;
     for key in NOT_REHEARSED.iter().filter(|key| fields.has(key)) {
-        let message = format!("`{key}` is not rehearsed, and a run without it would be another");
-        report.error_with_help(fields.key_span(key), message, "write a file for each of its parts");
+        let message = format!("`{key}` cannot be rehearsed, and leaving it out would change the run");
+        report.error_with_help(fields.key_span(key), message, "write a separate file for each part");
     }
     refuse_of_others(&fields, report);
     warn_of_meaningless(file, &RUN_MEANINGLESS, report);
@@ -315,22 +315,26 @@ fn refuse_of_others(fields: &Fields<'_>, report: &mut Report) {
     let kind = fields.get("type").and_then(Tree::scalar).unwrap_or("");
     for (key, of) in [("nodes", "task"), ("replicas", "service"), ("scaling", "service")] {
         if fields.has(key) && kind != of {
-            let message = format!("a {kind} has no `{key}`, which is a {of}'s");
+            let message = format!("a {kind} has no `{key}`; only a {of} has it");
             report.error_with_help(fields.key_span(key), message, "leave it out, or change the `type`");
         }
     }
     if let Some(Tree { node: Node::List(_), .. }) = fields.get("replicas") {
-        let message = "groups of replicas are not rehearsed, and a service without them would be another";
+        let message = "groups of replicas cannot be rehearsed, and leaving them out would change the service";
         report.error_with_help(
             fields.key_span("replicas"),
             message,
-            "write a file for each group, with its `replicas: 1..4`",
+            "write a separate file for each group, with its `replicas: 1..4`",
         );
     }
     let priority = fields.get("priority").and_then(Tree::scalar).and_then(|typed| typed.parse::<i64>().ok());
     if priority.is_some_and(|priority| !(0..=100).contains(&priority)) {
         let span = fields.key_span("priority");
-        report.error_with_help(span, "dstack's priorities are 0 to 100", "write 0 to 100; the higher goes first");
+        report.error_with_help(
+            span,
+            "a priority of dstack is a number from 0 to 100",
+            "write 0 to 100; a higher priority goes first",
+        );
     }
 }
 
@@ -339,7 +343,7 @@ fn check_window(window: &Tree, report: &mut Report) {
     let counted = [30, 60, 300].map(SimDuration::from_secs);
     let typed = window.scalar().and_then(|typed| typed.parse::<SimDuration>().ok());
     if typed.is_some_and(|typed| !counted.contains(&typed)) {
-        let message = "dstack counts the requests of no such window";
+        let message = "dstack counts requests over 30s, 1m or 5m only";
         report.error_with_help(window.span, message, "write 30s, 1m or 5m");
     }
 }
@@ -428,7 +432,7 @@ fn retry(tree: &Tree, report: &mut Report) -> Option<Tree> {
         if let Some(mut on) = taken("on_events", "on") {
             if let Node::List(items) = &mut on.value.node {
                 items.iter_mut().for_each(|event| {
-                    from_dstack_word(event, "an event that a run is tried again after", &EVENTS, report)
+                    from_dstack_word(event, "an event after which a run is tried again", &EVENTS, report)
                 });
             }
             entries.push(on);
@@ -468,7 +472,7 @@ fn from_dstack_word(tree: &mut Tree, what: &str, words: &[&str], report: &mut Re
 pub(super) fn warn_of_meaningless(tree: &Tree, keys: &[&str], report: &mut Report) {
     let Node::Map(entries) = &tree.node else { return };
     for entry in entries.iter().filter(|entry| keys.contains(&entry.key.as_str())) {
-        let message = format!("`{}` has no meaning in a rehearsal", entry.key);
-        report.warning(entry.key_span, message, "it is passed over");
+        let message = format!("`{}` has no effect in a rehearsal", entry.key);
+        report.warning(entry.key_span, message, "it is ignored");
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn fleet(read: &Read, report: &mut Report) -> Option<Entry> {
             warn_of_meaningless(file, &OF_CLOUDS, report);
             let Some(machine) = said("machine") else {
                 let message =
-                    format!("it is not said what the hosts of `{named}` have, which a file of dstack never says");
+                    format!("the machine of the hosts of `{named}` is missing; dstack's file cannot state it");
                 let help = "write `{file: …, machine: a100-80g-x8}` in the scenario";
                 report.error_with_help(fields.place(), message, help);
                 return None;
@@ -102,7 +102,7 @@ struct Allowed<'f> {
 fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut Report) -> Option<Vec<Entry>> {
     if !fields.has("nodes") {
         let message = format!("`{named}` has neither `ssh_config` nor `nodes`");
-        report.error_with_help(fields.place(), message, "add `nodes: 0..2`, or the hosts that there are");
+        report.error_with_help(fields.place(), message, "add `nodes: 0..2`, or the list of hosts");
         return None;
     }
     let words = |key: &str, report: &mut Report| -> Vec<&str> {
@@ -143,7 +143,7 @@ fn cloud(fields: &Fields<'_>, named: &str, beside: Option<&Tree>, report: &mut R
         }
         (None, None) => {
             let message =
-                format!("it is not said what the instances of `{named}` have, which a file of dstack never says");
+                format!("the machine of the instances of `{named}` is missing; dstack's file cannot state it");
             let help =
                 "write `{file: …, machine: a100-80g-x8}` in the scenario, or `offers: [{name: a100, machine: …}]`";
             report.error_with_help(fields.place(), message, help);
@@ -178,14 +178,14 @@ fn kept(offers: Entry, allowed: &Allowed<'_>, common: &[Entry], named: &str, rep
         match because.iter().find(|(is_refused, _)| *is_refused) {
             None => kept.push(item.clone()),
             Some((_, key)) => {
-                let message = format!("the fleet `{named}` makes no instance of this offer: its `{key}` excludes it");
-                report.warning(item.span, message, "leave the offer out, or change the fleet's file");
+                let message = format!("the fleet `{named}` cannot use this offer: its `{key}` excludes it");
+                report.warning(item.span, message, "leave the offer out, or change the file of the fleet");
             }
         }
     }
     if kept.is_empty() {
         let message = format!("the file of the fleet `{named}` excludes every offer");
-        report.error_with_help(offers.key_span, message, "add one that its backends, regions and prices allow");
+        report.error_with_help(offers.key_span, message, "add an offer that its backends, regions and prices allow");
         return None;
     }
     Some(Entry { value: Tree { span: offers.value.span, node: Node::List(kept) }, ..offers })

@@ -20,38 +20,46 @@ const JOB: [Synonyms; 13] = [
     (
         "after",
         &["dependency", "dependencies", "dependson", "depends", "needs", "afterok", "afterany", "afternotok"],
-        "write `after: {ok: NAME}`; or `any`, `notok` or `start` in place of `ok`",
+        "write `after: {ok: NAME}`; `any`, `notok` and `start` are the other conditions",
     ),
     (
         "priority",
         &["priorityclass", "priorityclassname"],
-        "write how urgent it is as `priority: 100`; the higher goes first",
+        "write the priority as `priority: 100`; a higher priority goes first",
     ),
-    ("user", &["namespace", "tenant"], "write `user: NAME`, or `project: NAME` where a quota is of it"),
+    ("user", &["namespace", "tenant"], "write `user: NAME`, or `project: NAME` if it is for a quota"),
     (
         "time_limit",
         &["time", "timelimit", "walltime", "activedeadlineseconds"],
-        "write `time_limit: 2h`; how long it really runs is its `duration`",
+        "write `time_limit: 2h`; the real duration is `duration`",
     ),
     ("duration", &["runtime", "length", "elapsed"], "write `duration: 2h`"),
-    ("at", &["submit", "submittime", "submitted", "arrival", "begin", "start"], "write when it comes as `at: 10m`"),
-    ("tasks", &["ntasks", "parallelism", "workers"], "write `tasks: 4`; what each of them needs stands beside it"),
-    ("nodes", &["numnodes", "nodecount"], "write `nodes: 2`; what is needed on each stands beside it"),
-    ("cpus", &["cpuspertask", "ncpus", "cores", "mincpus"], "write `cpus: 8`, which is of each task"),
+    (
+        "at",
+        &["submit", "submittime", "submitted", "arrival", "begin", "start"],
+        "write the submission time as `at: 10m`",
+    ),
+    (
+        "tasks",
+        &["ntasks", "parallelism", "workers"],
+        "write `tasks: 4`; the resources beside it are those of each task",
+    ),
+    ("nodes", &["numnodes", "nodecount"], "write `nodes: 2`; the resources beside it are those on each node"),
+    ("cpus", &["cpuspertask", "ncpus", "cores", "mincpus"], "write `cpus: 8`, the number for each task"),
     (
         "ram",
         &["mem", "memory", "memorymb", "mempernode"],
-        "write `ram: 64GiB`, which is of each task; of a GPU's memory it is `gpu_memory: 40GiB`",
+        "write `ram: 64GiB`, the amount for each task; GPU memory is `gpu_memory: 40GiB`",
     ),
     (
         "gpus",
         &["gres", "tres", "tresperjob", "gpuspertask", "gpuspernode", "numgpus", "ngpus", "limits"],
-        "write `gpus: 2`, which is of each task, and `gpu: a100-80g` for their type",
+        "write `gpus: 2`, the number for each task, and `gpu: a100-80g` for their type",
     ),
     (
         "labels",
         &["constraint", "features", "nodeselector", "affinity", "nodeaffinity"],
-        "write `labels: {zone: west}`; only nodes with these labels will do",
+        "write `labels: {zone: west}`; the job then runs only on nodes with these labels",
     ),
     (
         "on",
@@ -64,7 +72,7 @@ const NODE: [Synonyms; 5] = [
     (
         "labels",
         &["partition", "partitions", "features", "feature", "taints"],
-        "write `labels: {partition: gpu}`; a job with the same `labels` goes to such nodes alone",
+        "write `labels: {partition: gpu}` on the job and on the nodes; the job then runs only on these nodes",
     ),
     (
         "gpus",

@@ -32,8 +32,8 @@ pub(super) fn refuse(
     for ((arrival, span), end) in arrivals.iter().zip(spans).zip(ends) {
         if end.is_none() && told != Some(*span) && is_sampled_for_ever(arrival, profile) {
             told = Some(*span);
-            let message = format!("`{}` is sampled for ever, so the run would never end", arrival.spec.name);
-            let help = "write `until: 1h` in the file, or a `duration`, `time_limit` or `cancel_at` of the job";
+            let message = format!("`{}` is sampled forever, so the run would never end", arrival.spec.name);
+            let help = "write `until: 1h` in the file, or give the job a `duration`, `time_limit` or `cancel_at`";
             report.error_with_help(*span, message, help);
             continue;
         }
@@ -43,9 +43,9 @@ pub(super) fn refuse(
         let attempts = match (time, again.most) {
             (None, None) => {
                 told = Some(*span);
-                let message = format!("`{name}` {} for ever, so the run would never end", again.how);
+                let message = format!("`{name}` {} forever, so the run would never end", again.how);
                 let limit = if again.restarts { "" } else { ", or a limit such as `retry: {limit: 5}`" };
-                let help = format!("write `until: 1h` in the file, or `cancel_at` for the job{limit}");
+                let help = format!("write `until: 1h` in the file, or give the job a `cancel_at`{limit}");
                 report.error_with_help(*span, message, help);
                 continue;
             }
@@ -54,10 +54,10 @@ pub(super) fn refuse(
         };
         if attempts > MAX_ATTEMPTS {
             told = Some(*span);
-            let message = format!("`{name}` {} {attempts} times, {} apart", again.how, again.cycle);
+            let message = format!("`{name}` {} {attempts} times, once every {}", again.how, again.cycle);
             let help = match again.cycle < SimDuration::from_secs(1) {
-                true => "write longer pauses, such as `retry: {first: 10s}`, or let it end earlier",
-                false => "let it end earlier, or write a limit such as `retry: {limit: 5}`",
+                true => "write longer pauses, such as `retry: {first: 10s}`, or end the job earlier",
+                false => "end the job earlier, or write a limit such as `retry: {limit: 5}`",
             };
             report.error_with_help(*span, message, help);
         }
@@ -74,8 +74,8 @@ fn refuse_vast(arrivals: &[Arrival], spans: &[Span], profile: &Profile, report: 
         let nodes = arrival.spec.demand.nodes_apart();
         if nodes > MAX_NODES_OF_RUN && told != Some(*span) {
             told = Some(*span);
-            let message = format!("`{}` is a run of {nodes} nodes", arrival.spec.name);
-            report.error_with_help(*span, message, format!("write {MAX_NODES_OF_RUN} or fewer, or several jobs"));
+            let message = format!("`{}` is a run of {nodes} nodes, which is too many", arrival.spec.name);
+            report.error_with_help(*span, message, format!("write {MAX_NODES_OF_RUN} or fewer, or use several jobs"));
         }
     }
 }
@@ -123,7 +123,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<RepeatedJob> {
     if is_certain(random_faults.acks.lost) {
         let cycle = profile.deadlines.scheduled.saturating_add(grown);
         return unlimited.then_some(RepeatedJob {
-            how: "is never heard of, and tried again",
+            how: "is never acknowledged and is tried again",
             restarts: false,
             cycle,
             most: None,
@@ -143,7 +143,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<RepeatedJob> {
     // A service must keep its number of replicas, so it replaces a replica that has ended.
     if spec.scaling.is_some() {
         let cycle = behavior.prepare.saturating_add(length);
-        return Some(RepeatedJob { how: "is begun again", restarts: true, cycle, most: None });
+        return Some(RepeatedJob { how: "is restarted", restarts: true, cycle, most: None });
     }
     // A job that reaches its time limit has expired, and is not retried.
     if spec.time_limit.is_some_and(|limit| length > limit) {
@@ -161,7 +161,7 @@ fn again(arrival: &Arrival, profile: &Profile) -> Option<RepeatedJob> {
         true => {
             let pause = if is_forgiven { first } else { grown };
             let cycle = behavior.prepare.saturating_add(length).saturating_add(pause);
-            Some(RepeatedJob { how: "is started again", restarts: true, cycle, most: None })
+            Some(RepeatedJob { how: "is restarted", restarts: true, cycle, most: None })
         }
         false => starts,
     }

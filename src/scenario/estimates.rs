@@ -12,18 +12,18 @@ pub(super) fn warn(file: &Fields<'_>, profile: Option<&Profile>, arrivals: &[Arr
     let scheduler = &profile.scheduler;
     let backfilled = match scheduler.backfill {
         Backfill::None => None,
-        Backfill::Easy | Backfill::Rlscheduler => Some("nothing is backfilled, and it decides as `fifo`"),
-        Backfill::Conservative => Some("no reservation has an end, and it decides as `fifo-skipping`"),
-        Backfill::Slots => Some("each counts as a year long"),
+        Backfill::Easy | Backfill::Rlscheduler => Some("nothing is backfilled, so it decides like `fifo`"),
+        Backfill::Conservative => Some("no reservation has an end, so it decides like `fifo-skipping`"),
+        Backfill::Slots => Some("each job counts as one year long"),
     };
     let so = match scheduler.order.iter().any(|key| key.uses_estimate()) {
-        true => Some("by estimates nobody comes before another"),
+        true => Some("the estimates do not change the order"),
         false => backfilled,
     };
     let Some(so) = so.filter(|_| arrivals.len() > 1) else { return };
     if arrivals.iter().all(|arrival| arrival.spec.estimate.is_none()) {
         let place = file.get("profile").map_or(file.place(), |tree| tree.span);
         let help = "add `estimate: 2h` to jobs, or `estimates: exact` to a trace";
-        report.warning(place, format!("no job has an estimate, by which `{}` decides: {so}", profile.name), help);
+        report.warning(place, format!("`{}` decides by estimates, but no job has one: {so}", profile.name), help);
     }
 }

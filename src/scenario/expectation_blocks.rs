@@ -10,7 +10,11 @@ use dryrack_yaml::{Fields, Report, Tree};
 pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, report: &mut Report) -> Option<BlockCount> {
     let tree = fields.get("blocks")?;
     if !fields.has("on") {
-        report.error_with_help(fields.key_span("blocks"), "`blocks` is said of one node", "add the node: `on: NODE`");
+        report.error_with_help(
+            fields.key_span("blocks"),
+            "`blocks` needs the node that it counts on",
+            "add the node: `on: NODE`",
+        );
         return None;
     }
     let count = match tree.scalar() {
@@ -24,8 +28,8 @@ pub(super) fn read(fields: &Fields<'_>, on: Option<NodeId>, world: &World, repor
             check_count(tree, (name, total), count, report);
             return Some(count);
         }
-        Some(None) => ("cannot be split as its fleet says", "change `blocks` of its fleet"),
-        None => ("is no instance of a fleet", "leave `blocks` out, or name an instance of `fleets`"),
+        Some(None) => ("cannot be split as its fleet requires", "change `blocks` of its fleet"),
+        None => ("is not an instance of a fleet", "leave `blocks` out, or name an instance of `fleets`"),
     };
     report.error_with_help(fields.key_span("blocks"), format!("`{name}` {message}, so it has no blocks"), help);
     None
@@ -41,7 +45,7 @@ fn check_count(tree: &Tree, (name, total): (&str, u32), count: BlockCount, repor
     };
     if wanted == 0 || wanted > u64::from(total) {
         let blocks = if total == 1 { "block" } else { "blocks" };
-        let message = format!("`{name}` has {total} {blocks}, and a job there holds at least 1: not {wanted}");
+        let message = format!("`{name}` has {total} {blocks}, so a job there cannot hold {wanted}");
         report.error_with_help(tree.span, message, format!("write a number from 1 to {total}, or `all`"));
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn read(
     report: &mut Report,
 ) -> Window {
     let ways = ["at", "by", "until", "before", "after", "within", "from"];
-    fields.exclusive(&ways, "each says when in its own way", report);
+    fields.exclusive(&ways, "only one of them can give the time", report);
     warn_of_late_times(fields, setting.until, report);
     let landmark_or_time = |key: &'static str, report: &mut Report| match fields.get(key) {
         Some(tree) => instant(key, tree, setting, state, report),
@@ -67,8 +67,8 @@ fn warn_of_late_times(fields: &Fields<'_>, until: Option<SimTime>, report: &mut 
         let mut unreported = Report::default();
         let late = fields.value::<SimTime>(key, &mut unreported).is_some_and(|time| time > until);
         if late {
-            let help = format!("write {until} or earlier, or a later `until` of the file");
-            report.warning(fields.key_span(key), format!("the run stops at {until}, before this"), help);
+            let help = format!("write {until} or earlier, or a later `until` in the file");
+            report.warning(fields.key_span(key), format!("the run stops at {until}, before this time"), help);
         }
     }
 }
@@ -92,7 +92,7 @@ fn instant(
         // Jobs that arrive at random can be absent. `World::jobs` reports a name that matches nothing.
         let several = setting.world.jobs(typed, tree.span, &mut Report::default()).len();
         if several > 1 {
-            let message = format!("`{typed}` is {several} jobs");
+            let message = format!("`{typed}` matches {several} jobs");
             report.error_with_help(tree.span, message, "name one of them");
         }
         return None;
@@ -104,21 +104,21 @@ fn instant(
     let state = state.filter(is_of_jobs);
     if state.is_none() {
         let help = format!("write `{key}: {{job: {typed}, is: running}}`");
-        report.error_with_help(tree.span, format!("it is not said what `{typed}` is then"), help);
+        report.error_with_help(tree.span, format!("the state of `{typed}` is missing"), help);
     }
     Some(Instant::Landmark(Landmark { subject: Subject::Job(job), state: state?, on: None, because: None }))
 }
 
 fn landmark(tree: &Tree, setting: &ReadContext<'_>, report: &mut Report) -> Option<Landmark> {
     let fields = Fields::read(tree, "another's state", &LANDMARK_FIELDS, report)?;
-    fields.exclusive(&["job", "node", "gpu"], "it is about one of them", report);
+    fields.exclusive(&["job", "node", "gpu"], "a state belongs to one of them", report);
     let found = subjects(&fields, setting.world, report);
     if fields.lacks_all(&["job", "node", "gpu"]) {
         let help = "write `{job: chat, is: running}` or `{node: alpha, is: ready}`";
-        report.error_with_help(fields.place(), "it is not said of what", help);
+        report.error_with_help(fields.place(), "the job, node or GPU is missing", help);
     }
     if found.len() > 1 {
-        let message = format!("this is {} of them, and the instant is that of one", found.len());
+        let message = format!("this matches {} of them, but the time must be that of one", found.len());
         report.error_with_help(fields.place(), message, "name one");
         return None;
     }
@@ -134,7 +134,7 @@ fn within(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
     let length = fields.value::<SimDuration>("within", report);
     if fields.has("within") && !fields.has("job") {
         let help = "add `job: chat`, or write `by:` for a time from the start";
-        report.error_with_help(fields.key_span("within"), "`within` counts from a job's submission", help);
+        report.error_with_help(fields.key_span("within"), "`within` counts from the submission of a job", help);
         return None;
     }
     length.map(Window::Within)
@@ -145,8 +145,8 @@ fn throughout(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
     if let Some(tree) = fields.get("for")
         && tree.scalar() == Some("cancelled")
     {
-        let help = "write `count: placed, for: cancelled, is: 0`, or a length of time behind `from: 5m`";
-        report.error_with_help(tree.span, "`for: cancelled` is said of events that are counted", help);
+        let help = "write `count: placed, for: cancelled, is: 0`, or a duration after `from: 5m`";
+        report.error_with_help(tree.span, "`for: cancelled` works only with `count`", help);
         return None;
     }
     let length = fields.value::<SimDuration>("for", report);
@@ -155,19 +155,19 @@ fn throughout(fields: &Fields<'_>, report: &mut Report) -> Option<Window> {
             Some(to) if !length.is_zero() => return Some(Window::Throughout(from, to)),
             Some(_) => {
                 let help = "write a longer time, or `at:` for one instant";
-                report.error_with_help(fields.key_span("for"), "no time at all", help);
+                report.error_with_help(fields.key_span("for"), "the period has no length", help);
             }
             None => {
                 let help = "write a shorter time";
-                report.error_with_help(fields.key_span("for"), "this ends after the end of time", help);
+                report.error_with_help(fields.key_span("for"), "the period ends after the largest possible time", help);
             }
         },
         (Some(from), None) if !fields.has("for") => {
-            let help = format!("add `for: 5m`, or write `after: {from}` for all the rest");
-            report.error_with_help(fields.key_span("from"), "it is not said for how long", help);
+            let help = format!("add `for: 5m`, or write `after: {from}` for the rest of the run");
+            report.error_with_help(fields.key_span("from"), "the length of the period is missing", help);
         }
         (None, Some(_)) if !fields.has("from") => {
-            report.error_with_help(fields.key_span("for"), "it is not said from when on", "add `from: 5m`");
+            report.error_with_help(fields.key_span("for"), "the start of the period is missing", "add `from: 5m`");
         }
         _ => {}
     }

@@ -125,8 +125,8 @@ pub(super) fn read(
     if expectations.is_empty() && !setting.is_varied && !report.has_errors() {
         let help = "add `expect:` with a list such as `- {name: runs, job: chat, is: running, by: 5m}`";
         let message = match setting.unplaced {
-            Unplaced::Fail => "the file expects nothing, so it fails only if a job can never run",
-            Unplaced::Ignore => "the file expects nothing, so it cannot fail",
+            Unplaced::Fail => "the file has no expectations, so it fails only if a job can never run",
+            Unplaced::Ignore => "the file has no expectations, so it cannot fail",
         };
         report.warning(file.place(), message, help);
         if setting.unplaced == Unplaced::Fail {
@@ -171,8 +171,8 @@ fn reproduction(
         } else if let Some(several) = given.get(typed) {
             // An expectation that is itself wrong has already been reported.
             let Some(example) = several.first() else { continue };
-            let message = format!("`{typed}` is {} expectations, one for each job or node it matches", several.len());
-            report.error_with_help(span, message, format!("name those that fail, for example `{example}`"));
+            let message = format!("`{typed}` is {} expectations, one for each matching job or node", several.len());
+            report.error_with_help(span, message, format!("name the ones that fail, for example `{example}`"));
         } else {
             report.unknown(span, format!("no expectation is named `{typed}`"), typed, given.keys().map(String::as_str));
         }
@@ -182,14 +182,14 @@ fn reproduction(
         entry(tree, &format!("witness-{}", index + 1), setting, &mut NamesInUse::new(), &mut and, report);
     }
     if fields.lacks_all(&["fails", "and"]) {
-        let help = "add `fails: [name]`, and as a witness `and: [{job: chat, is: running, at: 5m}]`";
-        report.error_with_help(fields.place(), "it is not said what shows the report", help);
+        let help = "add `fails: [name]`, and a witness such as `and: [{job: chat, is: running, at: 5m}]`";
+        report.error_with_help(fields.place(), "the expectations that show the reported bug are missing", help);
     } else if fails.is_empty() && !report.has_errors() {
         let help = "add `fails: [name]`";
-        report.error_with_help(fields.place(), "it is not said which expectation fails", help);
+        report.error_with_help(fields.place(), "the expectation that fails is missing", help);
     } else if and.is_empty() && !report.has_errors() {
-        let help = "add what the report tells, such as `and: [{job: chat, is: running, on: alpha, at: 5m}]`";
-        let message = "no witness: the expectation could fail for another reason than the reported one";
+        let help = "add what the report describes, such as `and: [{job: chat, is: running, on: alpha, at: 5m}]`";
+        let message = "there is no witness: the expectation could fail for a reason other than the reported one";
         report.error_with_help(fields.place(), message, help);
     }
     Some(Reproduction { under: under?, place: place(fields.place(), report), fails, and })
@@ -204,8 +204,8 @@ fn under(fields: &Fields<'_>, setting: &ReadContext<'_>, report: &mut Report) ->
         return Some(ReproducedUnder::Profile(Arc::from(typed)));
     };
     if fields.get("profile").is_some() {
-        let help = "write two entries, one for each";
-        report.error_with_help(fields.key_span("outside"), "both a profile and a program outside decide here", help);
+        let help = "write a separate entry for each";
+        report.error_with_help(fields.key_span("outside"), "`profile` and `outside` cannot be given together", help);
     }
     let typed = text(tree, "a released program such as gpustack==2.3.0", report)?;
     if let Err(error) = dryrack_outside::Command::check(typed) {
@@ -272,8 +272,8 @@ fn broken_apart(tree: &Tree, report: &mut Report) -> bool {
         entries.iter().find(|entry| entry.key.contains("({") || entry.key.contains('(') && entry.key.contains('{'));
     if let Some(entry) = odd {
         let rest = entry.value.scalar().unwrap_or("…");
-        let help = format!("write it in quotes, \"{}: {rest}\", or with `=` in place of the colon", entry.key);
-        report.error_with_help(entry.key_span, "a colon and a space begin a value here, as in a map", help);
+        let help = format!("put it in quotes, \"{}: {rest}\", or write `=` instead of the colon", entry.key);
+        report.error_with_help(entry.key_span, "YAML reads the colon and the space as a key of a map", help);
     }
     odd.is_some()
 }
@@ -303,7 +303,7 @@ fn give(
     }
     if given.insert(name.to_string(), names).is_some() {
         let message = format!("two expectations are named `{name}`");
-        report.error_with_help(name_span.unwrap_or(span), message, "give each a name of its own");
+        report.error_with_help(name_span.unwrap_or(span), message, "give each expectation a different name");
     }
 }
 
@@ -339,10 +339,10 @@ type Lowered = Vec<(ExpectationKind, Option<Subject>)>;
 
 fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let world = setting.world;
-    fields.exclusive(&MODES, "an expectation says one thing", report);
+    fields.exclusive(&MODES, "an expectation has one of them", report);
     if fields.lacks_all(&SUBJECTS) {
-        let help = "add `job: chat`, `node: alpha` or `gpu: alpha/0`, or `count: placed` for a number of events";
-        report.error_with_help(fields.place(), "it is not said of what", help);
+        let help = "add `job: chat`, `node: alpha` or `gpu: alpha/0`, or `count: placed` to count events";
+        report.error_with_help(fields.place(), "the job, node or GPU is missing", help);
     }
     let on = fields.get("on").and_then(|tree| world.node(text(tree, "the name of a node", report)?, tree.span, report));
     let blocks = expectation_blocks::read(fields, on, world, report);
@@ -356,14 +356,14 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, 
         for key in keys.filter(|key| fields.has(key)) {
             let is_of_nodes_too = *key == "replicas" && fields.has("node");
             let help = if is_of_nodes_too { "write `is: holding`, or leave it out" } else { "leave it out" };
-            report.error_with_help(fields.key_span(key), format!("`{key}` is said of jobs alone"), help);
+            report.error_with_help(fields.key_span(key), format!("`{key}` applies only to jobs"), help);
         }
     }
     too_many_replicas(fields, subjects, replicas, world, report);
     let Some((key, tree)) = MODES.iter().find_map(|key| Some((*key, fields.get(key)?))) else {
         if fields.lacks_all(&MODES) {
             let help = "add `is: running`, `never: placed` or `always: ready`";
-            report.error_with_help(fields.place(), "it is not said what is expected", help);
+            report.error_with_help(fields.place(), "the expected state is missing", help);
         }
         expectation_window::read(fields, setting, None, ForKey::Length, report);
         return Vec::new();
@@ -387,7 +387,7 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, 
         State::Outcome(_) | State::Node(_) | State::Instance(_) | State::Gpu(_) | State::Holding(_) => false,
     };
     if fields.has("on") && fields.has("job") && !holds {
-        let message = format!("a job that is {} is on no node", tree.scalar().unwrap_or("so"));
+        let message = format!("a job that is {} is not on a node", tree.scalar().unwrap_or("so"));
         report.error_with_help(fields.key_span("on"), message, "leave `on` out, or write a state such as `placed`");
     }
     let lower = |subject: &Subject| {
@@ -406,7 +406,11 @@ fn held_jobs(fields: &Fields<'_>, is_holding: bool, world: &World, report: &mut 
     let (typed, tree) = (fields.text("of", "the name of a job", report)?, fields.get("of")?);
     if !is_holding {
         let help = "write `node: alpha, is: holding`, or leave `of` out";
-        report.error_with_help(fields.key_span("of"), "`of` names the jobs whose replicas a node is holding", help);
+        report.error_with_help(
+            fields.key_span("of"),
+            "`of` limits the jobs of a node that is `holding` replicas",
+            help,
+        );
     }
     Some(world.jobs(typed, tree.span, report).into())
 }
@@ -516,7 +520,7 @@ fn refuse_never_counted(
             Reason::ALL.iter().filter(|reason| event.can_give(**reason)).map(|reason| reason.name()).collect();
         let (message, help) = match given[..] {
             [] => (format!("`{name}` gives no reason"), "leave `because` out".to_string()),
-            [only, ..] => (format!("`{name}` is never because of `{because}`"), format!("write `because: {only}`")),
+            [only, ..] => (format!("`{name}` never gives the reason `{because}`"), format!("write `because: {only}`")),
         };
         report.error_with_help(fields.key_span("because"), message, help);
     }
@@ -524,10 +528,10 @@ fn refuse_never_counted(
     if subjects.iter().any(|subject| !event.can_concern(*subject)) {
         let (message, help) = match event {
             EventName::NodeChanged | EventName::InstanceChanged | EventName::SafetyBroken => {
-                ("happens to nodes", "say `node: alpha`")
+                ("applies to nodes", "write `node: alpha`")
             }
-            EventName::GpuChanged => ("happens to GPUs", "say `gpu: alpha/0` or `node: alpha`"),
-            _ => ("happens to jobs that are on no node", "say `job: chat`"),
+            EventName::GpuChanged => ("applies to GPUs", "write `gpu: alpha/0` or `node: alpha`"),
+            _ => ("applies to jobs that are not on a node", "write `job: chat`"),
         };
         let help = format!("{help}, or leave `{key}` out");
         report.error_with_help(fields.key_span(key), format!("`{name}` {message}"), help);
@@ -550,7 +554,7 @@ fn whose(fields: &Fields<'_>, report: &mut Report) -> (CountedJobs, ForKey) {
         Some("cancelled") => (CountedJobs::Cancelled, ForKey::Jobs),
         Some(typed) if typed.starts_with(|letter: char| letter.is_alphabetic()) => {
             let span = fields.get("for").map_or(fields.place(), |tree| tree.span);
-            let message = format!("events cannot be counted for `{typed}` jobs");
+            let message = format!("`for: {typed}` cannot limit a count");
             report.unknown(span, message, typed, ["cancelled"].into_iter());
             (CountedJobs::Any, ForKey::Jobs)
         }
@@ -562,23 +566,23 @@ fn whose(fields: &Fields<'_>, report: &mut Report) -> (CountedJobs, ForKey) {
 fn given_reason(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
     let because = fields.get("reason").and_then(|tree| reason(tree, report));
     let window = expectation_window::read(fields, setting, None, ForKey::Length, report);
-    fields.exclusive(&["is", "never"], "an expectation says one thing", report);
+    fields.exclusive(&["is", "never"], "an expectation has one of them", report);
     if let (Some(because), Some(key)) = (because, ["node", "gpu"].iter().find(|key| fields.has(key)))
         && because.is_of_waiting()
     {
-        let message = format!("`{because}` is said of jobs that wait, and they are on no node");
+        let message = format!("`{because}` is a reason of waiting jobs, which are not on a node");
         let help =
-            format!("say `job: chat`, or leave `{key}` out; `dryrack explain` tells which node is refused and why");
+            format!("write `job: chat`, or leave `{key}` out; `dryrack explain` shows which node is refused and why");
         report.error_with_help(fields.key_span(key), message, help);
     }
     let words = [("given", ())];
     let is = match (fields.get("is"), fields.get("never")) {
-        (Some(tree), _) => word(tree, "what a reason can be", &words, report).map(|()| Comparison::AtLeast(1)),
-        (None, Some(tree)) => word(tree, "what a reason can be", &words, report).map(|()| Comparison::Exactly(0)),
+        (Some(tree), _) => word(tree, "a state of a reason", &words, report).map(|()| Comparison::AtLeast(1)),
+        (None, Some(tree)) => word(tree, "a state of a reason", &words, report).map(|()| Comparison::Exactly(0)),
         (None, None) => {
             if fields.lacks_all(&["is", "never"]) {
                 let help = "add `is: given` or `never: given`";
-                report.error_with_help(fields.place(), "it is not said what is expected", help);
+                report.error_with_help(fields.place(), "the expected outcome is missing", help);
             }
             None
         }
@@ -603,12 +607,12 @@ fn evaluation(fields: &Fields<'_>, setting: &ReadContext<'_>, report: &mut Repor
     let because = fields.get("because").and_then(|tree| reason(tree, report));
     if is == Some(Judgement::Fits) && fields.has("because") {
         let help = "leave it out, or expect `is: unfit` or `is: incompatible`";
-        report.error_with_help(fields.key_span("because"), "what fits is given no reason", help);
+        report.error_with_help(fields.key_span("because"), "a job that fits is given no reason", help);
     }
     let at = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     if let Some(until) = setting.until.filter(|until| at > *until) {
-        let help = format!("write {until} or earlier, or a later `until` of the file");
-        report.warning(fields.key_span("at"), format!("the run stops at {until}, before this"), help);
+        let help = format!("write {until} or earlier, or a later `until` in the file");
+        report.warning(fields.key_span("at"), format!("the run stops at {until}, before this time"), help);
     }
     let Some(is) = is else { return Vec::new() };
     let lower = |job: &JobId| (ExpectationKind::Evaluation { job: *job, at, is, because }, Some(Subject::Job(*job)));
@@ -663,9 +667,9 @@ pub(super) fn comparison(tree: &Tree, report: &mut Report) -> Option<Comparison>
                 let help = match (sign, rest.trim().parse::<u64>()) {
                     (">", Ok(number)) => format!("write \">= {}\"", number.saturating_add(1)),
                     ("<", Ok(number)) => format!("write \"<= {}\"", number.saturating_sub(1)),
-                    _ => "write a number, or one behind `>=` or `<=`".to_string(),
+                    _ => "write a number, or a number after `>=` or `<=`".to_string(),
                 };
-                report.error_with_help(tree.span, format!("`{typed}` is not a comparison that is understood"), help);
+                report.error_with_help(tree.span, format!("`{typed}` is not a comparison"), help);
                 return None;
             }
         },

@@ -79,7 +79,11 @@ fn entry<'t>(tree: &'t Tree, report: &mut Report) -> Option<(&'static str, Field
         let fields = Fields::read(tree, "a failure", &[&["name", "active"], all.as_slice()].concat(), report)?;
         let kinds = list(KINDS.iter().map(|(kind, _)| *kind));
         if fields.lacks_all(&KINDS.map(|(kind, _)| kind)) {
-            report.error_with_help(fields.place(), "it is not said what fails", format!("add one of {kinds}"));
+            report.error_with_help(
+                fields.place(),
+                "the target of the failure is missing",
+                format!("add one of {kinds}"),
+            );
         }
         return None;
     };
@@ -87,7 +91,7 @@ fn entry<'t>(tree: &'t Tree, report: &mut Report) -> Option<(&'static str, Field
     known.extend(keys.iter());
     known.extend(found.iter().map(|(kind, _)| *kind));
     let fields = Fields::read(tree, "a failure", &known, report)?;
-    fields.exclusive(&KINDS.map(|(kind, _)| kind), "an entry is one kind of failure", report);
+    fields.exclusive(&KINDS.map(|(kind, _)| kind), "an entry describes one kind of failure", report);
     Some((*kind, fields))
 }
 
@@ -109,19 +113,23 @@ fn draw(
         ),
         false => {
             let usual = if kind == "flapping" { NodeTurn::Silent } else { NodeTurn::Crashed };
-            let turn = fields.word("becomes", "something a node can become", &NODE_TURNS, report);
+            let turn = fields.word("becomes", "a new state of a node", &NODE_TURNS, report);
             FailedState::Node(turn.unwrap_or(usual))
         }
     };
     if matches!(becomes, FailedState::Node(NodeTurn::Ready) | FailedState::Gpu(GpuState::Ready)) {
         let span = fields.key_span("becomes");
-        report.error_with_help(span, "becoming ready is no failure", "say what it becomes while it is down");
+        report.error_with_help(span, "`ready` is not a failure", "write the state during the failure");
     }
     let lengths = if kind == "flapping" { flapping(fields, report) } else { failing(fields, report) };
     let from = fields.value("from", report).unwrap_or(SimTime::ZERO);
     let Some(until) = fields.value("until", report).or(setting.until) else {
         let help = "add `until: 90d` here, or to the file";
-        return report.error_with_help(fields.place(), "it would fail for ever, and the run would never end", help);
+        return report.error_with_help(
+            fields.place(),
+            "the failures would go on forever, so the run would never end",
+            help,
+        );
     };
     let Some((up, down)) = lengths else { return };
     // The text of an entry identifies its random stream. A number distinguishes entries with equal text.
@@ -154,7 +162,7 @@ fn flapping(fields: &Fields<'_>, report: &mut Report) -> Option<(Lengths, Length
     let down = down.and_then(|tree| positive(tree, report));
     let (every, down) = (every?, down?);
     if down >= every {
-        let message = format!("down for {down} of every {every}, it would never be up");
+        let message = format!("with `down: {down}` of every {every}, it would never be up");
         report.error_with_help(fields.key_span("down"), message, format!("write less than {every}"));
         return None;
     }
@@ -200,7 +208,7 @@ fn racks(typed: &str, span: Span, world: &World, report: &mut Report) -> Vec<Sub
     if racks.is_empty() {
         let message = format!("no node is in a rack named `{typed}`");
         match known.is_empty() {
-            true => report.error_with_help(span, message, format!("write `rack: {typed}` for its nodes")),
+            true => report.error_with_help(span, message, format!("write `rack: {typed}` on its nodes")),
             false => report.unknown(span, message, typed, known.into_iter()),
         }
     }
@@ -225,11 +233,11 @@ fn random_faults(
     let found: Vec<Permille> = chances.iter().map(|key| fields.value(key, report).unwrap_or(Permille::ZERO)).collect();
     if fields.lacks_all(chances) {
         let help = format!("add one of {}, such as `{}: 5%`", list(chances.iter().copied()), chances[0]);
-        report.error_with_help(fields.place(), "no chance is given", help);
+        report.error_with_help(fields.place(), "the probability is missing", help);
     }
     if found.iter().map(|chance| u64::from(chance.get())).sum::<u64>() > 1000 {
-        let help = "write chances that add up to 100% or less";
-        report.error_with_help(fields.place(), "these chances add up to more than 100%", help);
+        let help = "write probabilities that add up to 100% or less";
+        report.error_with_help(fields.place(), "these probabilities add up to more than 100%", help);
     }
     let by = delay(fields, kind, report);
     if kind == "analyses" && !jobs.is_empty() && jobs.iter().all(|job| !arrivals[job.index()].spec.analyse) {
@@ -264,12 +272,12 @@ fn delay(fields: &Fields<'_>, kind: &str, report: &mut Report) -> SimDuration {
     let is_used = !fields.lacks_all(users);
     match (is_used, fields.get(key)) {
         (true, None) => {
-            let message = format!("it is not said by how much with `{key}`");
+            let message = format!("the delay `{key}` is missing");
             report.error_with_help(fields.place(), message, format!("add `{key}: 30s`"));
             SimDuration::ZERO
         }
         (false, Some(_)) => {
-            let message = format!("`{key}` belongs to `{}`, which is not given", users.join("` or `"));
+            let message = format!("`{key}` needs `{}`, which is missing", users.join("` or `"));
             report.error_with_help(fields.key_span(key), message, format!("add `{}: 5%`", users[0]));
             SimDuration::ZERO
         }

@@ -37,22 +37,22 @@ fn entry(tree: &Tree, world: &World, until: Option<SimTime>, faults: &mut Vec<(S
     let has_time = fields.require("at", "5m", report).is_some();
     let at = fields.value::<SimTime>("at", report);
     fields.require("node", "alpha", report);
-    fields.exclusive(&["becomes", "foreign"], "a fault is one change", report);
+    fields.exclusive(&["becomes", "foreign"], "a fault makes one change", report);
     if fields.lacks_all(&["becomes", "foreign"]) {
         let help = "add `becomes: not_ready`, or for a GPU `foreign: {memory: 20GiB}`";
-        report.error_with_help(fields.place(), "it is not said what happens", help);
+        report.error_with_help(fields.place(), "the change is missing", help);
     }
     if let (Some(at), Some(until)) = (at, until)
         && at > until
     {
         let help = format!("write {until} or earlier, or a later `until`");
-        report.warning(fields.key_span("at"), format!("the run stops at {until}, before this happens"), help);
+        report.warning(fields.key_span("at"), format!("the run stops at {until}, before this fault"), help);
     }
     let subjects = fields.items("node", "a node such as alpha, or a GPU such as alpha/0", report);
     let kinds: Vec<bool> = subjects.iter().map(|(typed, _)| typed.contains('/')).collect();
     if kinds.contains(&true) && kinds.contains(&false) {
         let help = "write one fault for the nodes and one for the GPUs";
-        return report.error_with_help(fields.key_span("node"), "nodes and GPUs in one list", help);
+        return report.error_with_help(fields.key_span("node"), "nodes and GPUs cannot be in one list", help);
     }
     let at = at.unwrap_or(SimTime::ZERO);
     let mut found: Vec<Fault> = Vec::new();
@@ -71,7 +71,7 @@ fn node_faults(fields: &Fields<'_>, subjects: &[(&str, Span)], world: &World, re
     let nodes: Vec<_> = subjects.iter().flat_map(|(typed, span)| world.nodes(typed, *span, report)).collect();
     if let (true, Some((typed, _))) = (fields.has("foreign"), subjects.first()) {
         let help = format!("name the GPU: `node: {typed}/0`");
-        report.error_with_help(fields.key_span("foreign"), "foreign use is of a GPU, not of a node", help);
+        report.error_with_help(fields.key_span("foreign"), "foreign use applies to a GPU, not to a node", help);
     }
     let is_gpu_word = |tree: &Tree| {
         let typed = tree.scalar().unwrap_or("");
@@ -85,7 +85,7 @@ fn node_faults(fields: &Fields<'_>, subjects: &[(&str, Span)], world: &World, re
         report.error_with_help(tree.span, message, help);
         return Vec::new();
     }
-    let becomes = fields.word("becomes", "something a node can become", &NODE_TURNS, report);
+    let becomes = fields.word("becomes", "a new state of a node", &NODE_TURNS, report);
     becomes.map_or(Vec::new(), |becomes| nodes.into_iter().map(|node| Fault::Node { node, becomes }).collect())
 }
 

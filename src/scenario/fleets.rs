@@ -45,13 +45,13 @@ pub(super) fn expand(nodes: &mut Tree, fleets: Option<&Tree>, report: &mut Repor
 fn known<'t>(fleets: Option<&'t Tree>, report: &mut Report) -> &'t [Entry] {
     let Some(tree) = fleets else { return &[] };
     let Node::Map(entries) = &tree.node else {
-        let message = format!("expected `fleets` as a map from name to nodes, found {}", tree.kind());
+        let message = format!("expected a map from fleet names to nodes, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `{lab: [{name: alpha, machine: a100-80g-x8}]}`");
         return &[];
     };
     for entry in entries.iter().filter(|entry| !matches!(entry.value.node, Node::List(_))) {
-        let message = format!("expected the fleet `{}` as a list of nodes, found {}", entry.key, entry.value.kind());
-        report.error_with_help(entry.value.span, message, "write each node behind `- `");
+        let message = format!("expected a list of nodes for the fleet `{}`, found {}", entry.key, entry.value.kind());
+        report.error_with_help(entry.value.span, message, "write each node after `- `");
     }
     entries
 }
@@ -88,8 +88,8 @@ fn named<'t>(item: &'t Tree, known: &'t [Entry], open: &mut Vec<&'t str>, out: &
             continue;
         };
         if open.contains(&fleet.key.as_str()) {
-            let message = format!("the fleet `{typed}` is a part of itself");
-            report.error_with_help(name.span, message, "write out the nodes that are meant");
+            let message = format!("the fleet `{typed}` contains itself");
+            report.error_with_help(name.span, message, "write out its nodes");
             continue;
         }
         let Node::List(nodes) = &fleet.value.node else { continue };
@@ -97,9 +97,9 @@ fn named<'t>(item: &'t Tree, known: &'t [Entry], open: &mut Vec<&'t str>, out: &
         put(nodes, known, open, out, report);
         open.pop();
         if out.len() > MAX_ENTRIES {
-            let message = format!("fleets of fleets come to more than {MAX_ENTRIES} entries");
+            let message = format!("the fleets add up to more than {MAX_ENTRIES} entries");
             if !report.has_errors() {
-                report.error_with_help(name.span, message, "use `count:` for nodes that are alike");
+                report.error_with_help(name.span, message, "use `count:` for identical nodes");
             }
             return;
         }

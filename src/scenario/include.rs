@@ -83,9 +83,9 @@ fn file(typed: &str, span: Span, folder: &Path, ways: &mut IncludeState, report:
     let own = identity(&path);
     if let Some(at) = ways.open.iter().position(|(open, _)| *open == own) {
         let by: Vec<&str> = ways.open[at + 1..].iter().map(|(_, name)| name.as_str()).collect();
-        let way = if by.is_empty() { String::new() } else { format!(" by way of {}", list(by.into_iter())) };
+        let way = if by.is_empty() { String::new() } else { format!(" through {}", list(by.into_iter())) };
         let message = format!("`{typed}` includes itself{way}");
-        let help = "move what both need into a third file, and include that";
+        let help = "move the shared entries into a third file, and include that";
         report.error_with_help(span, message, help);
         return None;
     }
@@ -94,7 +94,7 @@ fn file(typed: &str, span: Span, folder: &Path, ways: &mut IncludeState, report:
     }
     if ways.read.len() > MAX_FILES {
         let message = format!("more than {MAX_FILES} files are included");
-        report.error_with_help(span, message, "join some of them");
+        report.error_with_help(span, message, "merge some of them");
         return None;
     }
     let read = read_text(&path, Some(span), report).and_then(|(source, text)| parse(&text, source, report));
@@ -183,7 +183,7 @@ fn joined(what: &str, mut first: Vec<Entry>, later: Vec<Entry>, report: &mut Rep
             Some(known) => {
                 let (file, line, _) = report.place(known.key_span);
                 let message = format!("`{}` is given twice in `{what}`", entry.key);
-                report.error_with_help(entry.key_span, message, format!("it is given at {file}:{line} already"));
+                report.error_with_help(entry.key_span, message, format!("it is already given at {file}:{line}"));
             }
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn read(file: &Fields<'_>, base: &Base, world: &mut World, profile: &
     for entry in entries {
         if world.fleets.len() == MAX_FLEETS {
             let message = format!("more than {MAX_FLEETS} fleets");
-            report.error_with_help(entry.key_span, message, "join those whose instances are alike");
+            report.error_with_help(entry.key_span, message, "merge fleets with identical instances");
             return;
         }
         fleet(entry, base, world, profile, report);
@@ -76,7 +76,11 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
     let nodes = fields.get("nodes").and_then(|tree| node_range(tree, report));
     if kind == FleetKind::Ssh && fields.has("nodes") {
         let help = "leave `nodes` out, or write `kind: cloud`";
-        report.error_with_help(fields.key_span("nodes"), "hosts reached by SSH are as many as are listed", help);
+        report.error_with_help(
+            fields.key_span("nodes"),
+            "the number of hosts reached by SSH is the length of their list",
+            help,
+        );
     }
     let blocks = fields.get("blocks").and_then(|tree| blocks(tree, report)).unwrap_or(Blocks::Count(1));
     let fleet = FleetId::new(world.fleets.len());
@@ -107,9 +111,12 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
     }
     let wanted = nodes.map_or(1, |nodes| nodes.max.unwrap_or(nodes.target));
     if kind == FleetKind::Cloud && !fields.has("offers") && (hosts.len() as u64) < u64::from(wanted) {
-        let message =
-            format!("no instances are made for the fleet `{}` of a cloud: it has its `hosts`, and no more", entry.key);
-        report.warning(entry.key_span, message, "say with `offers` what its cloud makes, or list `hosts`");
+        let message = format!("the cloud fleet `{}` creates no instances: it has only its `hosts`", entry.key);
+        report.warning(
+            entry.key_span,
+            message,
+            "write `offers` to state which instances the cloud creates, or list `hosts`",
+        );
     }
     let first = world.nodes.len();
     for tree in hosts {
@@ -117,7 +124,7 @@ fn fleet(entry: &Entry, base: &Base, world: &mut World, profile: &Profile, repor
     }
     let most = nodes.and_then(|nodes| nodes.max);
     if let Some(most) = most.filter(|most| ((world.nodes.len() - first) as u64) > u64::from(*most)) {
-        let message = format!("the fleet `{}` begins with more than its maximum of {most} nodes", entry.key);
+        let message = format!("the fleet `{}` starts with more than its maximum of {most} nodes", entry.key);
         report.error_with_help(fields.key_span("hosts"), message, "write fewer hosts, or a larger maximum");
     }
     clouds::places(&fields, &entry.key, &common, base, world, profile, report);
@@ -130,7 +137,7 @@ fn node_range(tree: &Tree, report: &mut Report) -> Option<FleetNodes> {
         if let Some((low, high)) = typed.split_once("..") {
             let read = |part: &str| if part.is_empty() { Some(None) } else { part.parse::<u32>().ok().map(Some) };
             let (Some(min), Some(max)) = (read(low), read(high)) else {
-                report.error_with_help(tree.span, format!("`{typed}` is no range of nodes"), "write `0..4`");
+                report.error_with_help(tree.span, format!("`{typed}` is not a range of nodes"), "write `0..4`");
                 return None;
             };
             let min = min.unwrap_or(0);
@@ -148,7 +155,7 @@ fn node_range(tree: &Tree, report: &mut Report) -> Option<FleetNodes> {
 fn checked(nodes: FleetNodes, span: Span, report: &mut Report) -> Option<FleetNodes> {
     let rises = nodes.min <= nodes.target && nodes.max.is_none_or(|max| nodes.target <= max);
     if !rises {
-        report.error_with_help(span, "min, target and max do not rise", "write `{min: 0, target: 2, max: 4}`");
+        report.error_with_help(span, "min, target and max must not decrease", "write `{min: 0, target: 2, max: 4}`");
     }
     rises.then_some(nodes)
 }
@@ -164,7 +171,7 @@ fn blocks(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     }
     let count = value::<u32>(tree, report)?;
     if count == 0 || count > MOST_BLOCKS {
-        let message = format!("{count} blocks; an instance has 1 to {MOST_BLOCKS}");
+        let message = format!("{count} blocks is not possible; an instance has 1 to {MOST_BLOCKS}");
         report.error_with_help(tree.span, message, "write a number that divides its CPUs and GPUs, or `auto`");
         return None;
     }
@@ -224,7 +231,7 @@ pub(super) fn instance(
         offer,
     };
     if shape.restricted_cores_per_gpu() > 0 {
-        let message = "an instance of a fleet has no restricted cores: its blocks divide its cores among its GPUs";
+        let message = "an instance of a fleet cannot have restricted cores: its blocks divide its cores among its GPUs";
         report.error_with_help(
             span,
             message,
@@ -258,7 +265,7 @@ fn with_gpus(shape: NodeShape, fields: &Fields<'_>, gpu: GpuShape, report: &mut 
     match fields.get("gpus") {
         None => {
             let span = fields.key_span("gpu");
-            report.error_with_help(span, "it is not said how many GPUs of this type there are", "add `gpus: 8`");
+            report.error_with_help(span, "the number of GPUs of this type is missing", "add `gpus: 8`");
             shape
         }
         Some(tree) => match value::<u32>(tree, report) {

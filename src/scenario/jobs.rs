@@ -225,8 +225,8 @@ pub(super) fn asked(typed: &str, world: &mut World, report: &mut Report) -> Opti
     let demand = demand::read(&fields, world, report);
     let replicas = fields.count("replicas", 1, report).unwrap_or(1);
     if replicas > MAX_REPLICAS {
-        let message = format!("{replicas} replicas; at most {MAX_REPLICAS} are understood");
-        report.error_with_help(fields.key_span("replicas"), message, "ask for fewer");
+        let message = format!("{replicas} replicas is too many; the limit is {MAX_REPLICAS}");
+        report.error_with_help(fields.key_span("replicas"), message, "write fewer replicas");
     }
     Some((demand, replicas))
 }
@@ -258,7 +258,7 @@ pub(super) fn arrange(
             Err(_) => {
                 told = Some(draft.span);
                 let message = format!("two jobs are named `{}`", spec.name);
-                report.error_with_help(draft.span, message, "give each a name of its own, or use `count:`");
+                report.error_with_help(draft.span, message, "give each job a different name, or use `count:`");
             }
         }
     }
@@ -351,7 +351,7 @@ fn entry(
         && let Some(index) = copies.times.iter().position(|at| cancel < *at)
     {
         let (name, at) = (copies.name_of(index), copies.times[index]);
-        let message = format!("`{name}` is cancelled at {cancel}, before it comes at {at}");
+        let message = format!("`{name}` is cancelled at {cancel}, before its submission at {at}");
         report.error_with_help(tree.span, message, format!("write {at} or later"));
     }
     Some(copies)
@@ -378,13 +378,13 @@ fn warn_of_policies(
     for key in ["usage", "utilization_policy"].iter().filter(|key| fields.has(key) && !has_gpus) {
         report.warning(
             fields.key_span(key),
-            format!("`{key}` of a job without GPUs"),
+            format!("`{key}` has no effect on a job without GPUs"),
             "add `gpus: 1`, or leave it out",
         );
     }
     if behavior.usage.is_none() && has_gpus && profile.policies.utilization.bind(&spec.utilization).is_some() {
-        let message = "a utilization policy binds this job, and nothing is known of its GPUs: it is never sampled";
-        report.warning(fields.place(), message, "add `usage: 90%`, or what its GPUs do");
+        let message = "a utilization policy applies to this job, but its GPU usage is missing, so it is never sampled";
+        report.warning(fields.place(), message, "add `usage: 90%`, or the usage of its GPUs");
     }
 }
 
@@ -400,11 +400,15 @@ fn stated(fields: &Fields<'_>, setting: &ReadContext<'_>, most: usize, report: &
     let every = fields.value::<SimDuration>("every", report).unwrap_or(SimDuration::ZERO);
     if fields.has("every") && !fields.has("count") {
         let help = "add `count: 10`, or leave `every` out";
-        report.error_with_help(fields.key_span("every"), "`every` lies between copies, and there is one job", help);
+        report.error_with_help(
+            fields.key_span("every"),
+            "`every` is the time between copies, but there is only one job",
+            help,
+        );
     }
     if fields.has("until") {
         let help = "add `arrivals: {poisson: 10/h}`, or leave `until` out";
-        report.error_with_help(fields.key_span("until"), "`until` ends the arrivals of many jobs", help);
+        report.error_with_help(fields.key_span("until"), "`until` ends random arrivals, but this job has none", help);
     }
     let Some(tree) = fields.get("count") else { return (None, vec![at]) };
     // If the number is invalid, one copy represents the whole entry in later checks.
@@ -419,7 +423,11 @@ fn stated(fields: &Fields<'_>, setting: &ReadContext<'_>, most: usize, report: &
         let later = every.as_nanos().checked_mul(index.into()).map(SimDuration::from_nanos);
         let Some(at) = later.and_then(|later| at.checked_add(later)) else {
             let help = "write a shorter `every`, or fewer copies";
-            report.error_with_help(fields.key_span("every"), "the last copies come after the end of time", help);
+            report.error_with_help(
+                fields.key_span("every"),
+                "the last copies would be submitted after the largest possible time",
+                help,
+            );
             break;
         };
         times.push(at);
@@ -442,13 +450,13 @@ fn generated(
     report: &mut Report,
 ) -> Times {
     let none = (Some(0), Vec::new());
-    fields.exclusive(&["arrivals", "every"], "the arrivals say how far apart they are", report);
+    fields.exclusive(&["arrivals", "every"], "`arrivals` already sets the submission times", report);
     let from = fields.value::<SimTime>("at", report).unwrap_or(SimTime::ZERO);
     let count = fields.count("count", 1, report);
     let until = fields.value::<SimTime>("until", report).or(setting.until);
     if until.is_none() && !fields.has("count") {
         let help = "add `until: 8h` or `count: 100`";
-        report.error_with_help(fields.key_span("arrivals"), "it is not said when the arrivals end", help);
+        report.error_with_help(fields.key_span("arrivals"), "the end of the arrivals is missing", help);
     }
     let Some(ArrivalPattern { arrivals, batch }) = arrivals(tree, report) else { return none };
     if until.is_none() && count.is_none() {
@@ -465,7 +473,7 @@ fn generated(
         return none;
     }
     if times.is_empty() {
-        report.warning(tree.span, "no job comes in this time", "write a later `until`, or a higher rate");
+        report.warning(tree.span, "no job is submitted in this time", "write a later `until`, or a higher rate");
     }
     (Some(digits(times.len()).max(4)), times)
 }
@@ -477,19 +485,23 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut
     let most = scaling.map_or(replicas, |scaling| scaling.max);
     for (key, count) in [("replicas", most), ("tasks", demand.tasks)] {
         if count > MAX_REPLICAS {
-            let message = format!("{count} {key} of one job; at most {MAX_REPLICAS} are understood");
-            report.error_with_help(fields.key_span(key), message, "use `count:` for jobs of their own");
+            let message = format!("{count} {key} of one job is too many; the limit is {MAX_REPLICAS}");
+            report.error_with_help(fields.key_span(key), message, "use `count:` for separate jobs");
         }
     }
     let takes_whole = demand.gpus().is_some_and(|gpus| gpus.take == GpuTake::Whole);
     if replicas > 1 && takes_whole && matches!(demand.pick, Some(Pick::AllGpus(_))) {
-        let message = format!("{replicas} replicas each take exactly these GPUs whole, so one runs at a time");
-        report.warning(fields.key_span("gpus"), message, "choose among GPUs with `pick_gpus:` and a number of `gpus`");
+        let message = format!("{replicas} replicas each need exactly these whole GPUs, so only one runs at a time");
+        report.warning(
+            fields.key_span("gpus"),
+            message,
+            "let replicas choose among GPUs with `pick_gpus:` and a number of `gpus`",
+        );
     }
     let time_limit = fields.value::<SimDuration>("time_limit", report);
     if time_limit == Some(SimDuration::ZERO) {
         let help = "write a duration such as 1h, or leave `time_limit` out";
-        report.error_with_help(fields.key_span("time_limit"), "a time limit of nothing lets nothing run", help);
+        report.error_with_help(fields.key_span("time_limit"), "with a time limit of 0, nothing can run", help);
     }
     // A job with a model runs until it is cancelled.
     let default = if demand.model().is_some() { Restart::Always } else { Restart::Never };
@@ -514,7 +526,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut
         after: Arc::default(),
         run_limit: None,
         unselectable: fields
-            .word("unselectable", "an answer to such a pick", &UNSELECTABLE, report)
+            .word("unselectable", "a value of `unselectable`", &UNSELECTABLE, report)
             .unwrap_or_default(),
         slurm,
         pod: None,
@@ -527,9 +539,9 @@ fn project(fields: &Fields<'_>, profile: &Profile, report: &mut Report) -> Optio
     let (quotas, span) = (&profile.policies.quotas, fields.get("project").map_or(fields.place(), |tree| tree.span));
     if quotas.is_empty() {
         let help = format!("add `policies: {{quotas: {{{typed}: {{gpus: 8}}}}}}`, or leave it out");
-        report.warning(span, "no project has a quota, so it does not matter of which a job is", help);
+        report.warning(span, "no project has a quota, so `project` has no effect", help);
     } else if !quotas.contains_key(typed) {
-        let message = format!("no quota is of a project named `{typed}`");
+        let message = format!("the project `{typed}` has no quota");
         report.unknown(span, message, typed, quotas.keys().map(String::as_str));
     }
     Some(Arc::from(typed))
@@ -547,7 +559,7 @@ fn behavior(fields: &Fields<'_>, run: Option<Lengths>, report: &mut Report) -> J
         let help = "add `duration: 10m`";
         report.error_with_help(
             fields.key_span("ends"),
-            "`ends` says how a run ends by itself, and this one does not",
+            "`ends` is the outcome of a job that ends by itself, but this job does not",
             help,
         );
     }
@@ -591,7 +603,7 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
     if terms::is_of_events(&fields) {
         fields.exclusive(
             &["on", "limit", "first", "factor", "max"],
-            "a run is tried again for a time, not so often",
+            "with `on`, a run is tried again for a time, not a number of times",
             report,
         );
         return None;
@@ -605,19 +617,27 @@ fn retry(tree: &Tree, profile: &Profile, restart: Restart, report: &mut Report) 
     let factor = fields.value::<Permille>("factor", report).unwrap_or(profile.retry.factor);
     if factor < Permille::new(1000) {
         let help = "write 100% for equal pauses, 200% to double them";
-        report.error_with_help(fields.key_span("factor"), format!("a factor of {factor} would shrink the pause"), help);
+        report.error_with_help(
+            fields.key_span("factor"),
+            format!("with a factor of {factor}, the pauses would shrink"),
+            help,
+        );
     }
     let first = fields.value("first", report).unwrap_or(profile.retry.first);
     if first == SimDuration::ZERO && limit.is_none() {
         let help = "write `first: 1s`, or a `limit`";
-        report.error_with_help(tree.span, "pauses of no time without a limit might never let time go on", help);
+        report.error_with_help(
+            tree.span,
+            "without pauses and a limit, the run could stay at one instant forever",
+            help,
+        );
     }
     let max = fields.value("max", report).unwrap_or(profile.retry.max.max(first));
     if max < first {
         let help = format!("write `max: {first}` or more");
         report.error_with_help(
             fields.key_span("max"),
-            format!("the longest pause is shorter than the first, {first}"),
+            format!("the longest pause is shorter than the first, which is {first}"),
             help,
         );
     }
@@ -629,7 +649,7 @@ fn master_run(fields: &Fields<'_>, report: &mut Report) -> Option<SimDuration> {
     let length = fields.get("master_duration").and_then(|tree| positive(tree, report))?;
     if !fields.has("nodes") {
         let help = "add `nodes: 2`, or write `duration`";
-        report.error_with_help(fields.key_span("master_duration"), "a job without nodes has no master", help);
+        report.error_with_help(fields.key_span("master_duration"), "only a job with `nodes` has a master", help);
     }
     Some(length)
 }

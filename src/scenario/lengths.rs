@@ -13,7 +13,7 @@ pub(super) fn lengths(tree: &Tree, report: &mut Report) -> Option<Lengths> {
         let typed = tree.scalar().unwrap_or("");
         let named = SHAPES.iter().find(|shape| typed.starts_with(**shape));
         if let Some(shape) = named {
-            let message = format!("`{typed}` says nothing of its parameters");
+            let message = format!("`{typed}` lacks its parameters");
             report.error_with_help(tree.span, message, format!("write `{}`", example(shape)));
             return None;
         }
@@ -45,7 +45,7 @@ pub(super) fn lengths(tree: &Tree, report: &mut Report) -> Option<Lengths> {
             let (from, to) = (fields.require("from", "10m", report), fields.require("to", "1h", report));
             let (from, to): (SimDuration, SimDuration) = (value(from?, report)?, value(to?, report)?);
             if from > to {
-                let message = format!("nothing lies between {from} and {to}");
+                let message = format!("the range from {from} to {to} is empty");
                 report.error_with_help(inner.span, message, format!("write `{{from: {to}, to: {from}}}`"));
                 return None;
             }
@@ -71,7 +71,7 @@ fn example(shape: &str) -> &'static str {
 pub(super) fn positive(tree: &Tree, report: &mut Report) -> Option<SimDuration> {
     let length: SimDuration = value(tree, report)?;
     if length.is_zero() {
-        report.error_with_help(tree.span, "this must be longer than nothing", "write a duration such as 30m");
+        report.error_with_help(tree.span, "the duration must be above 0", "write a duration such as 30m");
         return None;
     }
     Some(length)
@@ -96,7 +96,7 @@ fn decimal(tree: &Tree, (least, most): (f64, f64), report: &mut Report) -> Optio
     let Decimal(number) = value(tree, report)?;
     if !(least..=most).contains(&number) {
         let help = format!("write a number from {least} to {most}");
-        report.error_with_help(tree.span, format!("{number} is outside of what is understood"), help);
+        report.error_with_help(tree.span, format!("{number} is out of range"), help);
         return None;
     }
     Some(number)

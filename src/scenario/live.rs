@@ -20,13 +20,13 @@ pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Lau
     let Some(tree) = fields.get("command") else {
         if fields.has("env") {
             let help = "add `command: [python3, train.py]`, or leave `env` out";
-            report.error_with_help(fields.key_span("env"), "`env` is of a command, and there is none", help);
+            report.error_with_help(fields.key_span("env"), "`env` needs a `command`", help);
         }
         return None;
     };
     let arguments = match &tree.node {
         Node::List(items) => {
-            let words = items.iter().map(|item| text(item, "a word of a command", report).map(Arc::from));
+            let words = items.iter().map(|item| text(item, "a word of the command", report).map(Arc::from));
             words.collect::<Option<Vec<Arc<str>>>>()?
         }
         Node::Scalar { .. } | Node::Map(_) => {
@@ -35,11 +35,11 @@ pub(super) fn launch(fields: &Fields<'_>, report: &mut Report) -> Option<Arc<Lau
         }
     };
     if arguments.first().is_none_or(|program| program.is_empty()) {
-        report.error_with_help(tree.span, "a command of nothing", "write `[python3, train.py]`");
+        report.error_with_help(tree.span, "the command is empty", "write `[python3, train.py]`");
         return None;
     }
     if arguments.iter().any(|argument| argument.contains('\0')) {
-        report.error_with_help(tree.span, "no word of a command may have a zero byte", "leave it out");
+        report.error_with_help(tree.span, "a word of the command contains a zero byte", "remove it");
         return None;
     }
     let place = report.place(fields.key_span("command"));
@@ -75,14 +75,19 @@ pub(super) fn shares(file: &Fields<'_>, world: &World, report: &mut Report) -> S
         match found {
             Some(found) if found.len() == gpus => shares.set(NodeId::new(index), found),
             Some(found) => {
-                let message = format!("{} CPU shares for the {gpus} accelerators of `{}`", found.len(), entry.key);
-                report.error_with_help(entry.value.span, message, format!("write {gpus} of them, one for each"));
+                let message =
+                    format!("found {} CPU shares for the {gpus} accelerators of `{}`", found.len(), entry.key);
+                report.error_with_help(
+                    entry.value.span,
+                    message,
+                    format!("write {gpus} of them, one for each accelerator"),
+                );
             }
             None => {}
         }
     }
     if let Some(found) = oversubscription(&shares).filter(|found| *found > most) {
-        let message = format!("the shares are up to {found} of the cores that they lie on, and {most} is stated");
+        let message = format!("the shares take up to {found} of their cores, but the limit is {most}");
         report.error_with_help(tree.span, message, format!("add `oversubscribe: {found}`, or make them smaller"));
     }
     shares
@@ -92,7 +97,7 @@ fn entries<'t>(tree: &'t Tree, report: &mut Report) -> &'t [Entry] {
     match &tree.node {
         Node::Map(entries) => entries,
         Node::List(_) | Node::Scalar { .. } => {
-            let message = format!("expected a map from node to CPU shares, found {}", tree.kind());
+            let message = format!("expected a map from nodes to CPU shares, found {}", tree.kind());
             report.error_with_help(tree.span, message, "write `{here: [{cores: [0], cpu: 1}]}`");
             &[]
         }
@@ -120,13 +125,13 @@ fn share(tree: &Tree, report: &mut Report) -> Option<StandInGpu> {
     numbers.sort_unstable();
     numbers.dedup();
     if numbers.is_empty() {
-        report.error_with_help(cores.span, "a CPU share of no core", "write `[0]`");
+        report.error_with_help(cores.span, "the CPU share has no core", "write `[0]`");
         return None;
     }
     let whole = MilliCpu::from_cores(numbers.len() as u64);
     let cpu = if fields.has("cpu") { fields.value::<MilliCpu>("cpu", report)? } else { whole };
     if cpu == MilliCpu::ZERO || cpu > whole {
-        let message = format!("a CPU share of {cpu} cores on {}", numbers.len());
+        let message = format!("a CPU share of {cpu} cores is not possible on {}", numbers.len());
         report.error_with_help(fields.key_span("cpu"), message, format!("write more than 0 and at most {whole}"));
         return None;
     }

@@ -238,7 +238,7 @@ struct Place<'p> {
 fn is_empty(place: &Place<'_>, report: &mut Report) -> bool {
     let is_blank = place.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
     if is_blank {
-        let help = "begin with `scenario: ` and a sentence, then `nodes:`, `jobs:` and `expect:`";
+        let help = "begin with `scenario: ` and a title, then add `nodes:`, `jobs:` and `expect:`";
         report.error_with_help(place.source.start(), "the file is empty", help);
     }
     is_blank
@@ -249,8 +249,8 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
     let has = |key: &str| tree.get(key).is_some();
     let found = match (has("scenario") || has("nodes"), has("base") || has("scheduler"), has("type") || has("profiles"))
     {
-        (false, true, _) => Some(("a profile", "name it `….profile.yaml`, and take it with `profile:` in a scenario")),
-        (false, false, true) => Some(("a configuration of dstack", "take it with `dstack:` in a scenario")),
+        (false, true, _) => Some(("a profile", "name it `….profile.yaml`, and use it with `profile:` in a scenario")),
+        (false, false, true) => Some(("a configuration of dstack", "use it with `dstack:` in a scenario")),
         _ => None,
     };
     if let Some((kind, help)) = found {
@@ -297,15 +297,15 @@ fn mentions(tree: &Tree, word: &str) -> bool {
 fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Report) {
     if let Some(span) = dstack.filter(|_| profile.flow.polled().is_none()) {
         let message =
-            format!("under the profile `{}` nodes of a run do not begin, fail and retry together", profile.name);
-        report.warning(span, message, "write `profile: dstack`, or that of a release such as `dstack-0.22.5`");
+            format!("the profile `{}` does not start, fail and retry the nodes of a run together", profile.name);
+        report.warning(span, message, "write `profile: dstack`, or the profile of a release such as `dstack-0.22.5`");
     }
 }
 
 fn without_jobs(file: &Fields<'_>, report: &mut Report) {
     if !file.has("jobs") && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
-        report.warning(file.place(), "nothing is asked of these nodes", help);
+        report.warning(file.place(), "there are no jobs", help);
     }
 }
 
@@ -495,8 +495,8 @@ fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Rep
         return None;
     }
     if options.outside == Outside::Refused && setup.is_some() {
-        let message = "this command starts no scheduler in another process";
-        let help = "use `dryrack run` or `dryrack test`, or name a profile that decides in its place with `--profile`";
+        let message = "this command cannot start a scheduler in another process";
+        let help = "use `dryrack run` or `dryrack test`, or name a profile that decides instead with `--profile`";
         report.error_with_help(file.key_span("outside"), message, help);
     }
     setup
@@ -510,8 +510,8 @@ fn refuse_sets(outside: Option<&Setup>, arrivals: &[Arrival], world: &World, rep
     let unequal = arrivals.iter().zip(&world.job_spans).find(|(arrival, _)| !arrival.spec.demand.sets().is_empty());
     if let Some((arrival, span)) = unequal {
         let message =
-            format!("`{}` has unequal tasks, which no scheduler in another process can place yet", arrival.spec.name);
-        report.error_with_help(*span, message, "write `tasks: 4` for tasks that are alike, or name a profile");
+            format!("`{}` has unequal tasks, which a scheduler in another process cannot place yet", arrival.spec.name);
+        report.error_with_help(*span, message, "write `tasks: 4` for identical tasks, or name a profile");
     }
 }
 
@@ -523,8 +523,8 @@ fn decided(profile: Arc<Profile>, outside: Option<&Setup>) -> Arc<Profile> {
 }
 
 fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Head {
-    let title = file.require("scenario", "A sentence that says what must be so", report);
-    let title = title.and_then(|tree| text(tree, "a sentence that says what must be so", report));
+    let title = file.require("scenario", "A sentence that must be true", report);
+    let title = title.and_then(|tree| text(tree, "a title", report));
     let as_in_base = options.as_in_base.as_ref().map(|(option, against)| (option.as_str(), *against));
     let changes = Changes { as_in_base, policies: file.get("policies"), slurm: file.get("slurm") };
     let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
@@ -564,7 +564,7 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
 
 fn unplaced(file: &Fields<'_>, report: &mut Report) -> Unplaced {
     let choices = [("fail", Unplaced::Fail), ("ignore", Unplaced::Ignore)];
-    file.word("unplaced", "what jobs without a place mean", &choices, report).unwrap_or_default()
+    file.word("unplaced", "a value of `unplaced`", &choices, report).unwrap_or_default()
 }
 
 /// Reads `warm_up`, which must end before the run ends. Otherwise no time would be left to measure.
@@ -575,7 +575,7 @@ fn warm_up(file: &Fields<'_>, report: &mut Report) -> Option<SimTime> {
         && warm_up >= until
     {
         let help = format!("write less than {until}");
-        report.error_with_help(tree.span, format!("the run stops at {until}, when the warm-up is not over"), help);
+        report.error_with_help(tree.span, format!("the warm-up lasts until the end of the run, at {until}"), help);
     }
     Some(warm_up)
 }

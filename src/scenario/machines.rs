@@ -51,14 +51,18 @@ pub(super) fn read(tree: Option<&Tree>, report: &mut Report) -> Machines {
     let mut machines = Machines::new();
     let Some(tree) = tree else { return machines };
     let Node::Map(entries) = &tree.node else {
-        let message = format!("expected `machines` as a map from name to machine, found {}", tree.kind());
+        let message = format!("expected a map from names to machines, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `{big: {cpus: 64, ram: 512GiB, gpus: 8, gpu: a100-80g}}`");
         return machines;
     };
     for entry in entries {
         if catalog::machine(&entry.key).is_some() {
-            let message = format!("the catalog has a machine named `{}` already", entry.key);
-            report.error_with_help(entry.key_span, message, "choose another name, and build on it with `machine:`");
+            let message = format!("the catalog already has a machine named `{}`", entry.key);
+            report.error_with_help(
+                entry.key_span,
+                message,
+                "choose another name, and use the catalog's machine with `machine:`",
+            );
         }
         let Some(fields) = Fields::read(&entry.value, "a machine", &FIELDS, report) else { continue };
         let mut shape = shape(&fields, &machines, report);
@@ -89,7 +93,7 @@ pub(super) fn shape_or(
     if !is_told && fields.lacks_all(&["machine", "cpus", "gpus"]) {
         let help =
             "add `machine: a100-80g-x8`, or `cpus: 32` and `ram: 256GiB`; `dryrack catalog machines` lists machines";
-        report.error_with_help(fields.place(), "it is not said what this machine has", help);
+        report.error_with_help(fields.place(), "the resources of this machine are missing", help);
     }
     if let Some(cpu) = fields.value::<MilliCpu>("cpus", report) {
         shape.cpu = cpu;
@@ -181,13 +185,13 @@ fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     match (fields.get("gpus"), kind) {
         (None, None) => return,
         (None, Some(kind)) => {
-            report.error_with_help(kind.span, "it is not said how many GPUs of this type there are", "add `gpus: 1`");
+            report.error_with_help(kind.span, "the number of GPUs of this type is missing", "add `gpus: 1`");
             return;
         }
         (Some(Tree { node: Node::List(items), .. }), kind) => {
             if let Some(kind) = kind {
                 let help = "leave `gpu` out: each entry of `gpus` has its own `type`";
-                report.error_with_help(kind.span, "`gpu` says nothing beside a list of GPUs", help);
+                report.error_with_help(kind.span, "`gpu` has no effect with a list of GPUs", help);
             }
             shape.gpus = items.iter().flat_map(|item| gpu_group(item, report)).collect();
         }
@@ -198,7 +202,7 @@ fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
                 None if count == 0 => Some(None),
                 None => Some(only_type(shape).or_else(|| {
                     let help = "add `gpu: a100-80g`; `dryrack catalog gpus` lists types";
-                    report.error_with_help(tree.span, "it is not said of which type these GPUs are", help);
+                    report.error_with_help(tree.span, "the type of these GPUs is missing", help);
                     None
                 })),
             };
@@ -211,30 +215,30 @@ fn gpus(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     }
     if shape.gpus.len() > MAX_GPUS as usize {
         let tree = fields.get("gpus").map_or(fields.span, |tree| tree.span);
-        report.error_with_help(
-            tree,
-            format!("more than {MAX_GPUS} GPUs in one machine"),
-            "spread them over several nodes",
-        );
+        report.error_with_help(tree, format!("more than {MAX_GPUS} GPUs in one machine"), "use several nodes");
         shape.gpus.clear();
     }
     if shape.gpus.iter().any(|gpu| gpu.unified) && shape.ram == Bytes::ZERO {
         let help = "add `ram: 192GiB`";
-        report.error_with_help(fields.key_span("gpus"), "this GPU's memory is a part of RAM, and there is none", help);
+        report.error_with_help(
+            fields.key_span("gpus"),
+            "this GPU uses RAM as its memory, but the machine has no RAM",
+            help,
+        );
     }
 }
 
 fn too_many(count: u32, tree: &Tree, report: &mut Report) {
     if count > MAX_GPUS {
-        let message = format!("{count} GPUs in one machine; at most {MAX_GPUS} are understood");
-        report.error_with_help(tree.span, message, "spread them over several nodes with `count:`");
+        let message = format!("{count} GPUs in one machine is too many; the limit is {MAX_GPUS}");
+        report.error_with_help(tree.span, message, "use several nodes with `count:`");
     }
 }
 
 /// Reads `islands: [4, 4]` into a label. Also checks the label, which may come from the machine that this one builds
 /// on.
 fn islands(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
-    let help = "write how many GPUs each island has, in the order of their indexes: `islands: [4, 4]`";
+    let help = "write the number of GPUs of each island, in the order of the GPU indexes: `islands: [4, 4]`";
     if let Some(tree) = fields.get("islands") {
         let Node::List(items) = &tree.node else {
             report.error_with_help(tree.span, format!("expected a list of islands, found {}", tree.kind()), help);
@@ -272,11 +276,13 @@ fn restrict_cores(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Repor
     let (gpus, cores) = (shape.gpus.len() as u64, shape.cpu_capacity());
     if each > 0 && gpus == 0 {
         let help = format!("add `gpus: 8`, or leave `{KEY}` out");
-        return report.error_with_help(span, "cores are restricted to GPUs, and the machine has none", help);
+        return report.error_with_help(span, "cores are restricted to GPUs, but the machine has no GPU", help);
     }
     if u64::from(each) * gpus * 1000 > cores.get() {
-        let message =
-            format!("{} cores are restricted to {gpus} GPUs, and the machine has {cores}", u64::from(each) * gpus);
+        let message = format!(
+            "{} cores are restricted to {gpus} GPUs, but the machine has {cores} cores",
+            u64::from(each) * gpus
+        );
         report.error_with_help(span, message, format!("write {} or less", cores.get() / (gpus.max(1) * 1000)));
     }
 }
@@ -318,8 +324,8 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
     let architecture = architecture.map(Arc::from);
     match (catalog::gpu(name), memory) {
         (Some(model), None) if model.unified => {
-            let help = format!("write `gpus: [{{type: {name}, memory: 144GiB}}]`, or name a machine that has it");
-            let message = format!("the memory of {name} is a part of RAM, and how much it may take is not said");
+            let help = format!("write `gpus: [{{type: {name}, memory: 144GiB}}]`, or name a machine with this GPU");
+            let message = format!("{name} uses RAM as its memory, and the amount that it can use is missing");
             report.error_with_help(tree.span, message, help);
             None
         }
@@ -360,7 +366,7 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
 fn capability(fields: &Fields<'_>, report: &mut Report) -> Option<ComputeCapability> {
     let tree = fields.get("compute_capability")?;
     let typed = text(tree, "a compute capability such as 8.9", report)?;
-    let help = "write its two numbers, such as 8.9";
+    let help = "write two numbers, such as 8.9";
     typed.parse().map_err(|error: catalog::KindError| report.error_with_help(tree.span, error.to_string(), help)).ok()
 }
 
@@ -375,7 +381,7 @@ fn power(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
     shape.power = Some(Power { idle, busy });
     if let Err(too_much) = (NodeShape { power: shape.power, ..blank() }).check_size() {
         shape.power = None;
-        let help = "`idle` is what it draws at rest, and `busy` with all of its GPUs at work";
+        let help = "`idle` is the power draw at rest, and `busy` the power draw with all GPUs busy";
         report.error_with_help(power.span, too_much.to_string(), help);
     }
 }
@@ -397,7 +403,7 @@ fn reserve(fields: &Fields<'_>, shape: &mut NodeShape, report: &mut Report) {
         let span = reserved.get(key).map_or(reserved.span, |tree| tree.span);
         report.error_with_help(
             span,
-            format!("more is reserved than the machine has, {has}"),
+            format!("the reserved amount is more than the machine has, which is {has}"),
             format!("write {has} or less"),
         );
     };

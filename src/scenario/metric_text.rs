@@ -79,7 +79,7 @@ pub(super) fn read(
             return None;
         }
         let help = "write a metric, a sign and a bound: `p95(queue_wait) <= 10m` or `gpu_allocated >= 92%`";
-        report.error_with_help(tree.span, format!("`{typed}` holds nothing against a bound"), help);
+        report.error_with_help(tree.span, format!("`{typed}` has no comparison"), help);
         return None;
     };
     for (turned, meant) in [("=>", ">="), ("=<", "<=")] {
@@ -136,8 +136,8 @@ fn quantity(
 ) -> Option<Measured> {
     let Some(open) = part.text.find('(') else {
         if let Some((span, _)) = jobs {
-            let help = "leave `of` out, or take a series such as `p95(queue_wait)`";
-            report.error_with_help(span, format!("`{}` is of the whole run", part.text), help);
+            let help = "leave `of` out, or use a series such as `p95(queue_wait)`";
+            report.error_with_help(span, format!("`{}` is a metric of the whole run", part.text), help);
         }
         return run_wide(part, whole, report).map(|definition| Measured(Quantity::Run(definition)));
     };
@@ -180,7 +180,7 @@ fn quantity(
 fn allocated_at(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Quantity> {
     let percent = part.text.strip_suffix('%').and_then(|number| number.parse().ok());
     if percent.is_none() {
-        let message = format!("`{}` is no load in whole percents of all GPUs", part.text);
+        let message = format!("`{}` is not a whole percentage", part.text);
         report.error_with_help(whole.span(part), message, format!("write `{ALLOCATED_AT}(130%)`"));
     }
     percent.map(|percent| Quantity::AllocatedAt { percent })
@@ -194,11 +194,11 @@ fn run_wide(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<&'
     let span = whole.span(part);
     if let Some(known) = definitions().into_iter().find(|known| known.name == typed) {
         let short = known.short_name();
-        let help = format!("write `{short}`, and its unit behind the bound: `{short} <= 10m`");
-        report.error_with_help(span, format!("the unit of `{typed}` stands on the other side"), help);
+        let help = format!("write `{short}`, with the unit in the bound: `{short} <= 10m`");
+        report.error_with_help(span, format!("`{typed}` contains a unit, which belongs to the bound"), help);
     } else if series_by_name(typed.split('{').next().unwrap_or("").trim()).is_some() {
-        let help = format!("say which: `p95({typed})`, `mean({typed})`, `max({typed})`");
-        report.error_with_help(span, format!("`{typed}` has a value for each replica"), help);
+        let help = format!("write a function: `p95({typed})`, `mean({typed})` or `max({typed})`");
+        report.error_with_help(span, format!("`{typed}` has one value for each replica"), help);
     } else {
         let names = definitions().into_iter().map(Definition::short_name);
         report.unknown(span, format!("no metric is named `{typed}`"), typed, names);
@@ -220,8 +220,8 @@ fn function(part: Part<'_>, whole: &Whole<'_>, report: &mut Report) -> Option<Fu
         let permille = format!("{percent}%").parse::<Permille>().ok().map(Permille::get);
         let permille = permille.and_then(|permille| u16::try_from(permille).ok()).filter(|p| (1..=1000).contains(p));
         if permille.is_none() {
-            let help = "write p50, p95, p99.9 or another of at most one decimal";
-            report.error_with_help(whole.span(part), format!("`{typed}` is no percentile"), help);
+            let help = "write p50, p95, p99.9 or another percentile with at most one decimal";
+            report.error_with_help(whole.span(part), format!("`{typed}` is not a percentile"), help);
         }
         return permille.map(Function::Quantile);
     }
@@ -355,11 +355,11 @@ fn bound(part: Part<'_>, (name, unit): (&str, Unit), whole: &Whole<'_>, report: 
         Unit::Number => ("a number", "3.5"),
     };
     if part.text.is_empty() {
-        report.error_with_help(whole.span, "the bound is missing", format!("add one behind the sign: `{example}`"));
+        report.error_with_help(whole.span, "the bound is missing", format!("add one after the sign: `{example}`"));
         return None;
     }
     let tree = Tree { span: whole.span(part), node: Node::Scalar { text: part.text.to_string(), quoted: true } };
-    let help = format!("`{name}` is {kind}: write it as in `{example}`");
+    let help = format!("`{name}` is {kind}: write the bound like `{example}`");
     let is_bare = part.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let fine = fine_part(part.text).filter(|_| unit == Unit::Part);
     if let Some(millionths) = fine {

@@ -63,11 +63,11 @@ fn bandwidth(fields: &Fields<'_>, report: &mut Report) -> Option<Bytes> {
     match rate {
         Some(rate) if rate > Bytes::ZERO => Some(rate),
         Some(_) => {
-            report.error_with_help(tree.span, "a bandwidth of nothing brings nothing", "write `10Gbit/s`");
+            report.error_with_help(tree.span, "the bandwidth must be above 0", "write `10Gbit/s`");
             None
         }
         None => {
-            let help = "write an amount for each second, such as `10Gbit/s` or `1GiB/s`";
+            let help = "write an amount per second, such as `10Gbit/s` or `1GiB/s`";
             report.error_with_help(tree.span, format!("`{typed}` is not a bandwidth"), help);
             None
         }
@@ -108,7 +108,7 @@ pub(super) fn declare(
         return report.error_with_help(
             name_tree.span,
             excess,
-            "write what the machine has; `dryrack catalog machines` lists some",
+            "write the real size of the machine; `dryrack catalog machines` lists examples",
         );
     }
     let gpus = gpus(fields, name, &shape, report);
@@ -135,7 +135,7 @@ pub(super) fn declare(
     for name in names {
         if world.node_names.add(Arc::clone(&name)).is_err() {
             let message = format!("two nodes are named `{name}`");
-            report.error_with_help(name_tree.span, message, "give each a name of its own, or use `count:`");
+            report.error_with_help(name_tree.span, message, "give each node a different name, or use `count:`");
             return;
         }
         let spec = NodeSpec { name, shape: Arc::clone(&shape) };
@@ -171,7 +171,7 @@ fn by_gpu<'t>(
 ) -> Vec<(u16, &'t Tree)> {
     let Some(tree) = fields.get(key) else { return Vec::new() };
     let Node::Map(entries) = &tree.node else {
-        let message = format!("expected `{key}` as a map from GPU index, found {}", tree.kind());
+        let message = format!("expected a map from GPU indexes for `{key}`, found {}", tree.kind());
         let example = if key == "foreign" { "{0: {memory: 20GiB}}" } else { "{0: degraded}" };
         report.error_with_help(tree.span, message, format!("write `{key}: {example}`"));
         return Vec::new();
@@ -187,13 +187,17 @@ fn by_gpu<'t>(
 pub(super) fn foreign(tree: &Tree, capacity: Bytes, report: &mut Report) -> Option<Foreign> {
     let fields = Fields::read(tree, "foreign use", &["memory", "share"], report)?;
     if !fields.has("memory") && !fields.has("share") {
-        report.error_with_help(tree.span, "it is not said what others hold", "write `{memory: 20GiB, share: 80%}`");
+        report.error_with_help(
+            tree.span,
+            "the amount that others hold is missing",
+            "write `{memory: 20GiB, share: 80%}`",
+        );
         return None;
     }
     let memory = fields.value::<Bytes>("memory", report).unwrap_or(Bytes::ZERO);
     if memory > capacity {
         let span = fields.get("memory").map_or(tree.span, |tree| tree.span);
-        let message = format!("others hold {memory} of a GPU that has {capacity}");
+        let message = format!("others hold {memory}, but the GPU has {capacity}");
         report.error_with_help(span, message, format!("write {capacity} or less"));
     }
     let share = match fields.get("share") {

@@ -68,7 +68,7 @@ fn settings(fields: &Fields<'_>, report: &mut Report) -> impl FnOnce(Command, &P
     for (key, place) in [("deadline", &mut deadline), ("start", &mut start)] {
         if let Some(length) = fields.value::<SimDuration>(key, report) {
             if length.is_zero() {
-                let message = format!("a `{key}` of no time, in which nothing can answer");
+                let message = format!("with a `{key}` of 0, no answer is possible");
                 report.error_with_help(fields.key_span(key), message, "write `10s`, or leave it out");
             }
             *place = real(length);
@@ -76,13 +76,13 @@ fn settings(fields: &Fields<'_>, report: &mut Report) -> impl FnOnce(Command, &P
     }
     let restarts = fields.count("restarts", 0, report).unwrap_or(0);
     let thinking = fields.get("thinking").and_then(|tree| thinking(tree, report)).unwrap_or_default();
-    let words = fields.word("unsafe", "what happens to a placement that is not safe", &WHEN_UNSAFE, report);
+    let words = fields.word("unsafe", "a value of `unsafe`", &WHEN_UNSAFE, report);
     let allows_unsafe = words.unwrap_or(true);
     let driver = fields.get("driver").map_or(Json::Null, |tree| match &tree.node {
         Node::Map(_) => json(tree),
         _ if tree.is_nothing() => Json::Null,
         Node::List(_) | Node::Scalar { .. } => {
-            let message = format!("expected free data as a map, found {}", tree.kind());
+            let message = format!("expected a map of settings, found {}", tree.kind());
             report.error_with_help(tree.span, message, "write `{weights: {qwen: 61GiB}}`");
             Json::Null
         }
@@ -102,7 +102,7 @@ fn settings(fields: &Fields<'_>, report: &mut Report) -> impl FnOnce(Command, &P
 fn command(tree: &Tree, report: &mut Report) -> Option<Command> {
     let read = match &tree.node {
         Node::List(items) => {
-            let words = items.iter().map(|item| text(item, "a word of a command", report).map(str::to_string));
+            let words = items.iter().map(|item| text(item, "a word of the command", report).map(str::to_string));
             Command::of(words.collect::<Option<Vec<String>>>()?)
         }
         Node::Scalar { .. } | Node::Map(_) => {
@@ -125,8 +125,8 @@ fn thinking(tree: &Tree, report: &mut Report) -> Option<ThinkTime> {
             value::<SimDuration>(tree, report).map(ThinkTime::Fixed)
         }
         None => {
-            let found = text(tree, "what is charged for thinking", report)?;
-            let message = format!("expected what is charged for thinking, found `{found}`");
+            let found = text(tree, "a value of `thinking`", report)?;
+            let message = format!("expected a value of `thinking`, found `{found}`");
             report.error_with_help(tree.span, message, "write none, measured, stated, or a time such as `250ms`");
             None
         }

@@ -32,7 +32,7 @@ pub(super) struct Params(BTreeMap<String, Param>);
 /// Reads the axes of `matrix:`.
 pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
     let Node::Map(entries) = &tree.node else {
-        let message = format!("expected `matrix` as a map from name to values, found {}", tree.kind());
+        let message = format!("expected a map from names to values for `matrix`, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `{profile: [first-fit, spread], gpus: [1, 2]}`");
         return Vec::new();
     };
@@ -52,8 +52,8 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
             let Some(typed) = text(item, "a single value of the matrix", report) else { continue };
             match values.iter().any(|known| known.scalar() == Some(typed)) {
                 true => {
-                    let message = format!("`{typed}` stands twice in the axis `{}`", entry.key);
-                    report.error_with_help(item.span, message, "keep one of the two");
+                    let message = format!("`{typed}` is listed twice in the axis `{}`", entry.key);
+                    report.error_with_help(item.span, message, "remove one of the two");
                 }
                 false => values.push(item.clone()),
             }
@@ -64,8 +64,8 @@ pub(super) fn axes(tree: &Tree, report: &mut Report) -> Vec<Axis> {
     }
     let cells = axes.iter().try_fold(1usize, |cells, axis| cells.checked_mul(axis.values.len()));
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
-        let message = format!("the matrix has more than {MAX_CELLS} cells");
-        report.error_with_help(tree.span, message, "leave out values, or split the file");
+        let message = format!("the matrix has more than {MAX_CELLS} combinations");
+        report.error_with_help(tree.span, message, "remove values, or split the file");
         // After an error here, check the rest of the file for one cell only.
         axes.iter_mut().for_each(|axis| axis.values.truncate(1));
     }
@@ -99,7 +99,7 @@ fn check_name(name: &str, span: Span, report: &mut Report) -> bool {
     let is_fine = is_name(name);
     if !is_fine {
         let help = "use letters, digits, `_` and `-`, as in `gpus_per_job`";
-        report.error_with_help(span, format!("`{name}` cannot be the name of a parameter"), help);
+        report.error_with_help(span, format!("`{name}` is not a valid name for a parameter"), help);
     }
     is_fine
 }
@@ -116,8 +116,8 @@ impl Params {
                 }
             }
             Some((_, tree)) => {
-                let message = format!("expected `params` as a map from name to value, found {}", tree.kind());
-                report.error_with_help(tree.span, message, "write `{gpus: 4}`, and `${gpus}` where it is meant");
+                let message = format!("expected a map from names to values for `params`, found {}", tree.kind());
+                report.error_with_help(tree.span, message, "write `{gpus: 4}`, and use it as `${gpus}`");
             }
         }
         for axis in axes {
@@ -132,8 +132,8 @@ impl Params {
             return;
         }
         if let Some(inner) = find_reference(&entry.value) {
-            let message = format!("`{}` is made of another parameter", entry.key);
-            report.error_with_help(inner, message, "write the value, or `$${` for these letters themselves");
+            let message = format!("`{}` contains another parameter", entry.key);
+            report.error_with_help(inner, message, "write the value, or `$${` for a literal `${`");
             return;
         }
         let value = entry.value.clone();
@@ -175,7 +175,7 @@ impl Params {
             out.push_str(&text[at..found]);
             let Some(length) = text[found..].find('}') else {
                 let span = tree.span.within(found, 2, text.len());
-                report.error_with_help(span, "this `${` is never closed", "add `}`, or write `$${` for the letters");
+                report.error_with_help(span, "this `${` is never closed", "add `}`, or write `$${` for a literal `${`");
                 return None;
             };
             let name = &text[found + 2..found + length];
@@ -186,10 +186,10 @@ impl Params {
                 return Some(value.clone());
             }
             let Some(single) = value.scalar() else {
-                let help = format!("let `${{{name}}}` stand alone, or give it a single value");
+                let help = format!("write `${{{name}}}` without other text, or give it a single value");
                 report.error_with_help(
                     span,
-                    format!("`{name}` is {}, and here is a part of a text", value.kind()),
+                    format!("`{name}` is {}, which cannot be inserted into a text", value.kind()),
                     help,
                 );
                 return None;
@@ -220,15 +220,15 @@ impl Params {
     pub fn report_unused(&self, own: SourceId, report: &mut Report) {
         for (name, param) in self.0.iter().filter(|(_, param)| !param.is_used) {
             if param.is_axis && !OWN_AXES.contains(&name.as_str()) {
-                let message = format!("nothing differs along the axis `{name}`");
+                let message = format!("no value depends on the axis `{name}`");
                 let near = dryrack_nearest::nearest(name, OWN_AXES);
                 let help = match near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("write `${{{name}}}` where its values belong"),
+                    None => format!("write `${{{name}}}` where its values are needed"),
                 };
                 report.error_with_help(param.span, message, help);
             } else if !param.is_axis && param.span.source() == own {
-                let help = format!("write `${{{name}}}` where it is meant, or remove it");
+                let help = format!("write `${{{name}}}` where it is needed, or remove it");
                 report.warning(param.span, format!("the parameter `{name}` is not used"), help);
             }
         }

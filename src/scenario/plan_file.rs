@@ -204,11 +204,11 @@ fn priced(plan: &PlanFile, loaded: &Loaded) -> Result<(), Diagnostics> {
     let name = &node.spec.name;
     let (message, help) = match objective {
         Objective::Energy => (
-            format!("the node `{name}` says nothing of its power, and would seem to draw none"),
+            format!("the node `{name}` states no power, so its energy would count as 0"),
             "give each node a `power: {idle: 350W, busy: 6.5kW}`, or minimize `gpus` or `nodes`",
         ),
         _ => (
-            format!("the node `{name}` has no price, and would seem to cost nothing"),
+            format!("the node `{name}` has no price, so its cost would count as 0"),
             "give each node a `price_per_hour`, or minimize `gpus` or `nodes`",
         ),
     };
@@ -229,7 +229,7 @@ fn probes(plan: &PlanFile) -> Vec<usize> {
 
 fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Option<PlanFile> {
     let file = Fields::read(tree, "a plan", &FIELDS, report)?;
-    let title = file.require("plan", "How few GPUs keep the waiting short?", report);
+    let title = file.require("plan", "How few GPUs keep the waiting times short?", report);
     let title = title.and_then(|tree| text(tree, "a question", report));
     let scenario = file.require("scenario", "nightly.yaml", report);
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
@@ -244,17 +244,17 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         None => Vec::new(),
     };
     let seeds = file.get("seeds").map_or(Vec::new(), |tree| seeds::seeds(tree, report));
-    let minimize = file.word("minimize", "what can be made small", &Objective::ALL, report);
+    let minimize = file.word("minimize", "an objective", &Objective::ALL, report);
     let asked = file.list("constraints", report).iter().map(|tree| asked(tree, report)).collect();
     let methods = [("sweep", Method::Sweep), ("search", Method::Search)];
     let method = file.word("method", "a method", &methods, report).unwrap_or(Method::Sweep);
     if method == Method::Search {
         for (key, help) in [
             ("minimize", "add `minimize: gpus`, `nodes` or `price_per_hour`"),
-            ("constraints", "add what must hold, such as `constraints: [p95(queue_wait) <= 10m]`"),
+            ("constraints", "add the constraints, such as `constraints: [p95(queue_wait) <= 10m]`"),
         ] {
             if file.lacks_all(&[key]) {
-                let message = format!("a search lacks `{key}`");
+                let message = format!("a search needs `{key}`");
                 report.error_with_help(file.key_span("method"), message, help);
             }
         }
@@ -264,14 +264,14 @@ fn read(tree: &Tree, path: &Path, whole: Arc<str>, report: &mut Report) -> Optio
         && !objective.is_known_before()
     {
         let name = objective.name();
-        let message = format!("a search must know what is made small before anything is run; a run shows its `{name}`");
+        let message = format!("the objective of a search must be known before a run, but `{name}` is measured by runs");
         let help = "write `method: sweep`, or minimize `gpus`, `nodes` or `price_per_hour`";
         report.error_with_help(tree.span, message, help);
     }
     let cells: usize = factors.iter().map(|factor| factor.values.len()).product();
     if method == Method::Search && cells > MAX_SEARCHED {
-        let message = format!("a search among {cells} alternatives; at most {MAX_SEARCHED} are understood");
-        report.error_with_help(file.key_span("factors"), message, "leave out values, or make several plans");
+        let message = format!("a search among {cells} alternatives is too large; the limit is {MAX_SEARCHED}");
+        report.error_with_help(file.key_span("factors"), message, "remove values, or write several plans");
     }
     let (runs, time) = file.get("budget").map_or((None, None), |tree| budget(tree, report));
     Some(PlanFile {
@@ -299,12 +299,12 @@ fn asked(tree: &Tree, report: &mut Report) -> SeedShare {
 fn budget(tree: &Tree, report: &mut Report) -> (Option<u64>, Option<SimDuration>) {
     let Some(fields) = Fields::read(tree, "a budget", &["runs", "time"], report) else { return (None, None) };
     if fields.lacks_all(&["runs", "time"]) {
-        report.error_with_help(tree.span, "a budget of nothing", "write `{runs: 500}`, `{time: 30m}` or both");
+        report.error_with_help(tree.span, "the budget is empty", "write `{runs: 500}`, `{time: 30m}` or both");
     }
     let (runs, time) = (fields.value("runs", report), fields.value::<SimDuration>("time", report));
     for (key, is_none) in [("runs", runs == Some(0)), ("time", time.is_some_and(SimDuration::is_zero))] {
         if let Some(tree) = fields.get(key).filter(|_| is_none) {
-            report.error_with_help(tree.span, "nothing can be said without a run", "write more than nothing");
+            report.error_with_help(tree.span, "the budget allows no run", "write a larger budget");
         }
     }
     (runs, time)
@@ -312,25 +312,25 @@ fn budget(tree: &Tree, report: &mut Report) -> (Option<u64>, Option<SimDuration>
 
 fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
     let Node::Map(entries) = &tree.node else {
-        let message = format!("expected factors as a map, found {}", tree.kind());
+        let message = format!("expected a map of factors, found {}", tree.kind());
         report.error_with_help(tree.span, message, "write `{workers: 4..16, profile: [fifo, sjf]}`");
         return Vec::new();
     };
     let factors: Vec<Factor> = entries.iter().filter_map(|entry| factor(entry, report)).collect();
     for (index, later) in factors.iter().enumerate() {
         if let Some(first) = factors[..index].iter().find(|first| first.path == later.path) {
-            let message = format!("`{}` sets `{}`, as `{}` does already", later.name, later.path, first.name);
-            report.error_with_help(later.place, message, "let each factor set something else");
+            let message = format!("`{}` sets `{}`, as `{}` already does", later.name, later.path, first.name);
+            report.error_with_help(later.place, message, "let each factor set a different field");
         }
     }
     let cells = factors.iter().try_fold(1usize, |cells, factor| cells.checked_mul(factor.values.len()));
     if cells.is_none_or(|cells| cells > MAX_CELLS) {
-        let message = format!("these are more than {MAX_CELLS} alternatives");
-        report.error_with_help(tree.span, message, "leave out values, or make several plans");
+        let message = format!("the plan has more than {MAX_CELLS} alternatives");
+        report.error_with_help(tree.span, message, "remove values, or write several plans");
         return Vec::new();
     }
     if factors.is_empty() && !report.has_errors() {
-        report.error_with_help(tree.span, "nothing is varied", "write `{workers: 4..16}`");
+        report.error_with_help(tree.span, "there are no factors", "write `{workers: 4..16}`");
     }
     factors
 }
@@ -338,8 +338,8 @@ fn factors(tree: &Tree, report: &mut Report) -> Vec<Factor> {
 /// Reads `workers: [4, 8]`, `workers: 4..64 by 4`, or `workers: {set: nodes.0.count, values: [4, 8]}`.
 fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) -> Option<Factor> {
     if !is_name(key) {
-        let help = "use letters, digits, `_` and `-`, and say what it sets: `{set: nodes.alpha.count, values: [1, 2]}`";
-        report.error_with_help(*key_span, format!("`{key}` cannot be the name of a factor"), help);
+        let help = "use letters, digits, `_` and `-`, and name the field: `{set: nodes.alpha.count, values: [1, 2]}`";
+        report.error_with_help(*key_span, format!("`{key}` is not a valid name for a factor"), help);
         return None;
     }
     let own = match key.as_str() {
@@ -349,7 +349,7 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
     let (path, place, values) = match &given.node {
         Node::Map(_) => {
             let fields = Fields::read(given, "a factor", &["set", "values"], report)?;
-            let path = fields.text("set", "what is set, such as `nodes.alpha.count`", report).unwrap_or(&own);
+            let path = fields.text("set", "a path such as `nodes.alpha.count`", report).unwrap_or(&own);
             let place = fields.get("set").map_or(*key_span, |tree| tree.span);
             (path.to_string(), place, fields.require("values", "[4, 8]", report)?)
         }
@@ -369,14 +369,14 @@ fn factor(Entry { key, key_span, value: given }: &Entry, report: &mut Report) ->
 /// Reads a list of values, with their places.
 fn listed(items: &[Tree], span: Span, report: &mut Report) -> Option<(Vec<Arc<str>>, Vec<Span>)> {
     if items.is_empty() {
-        report.error_with_help(span, "a factor without values", "write `[4, 8]`, or leave it out");
+        report.error_with_help(span, "the factor has no values", "write `[4, 8]`, or leave it out");
         return None;
     }
     let mut values: Vec<Arc<str>> = Vec::new();
     for item in items {
         let typed = text(item, "a single value", report)?;
         if values.iter().any(|known| **known == *typed) {
-            report.error_with_help(item.span, format!("`{typed}` stands there twice"), "keep one of the two");
+            report.error_with_help(item.span, format!("`{typed}` is listed twice"), "remove one of the two");
             return None;
         }
         values.push(Arc::from(typed));
@@ -397,8 +397,8 @@ fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> 
             (first..=last).step_by(step as usize).map(|value| Arc::from(value.to_string())).collect()
         }
         _ => {
-            let help = "write `4..16`, both included, `4..64 by 4`, or a list such as `[4, 8]`";
-            report.error_with_help(span, format!("`{typed}` are no values of a factor"), help);
+            let help = "write `4..16` (both ends included), `4..64 by 4`, or a list such as `[4, 8]`";
+            report.error_with_help(span, format!("`{typed}` is not a list of values for a factor"), help);
             return None;
         }
     };

@@ -38,13 +38,13 @@ pub(super) fn utilization(
             mode: fields.word("mode", "a mode", &MODES, report),
             min_gpu_utilization: fields.get("min_gpu_utilization").and_then(|tree| percent(tree, report)),
             time_window: positive(fields, "time_window", report),
-            gpus: fields.word("gpus", "which GPUs must be idle", &GPUS, report),
-            at_minimum: fields.word("at_minimum", "what a reading at the minimum is", &AT_MINIMUM, report),
+            gpus: fields.word("gpus", "a value of `gpus`", &GPUS, report),
+            at_minimum: fields.word("at_minimum", "a value of `at_minimum`", &AT_MINIMUM, report),
             longest_gap: positive(fields, "longest_gap", report),
-            gaps: fields.word("gaps", "what a gap means", &GAPS, report),
+            gaps: fields.word("gaps", "a value of `gaps`", &GAPS, report),
             grace: fields.value("grace", report),
             interval,
-            from: fields.word("from", "whose word it is", &SOURCES, report).unwrap_or_default(),
+            from: fields.word("from", "a value of `from`", &SOURCES, report).unwrap_or_default(),
         };
     }
     let options = &profile.policies.utilization;
@@ -58,7 +58,7 @@ pub(super) fn utilization(
         for key in ["min_gpu_utilization", "time_window"] {
             let example = if key == "time_window" { "10m" } else { "30%" };
             if fields.lacks_all(&[key]) && !profile_says(profile, key) {
-                let message = format!("the utilization policy lacks `{key}`, and the profile states none that is read");
+                let message = format!("the utilization policy lacks `{key}`, and the profile does not supply it");
                 report.error_with_help(fields.place(), message, format!("add `{key}: {example}`"));
             }
         }
@@ -71,7 +71,7 @@ pub(super) fn utilization(
     if let Some(policy) = policy {
         if policy.time_window < options.min_time_window {
             let message = format!(
-                "a time window of {} is shorter than the least of profile `{}`, {}",
+                "a time window of {} is shorter than the profile `{}` allows, which is {}",
                 policy.time_window, profile.name, options.min_time_window
             );
             let help =
@@ -79,7 +79,7 @@ pub(super) fn utilization(
             report.error_with_help(window_span, message, help);
         }
         if ring_samples(policy.time_window, policy.interval) > MOST_SAMPLES {
-            let message = format!("more than {MOST_SAMPLES} samples for one window of {}", policy.time_window);
+            let message = format!("more than {MOST_SAMPLES} samples in one window of {}", policy.time_window);
             report.error_with_help(window_span, message, "write a longer `interval` in `sampling`");
         }
     }

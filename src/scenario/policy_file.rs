@@ -85,7 +85,7 @@ fn lower(tree: &Tree, folder: &Path, recorded: Option<SimDuration>, report: &mut
     let Some((_, policy)) = options.bind(&over) else {
         if !report.has_errors() {
             let help = "add `utilization_policy: {min_gpu_utilization: 30%, time_window: 10m}`";
-            report.error_with_help(fields.place(), "neither the file nor its profile states a policy", help);
+            report.error_with_help(fields.place(), "neither the file nor its profile has a utilization policy", help);
         }
         return None;
     };

@@ -40,13 +40,13 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
         FIELDS.into_iter().filter(|key| fields.has(key) && (*key != "nodes" || fields.has("resources"))).collect();
     let first = *given.first()?;
     let Some(tree) = fields.get("resources") else {
-        let message = format!("{} belongs to a job with `resources`", list(given.iter().copied()));
+        let message = format!("{} works only for a job with `resources`", list(given.iter().copied()));
         report.error_with_help(fields.key_span(first), message, "add `resources: {gpu: 1}`");
         return None;
     };
     for key in OTHERS.into_iter().filter(|key| fields.has(key)) {
-        let message = format!("`{key}` says nothing beside `resources`");
-        let help = "keep one of the two: instances of fleets are asked for by `resources`, nodes otherwise";
+        let message = format!("`{key}` has no effect with `resources`");
+        let help = "keep one of the two: `resources` asks for instances of fleets, and the other fields ask for nodes";
         report.error_with_help(fields.key_span(key), message, help);
     }
     let names = |key: &str, report: &mut Report| -> Vec<(&str, Span)> { fields.items(key, "a name", report) };
@@ -66,7 +66,7 @@ pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
     }
     if world.fleets.is_empty() {
         let help = "add `fleets: {lab: {hosts: [{name: h0, machine: a100-80g-x8}]}}`";
-        report.error_with_help(fields.key_span("resources"), "there is no fleet of instances", help);
+        report.error_with_help(fields.key_span("resources"), "there are no fleets of instances", help);
     }
     let tasks = fields.count("nodes", 1, report).unwrap_or(1);
     world.wanted.push((Arc::new(requirements), tasks, fields.key_span("resources")));

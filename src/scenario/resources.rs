@@ -180,7 +180,7 @@ fn gpu_text(typed: &str, span: Span, gpu: &mut GpuRequirements, report: &mut Rep
             "a count"
         };
         if token.is_empty() || gpu.names.iter().any(|name| name.is_empty()) {
-            report.error_with_help(span, "a part of it is empty", "write parts such as `A100:80GB:2`");
+            report.error_with_help(span, "a part of the text is empty", "write parts such as `A100:80GB:2`");
         }
         if seen.contains(&what) {
             report.error_with_help(span, format!("`{typed}` has {what} twice"), "write each part once");

@@ -11,13 +11,13 @@ const MAX_SEEDS: u64 = 100_000;
 pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
     if let Node::List(items) = &tree.node {
         if items.is_empty() {
-            report.error_with_help(tree.span, "there are no seeds", "write `seeds: 1..100`");
+            report.error_with_help(tree.span, "the list of seeds is empty", "write `seeds: 1..100`");
         }
         let mut seeds: Vec<u64> = Vec::new();
         for item in items {
             let Some(seed) = value::<u64>(item, report) else { continue };
             match seeds.contains(&seed) {
-                true => report.error_with_help(item.span, format!("seed {seed} stands there twice"), "keep one"),
+                true => report.error_with_help(item.span, format!("seed {seed} is listed twice"), "keep one"),
                 false => seeds.push(seed),
             }
         }
@@ -28,18 +28,18 @@ pub(super) fn seeds(tree: &Tree, report: &mut Report) -> Vec<u64> {
     match ends {
         Some((Ok(first), Ok(last))) if first <= last && last - first < MAX_SEEDS => (first..=last).collect(),
         Some((Ok(first), Ok(last))) if first <= last => {
-            let message = format!("`{typed}` are more than {MAX_SEEDS} seeds");
+            let message = format!("`{typed}` is more than {MAX_SEEDS} seeds");
             report.error_with_help(tree.span, message, format!("write `{first}..{}` or fewer", first + 999));
             Vec::new()
         }
         Some((Ok(first), Ok(last))) => {
-            let message = format!("`{typed}` is no seed at all");
-            report.error_with_help(tree.span, message, format!("write the smaller first: `{last}..{first}`"));
+            let message = format!("`{typed}` contains no seed");
+            report.error_with_help(tree.span, message, format!("write the smaller seed first: `{last}..{first}`"));
             Vec::new()
         }
         _ => {
-            let help = "write `1..100`, both included, a list such as `[1, 7]`, or `seed: 7` for one";
-            report.error_with_help(tree.span, format!("`{typed}` are not seeds"), help);
+            let help = "write `1..100` (both ends included), a list such as `[1, 7]`, or `seed: 7` for one seed";
+            report.error_with_help(tree.span, format!("`{typed}` is not a range or list of seeds"), help);
             Vec::new()
         }
     }
@@ -56,7 +56,11 @@ pub(super) fn take_shares(expect: &mut Tree, has_seeds: bool, report: &mut Repor
         let entry = entries.remove(at);
         if !has_seeds {
             let help = "add `seeds: 1..100` to the file, or leave `in` out";
-            report.error_with_help(entry.key_span, "`in` is a part of the seeds, and the file has one", help);
+            report.error_with_help(
+                entry.key_span,
+                "`in` is a share of the seeds, but the file has only one seed",
+                help,
+            );
         }
         let Some(share) = share(&entry, report) else { continue };
         let span = entries.first().map_or(item.span.start(), |first| first.key_span);
@@ -67,14 +71,14 @@ pub(super) fn take_shares(expect: &mut Tree, has_seeds: bool, report: &mut Repor
 }
 
 fn share(entry: &Entry, report: &mut Report) -> Option<SeedShare> {
-    let typed = text(&entry.value, "a part of the seeds such as \">= 95%\"", report)?;
+    let typed = text(&entry.value, "a share of the seeds such as \">= 95%\"", report)?;
     let at_least = typed.strip_prefix(">=");
     let Some(number) = at_least.or(typed.strip_prefix("<=")).map(str::trim) else {
         let number = typed.trim_start_matches(['<', '>', '=', ' ']);
         let help = format!("write \">= {number}\" or \"<= {number}\"");
         report.error_with_help(
             entry.value.span,
-            format!("`{typed}` does not say whether more or fewer would do"),
+            format!("`{typed}` does not state whether the share may be larger or smaller"),
             help,
         );
         return None;

@@ -25,7 +25,7 @@ pub(super) fn replicas(fields: &Fields<'_>, report: &mut Report) -> (u32, Option
     if !is_range {
         if fields.has("scaling") {
             let help = "write `replicas: 1..4`, or leave `scaling` out";
-            report.error_with_help(fields.key_span("scaling"), "a fixed number of replicas does not scale", help);
+            report.error_with_help(fields.key_span("scaling"), "a fixed number of replicas cannot scale", help);
         }
         return (fields.count("replicas", 1, report).unwrap_or(1), None);
     }
@@ -35,14 +35,14 @@ pub(super) fn replicas(fields: &Fields<'_>, report: &mut Report) -> (u32, Option
     }
     if min == max {
         let help = "write `replicas: 1..4`, or leave `scaling` out";
-        report.error_with_help(fields.key_span("scaling"), "a fixed number of replicas does not scale", help);
+        report.error_with_help(fields.key_span("scaling"), "a fixed number of replicas cannot scale", help);
         return (min, None);
     }
     let scaling = match fields.get("scaling") {
         Some(tree) => scaling(tree, (min, max), report),
         None => {
             let help = "add `scaling: {metric: rps, target: 10}`";
-            report.error_with_help(fields.key_span("replicas"), "it is not said what the replicas go by", help);
+            report.error_with_help(fields.key_span("replicas"), "the scaling rule of this service is missing", help);
             None
         }
     };
@@ -65,11 +65,15 @@ fn range(tree: &Tree, report: &mut Report) -> Option<(u32, u32)> {
         },
     };
     let (Some(max), min) = (bounds.max, bounds.min.unwrap_or(0)) else {
-        report.error_with_help(tree.span, "it is not said how many replicas there may be", "write `1..4`");
+        report.error_with_help(tree.span, "the largest number of replicas is missing", "write `1..4`");
         return None;
     };
     if min > max || max == 0 {
-        let message = if max == 0 { "a service of no replica" } else { "fewer replicas at most than at least" };
+        let message = if max == 0 {
+            "a service must have at least one replica"
+        } else {
+            "the smallest number of replicas is above the largest"
+        };
         report.error_with_help(tree.span, message, "write `1..4`");
         return None;
     }
@@ -83,7 +87,7 @@ fn scaling(tree: &Tree, (min, max): (u32, u32), report: &mut Report) -> Option<S
     let target = fields.require("target", "10", report).and_then(|tree| value::<RequestRate>(tree, report))?;
     if target == RequestRate::ZERO {
         let help = "write `target: 10`";
-        report.error_with_help(fields.key_span("target"), "a replica that is to serve nothing", help);
+        report.error_with_help(fields.key_span("target"), "the target of a replica must be above 0", help);
         return None;
     }
     let window = fields.get("window").map_or(Some(WINDOW), |tree| positive(tree, report))?;
@@ -97,14 +101,14 @@ fn scaling(tree: &Tree, (min, max): (u32, u32), report: &mut Report) -> Option<S
 pub(super) fn requests(fields: &Fields<'_>, scales: bool, report: &mut Report) -> Option<Requests> {
     let Some(tree) = fields.get("requests") else {
         if scales {
-            let message = "nothing is known of the requests that come to this service: it stays as it is";
+            let message = "this service never scales, because its requests are missing";
             report.warning(fields.key_span("scaling"), message, "add `requests: [{at: 0s, rps: 20}]`");
         }
         return None;
     };
     if !scales && !report.has_errors() {
         let help = "add `replicas: 1..4` and `scaling: {metric: rps, target: 10}`";
-        report.warning(fields.key_span("requests"), "requests to a job that does not scale", help);
+        report.warning(fields.key_span("requests"), "`requests` has no effect on a job that does not scale", help);
     }
     let Node::List(steps) = &tree.node else {
         return value::<RequestRate>(tree, report).map(|rate| Requests(vec![(SimDuration::ZERO, rate)]));
@@ -121,7 +125,7 @@ pub(super) fn requests(fields: &Fields<'_>, scales: bool, report: &mut Report) -
     }
     let requests = Requests(read);
     if !requests.is_in_order() {
-        report.error_with_help(tree.span, "requests that come before those above", "put the earlier ones first");
+        report.error_with_help(tree.span, "requests that come before those above", "sort the entries by time");
         return None;
     }
     Some(requests)

@@ -55,13 +55,13 @@ pub(super) fn apply(tree: &mut Tree, over: &Override<'_>, report: &mut Report) {
         path => vec![Step { name: path.to_string(), span: source.span(0, over.option.len()) }],
     };
     if steps.iter().any(|step| step.name.is_empty()) {
-        let help = "write names with dots between them, for example nodes.alpha.state";
+        let help = "write names separated by dots, for example nodes.alpha.state";
         return report.error_with_help(whole, format!("`{path}` is not a path"), help);
     }
     if over.path.is_empty() && over.argument[value_start - prefix.len()..].trim().is_empty() {
         let help =
-            "write a value behind the `=`, for example nodes.alpha.state=not_ready or 'jobs=[{name: chat, gpus: 1}]'";
-        return report.error_with_help(whole, format!("`{path}` is set to nothing"), help);
+            "write a value after the `=`, for example nodes.alpha.state=not_ready or 'jobs=[{name: chat, gpus: 1}]'";
+        return report.error_with_help(whole, format!("the value for `{path}` is missing"), help);
     }
     // Replace the text before the value with spaces, so that the value's spans match the typed text.
     let text = format!("{}{}", " ".repeat(value_start), &over.argument[value_start - prefix.len()..]);
@@ -117,14 +117,14 @@ fn put(tree: &mut Tree, steps: &[Step], value: Tree, within: &str, report: &mut 
             None => {
                 let names: Vec<String> = items.iter().filter_map(|item| name_of(item)).map(str::to_string).collect();
                 let message = match step.name.parse::<usize>() {
-                    Ok(_) => format!("`{within}` has {} entries, counted from 0", items.len()),
+                    Ok(_) => format!("`{within}` has {} entries; the first has the index 0", items.len()),
                     Err(_) => format!("no entry of `{within}` is named `{}`", step.name),
                 };
                 report.unknown(step.span, message, &step.name, names.iter().map(String::as_str));
             }
         },
         Node::Scalar { .. } => {
-            let help = format!("set `{within}` itself, or give it as a map in the file");
+            let help = format!("set `{within}` itself, or write it as a map in the file");
             report.error_with_help(step.span, format!("`{within}` is a single value and has no `{}`", step.name), help);
         }
     }

@@ -61,7 +61,7 @@ fn members(names: &[String], of: (Span, &str, &str), world: &World, report: &mut
         let all = world.nodes.iter().enumerate();
         found.extend(all.filter(|(_, node)| is_it(&node.spec.name)).map(|(place, _)| place));
         if found.len() == before {
-            let message = format!("no node of the {what} `{owner}` is named `{typed}`");
+            let message = format!("the {what} `{owner}` names `{typed}`, but no node matches");
             report.unknown(place, message, typed, world.nodes.iter().map(|node| &*node.spec.name));
         }
     }
@@ -79,10 +79,10 @@ pub(super) fn terms(
 ) -> Option<Arc<SlurmTerms>> {
     let Some(slurm) = &profile.slurm else {
         for key in ["partition", "account", "qos", "reservation"].into_iter().filter(|key| fields.has(key)) {
-            let message = format!("`{key}` says nothing under the profile `{}`, which has no `slurm`", profile.name);
+            let message = format!("`{key}` has no effect under the profile `{}`, which has no `slurm`", profile.name);
             let help = match profile.schedules_like_slurm() {
-                true => "add `slurm: {partitions: [{name: main, default: true}]}` to the file, or leave it out",
-                false => "write `profile: slurm-22.05` and `slurm:` with its partitions, or leave it out",
+                true => "add `slurm: {partitions: [{name: main, default: true}]}` to the file, or leave the field out",
+                false => "write `profile: slurm-22.05` and `slurm:` with the partitions, or leave it out",
             };
             report.error_with_help(fields.key_span(key), message, help);
         }
@@ -97,12 +97,12 @@ pub(super) fn terms(
     match &mut demand.kind {
         DemandKind::Tasks(task) => task.labels.extend(labels.map(|label| (label, Arc::from(MEMBER)))),
         DemandKind::Model(_) | DemandKind::Requirements(_) => {
-            let help = "write what it needs as `nodes`, `cpus` and `gpus`";
-            report.error_with_help(fields.place(), "Slurm places no models and no `resources`", help);
+            let help = "write the resources as `nodes`, `cpus` and `gpus`";
+            report.error_with_help(fields.place(), "Slurm cannot place models or jobs with `resources`", help);
         }
         // Slurm has heterogeneous jobs for this. Their parts have partitions and priorities of their own.
         DemandKind::Sets(_) => {
-            let help = "leave `slurm:` out, or give the job equal tasks";
+            let help = "leave `slurm:` out, or give the job identical tasks";
             report.error_with_help(
                 fields.place(),
                 "a gang of unequal tasks cannot be rehearsed with `slurm:` yet",
@@ -143,8 +143,8 @@ fn reservation<'s>(
     // The user is read and checked with the job itself.
     let user = fields.get("user").and_then(Tree::scalar);
     if !found.admits(user, account) {
-        let message = format!("the reservation `{typed}` is not for this job's user or account");
-        let help = "name one of its `users` as `user`, or one of its `accounts` as `account`";
+        let message = format!("the reservation `{typed}` does not allow this job's user or account");
+        let help = "set `user` to one of its `users`, or `account` to one of its `accounts`";
         report.error_with_help(span, message, help);
     }
     Some(found)
@@ -159,7 +159,7 @@ fn partition<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Repo
             if found.is_none() {
                 let span = fields.get("partition").map_or(fields.place(), |tree| tree.span);
                 let message = match typed.contains(',') {
-                    true => format!("`{typed}` names several partitions, and a job here has one"),
+                    true => format!("`{typed}` names several partitions, but a job can have only one here"),
                     false => format!("no partition is named `{typed}`"),
                 };
                 report.unknown(span, message, typed, names());
@@ -170,7 +170,11 @@ fn partition<'s>(fields: &Fields<'_>, slurm: &'s SlurmOptions, report: &mut Repo
             let found = slurm.default_partition();
             if found.is_none() && !slurm.partitions.is_empty() {
                 let help = format!("add `partition: {}`, or mark one as `default: true`", &*slurm.partitions[0].name);
-                report.error_with_help(fields.place(), "the job names no partition, and none is the default", help);
+                report.error_with_help(
+                    fields.place(),
+                    "the job names no partition, and no partition is the default",
+                    help,
+                );
             }
             found
         }
@@ -189,11 +193,11 @@ pub(super) fn priority(fields: &Fields<'_>, profile: &Profile, report: &mut Repo
     let Some(tree) = fields.get("nice") else { return priority };
     let nice: i32 = fields.value("nice", report).unwrap_or(0);
     if !profile.schedules_like_slurm() {
-        let message = format!("`nice` says nothing under the profile `{}`", profile.name);
-        report.error_with_help(fields.key_span("nice"), message, "write `priority: 100`; the higher goes first");
+        let message = format!("`nice` has no effect under the profile `{}`", profile.name);
+        report.error_with_help(fields.key_span("nice"), message, "write `priority: 100`; a higher priority goes first");
     }
     priority.checked_sub(nice).unwrap_or_else(|| {
-        let message = format!("a priority of {priority} minus a nice of {nice} is out of range");
+        let message = format!("the priority {priority} minus the nice value {nice} is out of range");
         report.error_with_help(tree.span, message, "write a smaller number");
         priority
     })

@@ -18,7 +18,7 @@ const USEFUL_SLICES: u32 = 64;
 /// Reads `{mig: 1g.10gb}` or `{time_slices: 4}`.
 pub(super) fn parts(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     let fields = Fields::read(tree, "parts of GPUs", &["mig", "time_slices"], report)?;
-    fields.exclusive(&["mig", "time_slices"], "a GPU is divided in one way", report);
+    fields.exclusive(&["mig", "time_slices"], "a GPU can be divided in only one way", report);
     if let Some(tree) = fields.get("mig") {
         let typed = text(tree, "a MIG profile", report)?;
         let Some(profile) = catalog::mig_profile(typed) else {
@@ -32,7 +32,7 @@ pub(super) fn parts(tree: &Tree, report: &mut Report) -> Option<Blocks> {
     if count > MOST_SLICES {
         let span = fields.key_span("time_slices");
         let help = format!("write {MOST_SLICES} or fewer");
-        report.error_with_help(span, format!("{count} time slices of one GPU"), help);
+        report.error_with_help(span, format!("{count} time slices of one GPU is too many"), help);
         return None;
     }
     Some(Blocks::Parts(slices(count)))
@@ -68,23 +68,23 @@ fn on(gpu: &GpuShape, parts: GpuParts) -> GpuParts {
 
 pub(super) fn fit_parts(parts: &mut GpuParts, shape: &NodeShape, span: Span, report: &mut Report) {
     let Some(gpu) = shape.gpus.first() else {
-        report.error_with_help(span, "it has no GPUs to be divided into parts", "write `blocks: auto`");
+        report.error_with_help(span, "the host has no GPUs to divide into parts", "write `blocks: auto`");
         return;
     };
     let is_mig = parts.memory > Bytes::ZERO;
     if !has_room(gpu, parts.memory, parts.per_gpu) {
-        let message = format!("{} parts of {} are more than a GPU of {} has", parts.per_gpu, parts.memory, gpu.memory);
+        let message = format!("{} parts of {} do not fit on a GPU with {}", parts.per_gpu, parts.memory, gpu.memory);
         let names = catalog::mig_profiles()
             .iter()
             .filter(|known| has_room(gpu, Bytes::from_gib(known.memory_gib.into()), known.per_gpu));
         let names: Vec<&str> = names.map(|known| known.name).collect();
         let help = match names.is_empty() {
-            true => "no MIG profile is so small; write `blocks: auto`, or `{time_slices: 2}`".to_string(),
-            false => format!("of this size are {}", names.join(", ")),
+            true => "no MIG profile is small enough; write `blocks: auto`, or `{time_slices: 2}`".to_string(),
+            false => format!("these profiles fit: {}", names.join(", ")),
         };
         report.error_with_help(span, message, help);
     } else if is_mig && !has_mig(gpu) {
-        let message = format!("no MIG profiles are known of a GPU named `{}`", gpu.model);
+        let message = format!("a GPU named `{}` has no known MIG profiles", gpu.model);
         let help = format!("write `{{time_slices: {}}}`, or a type of {}", parts.per_gpu.max(2), MIG_GPUS);
         report.warning(span, message, help);
     }
@@ -115,10 +115,10 @@ pub(super) fn warn_of_blocks(shape: &NodeShape, span: Span, report: &mut Report)
         Blocks::Auto => cpus as u32,
         Blocks::Count(count) => *count,
     };
-    let message = format!("{wanted} blocks do not divide {cpus} CPUs and {gpus} GPUs, {NEVER_USED}");
+    let message = format!("{wanted} blocks do not divide {cpus} CPUs and {gpus} GPUs evenly, {NEVER_USED}");
     match Blocks::nearest_split(wanted, cpus, gpus) {
         Some(near) => report.warning(span, message, format!("write `blocks: {near}`")),
-        None => report.warning(span, message, "give it CPUs"),
+        None => report.warning(span, message, "add CPUs to the host"),
     }
 }
 
@@ -133,15 +133,15 @@ fn warn_of_parts(parts: &GpuParts, (cpus, gpus): (u64, u32), span: Span, report:
             (cpus.min(u64::from(MOST_BLOCKS)), message)
         }
         () if total > cpus => {
-            (cpus, format!("its {total} parts of {gpus} GPUs cannot have one of its {cpus} CPUs each, so none has any"))
+            (cpus, format!("the host has {total} parts of {gpus} GPUs but only {cpus} CPUs, so the parts get no CPU"))
         }
         () => return,
     };
     let per_gpu = (most / u64::from(gpus)).min(u64::from(MOST_SLICES)) as u32;
     let help = match per_gpu {
-        0 | 1 => "give it more CPUs, or write `blocks: auto`".to_string(),
+        0 | 1 => "add CPUs to the host, or write `blocks: auto`".to_string(),
         _ if parts.name.starts_with("1/") => format!("write `{{time_slices: {per_gpu}}}`"),
-        _ => format!("write a MIG profile of which a GPU has {per_gpu} or fewer, or give it more CPUs"),
+        _ => format!("write a MIG profile with {per_gpu} or fewer parts of each GPU, or add CPUs to the host"),
     };
     report.warning(span, message, help);
 }
@@ -179,7 +179,7 @@ pub(super) fn warn_of_unusable(world: &World, profile: Option<&Profile>, report:
         if let Some((_, written)) = nearest {
             let message = match &instance.blocks {
                 Blocks::Auto | Blocks::Count(_) if total == 1 => {
-                    "no job of this file can use this host whole".to_string()
+                    "no job of this file can use the whole of this host".to_string()
                 }
                 Blocks::Auto | Blocks::Count(_) => {
                     format!("no job of this file can use any number of the {total} blocks of this host")

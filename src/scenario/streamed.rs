@@ -34,26 +34,26 @@ impl Streamed {
         report: &mut Report,
     ) -> (Streamed, Vec<Arrival>) {
         let mut refuse = |span, what: &str| {
-            report.error_with_help(span, format!("a streamed run {what}"), "leave it out, or `--stream`");
+            report.error_with_help(span, format!("a streamed run {what}"), "leave it out, or leave `--stream` out");
         };
         if !profile.flow.is_queue() {
-            refuse(file.key_span("profile"), "cannot be of a profile whose loops keep rows of what is over");
+            refuse(file.key_span("profile"), "cannot use a profile that keeps rows of ended jobs");
         }
         if profile.scheduler.needs_target() && profile.scheduler.target.is_empty() {
-            refuse(file.key_span("profile"), "does not know beforehand what will come, which this profile places by");
+            refuse(file.key_span("profile"), "does not know its jobs in advance, but this profile places jobs by them");
         }
         for (index, entry) in entries.iter().enumerate() {
             if entry.cancel_at.is_some() {
-                refuse(entry.span, "has no jobs that could be cancelled before they come");
+                refuse(entry.span, "cannot cancel jobs before their submission");
             }
             if !entry.after.is_empty() {
-                refuse(entry.span, "has no jobs that depend on others");
+                refuse(entry.span, "cannot have dependencies between jobs");
             }
             if entry.is_used() {
-                refuse(entry.span, "does not look at what GPUs do");
+                refuse(entry.span, "does not simulate GPU usage");
             }
             if entries[..index].iter().any(|other| other.may_share_a_name_with(entry)) {
-                refuse(entry.span, "has no two entries that may have jobs of one name");
+                refuse(entry.span, "cannot have two entries whose jobs could have the same name");
             }
         }
         let firsts = entries.iter().filter(|entry| entry.len() > 0);

@@ -25,28 +25,30 @@ pub(super) fn is_of_sets(fields: &Fields<'_>) -> bool {
 
 /// Reads a demand of sets. Call this only if [`is_of_sets`].
 pub(super) fn read(fields: &Fields<'_>, world: &mut World, report: &mut Report) -> Demand {
-    fields.exclusive(&["nodes", "gang"], "each task lies on a node of its own", report);
+    fields.exclusive(&["nodes", "gang"], "each task is on a separate node", report);
     for key in ["nodes", "pick_gpus"] {
         if fields.has(key) {
-            let help = format!("leave `{key}` out; `on:` narrows the nodes, and `gang: spread` keeps tasks apart");
-            let message = format!("`{key}` does not say which of these tasks it means");
+            let help = format!(
+                "leave `{key}` out; `on:` restricts the nodes, and `gang: spread` places each task on a separate node"
+            );
+            let message = format!("`{key}` is ambiguous for a gang of unequal tasks");
             report.error_with_help(fields.key_span(key), message, help);
         }
     }
-    let gang = fields.word("gang", "a way to lay a gang", &GANGS, report).unwrap_or_default();
+    let gang = fields.word("gang", "a placement of a gang", &GANGS, report).unwrap_or_default();
     let sets = match fields.get("tasks") {
         Some(tree @ Tree { node: Node::List(items), .. }) => of_list(fields, (tree, items), world, report),
         _ => vec![set(fields, Arc::from("task"), world, report)],
     };
     let total = sets.iter().fold(0_u32, |sum, set| sum.saturating_add(set.tasks));
     if total > MAX_TASKS {
-        let message = format!("{total} tasks of one gang; at most {MAX_TASKS} are understood");
-        report.error_with_help(fields.key_span("tasks"), message, "use `count:` for jobs of their own");
+        let message = format!("a gang of {total} tasks is too large; the limit is {MAX_TASKS}");
+        report.error_with_help(fields.key_span("tasks"), message, "use `count:` for separate jobs");
         return Demand::of(TaskDemand::cpu_only(dryrack_units::MilliCpu::ZERO));
     }
     if fields.has("gang") && total == 1 {
         let help = "add `tasks: 2` or more, or leave `gang` out";
-        report.warning(fields.key_span("gang"), "`gang` says how several tasks lie, and the job has one", help);
+        report.warning(fields.key_span("gang"), "`gang` places several tasks, but the job has only one", help);
     }
     if sets.is_empty() {
         return Demand::of(TaskDemand::cpu_only(dryrack_units::MilliCpu::ZERO));
@@ -62,14 +64,14 @@ fn of_list(
 ) -> Vec<TaskSet> {
     for key in TASK_FIELDS.iter().chain(&["min_tasks"]).filter(|key| fields.has(key)) {
         let help = format!("move `{key}` into the entries of `tasks`");
-        report.error_with_help(fields.key_span(key), "each kind of task states what it needs", help);
+        report.error_with_help(fields.key_span(key), "each entry of `tasks` states its own resources", help);
     }
     if items.is_empty() {
-        report.error_with_help(tree.span, "a gang of no tasks", "write `[{name: worker, tasks: 4, gpus: 8}]`");
+        report.error_with_help(tree.span, "the gang has no tasks", "write `[{name: worker, tasks: 4, gpus: 8}]`");
     }
     if items.len() > MAX_SETS {
-        let message = format!("{} kinds of tasks; at most {MAX_SETS} are understood", items.len());
-        report.error_with_help(tree.span, message, "give tasks that are alike one entry with `tasks: 4`");
+        let message = format!("{} kinds of tasks are too many; the limit is {MAX_SETS}", items.len());
+        report.error_with_help(tree.span, message, "combine identical tasks in one entry with `tasks: 4`");
         return Vec::new();
     }
     let mut sets: Vec<TaskSet> = Vec::new();
@@ -81,7 +83,11 @@ fn of_list(
         if let Some((span, typed)) = typed
             && sets.iter().any(|set| &*set.name == typed)
         {
-            report.error_with_help(span, format!("two kinds of tasks are named `{typed}`"), "give each its own name");
+            report.error_with_help(
+                span,
+                format!("two kinds of tasks are named `{typed}`"),
+                "give each a different name",
+            );
         }
         let typed = typed.map_or_else(|| Arc::from(format!("task-{place}")), |(_, typed)| Arc::from(typed));
         sets.push(set(&own, typed, world, report));
@@ -93,7 +99,7 @@ fn set(fields: &Fields<'_>, name: Arc<str>, world: &mut World, report: &mut Repo
     let tasks = fields.count("tasks", 1, report).unwrap_or(1);
     let min_tasks = fields.count("min_tasks", 1, report).unwrap_or(tasks);
     if min_tasks > tasks {
-        let message = format!("at least {min_tasks} of {tasks} tasks");
+        let message = format!("the gang needs at least {min_tasks} of {tasks} tasks");
         report.error_with_help(fields.key_span("min_tasks"), message, format!("write {tasks} or less"));
     }
     TaskSet { name, tasks, min_tasks: min_tasks.min(tasks), task: demand::task(fields, world, report) }

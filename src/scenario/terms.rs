@@ -61,7 +61,7 @@ fn event(tree: &Tree, report: &mut Report) -> Option<RetryEvent> {
     let typed = text(tree, "an event such as no_capacity", report)?;
     let found = RetryEvent::ALL.into_iter().find(|event| event.name() == typed);
     if found.is_none() {
-        let message = format!("`{typed}` is no event that a run is tried again after");
+        let message = format!("`{typed}` is not an event after which a run can be tried again");
         report.unknown(tree.span, message, typed, RetryEvent::ALL.iter().map(|event| event.name()));
     }
     found

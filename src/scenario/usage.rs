@@ -37,7 +37,11 @@ pub(super) fn usage(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Op
     let gpus: Vec<GpuUsage> = match &tree.node {
         Node::List(items) => {
             if items.is_empty() {
-                report.error_with_help(tree.span, "usage of no GPU", "write `usage: 40%`, or one for each GPU");
+                report.error_with_help(
+                    tree.span,
+                    "the list of usages is empty",
+                    "write `usage: 40%`, or one entry for each GPU",
+                );
                 return None;
             }
             let read = items.iter().map(|item| one(item, places, report)).collect::<Vec<_>>();
@@ -45,8 +49,12 @@ pub(super) fn usage(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Op
             for (item, found) in items.iter().zip(read) {
                 let found = found?;
                 if found.len() > 1 {
-                    let help = "write it as the whole of `usage`, or name one of its columns: `gpus: [gpu0]`";
-                    report.error_with_help(item.span, "a recording of several GPUs stands for one", help);
+                    let help = "write it as the whole of `usage`, or select one of its columns: `gpus: [gpu0]`";
+                    report.error_with_help(
+                        item.span,
+                        "one entry describes one GPU, but this recording has several",
+                        help,
+                    );
                 }
                 gpus.extend(found.into_iter().take(1));
             }
@@ -69,13 +77,13 @@ fn one(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Vec<GpuU
     let Some((shape, of)) = given else {
         if fields.lacks_all(&SHAPES) {
             let help = format!("add one of {}, such as `constant: 40%`", list(SHAPES.into_iter()));
-            report.error_with_help(fields.place(), "it is not said what the GPUs do", help);
+            report.error_with_help(fields.place(), "the usage of the GPUs is missing", help);
         }
         return None;
     };
     let only = |key: &'static str, shapes: &[&str], report: &mut Report| {
         if fields.has(key) && !shapes.contains(&shape) {
-            let message = format!("`{key}` has no meaning for usage that is `{shape}`");
+            let message = format!("`{key}` has no effect on usage of the kind `{shape}`");
             report.error_with_help(fields.key_span(key), message, "leave it out");
         }
     };
@@ -95,7 +103,7 @@ fn one(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Vec<GpuU
             let series = recorded(&asked, places, report)?;
             let late = series.iter().any(|series| series.length() <= from);
             if late {
-                let message = format!("the recording is over by {from}");
+                let message = format!("the recording ends before `from`, {from}");
                 report.error_with_help(fields.key_span("from"), message, "write an earlier `from`");
                 return None;
             }
@@ -110,7 +118,7 @@ fn one(tree: &Tree, places: &Places<'_>, report: &mut Report) -> Option<Vec<GpuU
 pub(super) fn percent(tree: &Tree, report: &mut Report) -> Option<Permille> {
     let found: Permille = value(tree, report)?;
     if found > Permille::new(1000) {
-        report.error_with_help(tree.span, format!("{found} is more than the whole"), "write 100% or less");
+        report.error_with_help(tree.span, format!("{found} is more than 100%"), "write 100% or less");
         return None;
     }
     Some(found)
@@ -126,7 +134,7 @@ fn steps(tree: &Tree, report: &mut Report) -> Option<Vec<(SimDuration, Permille)
         let level = fields.require("is", "90%", report).and_then(|tree| percent(tree, report));
         let (at, level) = (at?, level?);
         if steps.last().is_some_and(|(before, _)| *before >= at) {
-            report.error_with_help(fields.key_span("at"), "steps must be in order of time", "write a later time");
+            report.error_with_help(fields.key_span("at"), "the steps must be sorted by time", "write a later time");
             return None;
         }
         steps.push((at, level));
@@ -142,12 +150,12 @@ fn phases(tree: &Tree, around: &Fields<'_>, report: &mut Report) -> Option<Phase
     for item in items {
         let known = [names.as_slice(), &["is"]].concat();
         let fields = Fields::read(item, "a phase of usage", &known, report)?;
-        fields.exclusive(&names, "a phase is one of them", report);
+        fields.exclusive(&names, "a phase has one kind", report);
         let given = UsagePhase::ALL.iter().find_map(|(name, phase)| Some((*phase, fields.get(name)?)));
         let Some((phase, tree)) = given else {
             if fields.lacks_all(&names) {
                 let help = format!("add one of {}, such as `train: 1h`", list(names.into_iter()));
-                report.error_with_help(fields.place(), "it is not said what phase it is", help);
+                report.error_with_help(fields.place(), "the kind of this phase is missing", help);
             }
             return None;
         };
@@ -168,7 +176,7 @@ fn periodic(tree: &Tree, report: &mut Report) -> Option<Shape> {
     let (period, high_for, high, low) = (period?, high_for?, high?, low?);
     if high_for > period {
         let help = format!("write {period} or less");
-        report.error_with_help(fields.key_span("high_for"), "it is high for longer than its period", help);
+        report.error_with_help(fields.key_span("high_for"), "`high_for` is longer than the period", help);
         return None;
     }
     Some(Shape::Periodic { period, high_for, high, low })
@@ -183,7 +191,7 @@ fn list_of<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&'
             report.error_with_help(
                 tree.span,
                 message,
-                "write each behind `- `, or all in brackets with commas between",
+                "write each entry after `- `, or all entries in brackets with commas between them",
             );
             None
         }
@@ -222,14 +230,14 @@ pub(super) fn sampling(tree: &Tree, above: &Sampled, report: &mut Report) -> Opt
     ] {
         if chances.iter().map(|chance| u64::from(chance.get())).sum::<u64>() > 1000 {
             let span = keys.iter().find(|key| fields.has(key)).map_or(fields.place(), |key| fields.key_span(key));
-            let message = format!("{} add up to more than the whole", list(keys.iter().copied()));
-            report.error_with_help(span, message, "write chances that add up to 100% or less");
+            let message = format!("{} add up to more than 100%", list(keys.iter().copied()));
+            report.error_with_help(span, message, "write probabilities that add up to 100% or less");
         }
     }
     for (key, chance) in [("late", sampling.late), ("repeated", sampling.repeated)] {
         if chance > Permille::ZERO && sampling.late_by.is_zero() && fields.has(key) {
             let help = "add `late_by: 30s`";
-            report.error_with_help(fields.key_span(key), format!("`{key}` by how much is not said"), help);
+            report.error_with_help(fields.key_span(key), format!("`{key}` needs the delay `late_by`"), help);
         }
     }
     let silences = fields.get("silent").map(|tree| silences(tree, report));

@@ -38,12 +38,16 @@ fn pods(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Optio
         match (found.next(), found.next()) {
             (Some((_, series)), None) => chosen.push(series.clone()),
             (Some(_), Some(_)) => {
-                report.error_with_help(*span, format!("several pods begin with `{name}`"), "write more of the name");
+                report.error_with_help(
+                    *span,
+                    format!("several pods begin with `{name}`"),
+                    "write more letters of the name",
+                );
                 return None;
             }
             (None, _) => {
                 let names = pods.iter().map(|(pod, _)| pod.as_str());
-                report.unknown(*span, format!("trace {typed} has no pod `{name}`"), name, names);
+                report.unknown(*span, format!("the trace {typed} has no pod `{name}`"), name, names);
                 return None;
             }
         }
@@ -56,20 +60,24 @@ fn csv(asked: &Recorded<'_>, places: &Places<'_>, report: &mut Report) -> Option
     let path = places.folder.join(typed);
     if !path.exists() {
         let message = format!("cannot read `{typed}`: no such file");
-        report.error_with_help(asked.of.span, message, "it is looked for beside the scenario: check the path");
+        report.error_with_help(
+            asked.of.span,
+            message,
+            "check the path, which is relative to the folder of the scenario",
+        );
         return None;
     }
     let recording = match read_usage_csv(&path) {
         Ok(recording) => recording,
         Err(fault) => {
-            let help = "its first line names the columns, `time` before the others";
+            let help = "the first line must name the columns, with `time` as the first one";
             report.error_with_help(asked.of.span, fault.to_string(), help);
             return None;
         }
     };
     if let Some(row) = recording.first_out_of_order() {
-        let message = format!("the times of `{typed}` must ascend, and {row} does not");
-        report.error_with_help(asked.of.span, message, "sort it, or judge it as it is with `dryrack policy`");
+        let message = format!("the times of `{typed}` must increase, but {row} follows a later or equal time");
+        report.error_with_help(asked.of.span, message, "sort the file, or evaluate it unsorted with `dryrack policy`");
         return None;
     }
     let names: Vec<&str> = recording.names.iter().map(String::as_str).collect();

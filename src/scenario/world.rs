@@ -103,8 +103,8 @@ impl World {
     /// none does with this seed.
     pub fn jobs(&self, typed: &str, span: Span, report: &mut Report) -> Vec<JobId> {
         if self.may_come(typed) {
-            let message = format!("of the jobs that come by chance none is called `{typed}` with this seed");
-            report.warning(span, message, "what is expected of it fails; expect it of what comes with every seed");
+            let message = format!("with this seed, random arrivals produce no job named `{typed}`");
+            report.warning(span, message, "the expectation fails; use jobs that are submitted with every seed");
             return Vec::new();
         }
         if is_pattern(typed) {
@@ -147,7 +147,7 @@ impl World {
         let Some((node_name, index)) = typed.rsplit_once('/') else {
             let help = match self.node_names.find(typed) {
                 Some(_) => format!("did you mean `{typed}/0`?"),
-                None => "write the node's name, a slash and the GPU's index from 0".to_string(),
+                None => "write the name of the node, a slash and the index of the GPU, counted from 0".to_string(),
             };
             report.error_with_help(span, format!("`{typed}` is not a GPU such as alpha/0"), help);
             return None;
@@ -171,7 +171,7 @@ impl World {
         let found: Vec<GpuId> =
             matching.map(|(_, node, index)| GpuId { node: NodeId::new(node), index: index as u16 }).collect();
         if found.is_empty() {
-            report.error_with_help(span, format!("no GPU matches `{typed}`"), "GPUs are named as in alpha/0");
+            report.error_with_help(span, format!("no GPU matches `{typed}`"), "the names of GPUs look like alpha/0");
         }
         found
     }
@@ -214,13 +214,15 @@ impl World {
     fn no_such(&self, what: &str, typed: &str, span: Span, names: &NameTable, report: &mut Report) {
         let message = format!("no {what} is named `{typed}`");
         if let Some(first) = self.arrays.get(typed).filter(|_| what == "job").and_then(|numbers| numbers.first()) {
-            let help = format!("its tasks are `{typed}_{first}` and so on; `{typed}_*` names them all");
+            let help = format!("its tasks are `{typed}_{first}` and so on; `{typed}_*` matches all of them");
             return report.error_with_help(span, message, help);
         }
         match self.groups.contains(typed) && names.iter().any(|name| name.starts_with(typed)) {
             true => {
-                let help =
-                    format!("its copies are `{}` and so on; `{typed}-*` names them all", self.first_of(typed, names));
+                let help = format!(
+                    "its copies are `{}` and so on; `{typed}-*` matches all of them",
+                    self.first_of(typed, names)
+                );
                 report.error_with_help(span, message, help);
             }
             false => report.unknown(span, message, typed, names.iter().map(|name| &**name)),

@@ -78,8 +78,8 @@ pub fn examine(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet) -> Ex
     examine_for(options, demand, PlacementContext::UNSUBMITTED, fleet, 1)
 }
 
-/// Examines a demand in the way in which a decision about a replica judges it. The decision wants `keep` candidates and
-/// takes the first.
+/// Examines a demand by the rules of a decision about a replica. The decision uses the first of at most `keep`
+/// candidates.
 pub fn examine_for(
     options: &SchedulerOptions,
     demand: &Demand,

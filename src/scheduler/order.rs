@@ -84,10 +84,10 @@ order_keys! {
         });
     /// Less GPU time used first, in queues that are divided by `levels`. Within one queue, the next key decides
     /// (Tiresias: Gu and others, NSDI 2019, its discretized two-dimensional least attained service).
-    Attained => "attained", "less GPU time received first, by levels", Rank::Fixed(|entry| u64::from(entry.level));
+    Attained => "attained", "least GPU time received first, in levels", Rank::Fixed(|entry| u64::from(entry.level));
     /// Earlier arrival in its queue of `levels` first. A preempted job comes before all jobs that wait in the queue. A
     /// job that enters the queue while running comes after them (Tiresias' simulator, 959f9b0, `dlas_sim_jobs`).
-    Joined => "joined", "preempted jobs first, then earlier arrival in the level",
+    Joined => "joined", "preempted jobs first, then earlier arrival within the level",
         Rank::Fixed(|entry| entry.turn.cast_unsigned() ^ 1 << 63);
     /// Jobs of the user with the least usage relative to the user's weight first (`fair_share`). Old usage counts less.
     FairShare => "fair_share", "least GPU time received by the user, divided by the user's weight, first",

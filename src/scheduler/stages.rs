@@ -79,7 +79,7 @@ impl<'de> Deserialize<'de> for FilterStage {
             WrittenFilter { filter: Some(_), because: None, .. } => Err(D::Error::missing_field("because")),
             WrittenFilter { stage: None, filter: None, .. } => Err(D::Error::missing_field("stage")),
             WrittenFilter { stage: Some(_), .. } => {
-                Err(D::Error::custom("a filter is a `stage` by its name, or a `filter` with `unless` and `because`"))
+                Err(D::Error::custom("a filter: a `stage` with a name, or a `filter` with `unless` and `because`"))
             }
         }
     }
@@ -124,7 +124,7 @@ impl<'de> Deserialize<'de> for WeightedScorer {
             WrittenScorer { score: Some(_), is: None, .. } => Err(D::Error::missing_field("is")),
             WrittenScorer { stage: None, score: None, .. } => Err(D::Error::missing_field("stage")),
             WrittenScorer { .. } => {
-                Err(D::Error::custom("a scorer is a `stage` by its name, or a `score` with `is`, an expression"))
+                Err(D::Error::custom("a scorer: a `stage` with a name, or a `score` with an expression in `is`"))
             }
         }
     }
@@ -160,7 +160,7 @@ impl<'de> serde::de::Visitor<'de> for KeyVisitor {
     type Value = OrderKey;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a key by its name, or `{order: NAME, is: EXPRESSION}`")
+        f.write_str("the name of a key, or `{order: NAME, is: EXPRESSION}`")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<OrderKey, E> {

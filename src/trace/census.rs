@@ -175,7 +175,8 @@ impl Facts {
                 false => (first.to_string(), last.to_string()),
             };
             lines.push(format!(
-                "submitted   from {from} to {to}, {} in all; {} instants with several, {} at most; longest gap {}",
+                "submitted   from {from} to {to}, {} in all; {} instants with several tasks, at most {} at once; \
+                 longest gap {}",
                 last.since(first),
                 self.shared_instants,
                 self.most_at_once,
@@ -184,7 +185,7 @@ impl Facts {
         }
         if self.repeated_names > 0 {
             lines.push(format!(
-                "names       {} are those of others above; a run adds a number to them",
+                "names       {} repeat an earlier name; a run adds a number to them",
                 self.repeated_names
             ));
         }
@@ -192,9 +193,9 @@ impl Facts {
         // Drop fractions of a second.
         let mean = SimDuration::from_secs(mean.as_nanos() / 1_000_000_000);
         match self.said_of.get("how long it ran or stayed") {
-            Some(0) | None => lines.push("duration    of none it is known".to_string()),
+            Some(0) | None => lines.push("duration    unknown for all tasks".to_string()),
             Some(_) => {
-                lines.push(format!("duration    mean {mean}, half up to {p50}, 95 % up to {p95}, longest {max}"))
+                lines.push(format!("duration    mean {mean}, half {p50} or less, 95 % {p95} or less, longest {max}"))
             }
         }
         let counted = |title: &str, counts: Vec<(String, u64)>| {

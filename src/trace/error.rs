@@ -18,7 +18,7 @@ pub enum TraceError {
     #[error("{}:{line}:{column}: unknown column `{name}`; {}", file.display(), hint(nearest, valid))]
     UnknownColumn { file: PathBuf, line: u64, column: u64, name: String, nearest: Option<String>, valid: String },
 
-    #[error("{}:{line}: no column `{name}`; every one of {valid} is needed", file.display())]
+    #[error("{}:{line}: no column `{name}`; all of {valid} are needed", file.display())]
     MissingColumn { file: PathBuf, line: u64, name: String, valid: String },
 
     #[error("{}: {} faults{}", file.display(), faults.len() as u64 + more, each(faults, *more))]
@@ -28,10 +28,10 @@ pub enum TraceError {
     #[error("{}:{line}:{column}: {problem}", file.display())]
     BadLine { file: PathBuf, line: u64, column: u64, problem: String },
 
-    #[error("{}: its first line shows none of the formats {valid}; say which it is", file.display())]
+    #[error("{}: the first line matches none of the formats {valid}; name the format", file.display())]
     UnknownFormat { file: PathBuf, valid: String },
 
-    #[error("{}: is an archive of files; unpack it, and name one of them", file.display())]
+    #[error("{}: is an archive; unpack it, and name one of its files", file.display())]
     Archive { file: PathBuf },
 
     #[error("failed to read {} at line {line}: {source}", file.display())]
@@ -55,31 +55,31 @@ pub enum TraceError {
     #[error("trace {trace} has no {what} `{name}`; {}", hint(nearest, valid))]
     UnknownList { trace: String, what: &'static str, name: String, nearest: Option<String>, valid: String },
 
-    #[error("trace {trace} holds no tasks: use it as the `usage` of a job")]
+    #[error("trace {trace} contains no tasks: use it as the `usage` of a job")]
     NoTasks { trace: String },
 
-    #[error("trace {trace} says nothing of what GPUs did")]
+    #[error("trace {trace} contains no GPU usage")]
     NoUsage { trace: String },
 
-    #[error("trace {trace} says nothing of its nodes")]
+    #[error("trace {trace} contains no nodes")]
     NoNodes { trace: String },
 
-    #[error("trace {trace} is not here: no {file} in {}; get it with `dryrack trace get {trace}`", places(looked))]
+    #[error("trace {trace} is missing: no {file} in {}; get it with `dryrack trace get {trace}`", places(looked))]
     NotHere { trace: String, file: String, looked: Vec<PathBuf> },
 
-    #[error("{}: how long its jobs run follows from Gavel's {table}, which is neither beside it nor in a folder above", file.display())]
+    #[error("{}: the durations follow from Gavel's {table}, which is neither beside the file nor in a folder above it", file.display())]
     NoThroughputs { file: PathBuf, table: &'static str },
 
     #[error("{} is not the indexed {trace}: its content has sha256 {found}, expected {expected}", file.display())]
     WrongSum { trace: String, file: PathBuf, found: String, expected: String },
 
     #[error(
-        "{} is damaged (sha256 {found}, expected {expected}) and is found before the cache; remove or replace it",
+        "{} is damaged (sha256 {found}, expected {expected}) and takes precedence over the cache; remove or replace it",
         file.display()
     )]
     InTheWay { file: PathBuf, found: String, expected: String },
 
-    #[error("nowhere to keep traces: set DRYRACK_CACHE, XDG_CACHE_HOME or HOME to an absolute path")]
+    #[error("there is no folder for traces: set DRYRACK_CACHE, XDG_CACHE_HOME or HOME to an absolute path")]
     NoCache,
 
     #[error("no {file} or {file}.gz in {}", folder.display())]
@@ -91,12 +91,12 @@ pub enum TraceError {
     #[error("failed to download {address}: {detail}")]
     Download { address: String, detail: String },
 
-    #[error("{address} gave content with sha256 {found}, expected {expected}; nothing was kept")]
+    #[error("the content of {address} has sha256 {found}, expected {expected}; it was not stored")]
     WrongDownload { address: String, found: String, expected: String },
 
     #[error(
         "{why}\ndownload it by hand from one of its addresses and put it at {}, plain, or with .gz added if it is \
-         compressed; `dryrack trace verify` says whether it is right",
+         compressed; `dryrack trace verify` checks it",
         into.display()
     )]
     NotFetched { why: Box<TraceError>, into: PathBuf },

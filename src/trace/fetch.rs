@@ -169,7 +169,7 @@ fn download_one(file: &TraceFile, address: &str, cache: &Path, curl: &str) -> Re
     if !output.status.success() {
         let told = String::from_utf8_lossy(&output.stderr);
         let told = told.trim().lines().last().unwrap_or("").trim_start_matches("curl: ").to_string();
-        return Err(failed(if told.is_empty() { format!("curl ended with {}", output.status) } else { told }));
+        return Err(failed(if told.is_empty() { format!("curl failed: {}", output.status) } else { told }));
     }
     // If the answer is empty, curl may not create a file.
     if !beside.path.exists() {
@@ -257,7 +257,7 @@ impl fmt::Display for GotFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, path) = (&self.file, self.path.display());
         match &self.how {
-            Acquisition::AlreadyThere => write!(f, "{file} is already there and right ({path})"),
+            Acquisition::AlreadyThere => write!(f, "{file} is already there and correct ({path})"),
             Acquisition::Downloaded { address } => write!(f, "{file} downloaded from {address} ({path})"),
             Acquisition::Copied { from } => write!(f, "{file} copied from {} ({path})", from.display()),
         }
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(kept(folder.path()), ["tiny.csv"]);
         let again = get(&index, &roots(folder.path()), "tiny", None).unwrap();
         assert_eq!(again.files[0].how, Acquisition::AlreadyThere);
-        assert!(again.to_string().starts_with("tiny: tiny.csv is already there and right ("), "{again}");
+        assert!(again.to_string().starts_with("tiny: tiny.csv is already there and correct ("), "{again}");
     }
 
     #[test]
@@ -374,8 +374,8 @@ mod tests {
             let told = get(&index(folder.path(), std::slice::from_ref(&address)), &roots(folder.path()), "tiny", None)
                 .unwrap_err()
                 .to_string();
-            assert!(told.starts_with(&format!("{address} gave content with sha256 ")), "{told}");
-            assert!(told.ends_with("; nothing was kept"), "{told}");
+            assert!(told.starts_with(&format!("the content of {address} has sha256 ")), "{told}");
+            assert!(told.ends_with("; it was not stored"), "{told}");
             assert_eq!(kept(folder.path()), [""; 0]);
         }
     }

@@ -77,25 +77,25 @@ impl Fitted {
     fn check(&self) -> Result<(), BadModel> {
         let kind = &self.parameters;
         let [low, middle, high] = kind.widths;
-        let part = "a part from 0 to 1";
+        let part = "a share from 0 to 1";
         let is = |field, expected, found: f64, holds: bool| match holds && found.is_finite() {
             true => Ok(()),
             false => Err(BadModel::Value { field, expected, found }),
         };
         is("size", "1 or more", f64::from(self.size), self.size >= 1)?;
         is("serial", part, kind.serial, (0.0..=1.0).contains(&kind.serial))?;
-        is("powers", "a part that leaves the serial ones theirs", kind.powers, {
+        is("powers", "a share that is at most 1 minus `serial`", kind.powers, {
             kind.powers >= 0.0 && kind.serial + kind.powers <= 1.0 + 1e-9
         })?;
         is("narrow", part, kind.narrow, (0.0..=1.0).contains(&kind.narrow))?;
         is("widths", "binary logarithms from 0 to 31", low, low >= 0.0)?;
-        is("widths", "a second that is not below the first", middle, middle >= low)?;
-        is("widths", "a third from the second to 31", high, high >= middle && high <= 31.0)?;
+        is("widths", "a second number that is not below the first", middle, middle >= low)?;
+        is("widths", "a third number from the second to 31", high, high >= middle && high <= 31.0)?;
         is("shorts", "two numbers", kind.shorts.0 + kind.shorts.1, true)?;
-        is("longest_run", "a logarithm above 0, of 23 at most", kind.longest_run, {
+        is("longest_run", "a logarithm above 0 and at most 23", kind.longest_run, {
             kind.longest_run > 0.0 && kind.longest_run <= 23.0
         })?;
-        is("longest_gap", "a logarithm above 0, of 23 at most", kind.longest_gap, {
+        is("longest_gap", "a logarithm above 0 and at most 23", kind.longest_gap, {
             kind.longest_gap > 0.0 && kind.longest_gap <= 23.0
         })?;
         for (field, gamma, cut) in [
@@ -109,11 +109,11 @@ impl Fitted {
             is(field, "a scale above 0", scale, scale > 0.0)?;
             // Values above the cut are drawn again, so enough values must lie below it.
             let below = Gamma { shape, scale }.below(cut);
-            is(field, "a distribution of which a thousandth at least is not cut off", below, below >= 1e-3)?;
+            is(field, "a distribution with at least a thousandth below the limit", below, below >= 1e-3)?;
         }
         is("day_begins", "a half hour from 0 to 47", f64::from(kind.day_begins), kind.day_begins < 48)?;
         let worth = kind.day.map_or(1.0, |day| day.below(58.5) - day.below(10.5));
-        is("day", "hours that are worth something", worth, worth >= 1e-3)
+        is("day", "at least a thousandth of the arrivals in the day", worth, worth >= 1e-3)
     }
 
     /// Draws the first `count` jobs, beginning at midnight. Draws fewer if the time becomes too large to represent.
@@ -135,7 +135,7 @@ impl Fitted {
         let gamma = |gamma: Gamma| format!("gamma of shape {:.4} and scale {:.4}", gamma.shape, gamma.scale);
         let [low, middle, high] = kind.widths;
         let mut lines = vec![
-            format!("the model of Lublin and Feitelson, of {} jobs on {} {unit}s", self.jobs, self.size),
+            format!("the model of Lublin and Feitelson, fitted to {} jobs on {} {unit}s", self.jobs, self.size),
             format!("serial      {:.3} take one {unit}, {:.3} a power of two", kind.serial, kind.powers),
             format!("width       2^{low:.2} to 2^{middle:.2}, of the wider ones {:.3}, or to 2^{high:.2}", kind.narrow),
             format!("short runs  e to the {}", gamma(kind.short)),
@@ -148,19 +148,19 @@ impl Fitted {
                 let begins = format!("{:02}:{:02}", kind.day_begins / 2, kind.day_begins % 2 * 30);
                 format!("day         {} half hours, begins at {begins}", gamma(day))
             }
-            None => "day         every hour is worth the same".to_string(),
+            None => "day         all hours have the same weight".to_string(),
         });
         lines.extend(self.apart.map(|apart| {
             format!(
-                "apart       {:.3} in widths, {:.3} in lengths, {:.3} in gaps, {:.3} in hours of the day, {:.3} by chance; \
-                 work {:.2} of what was recorded",
+                "distance    {:.3} in widths, {:.3} in lengths, {:.3} in gaps, {:.3} in hours of the day, {:.3} \
+                 expected by chance; work is {:.2} of the recorded work",
                 apart.widths, apart.lengths, apart.gaps, apart.hours, apart.by_chance, apart.work
             )
         }));
         let furthest = |apart: Distances| apart.widths.max(apart.lengths).max(apart.gaps);
         if self.apart.is_some_and(|apart| furthest(apart) > UNLIKE * apart.by_chance) {
-            let instead = "`dryrack trace resample` draws of its own tasks and gaps";
-            lines.push(format!("unlike      no list of the model is like this one; {instead}"));
+            let instead = "`dryrack trace resample` draws from the list's own tasks and gaps";
+            lines.push(format!("mismatch    the model does not match this list; {instead}"));
         }
         lines
     }

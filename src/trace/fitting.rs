@@ -35,7 +35,7 @@ const LEAST_LOGARITHM: f64 = 0.05;
 /// Why no model can be fitted to a list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FitError {
-    #[error("says of {found} tasks how wide they are and how long they ran; expected {LEAST_TASKS} at least")]
+    #[error("has the width and duration of {found} tasks; expected at least {LEAST_TASKS}")]
     TooFew { found: usize },
 }
 
@@ -428,8 +428,12 @@ mod tests {
         let tasks: Vec<TraceTask> = lublin(Kinds::One, 64, 100, 7).collect();
         let honest = serde_json::to_value(fit(&tasks, None, 1).unwrap()).unwrap();
         for (field, value, told) in [
-            ("serial", serde_json::json!(1.5), "`serial`: expected a part from 0 to 1, found 1.5"),
-            ("widths", serde_json::json!([3.0, 2.0, 4.0]), "`widths`: expected a second that is not below the first"),
+            ("serial", serde_json::json!(1.5), "`serial`: expected a share from 0 to 1, found 1.5"),
+            (
+                "widths",
+                serde_json::json!([3.0, 2.0, 4.0]),
+                "`widths`: expected a second number that is not below the first",
+            ),
             ("gap", serde_json::json!({"shape": 1e6, "scale": 1.0}), "`gap`: expected a distribution of which"),
             ("short", serde_json::json!({"shape": 0.5, "scale": 1.0}), "`short`: expected a shape from 1"),
             ("long", serde_json::json!({"shape": 2.0}), "missing field `scale`"),

@@ -179,8 +179,8 @@ mod tests {
         let told = JobRows::new(file, "".as_bytes()).err().unwrap().to_string();
         assert_eq!(
             told,
-            "/nowhere/a.trace: how long its jobs run follows from Gavel's simulation_throughputs.json, which is neither \
-             beside it nor in a folder above"
+            "/nowhere/a.trace: the durations follow from Gavel's simulation_throughputs.json, which is neither beside \
+             the file nor in a folder above it"
         );
     }
 }

@@ -157,10 +157,10 @@ impl TraceEntry {
         let mut names = vec![&self.name, &self.folder];
         names.extend(self.files.iter().map(|file| &file.name));
         if let Some(name) = names.into_iter().find(|name| !is_plain_name(name)) {
-            return Some(format!("`{name}` is not a plain name of letters, digits, `.`, `_` and `-`"));
+            return Some(format!("`{name}` is not a name of letters, digits, `.`, `_` and `-`"));
         }
         if self.of_kind(TraceContent::Tasks).chain(self.of_kind(TraceContent::Utilization)).next().is_none() {
-            return Some("no file holds its tasks, nor the use of GPUs".to_string());
+            return Some("no file contains tasks or GPU usage".to_string());
         }
         let mut seen = BTreeSet::new();
         for file in &self.files {
@@ -168,11 +168,11 @@ impl TraceEntry {
                 return Some(format!("{} is listed twice", file.name));
             }
             if file.sha256.len() != 64 || !file.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-                return Some(format!("the sha256 of {} is not 64 digits of lower-case hexadecimal", file.name));
+                return Some(format!("the sha256 of {} is not 64 lower-case hexadecimal digits", file.name));
             }
             let web = |address: &String| address.starts_with("https://") || address.starts_with("http://");
             if let Some(address) = file.addresses.iter().find(|address| !web(address)) {
-                return Some(format!("`{address}` begins neither with https:// nor with http://"));
+                return Some(format!("`{address}` does not begin with https:// or http://"));
             }
             if file.addresses.is_empty() {
                 return Some(format!("{} has no address", file.name));
@@ -233,7 +233,7 @@ mod tests {
         let told = index.trace("openb").unwrap().tasks(Some("cpu30")).unwrap_err().to_string();
         assert_eq!(told, "trace openb has no list of tasks `cpu30`; did you mean `cpu300`?");
         let told = index.trace("gaia").unwrap().nodes(None).unwrap_err().to_string();
-        assert_eq!(told, "trace gaia says nothing of its nodes");
+        assert_eq!(told, "the trace gaia has no nodes");
     }
 
     #[test]
@@ -243,12 +243,12 @@ mod tests {
             assert_ne!(text, BUILT_IN, "{from}");
             Index::parse(Path::new("i.json"), text.as_bytes()).unwrap_err().to_string()
         };
-        let plain = "is not a plain name of letters, digits, `.`, `_` and `-`";
+        let plain = "is not a name of letters, digits, `.`, `_` and `-`";
         assert_eq!(change("unilu-gaia-2014\"", "../etc\""), format!("i.json: trace gaia: `../etc` {plain}"));
         assert_eq!(change("UniLu-Gaia-2014-2.swf\"", "-rf\""), format!("i.json: trace gaia: `-rf` {plain}"));
         assert_eq!(
             change("https://www.cs.huji.ac.il/labs/parallel/workload/l_unilu_gaia/UniLu", "--config=UniLu"),
-            "i.json: trace gaia: `--config=UniLu-Gaia-2014-2.swf.gz` begins neither with https:// nor with http://"
+            "i.json: trace gaia: `--config=UniLu-Gaia-2014-2.swf.gz` does not begin with https:// or http://"
         );
         assert_eq!(change("\"openb\"", "\"gaia\""), "i.json: trace gaia: is listed twice");
         let told = change("\"licence\"", "\"license\"");

@@ -165,9 +165,9 @@ pub fn list(index: &Index, roots: &Roots) -> Vec<Listed> {
 impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let here = match (self.here, self.files) {
-            (0, _) => format!("not here; `dryrack trace get {}`", self.trace),
+            (0, _) => format!("missing; `dryrack trace get {}`", self.trace),
             (here, files) if here == files => "here".to_string(),
-            (here, files) => format!("{here} of {files} files here; `dryrack trace get {}`", self.trace),
+            (here, files) => format!("{here} of {files} files present; `dryrack trace get {}`", self.trace),
         };
         writeln!(f, "{} ({}, {here})", self.trace, self.size)?;
         write!(f, "  {}\n  licence: {}\n  source: {}", self.description, self.licence, self.source)
@@ -194,7 +194,7 @@ impl fmt::Display for FileCheck {
             FileState::Wrong { path, found, expected } => {
                 write!(f, "{} is WRONG ({}): sha256 {found}, expected {expected}", self.file, shown(path))
             }
-            FileState::Missing => write!(f, "{} is not here", self.file),
+            FileState::Missing => write!(f, "{} is missing", self.file),
         }
     }
 }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(
             told,
             format!(
-                "trace openb is not here: no openb_pod_list_cpu037.csv in {shown}; \
+                "trace openb is missing: no openb_pod_list_cpu037.csv in {shown}; \
                  get it with `dryrack trace get openb`"
             )
         );
@@ -278,6 +278,6 @@ mod tests {
         let here: Vec<(&str, usize, usize)> = listed.iter().map(|l| (l.trace.as_str(), l.here, l.files)).collect();
         assert_eq!(here, [("gaia", 1, 1), ("openb", 0, 11), ("genai-2026", 0, 2)]);
         assert!(listed[0].to_string().starts_with("gaia (4.6MiB, here)\n  three months of "));
-        assert!(listed[1].to_string().starts_with("openb (5.2MiB, not here; `dryrack trace get openb`)\n"));
+        assert!(listed[1].to_string().starts_with("openb (5.2MiB, missing; `dryrack trace get openb`)\n"));
     }
 }

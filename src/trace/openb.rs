@@ -285,7 +285,7 @@ fn stay<R: BufRead>(
     let deleted = instant(lines, deletion, "a deletion time in seconds")?;
     let scheduled = match scheduled.of(lines.bytes()) {
         [] => None,
-        _ => Some(instant(lines, scheduled, "a scheduled time in seconds, or nothing")?),
+        _ => Some(instant(lines, scheduled, "a scheduled time in seconds, or empty")?),
     };
     let (start, basis, wait) = match scheduled {
         Some(start) => (start, RunBasis::Executed, start.checked_since(created)),
@@ -375,7 +375,7 @@ mod tests {
     fn times_are_there_all_or_none() {
         let text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time\np,1,1,0,0,5\n";
         let told = read_tasks_from(Path::new("pods.csv"), text.as_bytes()).unwrap_err().to_string();
-        let needed = "every one of creation_time, deletion_time, scheduled_time is needed";
+        let needed = "all of creation_time, deletion_time, scheduled_time are needed";
         assert_eq!(
             told,
             format!(
@@ -456,7 +456,7 @@ mod tests {
     fn a_wrong_header_names_the_nearest_column_and_the_missing_ones() {
         let read = |header: &str| read_nodes_from(Path::new("n.csv"), header.as_bytes()).map_err(|e| e.to_string());
         let expected = "n.csv: 2 faults\n  n.csv:1:4: unknown column `cpu_mili`; did you mean `cpu_milli`?\n  \
-            n.csv:1: no column `cpu_milli`; every one of sn, cpu_milli, memory_mib, gpu, model is needed";
+            n.csv:1: no column `cpu_milli`; all of sn, cpu_milli, memory_mib, gpu, model are needed";
         assert_eq!(read("sn,cpu_mili,memory_mib,gpu,model"), Err(expected.to_string()));
         let expected = "n.csv:1:35: expected each column once, found `sn`";
         assert_eq!(read("sn,cpu_milli,memory_mib,gpu,model,sn"), Err(expected.to_string()));

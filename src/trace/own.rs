@@ -225,7 +225,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         executable: some(lines, executable, whole)?,
         queue: some(lines, queue, whole)?,
         partition: some(lines, partition, whole)?,
-        application: text(lines, application, "what it runs")?.map(str::to_string),
+        application: text(lines, application, "the application")?.map(str::to_string),
         virtual_cluster: text(lines, virtual_cluster, "the name of a virtual cluster")?.map(str::to_string),
         qos: text(lines, qos, "a class of service")?.map(str::to_string),
     };

@@ -535,7 +535,7 @@ mod tests {
         };
         let header = "JobID|Submit|Start|End|AllocTRES\n";
         let rows = [
-            ("JobID|Submit|Start\n", "s.txt:1: no column `End`; every one of JobID, Submit, Start, End is needed"),
+            ("JobID|Submit|Start\n", "s.txt:1: no column `End`; all of JobID, Submit, Start, End are needed"),
             (
                 &*format!("{header}1|x|Unknown|Unknown|\n"),
                 "s.txt:2:1: expected a date such as 2026-11-21T17:10:25, found `x`",

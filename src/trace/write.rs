@@ -35,9 +35,12 @@ pub enum Processors {
 pub enum WriteError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("line {line}: `{text}` holds a comma, a line end or a |, which this CSV cannot; write JSON lines")]
+    #[error(
+        "line {line}: `{text}` contains a comma, a line end or a |, which this CSV format cannot represent; write \
+         JSON lines"
+    )]
     NotPlain { line: u64, text: String },
-    #[error("line {line}: the trace says nothing of processors; say what one is: gpus or cores")]
+    #[error("line {line}: the trace has no processors; choose what one processor is: gpus or cores")]
     NoProcessors { line: u64 },
 }
 
@@ -91,16 +94,16 @@ impl<W: Write> TaskWriter<W> {
         // A task without processors is not valid in this format, and no number is invented, so the task is left out.
         if processors == 0 {
             self.rows -= 1;
-            *self.lost.entry("the whole task, which has no processor").or_default() += 1;
+            *self.lost.entry("the task, which has no processor").or_default() += 1;
             return Ok(());
         }
         let (named_so, has_gpus) = (task.name == self.rows.to_string(), task.gpus.is_some_and(|gpus| gpus > 0));
         let part = task.gpu_share.is_some_and(|share| share < GpuShare::WHOLE);
         let has_cpu = task.processors.is_none() && task.cpu.is_some();
         for (what, is_lost) in [
-            ("the name, for a number", !named_so),
-            ("that it never started", task.run_basis == RunBasis::WholeStay),
-            ("what it runs", task.application.is_some()),
+            ("the name, except its number", !named_so),
+            ("the fact that it never started", task.run_basis == RunBasis::WholeStay),
+            ("the application", task.application.is_some()),
             ("the number of nodes", task.nodes.is_some()),
             ("GPUs", has_gpus && of != Processors::Gpus),
             ("cores", has_cpu && of != Processors::Cores),
@@ -108,7 +111,7 @@ impl<W: Write> TaskWriter<W> {
             ("GPU models", !task.gpu_models.is_empty()),
             ("the virtual cluster", task.virtual_cluster.is_some()),
             ("the class of service", task.qos.is_some()),
-            ("how it was when last seen", matches!(task.outcome, Some(Outcome::Running | Outcome::Pending))),
+            ("the last recorded status", matches!(task.outcome, Some(Outcome::Running | Outcome::Pending))),
         ] {
             if is_lost {
                 *self.lost.entry(what).or_default() += 1;

@@ -19,7 +19,7 @@ pub enum UnitError {
     NotANumber { what: &'static str },
     #[error("{what} is infinite")]
     Infinite { what: &'static str },
-    #[error("{what} is {value}, outside {low} to {high}")]
+    #[error("{what} is {value}, which is outside {low} to {high}")]
     OutOfRange { what: &'static str, value: f64, low: f64, high: f64 },
 }
 

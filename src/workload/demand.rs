@@ -334,7 +334,7 @@ impl TryFrom<Written<'_>> for Demand {
                 return Err("a demand with sets of tasks asks for nothing else");
             }
             WrittenGang::Sets { sets, .. } if sets.is_empty() || sets.iter().any(|set| set.min_tasks > set.tasks) => {
-                return Err("a demand without sets, or with a set of fewer tasks than its least number");
+                return Err("a demand without sets, or with a set that has fewer tasks than its least number");
             }
             WrittenGang::Sets { gang, sets } => {
                 let demand = Demand { gang, pick: pick.into_owned(), ..Demand::of(sets) };
@@ -348,7 +348,7 @@ impl TryFrom<Written<'_>> for Demand {
             }
             (Some(deployment), None) => deployment.into(),
             (None, Some(requirements)) => requirements.into(),
-            (Some(_), Some(_)) => return Err("a demand has a `deployment` or `requirements`, not both"),
+            (Some(_), Some(_)) => return Err("a demand has either a `deployment` or `requirements`"),
         };
         Ok(Demand { tasks, kind, gang, pick: pick.into_owned() })
     }

@@ -11,9 +11,9 @@ use dryrack_units::Bytes;
 /// Why a text is not a range. The message follows a name and a colon.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
-    #[error("a range without both ends allows anything")]
+    #[error("a range without ends allows everything")]
     Endless,
-    #[error("`{text}` ends before it begins")]
+    #[error("the end of `{text}` is before its start")]
     Inverted { text: String },
     #[error("`{text}` is not {expected}")]
     Malformed { text: String, expected: &'static str },

@@ -350,7 +350,7 @@ impl Report {
         word: &str,
         names: impl Iterator<Item = &'n str>,
     ) {
-        let help = hint(word, names).unwrap_or_else(|| "there are none here".to_string());
+        let help = hint(word, names).unwrap_or_else(|| "none exist here".to_string());
         self.add(Severity::Error, span, message.into(), Some(help));
     }
 
@@ -414,7 +414,7 @@ impl Report {
         if let (more @ 1.., Some(last)) = (self.more, self.faults.last()) {
             let (severity, span) = (last.severity, last.span);
             let (message, help) =
-                (format!("{more} further faults are not shown"), Some("mend these first".to_string()));
+                (format!("{more} further errors are not shown"), Some("correct these first".to_string()));
             self.faults.push(Fault { severity, kind: Kind::Wrong, span, message, help });
         }
         self.faults.sort_by_key(|fault| (fault.span.source, fault.span.start));
@@ -492,7 +492,7 @@ mod tests {
         let found = report.finish();
         assert!(found.has_errors());
         assert_eq!(found.iter().count(), MAX_FAULTS + 1);
-        assert!(found.to_string().contains("100 further faults are not shown"), "{found}");
+        assert!(found.to_string().contains("100 further errors are not shown"), "{found}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl<'t> Fields<'t> {
         report: &mut Report,
     ) -> Option<Fields<'t>> {
         let Node::Map(entries) = &tree.node else {
-            let message = format!("expected {what} as a map, found {}", tree.kind());
+            let message = format!("expected a map for {what}, found {}", tree.kind());
             let first = known.first().copied().unwrap_or("key");
             report.error_with_help(tree.span, message, format!("write `{{{first}: …}}`"));
             return None;
@@ -115,7 +115,7 @@ impl<'t> Fields<'t> {
     pub fn count(&self, key: &str, least: u32, report: &mut Report) -> Option<u32> {
         let tree = self.get(key)?;
         if let Node::Map(entries) = &tree.node {
-            let message = format!("expected a whole number as `{key}` of {}, found a map", self.what);
+            let message = format!("expected a whole number for `{key}` of {}, found a map", self.what);
             report.error_with_help(tree.span, message, beside(key, entries));
             return None;
         }
@@ -132,7 +132,7 @@ impl<'t> Fields<'t> {
     pub fn exclusive(&self, keys: &[&str], because: &str, report: &mut Report) {
         let given: Vec<&Entry> = self.entries.iter().filter(|entry| keys.contains(&entry.key.as_str())).collect();
         if let [first, second, ..] = given[..] {
-            let message = format!("`{}` and `{}` exclude each other: {because}", first.key, second.key);
+            let message = format!("`{}` and `{}` cannot be given together: {because}", first.key, second.key);
             report.error_with_help(second.key_span, message, format!("keep one of {}", list(keys.iter().copied())));
         }
     }
@@ -154,8 +154,8 @@ impl<'t> Fields<'t> {
             Some((_, tree)) => {
                 let message = format!("expected a list for `{key}`, found {}", tree.kind());
                 let help = match tree.is_nothing() {
-                    true => "write its entries below, each behind `- `".to_string(),
-                    false => "write each entry behind `- `".to_string(),
+                    true => "write its entries below, each after `- `".to_string(),
+                    false => "write each entry after `- `".to_string(),
                 };
                 let span = if tree.is_nothing() { self.key_span(key) } else { tree.span };
                 report.error_with_help(span, message, help);
@@ -168,7 +168,7 @@ impl<'t> Fields<'t> {
     pub fn labels(&self, key: &str, report: &mut Report) -> BTreeMap<Arc<str>, Arc<str>> {
         let Some(tree) = self.get(key) else { return BTreeMap::new() };
         let Node::Map(entries) = &tree.node else {
-            let message = format!("expected labels as a map, found {}", tree.kind());
+            let message = format!("expected a map of labels, found {}", tree.kind());
             report.error_with_help(tree.span, message, "write `{zone: west}`");
             return BTreeMap::new();
         };
@@ -187,7 +187,7 @@ fn beside(key: &str, entries: &[Entry]) -> String {
         entries.iter().filter(|entry| !is_count(entry)).map(|entry| format!("`{}`", entry.key)).collect();
     match others.is_empty() {
         true => format!("write `{key}: {count}`"),
-        false => format!("write `{key}: {count}`, and {} beside it, not within it", others.join(", ")),
+        false => format!("write `{key}: {count}`, and {} next to it, not inside it", others.join(", ")),
     }
 }
 
@@ -205,10 +205,10 @@ pub fn text<'t>(tree: &'t Tree, expected: &str, report: &mut Report) -> Option<&
     let found = tree.scalar();
     if found.is_none() {
         let help = match &tree.node {
-            Node::List(items) if items.len() == 1 => "write it without brackets, and without `- ` before it",
-            Node::List(_) => "write one of them, without brackets, and without `- ` before it",
-            Node::Map(_) => "write a single value in its place",
-            Node::Scalar { .. } => "write it behind the colon",
+            Node::List(items) if items.len() == 1 => "write the value without brackets and without `- ` before it",
+            Node::List(_) => "write one of the values, without brackets and without `- ` before it",
+            Node::Map(_) => "write a single value instead",
+            Node::Scalar { .. } => "write the value after the colon",
         };
         report.error_with_help(tree.span, format!("expected {expected}, found {}", tree.kind()), help);
     }
@@ -331,7 +331,7 @@ pub fn value<V: Value>(tree: &Tree, report: &mut Report) -> Option<V> {
 pub fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
     let typed = text(tree, "a name", report)?;
     if typed.is_empty() {
-        report.error_with_help(tree.span, "a name of nothing", "write a name such as `alpha`");
+        report.error_with_help(tree.span, "the name is empty", "write a name such as `alpha`");
         return None;
     }
     let is_odd = |letter: char| letter.is_whitespace() || "/*?,[]{}\"'`".contains(letter);
@@ -341,7 +341,7 @@ pub fn name<'t>(tree: &'t Tree, report: &mut Report) -> Option<&'t str> {
         report.error_with_help(
             tree.span,
             message,
-            format!("without spaces, slashes, quotes, brackets and wildcards: `{help}`"),
+            format!("leave out spaces, slashes, quotes, brackets and wildcards: `{help}`"),
         );
         return None;
     }

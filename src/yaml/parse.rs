@@ -29,11 +29,7 @@ struct Limits {
 pub fn parse(text: &str, source: SourceId, report: &mut Report) -> Option<Tree> {
     let builder = built(text, source, OWN, false, report)?;
     if builder.root.is_none() {
-        builder.report.error_with_help(
-            source.start(),
-            "nothing but comments or markers is written here",
-            "write a value",
-        );
+        builder.report.error_with_help(source.start(), "the file contains only comments or markers", "write a value");
     }
     builder.root
 }
@@ -59,7 +55,7 @@ fn built<'r>(
         report.error_with_help(
             source.span(at, at + 1),
             message,
-            "write the file as UTF-8 text without control characters",
+            "save the file as UTF-8 text without control characters",
         );
         return None;
     }
@@ -145,8 +141,8 @@ impl Builder<'_> {
                 Ok(())
             }
             Event::DocumentStart(..) if self.root.is_some() => {
-                let help = "keep one document, and put the other into a file of its own";
-                self.stop(span, "a second document begins here; a file holds one", help)
+                let help = "keep one document, and move the other into a separate file";
+                self.stop(span, "a second document begins here, but a file can have only one", help)
             }
             // Other events carry no value.
             _ => Ok(()),
@@ -164,7 +160,7 @@ impl Builder<'_> {
 
     fn refuse_tag(&mut self, is_tagged: bool, span: Span) -> Result<(), Stop> {
         match is_tagged {
-            true => self.stop(span, "YAML tags have no meaning here", "remove the word that begins with `!`"),
+            true => self.stop(span, "YAML tags are not supported", "remove the word that begins with `!`"),
             false => Ok(()),
         }
     }
@@ -197,14 +193,14 @@ impl Builder<'_> {
 
     fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Stop> {
         let Some(anchored) = self.anchors.get(&anchor) else {
-            return self.stop(span, "this alias repeats what it stands in, without end", "write the value out");
+            return self.stop(span, "this alias refers to a value that contains the alias", "write out the value");
         };
         let (size, depth) = (anchored.size, anchored.depth);
         // Check the size before copying, because a few lines with aliases can lead to billions of values.
         self.nodes += size;
         if self.nodes > self.limits.nodes {
-            let message = format!("aliases within aliases repeat more than {} values", self.limits.nodes);
-            return self.stop(span, message, "write out what is meant");
+            let message = format!("nested aliases expand to more than {} values", self.limits.nodes);
+            return self.stop(span, message, "write out the values");
         }
         self.check_depth(self.stack.len() + depth, span)?;
         let tree = self.anchors.get(&anchor).map(|anchored| anchored.tree.clone());
@@ -240,7 +236,7 @@ impl Builder<'_> {
                     }
                     Some(first) => {
                         let line = self.report.place(*first).1;
-                        let help = format!("it is given on line {line} already; keep one of the two");
+                        let help = format!("it is already given on line {line}; remove one of the two");
                         self.report.error_with_help(key_span, format!("key `{text}` is given twice"), help);
                     }
                 },
@@ -291,19 +287,20 @@ impl Builder<'_> {
             );
         }
         if let Some(reference) = bare_reference(text, at) {
-            let message = format!("`{reference}` within brackets needs quotes");
+            let message = format!("`{reference}` needs quotes inside brackets");
             let span = self.source.span(at - 1, at - 1 + reference.len());
             return self.report.error_with_help(span, message, format!("write \"{reference}\""));
         }
         let (message, mut help) = explain(error, self.limits.depth);
         if let (ErrorKind::UnexpectedCharacter { .. }, Some(rest)) = (error.kind(), text.get(at..)) {
             let value = rest.split([',', '}', ']', '\n']).next().unwrap_or("").trim();
-            help = Some(format!("put it into quotes: {value:?}"));
+            help = Some(format!("put it in quotes: {value:?}"));
         }
         // For an error at the end of the file, point to the last line that is not blank.
         let at = if text[text.floor_char_boundary(at)..].trim().is_empty() { text.trim_end().len() } else { at };
         let span = self.source.span(at, at + 1);
-        let help = help.unwrap_or_else(|| "write it as YAML 1.2; a text with other signs goes into quotes".to_string());
+        let help =
+            help.unwrap_or_else(|| "write YAML 1.2, and put texts with special characters in quotes".to_string());
         self.report.error_with_help(span, message, help);
     }
 }
@@ -362,18 +359,20 @@ fn explain(error: &ScanError, depth: usize) -> (String, Option<String>) {
         ErrorKind::TabNotAllowed
         | ErrorKind::TabInBlockIndentation
         | ErrorKind::TabInIndentation
-        | ErrorKind::TabAtBlockScalarStart => ("a tab stands where YAML wants spaces", "indent with spaces"),
+        | ErrorKind::TabAtBlockScalarStart => {
+            ("tabs cannot be used for indentation", "tabs cannot be used for indentation")
+        }
         ErrorKind::InvalidIndentation
         | ErrorKind::InvalidBlockScalarIndent
         | ErrorKind::InvalidQuotedScalarIndent
         | ErrorKind::ExpectedBlockSequenceEntry
         | ErrorKind::ExpectedBlockMappingKey
         | ErrorKind::BlockSequenceEntryNotAllowed => (
-            "this line does not continue what stands above it",
-            "begin all keys of a map, and all `-` of a list, in the same column",
+            "this line is not aligned with the lines above it",
+            "start all keys of a map, and all `-` of a list, in the same column",
         ),
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey | ErrorKind::ExpectedNodeContent => {
-            ("expected `key: value`", "write a space after the colon, and put text that has a `: ` in it into quotes")
+            ("expected `key: value`", "write a space after the colon, and put text that contains `: ` in quotes")
         }
         ErrorKind::UnexpectedEofFlowSequence | ErrorKind::ExpectedFlowSequenceSeparator => {
             ("expected `,` or `]` in this list", "close the list with `]`")
@@ -391,20 +390,22 @@ fn explain(error: &ScanError, depth: usize) -> (String, Option<String>) {
                 Some("close `[` with `]` and `{` with `}`".to_string()),
             );
         }
-        ErrorKind::MisplacedFlowCollectionEnd => ("this bracket closes nothing", "remove it"),
+        ErrorKind::MisplacedFlowCollectionEnd => ("this bracket does not match an open one", "remove it"),
         ErrorKind::RecursionLimitExceeded => {
             return (format!("lists and maps are nested more than {depth} deep"), Some(FLATTEN.to_string()));
         }
-        ErrorKind::UnknownAnchor => ("this alias names nothing above it", "define it before with `&name`"),
+        ErrorKind::UnknownAnchor => {
+            ("the anchor of this alias is not defined above it", "define it above with `&name`")
+        }
         ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", "add the closing quote"),
         ErrorKind::UnexpectedCharacter { character } => {
             let message = format!("a value cannot begin with `{character}` without quotes");
             return (message, None);
         }
         ErrorKind::InvalidBlockScalarHeader => {
-            ("`>` and `|` begin a block of text", "put a comparison into quotes: \">= 2\"")
+            ("`>` and `|` start a block of text", "put a comparison in quotes: \">= 2\"")
         }
-        ErrorKind::CommentNotSeparated => ("a comment needs a space before `#`", "put a space before it"),
+        ErrorKind::CommentNotSeparated => ("a comment needs a space before `#`", "add a space before it"),
         _ => return (format!("not YAML: {}", error.info()), None),
     };
     (message.to_string(), Some(help.to_string()))

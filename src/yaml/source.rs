@@ -68,7 +68,7 @@ fn read_up_to(
             let at = error.utf8_error().valid_up_to();
             let bytes = error.into_bytes();
             let help = match bytes.as_slice() {
-                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it looks like UTF-16; save it as UTF-8",
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the file looks like UTF-16; save it as UTF-8",
                 _ => "name a YAML file, saved as UTF-8",
             };
             let message = format!("expected UTF-8 text, found the byte 0x{:02X}", bytes[at]);

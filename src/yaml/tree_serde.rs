@@ -57,7 +57,7 @@ impl Error for Misfit {
     }
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Misfit {
-        let message = format!("`{variant}` is not known here");
+        let message = format!("`{variant}` is not a known value");
         Misfit { word: Some(variant.to_string()), known, ..Misfit::new(message) }
     }
 

@@ -169,7 +169,8 @@ impl Core {
         self.place_by(index, decided.map(|decided| *decided));
     }
 
-    /// Records that this replica is placed together with others, by the last decision about any replica of its job.
+    /// Records the examination of a replica that is placed together with other replicas of its job. Their common decision is
+    /// the last decision about any replica of the job.
     pub(crate) fn keep_shared_examination(&mut self, index: ReplicaIndex) {
         let job = self.replicas[index as usize].job;
         let decided = self.examined.last.clone().filter(|last| last.attempt.job == job);

@@ -73,7 +73,7 @@ impl FromStr for GpuKind {
         let known = GpuKind::NAMES.iter().find(|(name, _)| *name == text);
         known
             .map(|(_, kind)| *kind)
-            .ok_or_else(|| format!("`{text}` is no kind of GPU: cuda, rocm, mps, cann, musa, dcu"))
+            .ok_or_else(|| format!("`{text}` is not a kind of GPU: cuda, rocm, mps, cann, musa, dcu"))
     }
 }
 

@@ -76,7 +76,7 @@ fn rows(paths: &[PathBuf], kind: &str) -> Result<Vec<StoredRow>, ImportError> {
     rows.sort_by_key(|row| row.value["id"].as_i64());
     if total > rows.len() as u64 {
         let expected = format!(
-            "all {total} rows, and {} are here; save the other pages as `{kind}-2.json` (page=2) and so on",
+            "all {total} rows, found {}; save the other pages as `{kind}-2.json` (page=2) and so on",
             rows.len()
         );
         return Err(ImportError::malformed(paths[0].display().to_string(), expected));

@@ -61,7 +61,7 @@ const HEAD: &str = "scenario: The models of a GPUStack server, as it keeps them\
 
 pub(super) fn write(kept: &StoredRows, names: Names) -> Result<Imported, ImportError> {
     if kept.workers.is_empty() {
-        return Err(ImportError::malformed(kept.workers_in, "a worker, for there are no nodes without one"));
+        return Err(ImportError::malformed(kept.workers_in, "a worker, because a scenario needs nodes"));
     }
     let mut writer = Writer {
         names,
@@ -208,7 +208,7 @@ impl Writer {
             })?,
         };
         if replicas == 0 {
-            self.leave_out("model", "no replica was asked for");
+            self.leave_out("model", "it has no replicas");
             return Ok(None);
         }
         let name = self.models.of(called);
@@ -216,7 +216,7 @@ impl Writer {
             Ask::Model(asked) => asked + &self.narrowed(model, true),
             Ask::Claim(asked) => asked + &self.narrowed(model, false),
             Ask::Unknown => {
-                self.leave_out("model", "neither its weights nor what an instance of it takes are known");
+                self.leave_out("model", "neither its weights nor the resources of an instance are known");
                 return Ok(None);
             }
         };
@@ -258,7 +258,7 @@ impl Writer {
                     let _infallible = write!(out, ", gpus_per_replica: {each}");
                 }
             }
-            (false, _) => self.leave_out("pick of GPUs", "no worker has them"),
+            (false, _) => self.leave_out("pick of GPUs", "no worker has these GPUs"),
         }
         let (mut labels, mut os) = (Vec::new(), None);
         for (key, value) in model["worker_selector"].as_object().into_iter().flatten() {
@@ -268,7 +268,9 @@ impl Writer {
                     (Some(node), true) => {
                         let _infallible = write!(out, ", on: {}", scalar(node, true));
                     }
-                    _ => self.leave_out("selector of a worker", "it is not there, or GPUs are picked besides"),
+                    _ => {
+                        self.leave_out("selector of a worker", "the worker does not exist, or GPUs are picked as well")
+                    }
                 },
                 "os" if !is_model => os = Some(value.to_ascii_lowercase()),
                 _ => {
@@ -298,7 +300,7 @@ impl Writer {
 
     /// The state and place of an instance, such as `running, on rack-a/2 (32GiB)`.
     fn where_it_is(&self, instance: &Value) -> String {
-        let mut said = word(instance, "state").unwrap_or_else(|| "in no state".to_string());
+        let mut said = word(instance, "state").unwrap_or_else(|| "unknown state".to_string());
         let mut places = Vec::new();
         for part in parts(instance) {
             let worker = part.worker.or_else(|| self.by_id.get(&part.worker_id?).cloned());

@@ -49,7 +49,7 @@ impl Probe for AmdSysfs {
             }
         }
         if node.gpus.is_empty() {
-            return Err(Missing::NoDriver { what, said: "it has no card of AMD".to_string() });
+            return Err(Missing::NoDriver { what, said: "no AMD card was found".to_string() });
         }
         Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }

@@ -93,7 +93,7 @@ pub fn read(text: &str, what: &str, at: Stamp) -> Result<Snapshot, Missing> {
             what: what.to_string(),
             line: 1,
             expected: format!("GPUs, as {UTILIZATION}{{gpu=\"0\"}} 97"),
-            found: format!("{others} samples of other things"),
+            found: format!("{others} samples of other metrics"),
         });
     }
     Ok(Snapshot { nodes: nodes(said, what, at), notes: Vec::new() })
@@ -157,7 +157,7 @@ pub fn sample<'t>(line: &'t str, what: &str, number: usize) -> Result<Option<Sam
     }
     let wrong = |expected: &str| Missing::malformed(what, number, expected, text);
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
-    let name_end = text.find(|letter: char| !is_name(letter)).ok_or_else(|| wrong("a value behind the name"))?;
+    let name_end = text.find(|letter: char| !is_name(letter)).ok_or_else(|| wrong("a value after the name"))?;
     let (name, rest) = text.split_at(name_end);
     if name.is_empty() {
         return Err(wrong("the name of a metric"));
@@ -168,7 +168,7 @@ pub fn sample<'t>(line: &'t str, what: &str, number: usize) -> Result<Option<Sam
         None => rest,
     };
     // A timestamp of the exporter may follow. It is ignored.
-    let value = rest.split_ascii_whitespace().next().ok_or_else(|| wrong("a value behind the labels"))?;
+    let value = rest.split_ascii_whitespace().next().ok_or_else(|| wrong("a value after the labels"))?;
     let value = match value {
         "+Inf" => f64::INFINITY,
         "-Inf" => f64::NEG_INFINITY,

@@ -30,8 +30,8 @@ impl Page {
     pub fn get(&self, limits: Limits) -> Result<String, Missing> {
         let host = self.url.strip_prefix("http://").or_else(|| self.url.strip_prefix("https://"));
         let fault = match host {
-            None => Some("it is no address of http or https"),
-            Some(host) if host.starts_with(['/', '?', '#']) || host.is_empty() => Some("it names no host"),
+            None => Some("it is not an http or https address"),
+            Some(host) if host.starts_with(['/', '?', '#']) || host.is_empty() => Some("the address has no host"),
             Some(_) => None,
         };
         if let Some(said) = fault {
@@ -47,7 +47,7 @@ impl Page {
         if config.len() > 4096 {
             return Err(Missing::Unreachable {
                 what: shown_url(&self.url),
-                said: "its address or token is too long".into(),
+                said: "the address or token is too long".into(),
             });
         }
         // `-q` must come first; it disables the user's own settings. The status is printed last, on a separate line.

@@ -10,15 +10,15 @@ pub enum Missing {
     // There was no answer.
     #[error("{what} is not installed")]
     NotInstalled { what: String },
-    #[error("no driver answers {what}: {said}")]
+    #[error("{what} has no working driver: {said}")]
     NoDriver { what: String, said: String },
-    #[error("{what} may not be read: permission denied")]
+    #[error("{what} cannot be read: permission denied")]
     NotPermitted { what: String },
     #[error("{what} cannot be read: {said}")]
     Unreadable { what: String, said: String },
     #[error("{what} cannot be reached: {said}")]
     Unreachable { what: String, said: String },
-    #[error("{what} refused: HTTP status {status}")]
+    #[error("{what} refused the request: HTTP status {status}")]
     Refused { what: String, status: u16 },
     #[error("{what} did not answer within {within}")]
     TimedOut { what: String, within: SimDuration },
@@ -30,13 +30,13 @@ pub enum Missing {
     #[error("{what} was killed by signal {signal}")]
     Killed { what: String, signal: i32 },
     // There was an answer, but it could not be understood.
-    #[error("{what} said nothing")]
+    #[error("{what} printed nothing")]
     Silent { what: String },
-    #[error("{what} said more than {most} bytes")]
+    #[error("{what} printed more than {most} bytes")]
     TooMuch { what: String, most: usize },
-    #[error("{what} said something that is no text, at byte {at}")]
+    #[error("{what} printed invalid text at byte {at}")]
     NotText { what: String, at: usize },
-    #[error("{what} broke off in line {line}: `{found}`")]
+    #[error("{what} ended in the middle of line {line}: `{found}`")]
     HalfLine { what: String, line: usize, found: String },
     #[error("{what}, line {line}: expected {expected}, found `{found}`")]
     Malformed { what: String, line: usize, expected: String, found: String },
@@ -45,7 +45,7 @@ pub enum Missing {
     NotAvailable,
     #[error("not supported by this device")]
     NotSupported,
-    #[error("the driver met an error that it does not know")]
+    #[error("the driver reported an unknown error")]
     UnknownError,
     #[error("not a number")]
     NotANumber,
@@ -53,16 +53,16 @@ pub enum Missing {
     Infinite,
     #[error("{found} is outside {range}")]
     OutOfRange { found: String, range: &'static str },
-    #[error("{what} does not say")]
+    #[error("{what} does not report it")]
     Unsaid { what: String },
-    #[error("{expected} GPUs were there, and now {found} are")]
+    #[error("the number of GPUs changed from {expected} to {found}")]
     GpuCount { expected: usize, found: usize },
-    #[error("it is not there any more")]
+    #[error("it no longer exists")]
     Vanished,
-    #[error("process {pid} is not there any more")]
+    #[error("process {pid} no longer exists")]
     ProcessGone { pid: u32 },
     /// The process number now belongs to another process.
-    #[error("process {pid} is another one now")]
+    #[error("the number {pid} now belongs to another process")]
     ProcessReused { pid: u32 },
 }
 

@@ -39,7 +39,7 @@ impl Probe for Nvml {
             });
         }
         if node.gpus.is_empty() {
-            return Err(Missing::NoDriver { what: WHAT.to_string(), said: "it lists no GPU".to_string() });
+            return Err(Missing::NoDriver { what: WHAT.to_string(), said: "no GPU was listed".to_string() });
         }
         Ok(Snapshot { nodes: vec![node], notes: Vec::new() })
     }

@@ -164,13 +164,13 @@ fn hold(job: &Value, nodes: &mut [NodeSnapshot], notes: &mut Vec<String>) {
     let detail = job["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (host, detail) in hosts.iter().zip(detail) {
         let Some(node) = nodes.iter_mut().find(|node| node.name == *host) else {
-            notes.push(format!("job {holder} runs on {host}, which is no node"));
+            notes.push(format!("job {holder} runs on {host}, which is not a known node"));
             continue;
         };
         for index in indices(detail.as_str().unwrap_or_default()) {
             match node.gpus.iter_mut().find(|gpu| u64::from(gpu.index) == index) {
                 Some(gpu) => (gpu.held, gpu.holder) = (GpuShare::WHOLE, Some(holder.clone())),
-                None => notes.push(format!("job {holder} has GPU {index} of {host}, which is not there")),
+                None => notes.push(format!("job {holder} has GPU {index} of {host}, which does not exist")),
             }
         }
     }

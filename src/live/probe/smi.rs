@@ -165,7 +165,7 @@ fn monitored(said: &str, what: &str, at: Stamp) -> Result<Vec<GpuSnapshot>, Miss
         gpus.push(gpu);
     }
     if gpus.is_empty() {
-        return Err(Missing::NoDriver { what: what.to_string(), said: "it lists no GPU".to_string() });
+        return Err(Missing::NoDriver { what: what.to_string(), said: "no GPU was listed".to_string() });
     }
     in_order(gpus, what)
 }

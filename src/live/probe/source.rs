@@ -56,7 +56,7 @@ impl SourceOptions {
 
     fn server(&self, from: &str, variable: &str) -> Result<String, String> {
         let url = self.url.clone().or_else(|| std::env::var(variable).ok());
-        url.ok_or_else(|| format!("--from {from}: where is the server? add --url, or set {variable}"))
+        url.ok_or_else(|| format!("--from {from}: the address of the server is missing; add --url, or set {variable}"))
     }
 }
 
@@ -64,8 +64,8 @@ fn this_machine(options: &SourceOptions) -> Result<Box<dyn Probe>, String> {
     let Some(root) = &options.root else { return Ok(Box::new(ThisMachine::new(Roots::default(), options.gpus))) };
     let roots = Roots { proc: root.join("proc"), sys: root.join("sys") };
     if !roots.proc.is_dir() && !roots.sys.is_dir() {
-        let expected = "expected a folder with `proc` or `sys` in it, such as /host";
-        return Err(format!("--root: `{}` has neither; {expected}", root.display()));
+        let expected = "expected a folder that contains `proc` or `sys`, such as /host";
+        return Err(format!("--root: `{}` contains neither; {expected}", root.display()));
     }
     Ok(Box::new(ThisMachine::new(roots, options.gpus)))
 }
@@ -80,7 +80,7 @@ fn dstack(options: &SourceOptions) -> Result<Box<dyn Probe>, String> {
     let own = options.project.clone().or_else(|| std::env::var("DSTACK_PROJECT").ok());
     let project = own.unwrap_or_else(|| "main".to_string());
     if project.is_empty() || !project.chars().all(|letter| letter.is_alphanumeric() || "-_".contains(letter)) {
-        return Err(format!("--project: `{project}` is no name of a project"));
+        return Err(format!("--project: `{project}` is not a valid project name"));
     }
     Ok(Box::new(Dstack::new(&url, &project, options.token("DSTACK_TOKEN").as_deref())))
 }

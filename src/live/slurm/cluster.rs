@@ -34,7 +34,7 @@ impl Cluster {
         if !faults.is_empty() {
             return Err(faults);
         }
-        let unheard = |why: Missing| vec![format!("Slurm cannot be asked for its nodes: {why}")];
+        let unheard = |why: Missing| vec![format!("Slurm did not return its nodes: {why}")];
         let ask = Ask { within: std_duration(patience).min(LONGEST_ANSWER) };
         let snapshot = ask.nodes().map_err(unheard)?;
         let release = ask.release().map_err(unheard)?;
@@ -43,13 +43,14 @@ impl Cluster {
             let names = || snapshot.nodes.iter().map(|found| found.name.as_str());
             let Some(found) = snapshot.nodes.iter().find(|found| *found.name == *node.name) else {
                 let near = nearest(&node.name, names()).map(|near| format!("; did you mean `{near}`?"));
-                let near = near.unwrap_or_else(|| "; `dryrack probe --from slurm` writes those it has".to_string());
+                let near =
+                    near.unwrap_or_else(|| "; `dryrack probe --from slurm` writes the nodes of Slurm".to_string());
                 faults.push(format!("Slurm has no node `{}`{near}", node.name));
                 continue;
             };
             let (own, gpus) = (node.shape.gpus.len(), found.gpus.len());
             if own != gpus {
-                faults.push(format!("node `{}` has {own} GPUs here, and {gpus} in Slurm", node.name));
+                faults.push(format!("node `{}` has {own} GPUs here, but {gpus} in Slurm", node.name));
             }
         }
         let is_other = |name: &&str| !work.nodes.iter().any(|node| &*node.name == *name);

@@ -132,7 +132,7 @@ impl<'a> OnSlurm<'a> {
             Ok(id) => self.attempts.get_mut(&attempt).expect("entered before").id = Some(id),
             Err(Missing::Exited { said, .. }) if is_refusal(&said) => {
                 let name = &self.work.arrivals[attempt.job.index()].spec.name;
-                self.notes.insert(format!("{name} was turned away by sbatch: {said}"));
+                self.notes.insert(format!("{name} was refused by sbatch: {said}"));
                 self.attempts.remove(&attempt);
                 self.facts.push(Input::External(External::Decided { attempt, placement: None }));
             }
@@ -228,7 +228,7 @@ impl<'a> OnSlurm<'a> {
 
     fn forgotten(&self, attempt: AttemptId, id: u64) -> Missing {
         let name = &self.work.arrivals[attempt.job.index()].spec.name;
-        let said = format!("Slurm has forgotten its job {id} (`{name}`), so how it ended cannot be told");
+        let said = format!("Slurm no longer knows its job {id} (`{name}`), so its outcome is unknown");
         Missing::Unreadable { what: "squeue".to_string(), said }
     }
 
@@ -243,7 +243,7 @@ impl<'a> OnSlurm<'a> {
             }
             (Stage::Queued, _) if !has_nodes => {
                 let name = &self.work.arrivals[attempt.job.index()].spec.name;
-                self.notes.insert(format!("{name} was turned away by Slurm: it ended without a node"));
+                self.notes.insert(format!("{name} was refused by Slurm: it ended without a node"));
                 self.attempts.remove(&attempt);
                 self.facts.push(Input::External(External::Decided { attempt, placement: None }));
                 return Ok(());
@@ -329,8 +329,8 @@ impl<'a> OnSlurm<'a> {
                 Some(_) => return Err(malformed("GPUs that the node has")),
                 None if demand.gpus().is_none() => Vec::new(),
                 None => {
-                    let note = "ended between two polls, and Slurm no longer said which GPUs it had: the first free \
-                                ones are written";
+                    let note = "ended between two polls, and Slurm no longer reported its GPUs: the first free ones are \
+                         recorded";
                     self.notes.insert(format!("{name} {note}"));
                     self.first_free(node, job, demand)
                 }
@@ -529,7 +529,7 @@ impl RunBackend for OnSlurm<'_> {
             match self.left() {
                 Ok(left) if left.is_empty() => return Ok(()),
                 Ok(left) if deadline.has_passed() => {
-                    let why = format!("jobs {left:?} of Slurm do not end though they were cancelled");
+                    let why = format!("Slurm's jobs {left:?} do not end although they were cancelled");
                     return Err(io::Error::other(why));
                 }
                 // A killed job needs some time to end. Cancel it only later, because a cancellation begins with a
@@ -538,7 +538,7 @@ impl RunBackend for OnSlurm<'_> {
                 Ok(_) => {}
                 Err(why) if patience.has_passed() => {
                     let ids: Vec<u64> = self.ids().into_iter().collect();
-                    let why = format!("jobs {ids:?} of Slurm may be left, and cannot be cancelled: {why}");
+                    let why = format!("Slurm's jobs {ids:?} may still exist and cannot be cancelled: {why}");
                     return Err(io::Error::other(why));
                 }
                 Err(_) => {}

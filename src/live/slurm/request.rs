@@ -33,10 +33,10 @@ pub fn faults(work: &PendingRun) -> Vec<String> {
     let mut faults = Vec::new();
     if !work.profile.flow.is_queue() {
         let name = &work.profile.name;
-        faults.push(format!("profile `{name}` has loops of its own, and Slurm one queue; name `fifo` or `easy`"));
+        faults.push(format!("profile `{name}` has its own loops, but Slurm has one queue; name `fifo` or `easy`"));
     }
     if !work.profile.policies.quotas.is_empty() {
-        faults.push("`policies.quotas` limits projects, and Slurm has limits of its own; leave it out".to_string());
+        faults.push("`policies.quotas` limits projects, but Slurm has its own limits; leave it out".to_string());
     }
     for arrival in &work.arrivals {
         // A job without a command is refused elsewhere.
@@ -55,45 +55,51 @@ fn faults_of(work: &PendingRun, arrival: &Arrival) -> Vec<String> {
     let is_gang = |gang: Gang| demand.tasks > 1 && demand.gang == gang;
     let is_watched = work.profile.policies.utilization.bind(&spec.utilization).is_some();
     let rows: [(bool, &str); 14] = [
-        (demand.model().is_some(), "serves a model, which is no request that Slurm knows"),
-        (!demand.sets().is_empty(), "has unequal tasks, or fewer than all; write one kind of task and its number"),
-        (demand.requirements().is_some(), "asks for an instance of a fleet, which Slurm has not"),
+        (demand.model().is_some(), "serves a model, which Slurm cannot do"),
+        (
+            !demand.sets().is_empty(),
+            "has unequal tasks, or can start with fewer tasks; write one kind of task and its number",
+        ),
+        (demand.requirements().is_some(), "asks for an instance of a fleet, which Slurm does not have"),
         (
             demand.task().is_some_and(|task| !task.cpu.get().is_multiple_of(1000)),
-            "asks for a part of a CPU; Slurm gives whole ones, so write `cpus: 1`",
+            "asks for a part of a CPU, but Slurm allocates whole CPUs; write `cpus: 1`",
         ),
         (
             demand.gpus().is_some_and(|gpus| gpus.take != GpuTake::Whole),
-            "asks for a part of a GPU; Slurm gives whole ones, so leave the part out",
+            "asks for a part of a GPU, but Slurm allocates whole GPUs; write a whole number",
         ),
         (
             demand.pick.as_ref().is_some_and(Pick::is_of_gpus),
-            "picks GPUs by hand, which Slurm chooses itself; pick nodes, or nothing",
+            "picks GPUs by hand, but Slurm chooses GPUs itself; pick nodes, or leave the pick out",
         ),
         (
             is_gang(Gang::Packed),
-            "is a packed gang, which Slurm does not promise; write `gang: spread`, or leave it out",
+            "is a packed gang, which Slurm does not guarantee; write `gang: spread`, or leave it out",
         ),
         (
             is_gang(Gang::Anywhere) && demand.gpus().is_none(),
-            "is a gang without GPUs that may lie anywhere, and Slurm does not say where each task does; write \
+            "is a gang without GPUs and with free placement, but Slurm does not report where each task runs; write \
              `gang: spread`",
         ),
         (
             spec.time_limit.is_some_and(|limit| !minutes(limit)),
-            "has a `time_limit` of other than whole minutes, in which Slurm counts",
+            "has a `time_limit` that is not in whole minutes, the unit of Slurm",
         ),
         (
             spec.estimate.is_some() && spec.estimate != spec.time_limit,
-            "has an `estimate` that is not its `time_limit`, by which alone Slurm plans",
+            "has an `estimate` that differs from its `time_limit`, but Slurm plans only with the time limit",
         ),
-        (spec.user.is_some(), "is another user's; it would be submitted as whoever runs dryrack, so leave `user` out"),
-        (spec.project.is_some(), "counts against a project, of which Slurm knows nothing here; leave `project` out"),
+        (
+            spec.user.is_some(),
+            "belongs to a user, but it would be submitted as the user who runs dryrack; leave `user` out",
+        ),
+        (spec.project.is_some(), "counts against a project, which Slurm does not know here; leave `project` out"),
         (
             is_watched && demand.gpus().is_some(),
-            "is under a utilization policy, and nobody here reads the GPUs of Slurm's nodes",
+            "has a utilization policy, but the GPUs of Slurm's nodes are not sampled",
         ),
-        (allowed(work, demand).is_empty(), "may run on no node of the file"),
+        (allowed(work, demand).is_empty(), "cannot run on any node of the file"),
     ];
     rows.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_string()).collect()
 }

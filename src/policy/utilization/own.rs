@@ -57,7 +57,7 @@ pub fn register_policy_rule(name: &str, rule: RuleFunction) -> Result<(), String
     let is_built_in = named::RULES.iter().any(|(known, _)| *known == name);
     let mut rules = RULES.write().unwrap_or_else(PoisonError::into_inner);
     if is_built_in || rules.contains_key(name) {
-        return Err(format!("there is a rule `{name}` already"));
+        return Err(format!("a rule named `{name}` already exists"));
     }
     rules.insert(name.to_string(), rule);
     Ok(())

@@ -83,7 +83,12 @@ pub(super) fn drafts(
     for (typed, span) in &asked.queues {
         if !queues.iter().flatten().any(|queue| &**queue == *typed) {
             let known: std::collections::BTreeSet<&str> = queues.iter().flatten().map(|queue| &**queue).collect();
-            report.unknown(*span, format!("trace {} has no queue `{typed}`", asked.called()), typed, known.into_iter());
+            report.unknown(
+                *span,
+                format!("the trace {} has no queue `{typed}`", asked.called()),
+                typed,
+                known.into_iter(),
+            );
         }
     }
     let is_chosen = |queue: &Option<Arc<str>>| {

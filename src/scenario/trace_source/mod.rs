@@ -243,7 +243,7 @@ pub(super) fn read(
     let drafts = jobs::drafts(&tasks, format, (ordered, usage), &asked, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
-        report.error_with_help(asked.span, "nothing of this trace is chosen", help);
+        report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     let name = asked.called().to_string();
     let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), tally: tasks.tally };
@@ -261,8 +261,8 @@ impl ReadContext<'_> {
         });
         let found = places.into_iter().find(|path| path.is_file());
         if found.is_none() {
-            let help = "set DRYRACK_DATA to the folder that holds it, or put it beside the scenario";
-            report.trace_missing(span, format!("{typed} is not here"), help.to_string());
+            let help = "set DRYRACK_DATA to its folder, or put it beside the scenario";
+            report.trace_missing(span, format!("{typed} is missing"), help.to_string());
         }
         found
     }
@@ -284,8 +284,8 @@ fn read_nodes(
     let says_so = asked.node_file.is_some() || (entry.is_some() && format == Format::Openb);
     let choice = asked.nodes.unwrap_or(if says_so { Choice::All } else { Choice::None });
     if !says_so && choice != Choice::None {
-        let help = "leave `nodes` out here, and describe them in the file's own `nodes:`";
-        let message = format!("trace {} says nothing of its nodes", asked.called());
+        let help = "leave `nodes` out here, and describe the nodes in `nodes:` of the file";
+        let message = format!("the trace {} has no nodes", asked.called());
         report.error_with_help(asked.nodes_span, message, help);
         return None;
     }
@@ -351,7 +351,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.span = asked.name.or(asked.file).map_or(span, |(_, span)| span);
     asked.format = fields.word("format", "a format of traces", &formats(), report);
     asked.list = fields.text("list", "the name of a list", report);
-    asked.nodes = fields.word("nodes", "a choice of nodes", &CHOICES, report);
+    asked.nodes = fields.word("nodes", "a value of `nodes`", &CHOICES, report);
     asked.nodes_span = if fields.has("nodes") { fields.key_span("nodes") } else { asked.span };
     asked.node_list = fields.text("node_list", "the name of a list of nodes", report);
     asked.queues = fields.items("queue", "the name of a queue", report);
@@ -361,20 +361,19 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.tune = fields.value("tune", report);
     asked.from = date(&fields, "from", report);
     asked.to = date(&fields, "to", report);
-    asked.estimates =
-        fields.word("estimates", "what is taken as an estimate", &ESTIMATES, report).unwrap_or(asked.estimates);
+    asked.estimates = fields.word("estimates", "a value of `estimates`", &ESTIMATES, report).unwrap_or(asked.estimates);
     asked.durations = durations(&fields, report);
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
-    fields.exclusive(&["offset", "from"], "each says where the run starts", report);
-    fields.exclusive(&["order", "tune"], "each says which tasks come in which order", report);
-    fields.exclusive(&["list", "file"], "each says which tasks there are", report);
-    fields.exclusive(&["node_list", "node_file"], "each says which nodes there are", report);
+    fields.exclusive(&["offset", "from"], "both set the start of the run", report);
+    fields.exclusive(&["order", "tune"], "both set the order of the tasks", report);
+    fields.exclusive(&["list", "file"], "both select the tasks", report);
+    fields.exclusive(&["node_list", "node_file"], "both select the nodes", report);
     match (asked.name, asked.file, asked.format) {
         (Some(_), ..) | (None, Some(_), Some(_)) => Some(asked),
         (None, Some((_, span)), None) => {
             let formats: Vec<&str> = formats().iter().map(|(name, _)| *name).collect();
             let help = format!("add `format:`, one of {}", formats.join(", "));
-            report.error_with_help(span, "a file without a name among the known traces needs its format", help);
+            report.error_with_help(span, "a file that is not a known trace needs its format", help);
             None
         }
         (None, None, _) => {
@@ -400,8 +399,9 @@ fn durations(fields: &Fields<'_>, report: &mut Report) -> BTreeMap<String, SimDu
 fn with_durations(tasks: &mut TaskTrace, asked: &TraceSettings<'_>, report: &mut Report) -> Option<()> {
     let unsaid = |task: &&mut TraceTask| task.run_basis == RunBasis::NotRecorded;
     if tasks.tasks.iter_mut().filter(unsaid).any(|task| task.application.is_none()) {
-        let message = format!("trace {} does not say how long its tasks run", asked.called());
-        let help = "add `tune: 130%` or `order: FILE`: then they come one a second in that order, and stay";
+        let message = format!("the trace {} has no durations", asked.called());
+        let help =
+            "add `tune: 130%` or `order: FILE`: the tasks then arrive one per second in that order and never end";
         report.error_with_help(asked.span, message, help);
         return None;
     }
@@ -417,15 +417,15 @@ fn with_durations(tasks: &mut TaskTrace, asked: &TraceSettings<'_>, report: &mut
     }
     let known: BTreeSet<&str> = tasks.tasks.iter().filter_map(|task| task.application.as_deref()).collect();
     for unknown in asked.durations.keys().filter(|application| !known.contains(application.as_str())) {
-        let message = format!("trace {} has no application `{unknown}`", asked.called());
+        let message = format!("the trace {} has no application `{unknown}`", asked.called());
         report.unknown(asked.durations_span, message, unknown, known.iter().copied());
     }
     if missing.is_empty() {
         return Some(());
     }
     let missing: Vec<String> = missing.into_iter().collect();
-    let message = format!("trace {} does not say how long {} run", asked.called(), missing.join(", "));
-    let help = format!("say it: `durations: {{{}: 1h}}`", missing.join(": 1h, "));
+    let message = format!("the trace {} has no durations for {}", asked.called(), missing.join(", "));
+    let help = format!("add them: `durations: {{{}: 1h}}`", missing.join(": 1h, "));
     report.error_with_help(asked.durations_span, message, help);
     None
 }
@@ -458,7 +458,7 @@ fn find<'i>(
         let Some(list) = list else { continue };
         let lists = entry.files.iter().filter(|file| file.holds == holds).map(|file| file.list.as_str());
         if !lists.clone().any(|known| known == list) {
-            report.unknown(asked.span, format!("trace {} has no list `{list}`", entry.name), list, lists);
+            report.unknown(asked.span, format!("the trace {} has no list `{list}`", entry.name), list, lists);
             return None;
         }
     }
@@ -470,12 +470,13 @@ pub(super) fn value_or_report<T>(read: Result<T, trace::TraceError>, span: Span,
     match read {
         Ok(read) => Some(read),
         Err(trace::TraceError::NotHere { trace, file, .. }) => {
-            let help = format!("get it with `dryrack trace get {trace}`, or set DRYRACK_DATA to a folder that has it");
-            report.trace_missing(span, format!("trace {trace} is not here: no {file}"), help);
+            let help =
+                format!("get it with `dryrack trace get {trace}`, or set DRYRACK_DATA to a folder that contains it");
+            report.trace_missing(span, format!("trace {trace} is missing: no {file}"), help);
             None
         }
         Err(error) => {
-            let help = "the trace must be as it was published; `dryrack trace list` says which version that is";
+            let help = "the trace must be the published version; `dryrack trace list` shows which one";
             report.error_with_help(span, error.to_string().replace('\n', "; "), help);
             None
         }

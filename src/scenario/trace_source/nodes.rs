@@ -21,8 +21,8 @@ pub(super) fn add_node(node: &TraceNode, span: Span, world: &mut World, report: 
         NodeShape { labels, switch: node.switch.as_deref().map(Arc::from), ..NodeShape::of(node.cpu, node.ram, gpus) };
     let name: Arc<str> = Arc::from(node.name.as_str());
     if world.node_names.add(Arc::clone(&name)).is_err() {
-        let message = format!("a node of the file has the name of a node of the trace, `{name}`");
-        return report.error_with_help(span, message, "name it otherwise in the file");
+        let message = format!("the file and the trace both have a node named `{name}`");
+        return report.error_with_help(span, message, "give the node another name in the file");
     }
     world.gpu_types.extend(shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
     let spec = NodeSpec { name, shape: world.shared_shape(shape) };

@@ -120,7 +120,7 @@ fn read_lines(path: &Path, span: Span, report: &mut Report) -> Option<String> {
     match read {
         Ok(_) => Some(text),
         Err(fault) => {
-            report.error_with_help(span, fault.to_string(), "it is a text of lines: see what is wrong with the file");
+            report.error_with_help(span, fault.to_string(), "the file must be a readable text file");
             None
         }
     }
@@ -157,8 +157,8 @@ fn read_order(
         };
         let name: Arc<str> = Arc::from(line);
         if names.add(Arc::clone(&name)).is_err() {
-            let help = format!("each task comes once; a second copy of it is `{original}{COPY}2`");
-            report.error_with_help(span, format!("{}: `{line}` comes twice", place(number)), help);
+            let help = format!("each task can appear once; name a second copy `{original}{COPY}2`");
+            report.error_with_help(span, format!("{}: `{line}` is listed twice", place(number)), help);
             return None;
         }
         order.push((name, *task));
@@ -187,23 +187,27 @@ fn read_ranks(
             return None;
         };
         let Some(at) = index.get(node) else {
-            let help = "the file must name the nodes that are taken: see `nodes` and `node_list`";
+            let help = "the file must name the selected nodes: see `nodes` and `node_list`";
             report.error_with_help(span, format!("{place}: no node is named `{node}`"), help);
             return None;
         };
         if let Some(other) = taken.insert(rank, number) {
-            let message = format!("{place}: rank {rank} is that of line {} already", other + 1);
-            report.error_with_help(span, message, "give each node a rank of its own");
+            let message = format!("{place}: rank {rank} is already used in line {}", other + 1);
+            report.error_with_help(span, message, "give each node a different rank");
             return None;
         }
         if ranks[*at].replace(rank).is_some() {
-            report.error_with_help(span, format!("{place}: `{node}` has a rank already"), "keep one of the two lines");
+            report.error_with_help(
+                span,
+                format!("{place}: `{node}` already has a rank"),
+                "remove one of the two lines",
+            );
             return None;
         }
     }
     if let Some(at) = ranks.iter().position(Option::is_none) {
-        let message = format!("{} gives no rank to `{}`", path.display(), nodes[at].name);
-        report.error_with_help(span, message, "give every node that is taken a rank");
+        let message = format!("{} has no rank for `{}`", path.display(), nodes[at].name);
+        report.error_with_help(span, message, "give every selected node a rank");
         return None;
     }
     Some(ranks.into_iter().flatten().collect())

@@ -63,7 +63,7 @@ pub(super) fn checked(
     let Some((typed, span)) = asked.file.filter(|_| is_plain(asked, report)) else {
         if asked.file.is_none() {
             let help = "write `file:` and `format:`, or leave `--stream` out";
-            report.error_with_help(asked.span, "a trace of the index is read in whole, and not streamed", help);
+            report.error_with_help(asked.span, "a known trace is read as a whole and cannot be streamed", help);
         }
         return None;
     };
@@ -100,9 +100,9 @@ pub(super) fn checked(
             // well.
             let is_new = names.insert(hasher.hash_one(&task.name));
             let fault = match last {
-                Some(last) if task.submit < last => Some("comes before the one above it"),
-                _ if !is_new => Some("has a name that another has"),
-                _ if task.run_basis == RunBasis::NotRecorded => Some("does not say how long it runs"),
+                Some(last) if task.submit < last => Some("is submitted before the task above it"),
+                _ if !is_new => Some("has the name of an earlier task"),
+                _ if task.run_basis == RunBasis::NotRecorded => Some("has no duration"),
                 _ => None,
             };
             last = Some(task.submit);
@@ -114,15 +114,15 @@ pub(super) fn checked(
     value_or_report(read, span, report)?;
     for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
         let known = queues.iter().map(|queue| &**queue);
-        report.unknown(*span, format!("trace {} has no queue `{typed}`", asked.called()), typed, known);
+        report.unknown(*span, format!("the trace {} has no queue `{typed}`", asked.called()), typed, known);
     }
     if let Some(odd) = odd {
-        let help = "leave `--stream` out; a list that is streamed is sorted by submission, with names of their own and durations";
+        let help = "leave `--stream` out; a streamed list needs unique names, durations, and the order of submission";
         report.error_with_help(span, odd, help);
     }
     if list.tasks == 0 && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
-        report.error_with_help(asked.span, "nothing of this trace is chosen", help);
+        report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     Some((list, stream.rows.tally().clone()))
 }
@@ -131,8 +131,8 @@ pub(super) fn checked(
 fn is_plain(asked: &TraceSettings<'_>, report: &mut Report) -> bool {
     let is_plain = asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty();
     if !is_plain {
-        let help = "leave `order`, `tune` and `durations` out, or `--stream`";
-        report.error_with_help(asked.span, "a trace is streamed in its own order and as it is", help);
+        let help = "leave `order`, `tune` and `durations` out, or leave `--stream` out";
+        report.error_with_help(asked.span, "a streamed trace cannot be reordered or changed", help);
     }
     is_plain
 }

@@ -32,7 +32,7 @@ impl HardwareVerdicts {
         verdicts
     }
 
-    /// Why a node cannot be used. Also `None` if only the kinds of the node's GPUs are known.
+    /// Why a node cannot be used. `None` if it can be used, or if only the kinds of its GPUs are known.
     pub fn of_node(&self, serving: &Serving, node: u32) -> Option<Reason> {
         let shape = serving.hosts()[node as usize].shape?;
         self.nodes.get(shape as usize).copied().flatten()

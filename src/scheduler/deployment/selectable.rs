@@ -139,7 +139,7 @@ fn mark_even(search: &Search, group: &Group, nodes: &mut [PickableNode]) {
         here.sort_unstable_by_key(|holds| std::cmp::Reverse(*holds));
         let beside = least_among(&here);
         let is_one_of = |holds: u64, most: &[u64], parts: &[(usize, u64)]| {
-            // If this GPU is one of those that can hold the most, the next GPU takes its place among the others.
+            // `most` also contains this GPU if it is one of the largest. Then use the next largest GPU as the other one.
             parts.iter().any(|(count, part)| {
                 let other = if holds >= most[count - 2] { most[count - 1] } else { most[count - 2] };
                 holds >= *part && other >= *part

@@ -41,7 +41,8 @@ pub fn find(search: &Search, need: SingleNeed, left: Left, pass: &mut Pass) -> R
 
 /// Results that depend only on the size of a GPU. They are computed once for each size, because a fleet has few sizes.
 struct Sizes {
-    /// Total bytes with the reserved bytes; `None` if the GPU cannot hold the need. Empty if the plan reserves nothing.
+    /// For each GPU size in bytes, the reserved bytes, or `None` if the GPU is too small. The list is empty if the plan
+    /// reserves nothing.
     known: Vec<(u64, Option<u64>)>,
 }
 

@@ -31,7 +31,7 @@ fn without_names(fault: ExpressionError) -> ExpressionError {
     if !fault.message.starts_with("`node.name`") {
         return fault;
     }
-    let help = "nodes in equal state are judged once: give it a label, and read `node.labels.NAME`";
+    let help = "nodes with equal state are judged together: give the node a label, and read `node.labels.NAME`";
     ExpressionError { help: Some(help.to_string()), ..fault }
 }
 

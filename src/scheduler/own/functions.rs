@@ -23,7 +23,7 @@ pub enum StageError {
 impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StageError::Taken(name) => write!(f, "there is a stage `{name}` already"),
+            StageError::Taken(name) => write!(f, "a stage named `{name}` already exists"),
             StageError::Name(message) => f.write_str(message),
         }
     }

@@ -287,44 +287,44 @@ macro_rules! variables {
 }
 
 variables! {
-    OF_PLACEMENT, "What filters and scorers read.", [
-        "node.labels" Labels "its labels; one that is not there reads as \"\"";
-        "node.machine" Text "the catalog's machine, or \"\"";
-        "node.os" Text "its operating system";
-        "node.arch" Text "its CPU architecture";
-        "node.rack" Text "its rack, or \"\"";
-        "node.switch" Text "its switch, or \"\"";
-        "node.spot" Bool "whether a cloud may take it away";
-        "node.priced" Bool "whether its price is stated";
-        "node.price" Number "its price per hour; 0 if none is stated";
-        "node.cpus" Number "its cores, without what is reserved";
-        "node.cpus_free" Number "its free cores";
-        "node.ram" Number "its RAM in GiB, without what is reserved";
-        "node.ram_free" Number "its free RAM in GiB";
-        "gpus.total" Number "how many GPUs it has";
-        "gpus.free" Number "how many of them are ready and free";
-        "gpus.share_free" Number "the free share of all of them, 1 for each that is free";
-        "gpus.unready" Number "how many of them are not in order";
+    OF_PLACEMENT, "The variables of filters and scorers.", [
+        "node.labels" Labels "labels of the node; a missing label reads as \"\"";
+        "node.machine" Text "machine of the catalog, or \"\"";
+        "node.os" Text "operating system of the node";
+        "node.arch" Text "CPU architecture of the node";
+        "node.rack" Text "rack of the node, or \"\"";
+        "node.switch" Text "switch of the node, or \"\"";
+        "node.spot" Bool "whether a cloud may take the node away";
+        "node.priced" Bool "whether the node has a price";
+        "node.price" Number "price of the node per hour; 0 without a price";
+        "node.cpus" Number "cores of the node, without reserved ones";
+        "node.cpus_free" Number "free cores of the node";
+        "node.ram" Number "RAM of the node in GiB, without the reserved part";
+        "node.ram_free" Number "free RAM of the node in GiB";
+        "gpus.total" Number "number of GPUs";
+        "gpus.free" Number "number of GPUs that are ready and free";
+        "gpus.share_free" Number "sum of the free shares of all GPUs; a free GPU counts 1";
+        "gpus.unready" Number "number of GPUs that are not ready";
         "gpus.types" Texts "their types";
-        "gpus.memory" Number "the memory of the smallest one in GiB";
-        "gpus.memory_free" Number "the free memory of all of them in GiB";
-        "job.tasks" Number "how many tasks it has";
+        "gpus.memory" Number "memory of the smallest GPU in GiB";
+        "gpus.memory_free" Number "free memory of all GPUs together in GiB";
+        "job.tasks" Number "number of tasks";
         "job.cpus" Number "cores of each task";
         "job.ram" Number "RAM of each task in GiB";
         "job.gpus" Number "GPUs of each task";
-        "job.gpu_share" Number "the share that it takes of each GPU, 1 for whole ones";
-        "job.gpu_memory" Number "the memory that it takes of each GPU in GiB; 0 if it asks for none";
-        "job.gpu_types" Texts "the GPU types that it accepts; any if empty";
-        "job.labels" Labels "the labels that it asks for";
+        "job.gpu_share" Number "share that a task takes of each GPU; 1 for whole GPUs";
+        "job.gpu_memory" Number "memory that a task takes of each GPU in GiB; 0 if it asks for none";
+        "job.gpu_types" Texts "accepted GPU types; empty if all are accepted";
+        "job.labels" Labels "labels that the node must have";
     ]
-    OF_ORDER, "What a key of the queue's order reads. Times are in seconds.", [
+    OF_ORDER, "The variables of a key of the queue's order. Times are in seconds.", [
         "job.priority" Number "its priority";
-        "job.tasks" Number "how many tasks it has";
-        "job.submitted" Number "when it was submitted";
-        "job.waited" Number "how long it has waited";
-        "job.estimated" Bool "whether it has an estimate";
-        "job.estimate" Number "its estimate; 1e15 without one";
-        "job.ran" Number "how long it has run, without work that was lost";
+        "job.tasks" Number "number of tasks";
+        "job.submitted" Number "submission time";
+        "job.waited" Number "waiting time so far";
+        "job.estimated" Bool "whether the job has an estimate";
+        "job.estimate" Number "estimated duration; 1e15 without an estimate";
+        "job.ran" Number "time run so far, without lost work";
         "now" Number "the time";
     ]
 }
@@ -385,7 +385,7 @@ pub(super) fn value<'a>(
         ("job.gpu_memory", _) => number(job.gpu_memory()),
         ("job.gpu_types", _) => Value::Texts(job.gpu_types()),
         ("job.labels", Some(name)) => Value::Text(job.label(name)),
-        _ => panic!("`{path}` is no variable of filters and scorers"),
+        _ => panic!("`{path}` is not a variable of filters and scorers"),
     }
 }
 
@@ -402,6 +402,6 @@ pub(super) fn value_of_waiting(job: &WaitingView, path: &'static str) -> Value<'
         "job.estimate" => Value::Number(job.estimate().unwrap_or(NO_ESTIMATE)),
         "job.ran" => Value::Number(job.ran()),
         "now" => Value::Number(job.now()),
-        _ => panic!("`{path}` is no variable of an order"),
+        _ => panic!("`{path}` is not a variable of an order"),
     }
 }

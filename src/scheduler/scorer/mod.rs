@@ -90,9 +90,9 @@ scorers! {
     /// names the source of this scorer and of the next three.
     BestFitOpenb => "best_fit_openb", "least free CPUs and GPUs left", |it| openb::best_fit(it.demand, it.class);
     /// Prefers GPUs that are in use, then free GPUs on nodes that are in use.
-    GpuPacking => "gpu_packing", "GPUs in use, then nodes in use", |it| openb::packing(it.demand, it.class);
+    GpuPacking => "gpu_packing", "GPUs in use first, then nodes in use", |it| openb::packing(it.demand, it.class);
     /// Prefers nodes that hold tasks with the same number of GPUs.
-    GpuClustering => "gpu_clustering", "nodes whose tasks have as many GPUs", |it| openb::clustering(it.demand, it.class);
+    GpuClustering => "gpu_clustering", "nodes whose tasks have the same number of GPUs", |it| openb::clustering(it.demand, it.class);
     /// Prefers the node with the smallest product of requested and free resources.
     DotProduct => "dot_product", "smallest dot product of free and requested resources",
         |it| openb::dot_product(it.demand, it.class);

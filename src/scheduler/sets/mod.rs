@@ -370,7 +370,7 @@ impl<'a> SetPlacer<'a> {
                 fit.map(|(class, _)| u64::from(placer.capacity(class, limit)) * u64::from(class.count)).sum();
             let fewer = u32::try_from(room).unwrap_or(most).min(most);
             let of = |tasks: u32| self.of_set(set, tasks).candidates_of(&classes, &verdicts, 1).into_iter().next();
-            // Some rules for gangs need more than enough room. Then the least number is tried.
+            // Some gang rules can fail even if the total room is large enough. Then try the least number of tasks.
             found = if fewer < least { None } else { of(fewer).or_else(|| of(least)) };
         }
         let Some(candidate) = found else { return 0 };

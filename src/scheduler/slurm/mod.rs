@@ -121,7 +121,7 @@ impl SlurmOptions {
         faults.extend(self.faulty_reservations());
         let is_odd = |weight: &f64| !weight.is_finite() || *weight < 0.0;
         if self.priority.as_ref().is_some_and(|priority| priority.weight_tres.values().any(is_odd)) {
-            faults.push("has a weight in `weight_tres` that is no positive number".to_string());
+            faults.push("has a weight in `weight_tres` that is not a positive number".to_string());
         }
         faults
     }
@@ -147,10 +147,10 @@ impl SlurmOptions {
                 faults.push(format!("has two reservations named `{name}`"));
             }
             if one.duration.is_zero() {
-                faults.push(format!("has a reservation `{name}` of no time"));
+                faults.push(format!("has a reservation `{name}` without a duration"));
             }
             if one.users.is_empty() && one.accounts.is_empty() {
-                faults.push(format!("has a reservation `{name}` for nobody; add `users` or `accounts`"));
+                faults.push(format!("has a reservation `{name}` that no user may use; add `users` or `accounts`"));
             }
         }
         faults
@@ -191,5 +191,5 @@ pub fn reservation_label(name: &str) -> Arc<str> {
 pub(super) const RESERVATION: &str = "slurm/reservation/";
 /// The beginning of the labels of partitions.
 pub(super) const PARTITION: &str = "slurm/partition/";
-/// The value of both kinds of labels.
+/// The value of a label of a partition or an advance reservation.
 pub const MEMBER: &str = "yes";

@@ -95,8 +95,8 @@ impl Queue {
     }
 }
 
-/// The rank of a waiting replica. The rank decides which attempts the replica may stop at any time. `None` if this set
-/// changes with time.
+/// The rank of a waiting replica, which alone decides which attempts the replica may preempt. `None` if the preemption
+/// rule also depends on time.
 pub(in crate::queue) fn rank_of(core: &Core, head: ReplicaIndex) -> Option<i64> {
     match core.profile.scheduler.preempt {
         Preempt::Nobody | Preempt::LongerRemaining => None,

@@ -149,8 +149,8 @@ fn weights(core: &Core) -> Option<&Multifactor> {
 }
 
 impl Queue {
-    /// Counts the changes in the Slurm cluster that time has brought so far: computations of priorities, and
-    /// beginnings and ends of advance reservations.
+    /// The number of time-dependent changes in the Slurm cluster so far: computations of priorities, and beginnings and
+    /// ends of advance reservations.
     pub(in crate::queue) fn epoch(&self, core: &Core) -> u64 {
         let calculations = weights(core).map_or(0, |weights| weights.calculations(core.now));
         calculations + self.slurm.as_ref().map_or(0, |slurm| slurm.boundaries(core.now))
