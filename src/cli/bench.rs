@@ -98,11 +98,11 @@ fn measure(rehearsal: &Rehearsal, args: &BenchArgs, progress: &Progress) -> Meas
     };
     for _ in 0..args.rounds {
         let (wall, again) = round(rehearsal, Caching::On, progress, &mut []);
-        assert!(again == digest, "a second round has another digest");
+        assert!(again == digest, "a second round has a different digest");
         measured.walls.push(wall);
         if args.against_plain {
             let (wall, plain) = round(rehearsal, Caching::Off, progress, &mut []);
-            assert!(plain == digest, "the plain computation has another digest");
+            assert!(plain == digest, "the plain computation has a different digest");
             measured.plain.push(wall);
         }
     }
@@ -153,7 +153,7 @@ impl Measured {
         );
         if !self.plain.is_empty() {
             let ratio = median(&self.plain).as_secs_f64() / wall.as_secs_f64();
-            text.push_str(&format!("  plainly {}, {ratio:.2} times as long\n", spread(&self.plain)));
+            text.push_str(&format!("  without caches {}, {ratio:.2} times as long\n", spread(&self.plain)));
         }
         text
     }

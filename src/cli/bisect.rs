@@ -59,8 +59,8 @@ struct Subject {
 
 /// The parts of a run that a verdict on a release does not cover. A report about these parts passes under every
 /// release.
-const LIMITS: &str = "a release decides only where and when jobs are placed, and with `outside: driver:` in the file also \
-                      by its own queue or policy; all else is dryrack's own\n";
+const LIMITS: &str = "A release decides only where and when jobs are placed; with `driver` in `outside` of the file, also by its own \
+     queue or policy. dryrack does everything else.\n";
 
 /// The result of the scenario under one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -164,12 +164,15 @@ fn bisect_one(
             print("\n")?;
             for (before, after) in &changes {
                 let (was, is) = (before.outcome.name(), after.outcome.name());
-                print(&format!("{} is the first that {is}; {} {was}\n", after.release, before.release))?;
+                print(&format!("{} is the first release that {is}; {} {was}\n", after.release, before.release))?;
             }
             if changes.is_empty() {
                 let verdict = judged.first().map(|tried| tried.outcome.name());
                 let said = verdict.map_or("no release could be tried".to_string(), |verdict| {
-                    format!("no change: it {verdict} under each of the {} releases that were tried", judged.len())
+                    format!(
+                        "no change: the scenario {verdict} under each of the {} releases that were tried",
+                        judged.len()
+                    )
                 });
                 print(&format!("{said}\n"))?;
             }
@@ -199,9 +202,9 @@ fn range(args: &BisectArgs) -> Result<Vec<Release>, Failure> {
     let of_program: Vec<&Release> = releases().iter().filter(|release| release.program == program).collect();
     if of_program.is_empty() {
         let known = programs().join(", ");
-        let help = "--outside takes a program alone, and --from and --to take its versions";
+        let help = "--outside takes only the program's name; --from and --to take its versions";
         let message =
-            format!("error: --outside: `{program}` has no releases here\n  = help: {help}; known are {known}\n");
+            format!("error: --outside: `{program}` has no known releases\n  = help: {help}; known are {known}\n");
         return Err(Failure::Input(message));
     }
     let place = |flag: &str, version: &Option<String>| -> Result<Option<usize>, Failure> {
@@ -213,7 +216,7 @@ fn range(args: &BisectArgs) -> Result<Vec<Release>, Failure> {
     let (first, last) =
         (place("from", &args.from)?.unwrap_or(0), place("to", &args.to)?.unwrap_or(of_program.len() - 1));
     if first > last {
-        let help = "write the older release behind --from";
+        let help = "write the older release after --from";
         return Err(Failure::Input(format!("error: --from is newer than --to\n  = help: {help}\n")));
     }
     Ok(of_program[first..=last].iter().map(|release| (*release).clone()).collect())
@@ -243,7 +246,7 @@ fn try_release(
             let names: Vec<&str> = case.judged.iter().map(|judged| &*judged.verdict.name).collect();
             let expect = args.expect.as_deref().unwrap_or("");
             let known = if names.is_empty() {
-                "the file has none".to_string()
+                "the file has no expectations".to_string()
             } else {
                 format!("known are {}", names.join(", "))
             };

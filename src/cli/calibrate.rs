@@ -57,17 +57,20 @@ pub fn calibrate(args: &CalibrateArgs, format: Format) -> ExitResult {
     let (outside, here): (Vec<&Read>, Vec<&Read>) = seen.iter().partition(|read| read.on.is_some());
     if let (Some(one), Some(other)) = (outside.first(), here.first()) {
         let why = format!(
-            "was recorded on {}, and {} on this machine",
+            "was recorded on {}, but {} was recorded on this machine",
             one.on.as_deref().unwrap_or_default(),
             other.path.display()
         );
-        return Err(Failure::file(&one.path, format!("{why}: they have no delays in common; fit each by itself")));
+        return Err(Failure::file(
+            &one.path,
+            format!("{why}: their delays differ in kind; calibrate each one separately"),
+        ));
     }
     if let Some(first) = outside.first() {
         let profile = &first.rehearsal.profile;
         if let Some(other) = outside.iter().find(|read| read.rehearsal.profile != *profile) {
-            let why = format!("is of profile `{}`, and others of `{}`", other.rehearsal.profile.name, profile.name);
-            return Err(Failure::file(&other.path, format!("{why}; fit those of one profile together")));
+            let why = format!("has the profile `{}`, but others have `{}`", other.rehearsal.profile.name, profile.name);
+            return Err(Failure::file(&other.path, format!("{why}; calibrate the logs of each profile separately")));
         }
         delays.outside = calibrate_outside(&recordings, |rehearsal| rehearsed(rehearsal).0);
         delays.start = delays.outside.as_ref().and_then(|found| found.later).unwrap_or_default();
@@ -129,23 +132,21 @@ fn middle(errors: &[u64]) -> Option<u64> {
 fn text(delays: &Delays, gain: &[[Vec<u64>; 2]; 2], held_out: usize) -> String {
     let [starts, lengths, stops, samples] = delays.counts;
     let mut text = format!(
-        "# medians of {starts} starts, {lengths} lengths, {stops} stops and {samples} samples\n\
-         sampling: {{jitter: {}}}\n\
-         # of each job:\n\
-         prepare: {}\n\
-         stop: {}\n\
-         # and its `duration` longer by {}\n",
+        "# medians of {starts} starts, {lengths} lengths, {stops} stops and {samples} samples\nsampling: {{jitter: \
+         {}}}\n# for each job:\nprepare: {}\nstop: {}\n# and a `duration` that is longer by {}\n",
         delays.jitter, delays.start, delays.stop, delays.length
     );
     if delays.outside.as_ref().is_some_and(|found| found.later.is_none()) {
-        text.push_str("# `prepare` cannot be told: starts are late by when the clocks tick, too, which are not told\n");
+        text.push_str(
+            "# `prepare` is undetermined: late starts also depend on the scheduler's clocks, which are undetermined\n",
+        );
     }
     let seconds =
         |errors: &[u64]| middle(errors).map_or("none".to_string(), |nanos| format!("{:.3}s", nanos as f64 / 1e9));
     if held_out > 0 {
         let [before, after] = gain;
         text.push_str(&format!(
-            "# {held_out} logs held out: median error of starts {} without, {} with; of ends {} without, {} with\n",
+            "# {held_out} held-out logs: median error of starts {} before, {} after; of ends {} before, {} after\n",
             seconds(&before[0]),
             seconds(&after[0]),
             seconds(&before[1]),
@@ -225,11 +226,8 @@ fn profile_text(delays: &Delays, profile: &str) -> String {
         return format!("{untold}# so there is no profile to write\n");
     }
     format!(
-        "{untold}# a profile, as a file of its own:\n\
-         base: {profile}\n\
-         name: {profile}-as-recorded\n\
-         title: As {profile}, with the passes of the scheduler that was recorded\n\
-         {lines}"
+        "{untold}# a profile, for a separate file:\nbase: {profile}\nname: {profile}-as-recorded\ntitle: As \
+         {profile}, with the recorded passes of the scheduler\n{lines}"
     )
 }
 
@@ -243,10 +241,10 @@ fn undetermined_text<T>(what: &str, untold: &Calibrated<T>) -> String {
         }
         Calibrated::Coarse { found, every } => {
             format!(
-                "{} does best, but the scheduler was asked every {every} alone; record with a shorter `--every`",
+                "{} fits best, but the scheduler was polled only every {every}; record with a shorter `--every`",
                 named(found)
             )
         }
     };
-    format!("# {what} cannot be told, and is left as it is: {why}\n")
+    format!("# {what} is undetermined and stays as it is: {why}\n")
 }

@@ -69,7 +69,8 @@ impl fmt::Display for UntestedOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no scenario and no record tells {} of {} apart: write one that reproduces it, or remove it",
+            "no scenario and no record distinguishes {} of {} from its base: write a scenario that reproduces it, or \
+             remove the option",
             self.option, self.profile
         )
     }

@@ -23,7 +23,7 @@ pub struct CheckArgs {
 pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
     let files = scenario_files(&args.paths)?;
     if files.is_empty() {
-        warn("no scenario files there: folders are searched for *.yaml\n");
+        warn("no scenario files found; in folders, *.yaml files are used\n");
         return Ok(Exit::NothingSelected);
     }
     let (mut text, mut reports, mut invalid, mut unchecked) = (String::new(), Vec::new(), 0, 0);
@@ -55,7 +55,7 @@ pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
             warn(&text);
             let unchecked = match unchecked {
                 0 => String::new(),
-                _ => format!(", {unchecked} checked but for a trace that is not here"),
+                _ => format!(", {unchecked} not fully checked because a trace is missing"),
             };
             print(&format!("{}, {invalid} invalid{unchecked}\n", counted(files.len(), "file")))?;
         }

@@ -30,16 +30,16 @@ pub struct CompareArgs {
     /// Scenario files, or folders of them
     #[arg(required_unless_present = "seeds", conflicts_with = "seeds", value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Instead of files, the random worlds of `hunt` with seeds from A to B, both included: one program decides, and
-    /// profiles are asked at each of its decisions
+    /// Seeds A to B (both included) of random worlds of `hunt`, instead of files; one program decides, and the profiles
+    /// are asked at each decision
     #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "set"])]
     pub(super) seeds: Option<RangeInclusive<u64>>,
-    /// Kind of those worlds: models, fleets, long-runs or tasks [default: what the program is for]
+    /// Kind of random worlds: models, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND", requires = "seeds")]
     pub(super) world: Option<String>,
-    /// Profile, release such as gpustack==0.6.0, or outside:COMMAND; given at least twice, and each is compared with
+    /// Profile, release such as gpustack==0.6.0, or outside:COMMAND; give at least two, and each is compared with
     /// the first
-    #[arg(long, required = true, value_name = "WHO")]
+    #[arg(long, required = true, value_name = "SCHEDULER")]
     pub(super) with: Vec<String>,
     /// Seed of all random draws [default: the seed of the file]
     #[arg(long, value_name = "N")]
@@ -102,7 +102,7 @@ impl Compared {
 
 pub fn compare(args: &CompareArgs, format: Format) -> ExitResult {
     let [_, _, ..] = args.with.as_slice() else {
-        let why = "error: --with: expected two or more, as in `--with fifo --with backfill`\n";
+        let why = "error: --with: expected at least two, as in `--with fifo --with backfill`\n";
         return Err(Failure::Input(why.to_string()));
     };
     if let Some(seeds) = &args.seeds {
@@ -240,7 +240,7 @@ impl CompareArgs {
         let Difference { of, at, job, sides } = difference;
         let what = match of {
             DifferenceKind::Decision => "the first decision that differs",
-            DifferenceKind::Reasons => "every decision is the same; the first that has other reasons",
+            DifferenceKind::Reasons => "every decision is the same; the first with different reasons",
         };
         let mut text = format!("  {what}: {job} at {at}\n");
         for (name, side) in [&self.with[0], with].into_iter().zip(sides) {
@@ -282,7 +282,7 @@ impl CompareArgs {
             .collect();
         match rows.is_empty() {
             true => text.push_str("No metric differs.\n"),
-            false => text.push_str(&table(&[&["metric, if it differs"], names.as_slice()].concat(), &rows)),
+            false => text.push_str(&table(&[&["metrics that differ"], names.as_slice()].concat(), &rows)),
         }
         text
     }
@@ -309,7 +309,7 @@ impl CompareArgs {
             }
         };
         let first = |(index, difference): (usize, &Option<Difference>)| match difference {
-            None if compared.differs(index + 1) => "the outcome alone".to_string(),
+            None if compared.differs(index + 1) => "only the outcome".to_string(),
             None => String::new(),
             Some(Difference { of: DifferenceKind::Decision, at, job, .. }) => format!("{job} at {at}"),
             Some(Difference { of: DifferenceKind::Reasons, at, job, .. }) => format!("reasons of {job} at {at}"),

@@ -29,7 +29,7 @@ pub fn compare_seeds(args: &CompareArgs, seeds: &RangeInclusive<u64>, format: Fo
         args.with.iter().partition(|typed| program_of(typed).is_some());
     let (&[program], [_, ..]) = (programs.as_slice(), profiles.as_slice()) else {
         let help = "as in `--with gpustack-0.6.0 --with gpustack==0.6.0`";
-        let why = "expected one program, which decides, and at least one profile, which is asked the same";
+        let why = "expected one program, which decides, and at least one profile, which is asked at each decision";
         return Err(Failure::Input(format!("error: --with: {why}\n  = help: {help}\n")));
     };
     let program = program_of(program).unwrap_or_default();
@@ -45,13 +45,13 @@ pub fn compare_seeds(args: &CompareArgs, seeds: &RangeInclusive<u64>, format: Fo
         each_seed(seeds.clone(), args.threads, start, |arena, seed| {
             let asked = guarded(|| compare_seed(kind, seed, &loaded, arena));
             bar.inc(1);
-            (seed, asked.unwrap_or_else(|message| Err(format!("our fault: {message}"))))
+            (seed, asked.unwrap_or_else(|message| Err(format!("internal error: {message}"))))
         })
     });
     if let Some((seed, why)) = worlds.iter().find_map(|(seed, asked)| Some((seed, asked.as_ref().err()?)))
         && worlds.iter().all(|(_, asked)| asked.is_err())
     {
-        return Err(Failure::Input(format!("error: no world could be run; the first, of seed {seed}: {why}\n")));
+        return Err(Failure::Input(format!("error: no world could be run; the first, with seed {seed}: {why}\n")));
     }
     let found: Vec<Fidelity<'_>> =
         profiles.iter().enumerate().map(|(index, name)| Fidelity::of(name, index, &worlds)).collect();

@@ -33,7 +33,7 @@ pub struct ConformArgs {
 /// the recorded versions.
 pub fn conform(args: &ConformArgs, format: Format) -> ExitResult {
     if args.at_least > Permille::new(1000) {
-        return Err(Failure::Input(format!("error: --at-least {}: there is no more than 100%", args.at_least)));
+        return Err(Failure::Input(format!("error: --at-least {}: expected 100% or less", args.at_least)));
     }
     let mut profiles = match &args.profile {
         None => Profiles::default(),
@@ -102,7 +102,7 @@ fn human(account: &Account, verbose: bool) -> String {
     }
     for (profile, count) in &account.not_asked {
         text.push_str(&format!(
-            "not asked: {}, for there is no profile {profile}\n",
+            "skipped: {}, because there is no profile {profile}\n",
             counted(*count as usize, "answer")
         ));
     }

@@ -39,7 +39,7 @@ impl OutsideArgs {
         match flags.iter().find(|(_, is_given)| *is_given && session.is_none()) {
             Some((flag, _)) => {
                 let help = "add `--outside CMD`, or `outside:` to the file";
-                let why = "no scheduler in another process decides here";
+                let why = "no scheduler in another process decides in this scenario";
                 Err(Failure::Input(format!("error: {flag}: {why}\n  = help: {help}\n")))
             }
             None => Ok(()),
@@ -101,7 +101,8 @@ pub fn decider(
     }
     let session = start(setup, rehearsal)?;
     let Some(file) = &args.transcript else { return Ok(session) };
-    let out = std::fs::File::create(file).map_err(|error| Failure::file(file, format!("cannot be made: {error}")))?;
+    let out =
+        std::fs::File::create(file).map_err(|error| Failure::file(file, format!("cannot be created: {error}")))?;
     Ok(session.with_transcript(Box::new(std::io::BufWriter::new(out))))
 }
 
@@ -128,9 +129,9 @@ pub fn with_decider(
 /// The message about a scheduler in another process that failed and was given up.
 pub fn failure_text(failure: &outside::Failure, at: SimTime) -> String {
     let outside::Failure { fault, text, errors } = failure;
-    let mut said = format!("{}: the scheduler outside {} at {at}: {text}\n", fault.name(), fault.text());
+    let mut said = format!("{}: the outside scheduler {} at {at}: {text}\n", fault.name(), fault.text());
     if !errors.is_empty() {
-        said.push_str("  the last that it wrote to its errors:\n");
+        said.push_str("  the last lines of its standard error:\n");
         let lines: Vec<&str> = errors.lines().collect();
         for line in &lines[lines.len().saturating_sub(SHOWN_ERRORS)..] {
             said.push_str(&format!("  | {line}\n"));

@@ -54,7 +54,7 @@ fn header_differences(left: &LogHeader, right: &LogHeader) -> Vec<String> {
         found.push("the scenario files differ".to_string());
     }
     if left.profile == right.profile && left.profile_data != right.profile_data {
-        found.push("the profiles differ, though not in name".to_string());
+        found.push("the profiles have the same name but differ".to_string());
     }
     found
 }
@@ -75,7 +75,7 @@ fn report(
             let mut text: String = headers.iter().map(|line| format!("{line}\n")).collect();
             text.push_str(&format!("line {number} is the first that differs\n"));
             let side = |path: &Path, line: &Option<LogLine>| {
-                let line = shown(line).unwrap_or_else(|| "(the log is over)".to_string());
+                let line = shown(line).unwrap_or_else(|| "(the log has ended)".to_string());
                 format!("{}\n  {line}\n", path.display())
             };
             text.push_str(&side(&args.left, &left));

@@ -70,9 +70,9 @@ impl Failure {
     pub fn unreadable(path: &std::path::Path, error: &io::Error, expected: &str) -> Failure {
         match (error.kind(), nearest_path(path)) {
             (io::ErrorKind::NotFound, Some(near)) => {
-                Failure::file(path, format!("is not there; did you mean `{}`?", near.display()))
+                Failure::file(path, format!("does not exist; did you mean `{}`?", near.display()))
             }
-            (io::ErrorKind::NotFound, None) => Failure::file(path, format!("is not there; expected {expected}")),
+            (io::ErrorKind::NotFound, None) => Failure::file(path, format!("does not exist; expected {expected}")),
             (io::ErrorKind::PermissionDenied, _) => Failure::file(path, "cannot be read: permission denied"),
             (io::ErrorKind::IsADirectory, _) => Failure::file(path, format!("is a folder; expected {expected}")),
             _ => Failure::file(path, format!("cannot be read: {error}")),
@@ -91,7 +91,7 @@ impl From<io::Error> for Failure {
         match (of_file, error.kind()) {
             (Some(unwritten), _) => Failure::Input(format!("error: {unwritten}")),
             (None, io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
-            (None, _) => Failure::Input(format!("error: standard output: cannot be written: {error}")),
+            (None, _) => Failure::Input(format!("error: standard output cannot be written: {error}")),
         }
     }
 }

@@ -44,13 +44,13 @@ pub fn explain(args: &ExplainArgs, format: Format) -> ExitResult {
     let profile = profile_of(&args.log, &log.header)?;
     let seed = log.header.seed;
     let explained = guarded(|| explain_job(profile, seed, &log.records, (job, replica), at));
-    let explained = explained.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    let explained = explained.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     let explained = explained
         .map_err(|error| Failure::file(&args.log, format!("does not replay: {error}; see `dryrack replay`")))?;
     let count = explained.replicas.len();
     if let Some(replica) = replica.filter(|replica| count > 0 && *replica as usize >= count) {
         let (asked, last) = (log.names.replica(job, replica), log.names.replica(job, count as u32 - 1));
-        let message = format!("error: there is no `{asked}` by {}; the last replica is `{last}`\n", explained.at);
+        let message = format!("error: there is no `{asked}` at {}; the last replica is `{last}`\n", explained.at);
         return Err(Failure::Input(message));
     }
     match format {
@@ -104,7 +104,7 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
     if let Some((at, event)) = &explained.last {
         let record = Record { step: 0, at: *at, said: RecordBody::Event(event.clone()) };
         let line = record_line(&record, names, &Filter::default()).expect("nothing is left out");
-        text.push_str(&format!("last said: {}\n", line.trim_start()));
+        text.push_str(&format!("last event: {}\n", line.trim_start()));
     }
     let Some(standing) = explained.replicas.get(explained.replica as usize) else {
         text.push_str("not submitted yet\n");
@@ -186,13 +186,13 @@ fn why_nowhere(
         let last = standing.placed.as_ref().map_or(String::new(), |(since, placement)| {
             format!("; it was on {} from {since}", place(placement, names))
         });
-        return format!("\nit is over: {} at {at}, {because}{last}\n", outcome.name());
+        return format!("\nended: {} at {at}, {because}{last}\n", outcome.name());
     }
     if let Some(before) = &explained.analysed_before {
         return format!("\nwhy not: {}\n{}", behind(before, names), queue(before, names));
     }
     let mut text = match &standing.last {
-        Some((at, _)) if standing.phase == Phase::Analysing => format!("\nwhy not: it is being analysed since {at}\n"),
+        Some((at, _)) if standing.phase == Phase::Analysing => format!("\nwhy not: in analysis since {at}\n"),
         _ => String::new(),
     };
     if let Some((at, refusal, reasons)) = &standing.held
@@ -203,7 +203,7 @@ fn why_nowhere(
     text.push_str(&awaits(&explained.awaits, names));
     let waits_for = standing.held.as_ref().and_then(|(_, _, reasons)| reasons.iter().next()).map(|(reason, _)| reason);
     if matches!(now.decision, Decision::Place(_)) && waits_for.is_some_and(lies_not_in_nodes) {
-        text.push_str(&format!("\nbut for that, it would fit now:\n{}", candidates(now, names)));
+        text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
     } else {
         text.push_str(&why_not(now, tasks, names));
     }
@@ -236,15 +236,15 @@ fn awaits(awaited: &[UnmetDependency], names: &Names) -> String {
             Condition::Start => "to start",
         };
         match ended {
-            None => text.push_str(&format!("  waits for {name}, which has {wanted}\n")),
+            None => text.push_str(&format!("  waits for {name} {wanted}\n")),
             Some((at, outcome)) => {
                 let how = outcome.name();
-                text.push_str(&format!("  waits in vain for {name}, which had {wanted} and ended as {how} at {at}\n"));
+                text.push_str(&format!("  waits in vain for {name} {wanted}: it ended as {how} at {at}\n"));
             }
         }
     }
     if let Some(more @ 1..) = awaited.len().checked_sub(SHOWN) {
-        text.push_str(&format!("  and for {more} more\n"));
+        text.push_str(&format!("  and {more} more\n"));
     }
     text
 }
@@ -266,14 +266,14 @@ fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) 
 fn behind(before: &AnalysesAhead, names: &Names) -> String {
     let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
     let behind = match (before.unwanted.len(), before.wanted.len()) {
-        (0, 0) => "as the next".to_string(),
+        (0, 0) => "next in the queue".to_string(),
         (0, others) => format!("behind {}", entries(others)),
-        (ended, 0) => format!("behind {} of runs that have ended", entries(ended)),
-        (ended, others) => format!("behind {} of runs that have ended and {others} more", entries(ended)),
+        (ended, 0) => format!("behind {} of ended attempts", entries(ended)),
+        (ended, others) => format!("behind {} of ended attempts and {others} others", entries(ended)),
     };
     let now: Vec<String> = before.now.iter().map(|attempt| names.attempt(*attempt)).collect();
-    let now = if now.is_empty() { String::new() } else { format!("; {} is analysed now", now.join(", ")) };
-    format!("it waits to be analysed, {behind}{now}")
+    let now = if now.is_empty() { String::new() } else { format!("; {} is in analysis", now.join(", ")) };
+    format!("waits for its analysis, {behind}{now}")
 }
 
 /// The entries of the queue ahead of the replica, up to [`SHOWN`] of each kind.
@@ -284,7 +284,7 @@ fn queue(before: &AnalysesAhead, names: &Names) -> String {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         if attempts.is_empty() { String::new() } else { format!("  {what}: {}{more}\n", shown.join(", ")) }
     };
-    format!("{}{}", part(&before.unwanted, "have ended"), part(&before.wanted, "wait"))
+    format!("{}{}", part(&before.unwanted, "ended"), part(&before.wanted, "waiting"))
 }
 
 /// The explanation of a waiting job, from one examination of the fleet.
@@ -296,10 +296,10 @@ fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
         Decision::Refuse { refusal, reasons } => {
             let head = match refusal {
                 Refusal::Unfit => "why not now",
-                Refusal::Never => "why never: it would not fit an empty fleet either",
+                Refusal::Never => "why never: it would not fit on an empty fleet either",
             };
             let change = least_change(examination, tasks, names)
-                .map_or(String::new(), |change| format!("\nleast change: {change}\n"));
+                .map_or(String::new(), |change| format!("\nsmallest change: {change}\n"));
             format!("\n{head}\n{}{change}\n{}", refusals(reasons), node_table(examination, names))
         }
     }
@@ -361,14 +361,14 @@ fn node_table(examination: &Examination, names: &Names) -> String {
         .map(|node| {
             let refusals: Vec<&str> = node.refusals.iter().map(|(_, reason)| reason.name()).collect();
             let said = match (refusals.is_empty(), node.verdict.reason()) {
-                (true, None) => "would do".to_string(),
+                (true, None) => "fits".to_string(),
                 (true, Some(reason)) => reason.name().to_string(),
                 (false, _) => refusals.join(", "),
             };
             vec![names.node(node.node).to_string(), said, shortages(node)]
         })
         .collect();
-    let mut text = table(&["node", "refused for", "short of"], &rows);
+    let mut text = table(&["node", "refused because of", "lacks"], &rows);
     if examination.nodes.len() > SHOWN {
         text.push_str(&format!("and {} more nodes\n", examination.nodes.len() - SHOWN));
     }
@@ -408,16 +408,13 @@ pub fn brief(explained: &Explanation, demand: &Demand, asked: Option<SimTime>, n
         let fits = here.examination.nodes.iter().filter(|node| node.verdict.is_fit()).count();
         let of = here.examination.nodes.len();
         let place = place(&here.placement, names);
-        return vec![format!(
-            "why here  {which}placed on {place} at {}; {fits} of {of} nodes would have done",
-            here.at
-        )];
+        return vec![format!("why here  {which}placed on {place} at {}; {fits} of {of} nodes were suitable", here.at)];
     }
     let mut lines = match (over(explained, standing), &explained.analysed_before, &explained.now) {
         (Some((ended, outcome, because)), _, _) => {
             let because = if because.name() == outcome.name() { String::new() } else { format!(", {because}") };
             let which = if which.is_empty() { "it ".to_string() } else { which };
-            vec![format!("why not   {which}was over by {at}: {} at {ended}{because}", outcome.name())]
+            vec![format!("why not   {which}had ended by {at}: {} at {ended}{because}", outcome.name())]
         }
         (None, Some(before), _) => vec![format!("why not   at {at}: {which}{}", behind(before, names))],
         (None, None, Some(now)) => why_not_now(explained, standing, now, (at, tasks_of(demand)), names),
@@ -441,7 +438,7 @@ fn why_not_now(
     let which = if (1..count).contains(&waiting) { format!(", {waiting} of {count} replicas") } else { String::new() };
     let word = if *refusal == Refusal::Never { "why never" } else { "why not" };
     let mut lines = vec![format!("{word}   at {at}{which}: {}", counted(reasons))];
-    lines.extend(least_change(now, tasks, names).map(|change| format!("if only   {change}")));
+    lines.extend(least_change(now, tasks, names).map(|change| format!("change    {change}")));
     lines
 }
 
@@ -454,9 +451,9 @@ fn counted(reasons: &Histogram) -> String {
 fn idle(standing: &ReplicaStanding, at: SimTime) -> String {
     match &standing.last {
         Some((_, Event::Retry { at: due, .. })) if *due > at => {
-            format!("why not   backing off until {due}; at {at} it would fit")
+            format!("why not   in back-off until {due}; it would fit at {at}")
         }
-        Some((_, Event::Held { reasons, .. })) => format!("why not   at {at}: {reasons}; else it would fit"),
+        Some((_, Event::Held { reasons, .. })) => format!("why not   at {at}: {reasons}; otherwise it would fit"),
         Some((ended, Event::Ended { outcome, because, .. })) => {
             format!("why not   a replica ended at {ended}: {}, {because}", outcome.name())
         }
@@ -488,12 +485,12 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
     let nearest = || refused().min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
     match tasks {
         Tasks::Untried => None,
-        Tasks::One => nearest().map(|node| format!("{} would do {}", names.node(node.node), obstacles(node))),
-        Tasks::Gang => nearest().map(|node| format!("{} would take a task {}", names.node(node.node), obstacles(node))),
+        Tasks::One => nearest().map(|node| format!("{} would fit {}", names.node(node.node), obstacles(node))),
+        Tasks::Gang => nearest().map(|node| format!("{} would fit a task {}", names.node(node.node), obstacles(node))),
         Tasks::EachPicked => {
             let picked = refused().filter(|node| node.verdict.reason() != Some(Reason::NotPicked));
             let parts: Vec<String> =
-                picked.map(|node| format!("{} would do {}", names.node(node.node), obstacles(node))).collect();
+                picked.map(|node| format!("{} would fit {}", names.node(node.node), obstacles(node))).collect();
             (!parts.is_empty()).then(|| parts.join(", and "))
         }
     }
@@ -503,7 +500,7 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
 fn obstacles(node: &NodeFinding) -> String {
     let mut parts: Vec<String> = (node.refusals.iter())
         .filter(|(filter, _)| *filter != FilterName::Resources || node.shortages.is_empty())
-        .map(|(_, reason)| format!("were it not for {reason}"))
+        .map(|(_, reason)| format!("without {reason}"))
         .collect();
     parts.extend(
         (node.shortages.iter())

@@ -5,7 +5,7 @@ use dryrack_engine::{Bound, Progress, Runaway};
 /// The message about a broken invariant: the seed, the step and the time, and the command that repeats the run.
 pub fn fault_text(message: &str, seed: u64, progress: &Progress, command: &str) -> String {
     format!(
-        "our fault: {message}\n  seed {seed}, step {}, at {}\n  repeat with: {command}\n",
+        "internal error: {message}\n  seed {seed}, step {}, at {}\n  repeat with: {command}\n",
         progress.step(),
         progress.at()
     )
@@ -17,9 +17,9 @@ pub fn runaway_text(runaway: &Runaway) -> String {
     let help = match runaway.bound {
         Bound::Records => {
             let more = runaway.records.saturating_mul(10);
-            format!("write `until: 1h` in the file, or type `--max-records {more}` if it is meant to be this long")
+            format!("write `until: 1h` in the file, or type `--max-records {more}` if this run is meant to be so long")
         }
-        Bound::Patience => "end it earlier, such as with `until: 1h` in the file".to_string(),
+        Bound::Patience => "end the run earlier, for example with `until: 1h` in the file".to_string(),
     };
     format!("error: {runaway}\n  = help: {help}\n")
 }
@@ -72,7 +72,7 @@ expect: [{name: ends, job: one, is: completed}]
         let command = Overrides::under(Some("pack".into())).repeat(Path::new("one.yaml"), rehearsal.seed);
         let said = fault_text(&message, rehearsal.seed, &progress, &command);
         // The first step declares the node; the job comes in the second.
-        let wanted = "our fault: nothing is placed here\n  seed 7, step 2, at 10s\n  \
+        let wanted = "internal error: nothing is placed here\n  seed 7, step 2, at 10s\n  \
                       repeat with: dryrack run one.yaml --seed 7 --profile pack\n";
         assert_eq!(said, wanted);
         assert_eq!(Failure::Ours(said).exit(), Exit::OurFault);

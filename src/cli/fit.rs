@@ -34,7 +34,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
     /// Placement of replicas: spread or binpack
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "STRATEGY")]
     placement: Option<String>,
     /// Let a replica span several nodes
     #[arg(long)]
@@ -51,7 +51,7 @@ pub struct FitArgs {
     /// Parameter of the backend, as in --parameter=--tensor-parallel-size=4; may be repeated
     #[arg(long, value_name = "PARAMETER", allow_hyphen_values = true)]
     parameter: Vec<String>,
-    /// Time in question, such as 1h30m [default: before anything has happened]
+    /// Time in question, such as 1h30m [default: the start, before the first job]
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     at: Option<SimTime>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub fn fit(args: &FitArgs, format: Format) -> ExitResult {
     // This command does not judge the file's expectations.
     let (demand, replicas) = loaded.asked.as_ref().expect("it was asked about");
     let found = guarded(|| fitting(&loaded.rehearsal, demand, *replicas, args.at));
-    let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     let case = Case { demand, found: &found, profile: &loaded.rehearsal.profile.name };
     match format {
         Format::Human => print(&case.human())?,
@@ -151,11 +151,11 @@ impl Case<'_> {
         let placed = found.placements.len();
         let over = match found.overcommitted.first() {
             None => String::new(),
-            Some(_) if placed == 1 => format!("no: {} places it, overcommitted", self.profile),
+            Some(_) if placed == 1 => format!("no: {} places it, but overcommits GPUs", self.profile),
             Some(_) => {
                 let mut replicas: Vec<u32> = found.overcommitted.iter().map(|over| over.replica).collect();
                 replicas.dedup();
-                format!("no: {} places {placed}, {} of them overcommitted", self.profile, replicas.len())
+                format!("no: {} places {placed}, but overcommits GPUs for {} of them", self.profile, replicas.len())
             }
         };
         match (&found.refused, placed) {
@@ -178,8 +178,8 @@ impl Case<'_> {
             let node = &found.fleet.node(over.gpu.node).name;
             let (takes, free, part) = (gib(over.takes), gib(over.free), gib(over.part));
             let what = match over.takes > over.free {
-                true => format!("takes {takes} where {free} is free"),
-                false => format!("takes {takes}, and its part of what is needed is {part}"),
+                true => format!("takes {takes}, but only {free} is free"),
+                false => format!("takes {takes}, but needs {part}"),
             };
             text.push_str(&format!("  {node}/{}: replica {} {what}\n", over.gpu.index, over.replica + 1));
         }
@@ -192,7 +192,7 @@ impl Case<'_> {
     fn need(&self) -> String {
         let model = &self.deployment().model;
         match self.found.need {
-            Err(reason) => format!("cannot be said: {}", reason.text()),
+            Err(reason) => format!("unknown: {}", reason.text()),
             Ok(need) => {
                 let taken = match need.utilization > 0.0 {
                     true => format!("; reserves {:.0}% of each GPU it uses", need.utilization * 100.0),
@@ -203,7 +203,7 @@ impl Case<'_> {
                     _ => format!(" on {count} GPUs"),
                 });
                 let layers = match self.deployment().backend {
-                    Backend::LlamaBox(_) => ", if every layer lies on GPUs",
+                    Backend::LlamaBox(_) => ", with every layer on GPUs",
                     Backend::Vllm | Backend::Sglang => "",
                 };
                 let (memory, weights) = (gib(need.memory), gib(model.weights));
@@ -215,7 +215,7 @@ impl Case<'_> {
     fn why_not(&self, refused: &Refused) -> String {
         let number = self.found.placements.len() + 1;
         let head = match (refused.refusal, self.found.replicas) {
-            (Refusal::Never, _) => "why never: it would not fit an idle fleet either".to_string(),
+            (Refusal::Never, _) => "why never: it would not fit on an idle fleet either".to_string(),
             (Refusal::Unfit, 1) => "why not now".to_string(),
             (Refusal::Unfit, _) => format!("why not replica {number}"),
         };
@@ -238,7 +238,7 @@ impl Case<'_> {
         match changes.split_first() {
             None => text.push_str("\nno single change that was tried would help\n"),
             Some((least, others)) => {
-                text.push_str(&format!("\nleast change: {least}\n"));
+                text.push_str(&format!("\nsmallest change: {least}\n"));
                 others.iter().for_each(|other| text.push_str(&format!("          or: {other}\n")));
             }
         }
@@ -249,22 +249,22 @@ impl Case<'_> {
         let name = |node: NodeId| &*self.found.fleet.node(node).name;
         let all = if self.found.replicas == 1 { "" } else { " each" };
         match change {
-            Change::Distributed => format!("let a replica lie on several nodes (distributed: true){all}"),
-            Change::NoSelector => "leave the selector out".to_string(),
-            Change::NoPick => "pick nothing by hand".to_string(),
-            Change::NoParallelism => "leave the number of GPUs to the scheduler".to_string(),
+            Change::Distributed => format!("let a replica span several nodes (distributed: true){all}"),
+            Change::NoSelector => "remove the selector".to_string(),
+            Change::NoPick => "remove the hand-picked GPUs".to_string(),
+            Change::NoParallelism => "let the scheduler choose the number of GPUs".to_string(),
             Change::Utilization { part, instead_of } => {
                 let name = self.deployment().backend.utilization();
-                format!("reserve {part}% of each GPU, not {instead_of}%: --{name}=0.{part:02}")
+                format!("reserve {part}% of each GPU instead of {instead_of}%: --{name}=0.{part:02}")
             }
             Change::Ready(node) => {
-                format!("bring {} back, which is {}", name(*node), standing(self.found.fleet.node(*node).status.state))
+                format!("bring back {}, which is {}", name(*node), standing(self.found.fleet.node(*node).status.state))
             }
             Change::Weights(weights) => {
                 let has = self.deployment().model.weights;
                 let less = Bytes::new(has.get() - weights.get());
                 format!(
-                    "weights of at most {}, {} less: quantized further, or a smaller model",
+                    "weights of at most {}, which is {} less: stronger quantization or a smaller model",
                     gib(*weights),
                     gib(less)
                 )
@@ -273,8 +273,7 @@ impl Case<'_> {
                 let shape = &self.found.fleet.node(*like).shape;
                 let gpus = shape.gpus.first().map_or("", |gpu| &*gpu.model);
                 let nodes = if *count == 1 { "one more node".to_string() } else { format!("{count} more nodes") };
-                let also =
-                    if *distributed { ", and let a replica lie on several nodes (distributed: true)" } else { "" };
+                let also = if *distributed { ", and let a replica span several nodes (distributed: true)" } else { "" };
                 format!("{nodes} such as {} ({} x {gpus}){also}", name(*like), shape.gpus.len())
             }
         }
@@ -404,7 +403,7 @@ fn gpu_table(refused: &Refused) -> String {
             rows.push(vec![name, String::new(), String::new(), String::new(), String::new(), said]);
         }
     }
-    let mut text = table(&["gpu", "type", "free", "would take", "short of", "node refused for"], &rows);
+    let mut text = table(&["gpu", "type", "free", "would take", "short of", "node refused because of"], &rows);
     if refused.examination.nodes.len() > SHOWN {
         text.push_str(&format!("and {} more nodes\n", refused.examination.nodes.len() - SHOWN));
     }

@@ -71,7 +71,7 @@ impl Futures<'_> {
         if let Some(dir) = out {
             let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
             json.push('\n');
-            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
             WholeFile::write(&dir.join("pair.json"), json.as_bytes())?;
             WholeFile::write(&dir.join("jobs.csv"), &jobs_csv(&paired, self.words))?;
         }
@@ -132,7 +132,7 @@ impl Futures<'_> {
                     let known = id.and_then(|id| Some((id, &rehearsal.arrivals.get(id.index())?.spec.demand)));
                     let Some((id, demand)) = known else { continue };
                     let explained = explain(Arc::clone(&rehearsal.profile), *seed, &records.0, (id, None), Some(at));
-                    let explained = explained.map_err(|error| Failure::Ours(format!("our fault: {error}\n")))?;
+                    let explained = explained.map_err(|error| Failure::Ours(format!("internal error: {error}\n")))?;
                     reasons[index] = brief(&explained, demand, Some(at), &names);
                 }
             }
@@ -166,7 +166,7 @@ impl Futures<'_> {
             .collect();
         match rows.is_empty() {
             true => text.push_str("No metric differs.\n"),
-            false => text.push_str(&table(&["metric, if it differs", one, other, "difference"], &rows)),
+            false => text.push_str(&table(&["metrics that differ", one, other, "difference"], &rows)),
         }
         if let Some(first) = seeded.first().filter(|seed| !seed.behavior.is_empty()) {
             let rows: Vec<Vec<String>> = (first.behavior.iter())
@@ -196,7 +196,7 @@ impl Futures<'_> {
         let [one, other] = self.words;
         let both = found.longer + found.less + found.same;
         let mut text = format!(
-            "Of {} placed with both, {} longer with {other}, {} less, {} as long.",
+            "Of {} placed with both, {} longer with {other}, {} shorter, {} equally long.",
             counted(both, "job"),
             waits(found.longer),
             found.less,
@@ -205,20 +205,20 @@ impl Futures<'_> {
         match found.mean {
             None => {}
             Some(Estimate { mean, half_width: Some(half_width), runs }) => text.push_str(&format!(
-                " The mean wait with {other} less that with {one}: {mean:.1} ± {half_width:.1} s (95 %, Student's t over {runs} \
-                 seeds); longer in {} of them, less in {}.",
+                " Mean wait with {other} minus {one}: {mean:.1} ± {half_width:.1} s (95 %, Student's t over {runs} \
+                 seeds); longer in {} of them, shorter in {}.",
                 found.seeds_longer, found.seeds_less
             )),
             Some(Estimate { mean, half_width: None, .. }) => {
-                text.push_str(&format!(" The mean wait with {other} less that with {one}: {mean:.1} s, of a single seed."));
+                text.push_str(&format!(" Mean wait with {other} minus {one}: {mean:.1} s, from a single seed."));
             }
         }
         for (count, what) in [
-            (found.placed_by_first, format!("placed with {one} alone")),
-            (found.placed_by_second, format!("placed with {other} alone")),
+            (found.placed_by_first, format!("placed only with {one}")),
+            (found.placed_by_second, format!("placed only with {other}")),
             (found.placed_by_neither, "placed with neither".to_string()),
-            (found.only_first, format!("submitted with {one} alone")),
-            (found.only_second, format!("submitted with {other} alone")),
+            (found.only_first, format!("submitted only with {one}")),
+            (found.only_second, format!("submitted only with {other}")),
         ] {
             if count > 0 {
                 text.push_str(&format!(" {} {what}.", counted(count, "job")));
@@ -353,7 +353,7 @@ fn waits(count: usize) -> String {
 fn describe_wait(wait: SimDuration, placed: bool) -> String {
     let seconds = wait.as_nanos() / 1_000_000_000;
     let wait = if seconds > 0 { SimDuration::from_secs(seconds) } else { wait };
-    if placed { format!("waits {wait}") } else { format!("is not placed in {wait}") }
+    if placed { format!("waits {wait}") } else { format!("is not placed within {wait}") }
 }
 
 /// Formats the value with at most three decimals.

@@ -33,19 +33,19 @@ pub struct HuntArgs {
     /// Write each finding to a scenario file in DIR
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Hold decisions against this property alone; may be repeated [default: all of them]
+    /// Check only this property; may be repeated [default: all properties]
     #[arg(long, value_name = "NAME")]
     property: Vec<String>,
-    /// Kind of world: models, fleets, long-runs or tasks [default: what the program is for]
+    /// Kind of world: models, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND")]
     world: Option<String>,
-    /// Number of processes at a time [default: the number of cores]
+    /// Number of processes that run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
     /// Try at most this many candidates to make a finding smaller
     #[arg(long, value_name = "N", default_value_t = 300)]
     max_runs: u64,
-    /// Print the worlds of the seeds, and decide nothing
+    /// Print the worlds of the seeds without running them
     #[arg(long)]
     draw: bool,
 }
@@ -68,7 +68,7 @@ pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
     let command = Command::read(&args.outside);
     let command = command.map_err(|error| Failure::Input(format!("error: --outside: {error}\n")))?;
     if let Some(dir) = &args.out {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
     }
     let hunted = args.search(kind, &properties, &command);
     let refused: Vec<&SeedResult> = hunted.iter().filter(|hunted| hunted.refusal.is_some()).collect();
@@ -101,7 +101,7 @@ impl HuntArgs {
         let work = |arena: &mut Arena, seed| {
             let hunted = guarded(|| hunt_seed(kind, seed, properties, arena)).unwrap_or_else(|message| {
                 *arena = Arena::new(command.clone());
-                let refusal = Some(format!("our fault: {message}"));
+                let refusal = Some(format!("internal error: {message}"));
                 SeedResult { seed, text: kind.draw(seed), breaches: Vec::new(), refusal }
             });
             broken.fetch_add(u64::from(!hunted.breaches.is_empty()), Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl HuntArgs {
                     })
                     .collect();
                 if !rows.is_empty() {
-                    print(&table(&["property", "how it is broken", "worlds", "", "file"], &rows))?;
+                    print(&table(&["property", "how it was broken", "worlds", "", "file"], &rows))?;
                     print("\n")?;
                 }
                 let found = findings.iter().filter(|finding| finding.confirmed != Confirmation::No).count();
@@ -205,7 +205,7 @@ impl HuntArgs {
                 if refused > 0 {
                     let first = hunted.iter().find_map(|hunted| Some((hunted.seed, hunted.refusal.as_deref()?)));
                     let first =
-                        first.map_or(String::new(), |(seed, why)| format!("; the first, of seed {seed}: {why}"));
+                        first.map_or(String::new(), |(seed, why)| format!("; the first, with seed {seed}: {why}"));
                     warn(&format!("{} could not be run{first}\n", counted(refused, "world")));
                 }
                 Ok(())
@@ -254,7 +254,7 @@ pub(super) fn said(confirmed: Confirmation) -> &'static str {
     match confirmed {
         Confirmation::WithProfile => "confirmed",
         Confirmation::Alone => "confirmed; dryrack's profile does the same",
-        Confirmation::No => "not repeated by a fresh process",
+        Confirmation::No => "not repeated by a new process",
     }
 }
 

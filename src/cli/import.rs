@@ -49,9 +49,9 @@ pub fn import(command: &ImportCommand) -> ExitResult {
     let is_kind = if is_folder { args.file.is_dir() } else { args.file.is_file() };
     if !is_kind {
         let is = match (args.file.exists(), is_folder) {
-            (false, _) => "is not there",
-            (true, true) => "is no folder",
-            (true, false) => "is no file",
+            (false, _) => "does not exist",
+            (true, true) => "is not a folder",
+            (true, false) => "is not a file",
         };
         return Err(Failure::file(&args.file, format!("{is}; expected {expected}")));
     }
@@ -59,7 +59,7 @@ pub fn import(command: &ImportCommand) -> ExitResult {
     let imported = read(&args.file, names).map_err(|error| Failure::file(&args.file, error))?;
     let usage = args.out.join("usage");
     let folder = if imported.recordings.is_empty() { &args.out } else { &usage };
-    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be created: {error}")))?;
     for (path, text) in &imported.recordings {
         WholeFile::write(&args.out.join(path), text.as_bytes())?;
     }

@@ -14,17 +14,17 @@ pub fn kept(work: impl FnOnce() -> ExitResult) -> ExitResult {
         }
         Ok(Some(ProcessEnd::Ended { code })) => {
             let known = Exit::ALL.into_iter().find(|exit| *exit as i32 == code);
-            known.ok_or_else(|| Failure::Ours(format!("our fault: the work ended with status {code}")))
+            known.ok_or_else(|| Failure::Ours(format!("internal error: the worker process ended with status {code}")))
         }
         Ok(Some(ProcessEnd::Killed { signal, left })) => {
             let ended = match left {
-                0 => "nothing of it was left".to_string(),
-                1 => "the one process that was left of it was ended".to_string(),
-                _ => format!("the {left} processes that were left of it were ended"),
+                0 => "no process of it was left".to_string(),
+                1 => "its last process was ended".to_string(),
+                _ => format!("its last {left} processes were ended"),
             };
-            let partial = "a file that was being written lies beside its place, as `.NAME.partial`";
-            Err(Failure::Killed(format!("error: the work was killed by signal {signal}; {ended}; {partial}")))
+            let partial = "a file that was being written is left beside its destination, as `.NAME.partial`";
+            Err(Failure::Killed(format!("error: the worker process was killed by signal {signal}; {ended}; {partial}")))
         }
-        Err(error) => Err(Failure::Input(format!("error: no process for the work can be started: {error}"))),
+        Err(error) => Err(Failure::Input(format!("error: the worker process cannot be started: {error}"))),
     }
 }

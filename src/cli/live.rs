@@ -59,7 +59,7 @@ impl LiveArgs {
     fn cluster(&self, work: &mut PendingRun) -> Result<Option<Cluster>, Failure> {
         let Some(System::Slurm) = self.on else { return Ok(None) };
         if self.every.is_zero() {
-            return Err(Failure::Input("error: `--every 0s` leaves no time between two looks; write 1s".to_string()));
+            return Err(Failure::Input("error: `--every 0s` leaves no time between two polls; write 1s".to_string()));
         }
         let told = |faults: Vec<String>| {
             let lines: Vec<String> = faults.iter().map(|fault| format!("error: {fault}")).collect();
@@ -82,7 +82,8 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
     refuse(&args.file, &rehearsal, &work, args.on.is_none().then_some(cores))?;
     let cluster = args.cluster(&mut work)?;
     if let Some(folder) = &args.outputs {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::file(folder, format!("cannot be created: {error}")))?;
     }
     let progress = Progress::default();
     let command = args.overrides.repeat(&args.file, rehearsal.seed);
@@ -98,7 +99,10 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
     let mut log = LogWriter::new(WholeFile::create(&path)?, &header)?;
     // Write the header to the file before any job starts, because it holds the forecast.
     log.keep()?;
-    warn(&format!("predicted, and not begun: digest {shown}; keep it elsewhere to show later that it came first\n"));
+    warn(&format!(
+        "predicted, before the start: digest {shown}; store it elsewhere to prove later that the prediction came \
+         first\n"
+    ));
     let mut told = LiveResults::new(expectations, &rehearsal);
     let gpus = (cluster.is_none() && work.has_real_gpus()).then(gpus);
     let run = || {
@@ -108,7 +112,7 @@ pub fn live(args: &LiveArgs, format: Format) -> ExitResult {
             Some(cluster) => dryrack_live::run_on_slurm(&work, cluster, &mut sinks),
         }
     };
-    let ended = |error| Failure::file(&path, format!("the run ended, and its log is not kept: {error}"));
+    let ended = |error| Failure::file(&path, format!("the run ended, but its log cannot be stored: {error}"));
     let end = guarded(run).map_err(fault)?.map_err(ended)?;
     log.finish(end.at)?.keep(Ok(()))?;
     print_result(&path, &rehearsal, &header, told, end, format)
@@ -153,7 +157,7 @@ fn work(rehearsal: &Rehearsal, shares: Shares, outputs: Option<&Path>) -> Pendin
 fn refuse(file: &Path, rehearsal: &Rehearsal, work: &PendingRun, cores: Option<usize>) -> Result<(), Failure> {
     let mut faults = work.faults(cores);
     if !rehearsal.faults.is_empty() {
-        faults.push("`faults` and `failures` are only rehearsed: what fails on a machine fails by itself".to_string());
+        faults.push("`faults` and `failures` have no effect in a live run: only real faults happen".to_string());
     }
     let lines: Vec<String> = faults.iter().map(|fault| format!("error: {}: {fault}", file.display())).collect();
     if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines.join("\n"))) }
@@ -193,7 +197,7 @@ fn print_result(
         Format::Human => {
             let mut text = format!("{}\n  log  {}\n", rehearsal.title, path.display());
             if end.interrupted {
-                text.push_str("  interrupted: what was left was cancelled\n");
+                text.push_str("  interrupted: the remaining jobs were cancelled\n");
             }
             text.extend(end.broken.iter().map(|why| format!("  ended: {why}\n")));
             text.extend(end.notes.iter().map(|note| format!("  note: {note}\n")));

@@ -11,7 +11,7 @@ use dryrack_nearest::hint;
 use dryrack_report::{LogReader, read_log};
 
 pub fn open(path: &Path) -> Result<LogReader<BufReader<File>>, Failure> {
-    open_expected(path, "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl")
+    open_expected(path, "a log that `dryrack run FILE --out DIR` wrote as DIR/events.jsonl")
 }
 
 fn open_expected(path: &Path, expected: &str) -> Result<LogReader<BufReader<File>>, Failure> {
@@ -84,6 +84,6 @@ fn find(table: &NameTable, kind: &str, name: &str) -> Result<usize, Failure> {
 
 /// The error for an unknown name. It reads, for example: no job is named `chta`; did you mean `chat`?
 pub fn no_such<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
-    let hint = hint(name, known).map_or("; there is none at all".to_string(), |hint| format!("; {hint}"));
+    let hint = hint(name, known).map_or("; there are none".to_string(), |hint| format!("; {hint}"));
     Failure::Input(format!("error: {what} `{name}`{hint}"))
 }

@@ -37,8 +37,8 @@ pub struct MinimizeArgs {
     /// File for the smallest scenario; paths in it are relative to its folder
     #[arg(short, long, value_name = "FILE.yaml")]
     pub(super) out: PathBuf,
-    /// Expectation that must still fail, or the fault with which a scheduler outside must still fail [default: the
-    /// first one that fails]
+    /// Expectation that must still fail, or the fault that an outside scheduler must still have [default: the first
+    /// that fails]
     #[arg(long, value_name = "NAME")]
     expect: Option<String>,
     /// Run under this profile, and write it into the result; expectations that hold under the file's own profile must
@@ -52,7 +52,7 @@ pub struct MinimizeArgs {
     /// Property that the world of a seed breaks [default: the first one that is broken]
     #[arg(long, value_name = "NAME", requires = "outside")]
     pub(super) property: Option<String>,
-    /// Kind of world of a seed: models, fleets, long-runs or tasks [default: what the program is for]
+    /// Kind of the seed's world: models, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND", requires = "outside")]
     pub(super) world: Option<String>,
     /// Seed of all random draws, also written into the result
@@ -81,7 +81,8 @@ pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
     let found = with_line(|| format!("running {}", args.file.display()), run)?;
     let is_decided_outside = found.as_ref().is_ok_and(|found| found.is_decided_outside);
     let found = found.map_err(|faults| {
-        let beside = "files that a scenario names are looked for in the folder of --out; write it beside the scenario";
+        let beside =
+            "write the result beside the scenario: other files named in it are looked up in the folder of --out";
         let is_beside = args.out.parent() == args.file.parent();
         let help = if is_beside { String::new() } else { format!("note: {beside}\n") };
         Failure::Input(format!("{faults}{help}"))
@@ -104,7 +105,7 @@ pub fn minimize(args: &MinimizeArgs, format: Format) -> ExitResult {
     };
     let smallest = with_line(|| watched.text(), search).expect("the file was read");
     let left = guarded(|| rehearser.failures(&smallest.text)).map_err(|message| args.fault(&message))?;
-    let left = left.map_err(|faults| Failure::Ours(format!("our fault: the result is invalid\n{faults}")))?;
+    let left = left.map_err(|faults| Failure::Ours(format!("internal error: the result is invalid\n{faults}")))?;
     let mut out = out;
     let written = std::io::Write::write_all(&mut out, smallest.text.as_bytes());
     out.keep(written)?;
@@ -126,12 +127,12 @@ impl MinimizeArgs {
             ("--seed", self.seed.is_some()),
             ("--set", !self.set.is_empty()),
         ];
-        refuse(&flags, "the world of a seed is drawn", "--property chooses what it breaks")
+        refuse(&flags, "the world of a seed is random", "use --property to choose the broken property")
     }
 
     fn refuse_flags_of_seeds(&self) -> Result<(), Failure> {
         let flags = [("--property", self.property.is_some()), ("--world", self.world.is_some())];
-        refuse(&flags, "a file is a world", "--expect chooses the expectation that fails")
+        refuse(&flags, "a scenario file has no random world", "use --expect to choose the expectation that fails")
     }
 
     fn overrides(&self) -> Result<Overrides, Failure> {
@@ -224,7 +225,7 @@ impl MinimizeArgs {
         let known = failing.iter().copied().chain(found.holding.iter().map(|name| &**name));
         let help = match dryrack_nearest::nearest(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("those that fail: {}", failing.join(", ")),
+            None => format!("these fail: {}", failing.join(", ")),
         };
         Err(Failure::Input(format!("error: --expect: no expectation is named `{name}`; {help}\n")))
     }
@@ -236,7 +237,7 @@ impl MinimizeArgs {
         };
         let decides = flag("profile", &self.profile) + &flag("outside", &self.outside);
         let file = quoted(&self.file.display().to_string());
-        Failure::Ours(format!("our fault: {message}\n  repeat with: dryrack run {file}{decides}{seed}\n"))
+        Failure::Ours(format!("internal error: {message}\n  repeat with: dryrack run {file}{decides}{seed}\n"))
     }
 }
 
@@ -281,7 +282,8 @@ fn report(
             ];
             let counts: Vec<String> = rows.iter().map(|(what, was, is)| format!("{what} {was} to {is}")).collect();
             let under = holds_under.map_or(String::new(), |profile| format!(", and still holds under {profile}"));
-            let limit = if smallest.is_cut_short { "; stopped by --max-runs, so more may go" } else { "" };
+            let limit =
+                if smallest.is_cut_short { "; stopped by --max-runs, so a smaller result may exist" } else { "" };
             print(&format!(
                 "{bold}{} still fails{bold:#}{under}\n  before  {}\n  now     {}\n{}: {}; {}, {} refused as \
                  invalid{limit}\n",

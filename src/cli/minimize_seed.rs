@@ -17,9 +17,9 @@ use dryrack_units::counted;
 
 pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResult {
     let Some(outside) = &args.outside else {
-        let help = "name the program that decides in it, as in `--outside gpustack==2.3.0`";
+        let help = "name the program that decides in the world, as in `--outside gpustack==2.3.0`";
         let swarm = format!("`dryrack swarm --seeds {seed} --log FILE` writes the log of a world of `swarm`");
-        let why = format!("{seed} is no file, and a world of `hunt` needs a program");
+        let why = format!("there is no file {seed}, and a world of `hunt` needs a program");
         return Err(Failure::Input(format!("error: {why}\n  = help: {help}; {swarm}\n")));
     };
     let kind = kind_named(args.world.as_deref(), outside)?;
@@ -48,7 +48,7 @@ pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResu
     let search = || guarded(|| smallest((property, &breach.group()), world, runs, &mut arena, &watched));
     let found = with_line(|| watched.text(), search).map_err(|message| fault(args, &message))?;
     let Some(finding) = found.filter(|finding| finding.confirmed != Confirmation::No) else {
-        warn(&format!("world {seed}: a fresh process does not repeat it; nothing was written\n"));
+        warn(&format!("world {seed}: a new process does not repeat it; nothing was written\n"));
         return Ok(Exit::NothingSelected);
     };
     let written = out.write_all(finding.text.as_bytes());
@@ -60,7 +60,7 @@ pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResu
 fn fault(args: &MinimizeArgs, message: &str) -> Failure {
     let (outside, seed) = (args.outside.as_deref().unwrap_or_default(), args.file.display());
     let repeat = format!("dryrack hunt --outside {outside} --seeds {seed}");
-    Failure::Ours(format!("our fault: {message}\n  repeat with: {repeat}\n"))
+    Failure::Ours(format!("internal error: {message}\n  repeat with: {repeat}\n"))
 }
 
 fn tell(
@@ -93,7 +93,7 @@ fn tell(
             if let Some(other) = others.first() {
                 let what = format!("{} ({})", other.property, other.manner);
                 let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
-                print(&format!("the world also breaks {what}{more}; --property chooses\n"))?;
+                print(&format!("the world also breaks {what}{more}; --property selects another one"))?;
             }
         }
     }

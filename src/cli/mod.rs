@@ -93,7 +93,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run one scenario and say what happened
+    /// Run one scenario and report what happened
     Run(run::RunArgs),
     /// Run scenarios and check the expectations of each
     Test(test::TestArgs),
@@ -101,22 +101,22 @@ enum Command {
     Check(check::CheckArgs),
     /// Print the transitions of a run, one on each line
     Log(log::LogArgs),
-    /// Say why a job waits, or why it was placed where it is
+    /// Explain why a job waits, or why it was placed where it is
     Explain(explain::ExplainArgs),
     /// Show which nodes and GPUs can be picked by hand for a job, and why the others cannot
     Select(selection::SelectArgs),
-    /// Say whether a model fits before it is deployed, where it fits, and what would help if it does not
+    /// Check whether a model fits before it is deployed, where it fits, and what would help if it does not
     Fit(fit::FitArgs),
-    /// List the offers of instances for a job, in order, and say why the other instances offer nothing
+    /// List the instance offers for a job, in order, and why the other instances have no offer
     Offers(offers::OffersArgs),
     /// Run the inputs of a log again and compare every event
     Replay(replay::ReplayArgs),
-    /// Run a scenario's commands as real processes on this machine, with a forecast made before they start
+    /// Run a scenario's commands as real processes on this machine, and predict the run before it starts
     #[cfg(target_os = "linux")]
     Live(live::LiveArgs),
     /// Measure how closely runs on a real machine agree with their rehearsals
     Validate(validate::ValidateArgs),
-    /// Fit a machine's delays to recordings of it, and print them as settings for a rehearsal
+    /// Estimate a machine's delays from recordings, and print them as settings for a rehearsal
     Calibrate(calibrate::CalibrateArgs),
     /// Find the first record in which two logs differ
     Diff(diff::DiffArgs),
@@ -126,7 +126,7 @@ enum Command {
     Minimize(minimize::MinimizeArgs),
     /// Rehearse a utilization policy on recordings of GPU usage, without a scheduler
     Policy(policy::PolicyArgs),
-    /// Check decisions against recorded decisions of released programs
+    /// Compare decisions with recorded decisions of released programs
     Conform(conform::ConformArgs),
     /// List known machines and GPUs
     #[command(subcommand)]
@@ -139,11 +139,11 @@ enum Command {
     /// List, fetch and verify public traces; inspect, convert and change lists of tasks
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Run random worlds with every check on
+    /// Run random worlds with all checks enabled
     Swarm(swarm::SwarmArgs),
     /// Run many alternatives of a scenario, and find the cheapest one that meets the objective
     Plan(plan::PlanArgs),
-    /// Compare a run as it is with the same run under another fleet, profile or policy from a given time on
+    /// Compare a run with the same run under another fleet, profile or policy from a given time on
     WhatIf(what_if::WhatIfArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
@@ -154,7 +154,7 @@ enum Command {
     /// Import a server's database as a scenario and recordings
     #[command(subcommand)]
     Import(import::ImportCommand),
-    /// Say when a utilization policy would act on real usage, without acting
+    /// Report when a utilization policy would act on real usage; no job is touched
     Watch(watch::WatchArgs),
     /// Install, list, remove and check released schedulers that can decide in place of a profile
     #[command(subcommand)]
@@ -191,7 +191,7 @@ pub fn main() -> Exit {
         }
         Err(guard::WorkFailure::Invariant(message)) => {
             let typed: Vec<String> = std::env::args().skip(1).collect();
-            output::warn(&format!("our fault: {message}\n  repeat with: dryrack {}\n", typed.join(" ")));
+            output::warn(&format!("internal error: {message}\n  repeat with: dryrack {}\n", typed.join(" ")));
             Exit::OurFault
         }
     }

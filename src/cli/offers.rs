@@ -23,11 +23,11 @@ pub struct OffersArgs {
 pub fn offers(args: &OffersArgs, format: Format) -> ExitResult {
     let of = args.asked.load()?;
     if of.rehearsal.arrivals[of.job.index()].spec.demand.requirements().is_none() {
-        let message = format!("error: `{}` has no `resources`; see `dryrack select` for other jobs\n", args.asked.job);
+        let message = format!("error: `{}` has no `resources`; for other jobs, use `dryrack select`\n", args.asked.job);
         return Err(Failure::Input(message));
     }
     let found = guarded(|| asked(&of.rehearsal.profile.scheduler, args.asked.selection(&of)));
-    let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     match format {
         Format::Human => print(&human(&args.asked.job, &found))?,
         Format::Json => print_json(&as_json(&args.asked.job, &found))?,
@@ -58,7 +58,7 @@ fn asked(options: &SchedulerOptions, at: Selection) -> PlannedOffers {
     let other = |known: &dryrack_scheduler::Selectable| {
         let (name, text) = match known.verdict.reason() {
             Some(reason) => (reason.name(), reason.text()),
-            None => ("other_fleet", "of a fleet that was not chosen, or beyond the end of the list"),
+            None => ("other_fleet", "in another fleet, or beyond the end of the list"),
         };
         (fleet.node(known.node).name.to_string(), name, text)
     };
@@ -89,8 +89,8 @@ fn human(job: &str, found: &PlannedOffers) -> String {
     let mut text = format!("for {job} at {}\n\n", found.at.at);
     text.push_str(&if rows.is_empty() { "no offers\n".to_string() } else { table(&header, &rows) });
     text.push_str(&match &found.decision {
-        Ok(names) => format!("\nit would take {}\n", names.join(", ")),
-        Err(reasons) => format!("\nit would take none: {reasons}\n"),
+        Ok(names) => format!("\nit would take: {}\n", names.join(", ")),
+        Err(reasons) => format!("\nit would take no offer: {reasons}\n"),
     });
     if !found.others.is_empty() {
         let row =

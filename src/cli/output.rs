@@ -19,8 +19,10 @@ pub enum Format {
 /// All formats of a test report. Every other command supports only the first two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TestFormat {
+    /// Text for people
     #[default]
     Human,
+    /// JSON
     Json,
     /// For `test`: JUnit XML
     Junit,
@@ -37,7 +39,7 @@ impl TestFormat {
             TestFormat::Human => Ok(Format::Human),
             TestFormat::Json => Ok(Format::Json),
             TestFormat::Junit | TestFormat::Github | TestFormat::Tap => {
-                Err(Failure::Input("error: --format junit, github and tap are of `dryrack test`".to_string()))
+                Err(Failure::Input("error: only `dryrack test` has the formats junit, github and tap".to_string()))
             }
         }
     }

@@ -33,7 +33,7 @@ pub enum OutsideCommand {
         #[arg(required = true, value_name = "RELEASE")]
         names: Vec<String>,
     },
-    /// Say whether Python is here and whether each installed release answers
+    /// Check whether Python is installed and whether each installed release works
     Doctor,
     /// Compare a release with decisions that were recorded from it
     Check {
@@ -101,7 +101,7 @@ fn install(names: &[String], format: Format) -> ExitResult {
         });
         let (done, greeted) = done.map_err(failure)?;
         if let Err(ill) = greeted {
-            return Err(Failure::Input(format!("error: {release} is installed, and {ill}")));
+            return Err(Failure::Input(format!("error: {release} is installed, but {ill}")));
         }
         let took = begun.elapsed();
         match format {
@@ -110,7 +110,7 @@ fn install(names: &[String], format: Format) -> ExitResult {
                 "bytes": done.release_bytes, "base_bytes": done.base_bytes, "folder": done.folder,
                 "seconds": took.as_secs_f64(),
             })),
-            Format::Human if done.was_here => print(&format!("{release} is installed already\n"))?,
+            Format::Human if done.was_here => print(&format!("{release} is already installed\n"))?,
             Format::Human => {
                 let base = if done.made_base { format!(", with {} of shared packages", size(done.base_bytes)) } else { String::new() };
                 print(&format!("{release} installed in {:.0} s: {}{base}\n", took.as_secs_f64(), size(done.release_bytes)))?;
@@ -152,7 +152,7 @@ fn list(all: bool, format: Format) -> ExitResult {
                 text += &format!("{:<18} {:>8}  packages shared by the releases on it\n", name, size(bytes));
             }
             if shown.is_empty() {
-                text += "nothing is installed; `dryrack outside list --all` lists what can be\n";
+                text += "no release is installed; `dryrack outside list --all` lists all releases\n";
             }
             print(&text)?;
         }
@@ -170,7 +170,7 @@ fn remove(names: &[String], format: Format) -> ExitResult {
         let freed = store.remove(&release).map_err(failure)?;
         match format {
             Format::Json => rows.push(json!({"release": release.to_string(), "bytes": freed})),
-            Format::Human => print(&format!("{release} removed: {} are free again\n", size(freed)))?,
+            Format::Human => print(&format!("{release} removed: {} freed\n", size(freed)))?,
         }
     }
     if format == Format::Json {
@@ -217,12 +217,12 @@ fn check(name: &str, files: &[PathBuf], format: Format) -> ExitResult {
     }
     let mut driver = Command::new(&command[0]);
     driver.args(&command[1..]).arg("records").args(files).stdin(Stdio::null());
-    let output = with_line(|| format!("{name}: deciding again what was recorded"), || driver.output());
+    let output = with_line(|| format!("{name}: repeating the recorded decisions"), || driver.output());
     let output =
         output.map_err(|error| Failure::Input(format!("error: the driver of {name} does not start: {error}")))?;
     if !output.status.success() {
         let told = String::from_utf8_lossy(&output.stderr);
-        let last = told.lines().rev().find(|line| line.starts_with("fault: ")).unwrap_or("it ended without a word");
+        let last = told.lines().rev().find(|line| line.starts_with("fault: ")).unwrap_or("it ended without a message");
         warn(&told);
         return Err(Failure::Input(format!(
             "error: the driver of {name} failed: {}",

@@ -51,7 +51,7 @@ pub struct PlanArgs {
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    /// Join the parts that --shard has run into the result of a whole sweep
+    /// Merge the parts that --shard has run into the result of the whole sweep
     Merge(MergeArgs),
     /// Compare two alternatives job by job
     Pair(PairArgs),
@@ -148,7 +148,9 @@ impl Planning {
 fn planned(args: &PlanArgs, file: &Path, format: Format) -> ExitResult {
     let planning = Planning::read(file)?;
     if planning.plan.method == Method::Search && args.shard.is_some() {
-        return Err(Failure::Input("error: --shard is for a sweep; a search decides what to run next\n".to_string()));
+        return Err(Failure::Input(
+            "error: --shard works only for a sweep; a search decides after each run what to run next\n".to_string(),
+        ));
     }
     let kept = FinishedRuns::open(args, &planning)?;
     let pool = super::test::pool(args.threads)?;
@@ -175,10 +177,10 @@ impl FinishedRuns {
     fn open(args: &PlanArgs, planning: &Planning) -> Result<FinishedRuns, Failure> {
         let until = planning.plan.time.and_then(|time| now().checked_add(Duration::from_nanos(time.as_nanos())));
         let Some(dir) = &args.out else { return Ok(FinishedRuns { until, journal: None, runs: Mutex::default() }) };
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
         let path = dir.join("runs.jsonl");
         if path.exists() && !args.resume {
-            let why = "is there already; go on with --resume, or name another folder";
+            let why = "already exists; continue with --resume, or name another folder";
             return Err(Failure::file(&path, why));
         }
         let (journal, runs) =
@@ -312,10 +314,11 @@ fn merged(args: &MergeArgs, format: Format) -> ExitResult {
     if let Some((cell, seed)) = missing.first() {
         let first = format!("{} with seed {seed}", plan.cell_name(*cell));
         let message =
-            format!("error: {} are in none of the parts, the first of {first}\n", counted(missing.len(), "run"));
+            format!("error: {} are missing in all parts; the first is {first}\n", counted(missing.len(), "run"));
         return Err(Failure::Input(message));
     }
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, format!("cannot be made: {error}")))?;
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| Failure::file(&args.out, format!("cannot be created: {error}")))?;
     finish(&planning, &runs, None, Some(&args.out), format)
 }
 
@@ -362,7 +365,7 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
     let price = comparison.has_prices().then_some("price/h");
     let energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy")).then_some("energy");
     header.extend(["GPUs", "nodes"].into_iter().chain(price));
-    header.extend(["runs", "keeps", "wait p95", "GPUs taken"].into_iter().chain(energy));
+    header.extend(["runs", "meets all", "wait p95", "GPUs allocated"].into_iter().chain(energy));
     let rows: Vec<Vec<String>> = (comparison.ranked(plan.minimize).into_iter().take(SHOWN))
         .map(|row| {
             let mut cells: Vec<String> = plan.values(row.cell).map(|(_, value)| value.to_string()).collect();

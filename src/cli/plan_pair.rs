@@ -54,32 +54,32 @@ pub fn pair(args: &PairArgs, format: Format) -> ExitResult {
 
 /// The index of the alternative that the user typed. Every factor with more than one value must be given.
 fn cell(plan: &PlanFile, typed: &str) -> Result<usize, Failure> {
-    let wrong = |why: String| Failure::Input(format!("error: `{typed}` is no alternative of the plan: {why}\n"));
+    let wrong = |why: String| Failure::Input(format!("error: `{typed}` is not an alternative of the plan: {why}\n"));
     let mut places: Vec<Option<usize>> =
         plan.factors.iter().map(|factor| (factor.values.len() == 1).then_some(0)).collect();
     let mut said = Vec::new();
     for part in typed.split(',') {
         let Some((name, value)) = part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) else {
-            return Err(wrong(format!("`{part}` is no `factor=value`")));
+            return Err(wrong(format!("`{part}` is not of the form `factor=value`")));
         };
         let Some(index) = plan.factors.iter().position(|factor| *factor.name == *name) else {
             let near = hint(name, plan.factors.iter().map(|factor| &*factor.name)).unwrap_or_default();
-            return Err(wrong(format!("it has no factor `{name}`; {near}")));
+            return Err(wrong(format!("the plan has no factor `{name}`; {near}")));
         };
         let values = &plan.factors[index].values;
         let Some(place) = values.iter().position(|known| **known == *value) else {
             let near = hint(value, values.iter().map(|value| &**value)).unwrap_or_default();
-            return Err(wrong(format!("`{name}` is never `{value}`; {near}")));
+            return Err(wrong(format!("`{name}` has no value `{value}`; {near}")));
         };
         if said.contains(&index) {
-            return Err(wrong(format!("it says twice what `{name}` is")));
+            return Err(wrong(format!("`{name}` is given twice")));
         }
         said.push(index);
         places[index] = Some(place);
     }
     let mut cell = 0;
     for (factor, place) in plan.factors.iter().zip(places) {
-        let Some(place) = place else { return Err(wrong(format!("it does not say what `{}` is", factor.name))) };
+        let Some(place) = place else { return Err(wrong(format!("`{}` is missing", factor.name))) };
         cell = cell * factor.values.len() + place;
     }
     Ok(cell)

@@ -68,7 +68,7 @@ struct Submission<'a> {
 pub fn submit(args: &SubmitArgs, format: Format) -> ExitResult {
     let planning = Planning::read(&args.file)?;
     if planning.plan.method == Method::Search {
-        let why = "error: only a sweep is run in parts; a search decides what to run next\n";
+        let why = "error: only a sweep can run in parts; a search decides after each run what to run next\n";
         return Err(Failure::Input(why.to_string()));
     }
     let runs = of_sweep(&planning.plan).count();
@@ -92,7 +92,7 @@ pub fn submit(args: &SubmitArgs, format: Format) -> ExitResult {
             print_json(&json!({"parts": parts, "runs": runs, "text": text, "job": job, "merge": merge}))?;
         }
         (Format::Human, Some(job)) => warn(&format!(
-            "submitted as {job}: {} in {}; when it is over:\n  {merge}\n",
+            "submitted as {job}: {} in {}; when it has ended, run:\n  {merge}\n",
             counted(runs, "run"),
             counted(parts, "part")
         )),
@@ -197,7 +197,8 @@ impl Submission<'_> {
             Cluster::Slurm => {
                 let out = &self.args.out;
                 // Slurm opens the tasks' log files in this folder before any task runs.
-                std::fs::create_dir_all(out).map_err(|error| Failure::file(out, format!("cannot be made: {error}")))?;
+                std::fs::create_dir_all(out)
+                    .map_err(|error| Failure::file(out, format!("cannot be created: {error}")))?;
                 command.arg("--parsable").args(&self.args.more);
             }
             Cluster::Kubernetes => {
@@ -205,7 +206,7 @@ impl Submission<'_> {
             }
         }
         let failed =
-            |why: String| Failure::Input(format!("error: {program} {why}; --dry-run prints what it is given\n"));
+            |why: String| Failure::Input(format!("error: {program} {why}; --dry-run prints what would be submitted\n"));
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = started.map_err(|error| failed(format!("cannot be run: {error}")))?;
         let written = child.stdin.take().expect("it was asked for").write_all(text.as_bytes());
@@ -243,7 +244,7 @@ const TRIES_AGAIN: u32 = 3;
 fn one_line(path: &Path) -> Result<String, Failure> {
     match path.to_str() {
         Some(text) if !text.contains(['\n', '\r', '\u{1}']) => Ok(text.to_string()),
-        _ => Err(Failure::file(path, "cannot be written in a script: it is not plain text on one line")),
+        _ => Err(Failure::file(path, "cannot be written in a script, because it is not plain text on one line")),
     }
 }
 
@@ -253,6 +254,6 @@ fn within(path: &Path) -> Result<String, Failure> {
     // Refuse `$(`: Kubernetes would replace it as a variable.
     match one_line(path)? {
         text if inside && !text.contains("$(") => Ok(text),
-        _ => Err(Failure::file(path, "is not a path within the claim: write it as seen from its top, without `..`")),
+        _ => Err(Failure::file(path, "is not a path inside the claim: write it relative to the claim, without `..`")),
     }
 }

@@ -39,7 +39,7 @@ pub fn plot(command: &PlotCommand) -> ExitResult {
     let PlotCommand::Waits(args) = command;
     if args.out.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
         let svg = args.out.with_extension("svg");
-        return Err(Failure::file(&args.out, format!("would be an SVG file; write `--out {}`", svg.display())));
+        return Err(Failure::file(&args.out, format!("would become an SVG file; write `--out {}`", svg.display())));
     }
     let mut runs: Vec<(String, Vec<JobRow>)> = Vec::new();
     for run in &args.runs {
@@ -50,7 +50,7 @@ pub fn plot(command: &PlotCommand) -> ExitResult {
         };
         if name.is_empty() {
             return Err(Failure::Input(format!(
-                "error: `{run}` gives its curve no name; write `NAME={}`",
+                "error: there is no name for the curve of `{run}`; write `NAME={}`",
                 dir.display()
             )));
         }
@@ -72,7 +72,7 @@ fn name_of(dir: &Path) -> String {
 }
 
 fn read_rows(path: &Path) -> Result<Vec<JobRow>, Failure> {
-    let expected = "what `dryrack run FILE --out DIR` leaves in DIR";
+    let expected = "a folder that `dryrack run FILE --out DIR` wrote";
     let file = File::open(path).map_err(|error| Failure::unreadable(path, &error, expected))?;
     read_jobs_csv(std::io::BufReader::new(file)).map_err(|error| Failure::file(path, error))
 }

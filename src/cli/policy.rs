@@ -75,8 +75,9 @@ pub fn policy(args: &PolicyArgs, format: Format) -> ExitResult {
     if let Some(apart) = recorded.filter(|apart| *apart > longest_gap && gaps == Gaps::Void)
         && rule == UtilizationRule::Covered
     {
-        let why =
-            format!("samples are {apart} apart, more than the longest gap of {longest_gap}: no window is covered");
+        let why = format!(
+            "samples are {apart} apart, which is more than the longest gap of {longest_gap}: no window is covered"
+        );
         warn(&format!("warning: {why}\n  = help: write `interval: {apart}`, or leave `interval` out\n"));
     }
     if args.sweep {
@@ -108,7 +109,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
         let names = index.traces.iter().filter(|entry| entry.utilization().is_ok()).map(|entry| entry.name.as_str());
         let help =
             dryrack_nearest::hint(&args.usage, names).map(|hint| format!("\n  = help: {hint}")).unwrap_or_default();
-        let message = format!("error: `{}` is neither a file nor a trace that tells of usage{help}", args.usage);
+        let message = format!("error: `{}` is neither a file nor a trace with GPU usage{help}", args.usage);
         return Err(Failure::Input(message));
     }
     let recording = read_usage_csv(path).map_err(told)?;
@@ -157,7 +158,9 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[JudgedJob], refused
         let GpuTime { idle, busy, .. } = judged.after;
         let then = match judged.busy_again_after {
             None => "was never busy again".to_string(),
-            Some(after) => format!("was busy again {after} later, a false end: {} busy GPU hours lost", hours(busy)),
+            Some(after) => {
+                format!("was busy again {after} later, so the end was wrong: {} busy GPU hours lost", hours(busy))
+            }
         };
         text.push_str(&format!("  {} idle GPU hours saved; {then}\n", hours(idle)));
     }
@@ -173,11 +176,11 @@ fn human(policy: &UtilizationPolicy, jobs: &[Job], judged: &[JudgedJob], refused
     let what = match policy.mode {
         PolicyMode::Enforce => "ended",
         PolicyMode::Warn => "warned of",
-        PolicyMode::Observe => "found, and not ended",
+        PolicyMode::Observe => "found, but not ended",
     };
     text.push_str(&format!(
-        "{}: {ended} would have been {}, {false_ends} of them falsely; {} of {} idle GPU hours {}saved, {} of {} busy \
-         ones lost\n",
+        "{}: {ended} would have been {}, {false_ends} of them wrongly; {} of {} idle GPU hours {}saved, {} of {} \
+         busy GPU hours lost\n",
         counted(jobs.len(), "job"),
         what,
         hours(after.idle),
@@ -243,7 +246,7 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
     minimums.sort_unstable();
     minimums.dedup();
     if let Some(over) = minimums.iter().find(|minimum| **minimum > Permille::new(1000)) {
-        return Err(Failure::Input(format!("error: --minimums {over}: there is no more than 100%")));
+        return Err(Failure::Input(format!("error: --minimums {over}: expected 100% or less")));
     }
     let each = |window: &SimDuration| minimums.iter().map(|minimum| (*window, *minimum)).collect::<Vec<_>>();
     let policies: Vec<(SimDuration, Permille)> = windows.iter().flat_map(each).collect();
@@ -280,10 +283,10 @@ fn sweep(args: &PolicyArgs, file: &PolicyFile, jobs: &[Job], format: Format) -> 
     }
     if let Some(out) = &args.out {
         let plot = SweepPlot {
-            title: "Idle GPU time saved, and jobs ended though they worked again".to_string(),
+            title: "Idle GPU time saved, and jobs that were ended but became busy again".to_string(),
             jobs: jobs.len() as u32,
             points,
-            caption: format!("{}, {}; along each curve the minimum rises", args.usage, counted(jobs.len(), "job")),
+            caption: format!("{}, {}; the minimum increases along each curve", args.usage, counted(jobs.len(), "job")),
         };
         WholeFile::write(out, plot.svg().as_bytes())?;
     }
@@ -297,21 +300,21 @@ fn windows(args: &PolicyArgs, file: &PolicyFile) -> Result<Vec<SimDuration>, Fai
     windows.sort_unstable();
     windows.dedup();
     if windows.first().is_some_and(|window| window.is_zero()) {
-        return Err(Failure::Input("error: --windows 0s: a window must be longer than nothing".to_string()));
+        return Err(Failure::Input("error: --windows 0s: expected a window above 0s".to_string()));
     }
     let interval = file.policy.interval;
     if let Some(long) = windows.iter().find(|window| ring_samples(**window, interval) > MOST_SAMPLES) {
-        let message = format!("more than {MOST_SAMPLES} samples, one each {interval}");
+        let message = format!("more than {MOST_SAMPLES} samples, one every {interval}");
         return Err(Failure::Input(format!("error: --windows {long}: {message}")));
     }
     let least = file.min_time_window;
     let short: Vec<String> = windows.iter().filter(|window| **window < least).map(ToString::to_string).collect();
     windows.retain(|window| *window >= least);
     if windows.is_empty() {
-        return Err(Failure::Input(format!("error: --windows {}: the least is {least}", short.join(","))));
+        return Err(Failure::Input(format!("error: --windows {}: the shortest is {least}", short.join(","))));
     }
     if !short.is_empty() {
-        warn(&format!("left out: windows of {}, for the least is {least}\n", short.join(", ")));
+        warn(&format!("left out: windows of {}, because the shortest is {least}\n", short.join(", ")));
     }
     Ok(windows)
 }

@@ -59,7 +59,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> ExitResult {
     }
     if let Some(out) = &args.out {
         let nodes = counted(snapshot.nodes.len(), "node");
-        warn(&format!("{nodes} in {}: `include: {}` takes them into a scenario\n", out.display(), out.display()));
+        warn(&format!("{nodes} in {}: add `include: {}` to a scenario to use them\n", out.display(), out.display()));
     }
     Ok(if snapshot.nodes.is_empty() { Exit::NothingSelected } else { Exit::Fine })
 }
@@ -74,7 +74,7 @@ fn about(args: &ProbeArgs, snapshot: &Snapshot, at: Stamp) -> Vec<String> {
     let mut about = vec![format!("Found by `dryrack probe --from {}` at {}.", shown_url(args.source.from()), at.wall)];
     if !args.without_use {
         about.push(format!(
-            "Foreign use is that of the moment; a GPU that does nothing with at most {} in use is free.",
+            "The foreign use is that of this moment; an idle GPU with at most {} in use counts as free.",
             args.idle_up_to
         ));
     }

@@ -25,8 +25,7 @@ pub enum ProfileCommand {
     },
     /// List the variables that an expression in a profile can read
     Expressions,
-    /// Print each option in which two profiles differ, each merged with its bases; exit 1 if any option differs, like
-    /// diff(1)
+    /// Print the options in which two profiles differ, each merged with its bases; exit status 1 if they differ
     Diff {
         /// Name of the first profile, as `list` prints it, or the path of a file
         left: String,

@@ -35,7 +35,7 @@ pub const LEAST_EVERY: SimDuration = SimDuration::from_millis(100);
 
 pub fn record(args: &RecordArgs, format: Format) -> ExitResult {
     if args.every < LEAST_EVERY {
-        return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
+        return Err(Failure::Input(format!("error: --every {}: the shortest is {LEAST_EVERY}", args.every)));
     }
     let stop = Stop::on_signals()?;
     let clock = Arc::new(Clock::start());
@@ -62,7 +62,7 @@ pub fn record(args: &RecordArgs, format: Format) -> ExitResult {
             "missing": recorded.missing, "stopped": recorded.was_stopped,
         }))?,
         Format::Human => {
-            let early = if recorded.was_stopped { ", ended before its time" } else { "" };
+            let early = if recorded.was_stopped { ", ended early" } else { "" };
             let columns = counted(recorded.columns.len(), "column");
             print(&format!(
                 "{}: {} of {columns}{early}; {}\n",

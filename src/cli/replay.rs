@@ -40,7 +40,7 @@ pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
     while let Some(line) = reader.next_line().map_err(refused)? {
         last = line.number;
         let found = guarded(|| take(&mut replay, &line, &reader.names)).map_err(|message| {
-            Failure::Ours(format!("our fault: {message}\n  at line {last} of {}\n", args.log.display()))
+            Failure::Ours(format!("internal error: {message}\n  at line {last} of {}\n", args.log.display()))
         })?;
         if let Some(parting) = found {
             return print_result(args, format, &parting);
@@ -53,8 +53,7 @@ pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
     match reader.finish() {
         Ok(_) => Ok(Exit::Fine),
         Err(LogError::Digest { stated, found }) => {
-            let why =
-                "every event came again, but the digest is another: an input, or the footer, was changed".to_string();
+            let why = "every event is the same, but the digest differs: an input or the footer was changed".to_string();
             print_result(
                 args,
                 format,
@@ -62,7 +61,7 @@ pub fn replay(args: &ReplayArgs, format: Format) -> ExitResult {
             )
         }
         Err(LogError::Sum) => {
-            let why = "every event came again, but the file is not as it was written: its header or end was changed";
+            let why = "every event is the same, but the file is not: its header or end was changed";
             print_result(args, format, &Divergence { line: 1, why: why.to_string(), recorded: None, replayed: None })
         }
         Err(error) => Err(refused(error)),

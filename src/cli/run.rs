@@ -69,10 +69,10 @@ impl RunArgs {
 /// Values from the command line that replace values of the file. They are validated like the file.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Overrides {
-    /// Seed of all random draws
+    /// Seed of all random draws [default: the seed of the file, or 1]
     #[arg(long, allow_hyphen_values = true, value_name = "N")]
     seed: Option<String>,
-    /// Run under this profile
+    /// Profile to run under [default: the profile of the file]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Reset one option of the profile to its value in the nearest non-historic base, such as
@@ -82,7 +82,8 @@ pub struct Overrides {
     /// The base of `as_in_base`, other than the nearest non-historic one only in a search for causes
     #[arg(skip)]
     against: ComparedBase,
-    /// Simulated time at which to stop, such as 2h; everything up to this time still happens
+    /// Simulated time at which to stop, such as 2h; what happens at this time still counts [default: the `until` of the
+    /// file, or the end of all jobs]
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
     /// Override a field, as in nodes.alpha.state=not_ready; may be repeated
@@ -220,7 +221,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
             with_progress(&progress, work).map_err(fault)?
         }
         (Some(dir), None) => {
-            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+            std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
             let mut log = LogWriter::new(WholeFile::create(&dir.join("events.jsonl"))?, &header(&rehearsal))?;
             let work = || {
                 sinks.push(&mut log);
@@ -302,7 +303,7 @@ struct Shown<'a> {
 impl Shown<'_> {
     /// Writes all files of the report, and puts them in place together.
     fn write_report(&self, dir: &Path, spans: &Spans, command: &str) -> Result<(), Failure> {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be made: {error}")))?;
+        std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, format!("cannot be created: {error}")))?;
         let report = RunReport {
             rehearsal: self.rehearsal,
             accounts: self.rehearsed.run_metrics.accounts(),

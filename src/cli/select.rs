@@ -64,10 +64,13 @@ pub fn refuse_others(files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         if is_profile(file) {
             let command = format!("`dryrack test SCENARIO --profile {}`", file.display());
-            return Err(Failure::file(file, format!("is a profile, and no scenario; run one under it with {command}")));
+            return Err(Failure::file(
+                file,
+                format!("is a profile, not a scenario; run a scenario under it with {command}"),
+            ));
         }
         if is_part(file) {
-            return Err(Failure::file(file, "is a part that scenarios include; name a scenario that includes it"));
+            return Err(Failure::file(file, "is a part for `include:`; name a scenario that includes it"));
         }
     }
     Ok(())

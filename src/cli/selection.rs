@@ -82,7 +82,7 @@ impl JobArgs {
 pub fn select(args: &SelectArgs, format: Format) -> ExitResult {
     let asked = args.asked.load()?;
     let found = guarded(|| args.asked.selection(&asked));
-    let found = found.map_err(|message| Failure::Ours(format!("our fault: {message}\n")))?;
+    let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     match format {
         Format::Human => print(&human(&args.asked.job, &found))?,
         Format::Json => print_json(&as_json(&args.asked.job, &found))?,

@@ -24,7 +24,7 @@ pub struct SourceArgs {
     #[arg(long, value_name = "VARIABLE")]
     token_env: Option<String>,
     /// For this-machine: method of finding its GPUs
-    #[arg(long, value_name = "WAY", value_enum, default_value = "any")]
+    #[arg(long, value_name = "METHOD", value_enum, default_value = "any")]
     gpus: GpuSourceArg,
     /// For this-machine: folder with its /proc and /sys, for a container that mounts those of the host [default: /]
     #[arg(long, value_name = "DIR")]

@@ -47,7 +47,7 @@ const TICK: Duration = Duration::from_millis(200);
 const MAX_SEEDS: u64 = 1_000_000_000;
 
 pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let expected = "expected two numbers such as 1..2000, the first not the larger, or one";
+    let expected = "expected two numbers such as 1..2000 with the smaller one first, or one number";
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let number = |part: &str| part.trim().parse::<u64>().map_err(|_| expected.to_string());
     let (from, to) = (number(from)?, number(to)?);
@@ -186,7 +186,7 @@ mod tests {
             world(7, &profiles, progress)
         });
         let said = slow.expect_err("it was told to stop");
-        assert!(said.starts_with("our fault: the run was stopped because it takes too long: "), "{said}");
+        assert!(said.starts_with("internal error: the run was stopped because it takes too long: "), "{said}");
         assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
         // The other world is not stopped and continues.
         assert!(watch.during(8, |progress| world(8, &profiles, progress)).is_ok());

@@ -49,8 +49,8 @@ impl Watch {
             }
             if took > LONGEST || is_full {
                 let why = match is_full {
-                    true => format!("{} GiB of memory are taken while it runs", MOST_MEMORY >> 30),
-                    false => format!("a step takes more than {} s", LONGEST.as_secs()),
+                    true => format!("more than {} GiB of memory are in use while it runs", MOST_MEMORY >> 30),
+                    false => format!("one step takes more than {} s", LONGEST.as_secs()),
                 };
                 let command = format!("dryrack swarm --seeds {seed}");
                 stuck.insert(*seed, fault_text(&why, *seed, &world.progress, &command));

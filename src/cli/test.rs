@@ -123,7 +123,7 @@ pub fn test(args: &TestArgs, format: TestFormat) -> ExitResult {
                 gone @ Failure::BrokenPipe => return Err(gone),
             }
         }
-        warn("waiting for a change; Control-C ends it\n");
+        warn("waiting for a change; press Control-C to end\n");
         seen = watch::changed(&args.paths, seen);
     }
 }
@@ -132,7 +132,7 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     let files = scenario_files(&args.paths)?;
     refuse_others(&files)?;
     if files.is_empty() {
-        warn("no scenario files there: folders are searched for *.yaml\n");
+        warn("no scenario files found; in folders, *.yaml files are used\n");
         return Ok(Exit::NothingSelected);
     }
     #[expect(clippy::disallowed_methods, reason = "how long it took is said, and reaches no run")]

@@ -16,7 +16,7 @@ use dryrack_trace::{Checked, FileState, Index, Roots, TraceError, get, list, ver
 
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
-    /// List the known traces, and say how much of each is here
+    /// List the known traces, and how many files of each are on this machine
     List,
     /// Fetch a trace from its public address or from a folder
     Get {
@@ -31,7 +31,7 @@ pub enum TraceCommand {
         /// Name of one trace [default: all]
         name: Option<String>,
     },
-    /// Summarize a list of tasks: arrivals, lengths and widths, and oddities
+    /// Summarize a list of tasks: arrivals, durations, sizes and irregular rows
     Info(InfoArgs),
     /// Check a list of tasks before use: offered load against capacity, and tasks that could never run
     Check(CheckArgs),
@@ -45,7 +45,7 @@ pub enum TraceCommand {
     Resample(ResampleArgs),
     /// Draw jobs from the parallel-machine model of Lublin and Feitelson, or with parameters fitted to a list
     Lublin(LublinArgs),
-    /// Fit the model of Lublin and Feitelson to a list by maximum likelihood, and say how well it fits
+    /// Fit the model of Lublin and Feitelson to a list by maximum likelihood, and report how well it fits
     Fit(FitArgs),
 }
 

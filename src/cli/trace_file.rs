@@ -37,8 +37,9 @@ enum Form {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProcessorMeaning {
+    /// A processor is a GPU
     Gpus,
-    /// Rounded up
+    /// A processor is a CPU core; parts of a core are rounded up
     Cores,
 }
 
@@ -51,8 +52,8 @@ pub struct Target {
     /// Format to write [default: by the name of --out, or else csv]
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Form>,
-    /// Meaning of an swf processor, if the list has no processors
-    #[arg(long, value_enum, value_name = "WHAT")]
+    /// Unit that counts as an swf processor if the list has no processors
+    #[arg(long, value_enum, value_name = "UNIT")]
     processors: Option<ProcessorMeaning>,
 }
 
@@ -216,7 +217,7 @@ pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
             match (&unplaceable, impossible.is_empty()) {
                 (Some(_), _) => {}
                 (None, false) => text.push_str("impossible\n"),
-                (None, true) => text.push_str("nothing is known to be impossible\n"),
+                (None, true) => text.push_str("no task is known to be impossible\n"),
             }
             // With a scenario, the sentence above already lists these tasks by missing resource.
             for (why, cases) in impossible.iter().filter(|_| unplaceable.is_none()) {
@@ -250,7 +251,7 @@ impl OnScenario {
         match self.account.sentence(self.tasks) {
             Some(sentence) => format!("on the nodes of the scenario, under `{}`: {sentence}", self.profile),
             None => {
-                format!("on the nodes of the scenario, under `{}`, each job can run when they are empty", self.profile)
+                format!("on the nodes of the scenario, under `{}`, each job can run if they are empty", self.profile)
             }
         }
     }
@@ -258,7 +259,7 @@ impl OnScenario {
 
 fn on_scenario(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> {
     let file = source.file()?;
-    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not text"))?.replace('\'', "''");
+    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not valid text"))?.replace('\'', "''");
     let format = source.open()?.format.name();
     // Clear these sections: their entries may name the scenario's own jobs, which are removed.
     let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
@@ -284,9 +285,9 @@ fn on_scenario(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> 
 
 fn load_line(load: &trace::Load) -> String {
     let offered = match (load.capacity, load.offered_permille) {
-        (0, _) => "of none that is known".to_string(),
-        (_, None) if load.lengths_unknown == load.tasks => "no load without a length".to_string(),
-        (capacity, None) => format!("of {capacity}, in no time"),
+        (0, _) => "of an unknown capacity".to_string(),
+        (_, None) if load.lengths_unknown == load.tasks => "no load, because all durations are unknown".to_string(),
+        (capacity, None) => format!("of {capacity}, but without a load: all submissions are at one time"),
         (capacity, Some(permille)) => format!("{}.{} % of {capacity}", permille / 10, permille % 10),
     };
     let unknown = match load.lengths_unknown {
@@ -308,7 +309,7 @@ pub fn convert(args: &ConvertArgs) -> ExitResult {
 
 pub fn sample(args: &SampleArgs) -> ExitResult {
     if args.part.get() > 1000 {
-        return Err(Failure::Input(format!("error: --part: {} is more than all", args.part)));
+        return Err(Failure::Input(format!("error: --part: {} is more than 100%", args.part)));
     }
     let sample = Sample { part: args.part, seed: args.seed };
     let keep = |task| Ok(Some(task).filter(|task| sample.keeps(task)));

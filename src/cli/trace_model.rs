@@ -22,7 +22,7 @@ pub struct LublinArgs {
     /// Draw interactive jobs and batch jobs in queues 0 and 1, each with its own parameters and arrivals
     #[arg(long)]
     two_kinds: bool,
-    /// Model file of `dryrack trace fit`, whose size and parameters to use
+    /// Model file of `dryrack trace fit`; its size and parameters are used
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["size", "two_kinds"])]
     model: Option<PathBuf>,
     /// Random seed

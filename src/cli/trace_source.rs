@@ -42,7 +42,7 @@ impl Source {
     /// The full path of the file; a pipe has none.
     pub fn file(&self) -> Result<PathBuf, Failure> {
         if self.is_standard_input() || self.file.metadata().is_ok_and(|found| !found.is_file()) {
-            let message = format!("error: {} is read once; write it to a file first\n", self.name().display());
+            let message = format!("error: {} can be read only once; write it to a file first\n", self.name().display());
             return Err(Failure::Input(message));
         }
         std::fs::canonicalize(&self.file).map_err(|error| Failure::file(&self.file, error))

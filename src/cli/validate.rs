@@ -26,8 +26,8 @@ pub struct ValidateArgs {
     /// Logs that `dryrack live` wrote
     #[arg(required = true)]
     logs: Vec<PathBuf>,
-    /// Largest accepted difference between starts and ends and their forecast; an event that follows from samples may
-    /// be later by the sampling interval
+    /// Largest accepted error of predicted starts and ends; an event that depends on samples may be later by the sampling
+    /// interval
     #[arg(long, default_value = "1s", value_name = "TIME")]
     tolerance: SimDuration,
     /// Digest that was stored before the run; `dryrack live` printed it, and `dryrack run` of the same file prints it
@@ -81,11 +81,11 @@ pub fn validate(args: &ValidateArgs, format: Format) -> ExitResult {
         warn("warning: --foretold is now --predicted; the old name is accepted in this version only\n");
     }
     if let Some(wrong) = kept.iter().find(|digest| !is_digest(digest)) {
-        let expected = format!("expected {SHOWN} to 64 of the digits 0 to 9 and a to f");
-        return Err(Failure::Input(format!("error: --predicted: `{wrong}` is no digest; {expected}")));
+        let expected = format!("expected {SHOWN} to 64 of the characters 0 to 9 and a to f");
+        return Err(Failure::Input(format!("error: --predicted: `{wrong}` is not a digest; {expected}")));
     }
     if let Some(path) = (1..args.logs.len()).find(|at| args.logs[..*at].contains(&args.logs[*at])) {
-        return Err(Failure::file(&args.logs[path], "is given twice; its figures would count twice"));
+        return Err(Failure::file(&args.logs[path], "is given twice, so its figures would count twice"));
     }
     let mut all = Vec::new();
     for path in &args.logs {
@@ -127,7 +127,7 @@ fn is_digest(text: &str) -> bool {
 fn grades(path: &Path, kept: &[String]) -> Result<Grades, Failure> {
     let (log, live) = read_live(path)?;
     let profile = profile_of(path, &log.header)?;
-    let ours = |message: String| Failure::Ours(format!("our fault: {message}\n  in {}\n", path.display()));
+    let ours = |message: String| Failure::Ours(format!("internal error: {message}\n  in {}\n", path.display()));
     let replayed = guarded(|| replay(profile, log.header.seed, log.records.iter().cloned())).map_err(ours)?;
     let scenario = scenario(path, &log)?;
     let is_kept = |digest: &String| kept.iter().any(|kept| digest.starts_with(kept));
@@ -141,7 +141,7 @@ fn another_profile(path: &Path, log: &WholeLog, scenario: &Rehearsal) -> Option<
     let now = load_text("", &log.header.source, path.parent().unwrap_or(Path::new("")), &options(path)).ok()?;
     let name = &scenario.profile.name;
     (now.rehearsal.profile != scenario.profile)
-        .then(|| format!("the profile `{name}` is another one by now; that of the log was taken"))
+        .then(|| format!("the profile `{name}` has changed since the run; the log's version was used"))
 }
 
 /// The scenario from the text in the log, under the profile in the log.
@@ -198,7 +198,7 @@ pub(super) fn interval_of(rehearsal: &Rehearsal, job: &str) -> Option<SimDuratio
 fn grades_text(path: &Path, grades: &Grades, tolerance: SimDuration) -> String {
     let mut text = format!("{}\n  log           {}, begun {}\n", grades.title, path.display(), grades.began);
     match &grades.replayed {
-        Ok(records) => text.push_str(&format!("  replay        every event of {records} records came again\n")),
+        Ok(records) => text.push_str(&format!("  replay        all events of {records} records are the same\n")),
         Err(difference) => text.push_str(&format!("  replay        DIFFERS: {difference}\n")),
     }
     text.push_str(&agreement_text("re-rehearsal", &grades.again, Some(tolerance)));
@@ -213,12 +213,12 @@ fn prediction_text(grades: &Grades) -> String {
     let shown = grades.digest.get(..SHOWN).unwrap_or(&grades.digest);
     let mut text = format!("  predicted     digest {shown}");
     text.push_str(match (grades.not_of_source.is_empty(), grades.is_kept) {
-        (false, _) => ", NOT of the log's source\n",
-        (true, Some(true)) => ", of the log's source, and as it was kept elsewhere\n",
-        (true, Some(false)) => ", of the log's source, and NOT as it was kept elsewhere\n",
+        (false, _) => ", NOT from the log's source\n",
+        (true, Some(true)) => ", from the log's source, and equal to the stored digest\n",
+        (true, Some(false)) => ", from the log's source, but NOT equal to the stored digest\n",
         (true, None) => {
-            ", of the log's source; whether it was written before the run, and whether others were\n                \
-             run and left out, no log can show: keep the digest elsewhere, for `--predicted`\n"
+            ", from the log's source; a log cannot prove that the prediction came before the run, or that no other\n \
+                            run was left out: store the digest elsewhere, for `--predicted`\n"
         }
     });
     text.extend(grades.not_of_source.iter().map(|why| format!("                {why}\n")));
@@ -230,19 +230,19 @@ fn readings_text(found: &Readings) -> String {
     let mut text = String::new();
     if found.idle > 0 {
         text.push_str(&format!(
-            "  idle          {} of {} readings at most 5 %, the largest {}\n",
+            "  idle          {} of {} readings are at most 5 %; the largest is {}\n",
             found.idle_as_predicted, found.idle, found.worst_idle
         ));
     }
     if let Some(worst) = found.worst_busy {
         text.push_str(&format!(
-            "  busy          {} of {} readings at least 20 %, the least {worst}\n",
+            "  busy          {} of {} readings are at least 20 %; the smallest is {worst}\n",
             found.busy_as_predicted, found.busy
         ));
     }
     if found.not_compared > 0 {
         text.push_str(&format!(
-            "                {} readings not compared: one run alone has them\n",
+            "                {} readings not compared: only one of the runs has them\n",
             found.not_compared
         ));
     }

@@ -33,14 +33,14 @@ pub struct WatchArgs {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     every: SimDuration,
     /// Grouping of GPUs that are judged together
-    #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
+    #[arg(long, value_name = "GROUP", value_enum, default_value_t)]
     by: TogetherArg,
 }
 
 /// [`GpuGrouping`], as a command-line value.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum TogetherArg {
-    /// Each GPU by itself
+    /// Each GPU separately
     #[default]
     Gpu,
     /// All GPUs of a node
@@ -51,7 +51,7 @@ enum TogetherArg {
 
 pub fn watch(args: &WatchArgs, format: Format) -> ExitResult {
     if args.every < LEAST_EVERY {
-        return Err(Failure::Input(format!("error: --every {}: the least is {LEAST_EVERY}", args.every)));
+        return Err(Failure::Input(format!("error: --every {}: the shortest is {LEAST_EVERY}", args.every)));
     }
     let policies = load_policies(&args.file, Some(args.every)).map_err(|faults| Failure::Input(faults.to_string()))?;
     if policies.is_empty() {
@@ -75,11 +75,11 @@ pub fn watch(args: &WatchArgs, format: Format) -> ExitResult {
     let mut watches: Vec<(Watch, PolicyOf)> = policies.into_iter().map(begin).collect();
     let subjects = watches[0].0.subjects();
     if subjects == 0 {
-        warn("nothing to watch there\n");
+        warn("there is nothing to watch\n");
         return Ok(Exit::NothingSelected);
     }
     let under = if watches.len() > 1 { format!(" under {} policies", watches.len()) } else { String::new() };
-    warn(&format!("watching {}{under}; nothing is done to anybody\n", counted(subjects, "subject")));
+    warn(&format!("watching {}{under}; no job is touched\n", counted(subjects, "subject")));
     let (mut snapshot, mut ends) = (Ok(first), 0_usize);
     for tick in 1_u64.. {
         let now = clock.now().in_millis();
@@ -110,8 +110,8 @@ pub fn watch(args: &WatchArgs, format: Format) -> ExitResult {
     Ok(Exit::Fine)
 }
 
-const NO_POLICY: &str = "states no utilization policy; add `policies: {utilization: {min_gpu_utilization: 30%, time_window: \
-                         10m}}`, or `utilization_policy:` to one of its jobs";
+const NO_POLICY: &str = "has no utilization policy; add `policies: {utilization: {min_gpu_utilization: 30%, time_window: 10m}}`, or \
+     `utilization_policy:` to one of its jobs";
 
 /// The jobs of a policy, such as `train` or `train and 3 others`; `None` for a file that states only a policy.
 fn whose(policy: &PolicyOf) -> Option<String> {
@@ -128,8 +128,8 @@ fn print_fired(fired: &Fired, of: &PolicyOf, format: Format) -> Result<(), Failu
     let why = covered_text(&idle, policy.time_window, &fired.covered);
     let what = match policy.mode {
         PolicyMode::Enforce => "would have been ended",
-        PolicyMode::Warn => "would have been warned of",
-        PolicyMode::Observe => "would have been noted",
+        PolicyMode::Warn => "would have been warned",
+        PolicyMode::Observe => "would have been recorded",
     };
     let names: Vec<&str> = fired.covered.gpus.iter().map(|gpu| fired.columns[usize::from(*gpu)].as_str()).collect();
     let text = match format {

@@ -21,7 +21,7 @@ use dryrack_units::SimTime;
 
 #[derive(Debug, Args)]
 pub struct WhatIfArgs {
-    /// Scenario file; it is the common past and one of the two futures
+    /// Scenario file; both runs start with it, and one of them continues with it
     file: PathBuf,
     /// Time from which the changes apply, such as 1h30m
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
@@ -35,7 +35,7 @@ pub struct WhatIfArgs {
     /// Seeds to run with, both ends included, instead of the seed of the file: 1..20
     #[arg(long, value_name = "FROM..TO", value_parser = seeds)]
     seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// Simulated time at which to stop both runs, such as 2h; everything up to this time still happens
+    /// Simulated time at which to stop both runs, such as 2h; what happens at this time still counts
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
     /// Folder for both logs of the first seed (base.jsonl and branch.jsonl), pair.json and jobs.csv
@@ -48,13 +48,13 @@ pub struct WhatIfArgs {
 
 pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
     if args.profile.is_none() && args.set.is_empty() {
-        let why = "error: nothing would be otherwise: give --profile or --set\n";
+        let why = "error: nothing would change: give --profile or --set\n";
         return Err(Failure::Input(why.to_string()));
     }
     let read = |options: Options| load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()));
     let plain = read(args.options(None, false))?;
     if let Some(end) = plain.rehearsal.until.filter(|end| *end <= args.at) {
-        let why = format!("error: the run stops at {end}: nothing is left to go otherwise from {} on\n", args.at);
+        let why = format!("error: the run stops at {end}, so nothing can change from {} on\n", args.at);
         return Err(Failure::Input(why));
     }
     warn(&plain.warnings.to_string());
@@ -64,7 +64,7 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
         let base = read(args.options(Some(seed), false))?.rehearsal;
         let other = read(args.options(Some(seed), true))?.rehearsal;
         let branch = branch(&base, &other, args.at)
-            .map_err(|error| Failure::file(&args.file, format!("cannot be otherwise from {} on: {error}", args.at)))?;
+            .map_err(|error| Failure::file(&args.file, format!("cannot change from {} on: {error}", args.at)))?;
         Ok([base, branch])
     };
     let command = |seed: u64, side: usize| match side {
@@ -75,7 +75,7 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
     let futures = Futures {
         title: &plain.rehearsal.title,
         words: ["base", "branch"],
-        names: ["as the file has it".to_string(), format!("{} from {} on", changed.join(", "), args.at)],
+        names: ["as in the file".to_string(), format!("{} from {} on", changed.join(", "), args.at)],
         from: args.at,
         seeds: &seeds,
         load: &load,

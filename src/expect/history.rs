@@ -46,7 +46,7 @@ impl History {
 pub(super) fn cut_text(horizon: Horizon, window: Window) -> Option<String> {
     match horizon {
         Horizon::Until(at) if !is_seen(window, horizon) => {
-            Some(format!("the run was stopped at {at}, before this could be known"))
+            Some(format!("the run stopped at {at}, before the outcome was known"))
         }
         Horizon::Until(_) | Horizon::Everything => None,
     }

@@ -406,7 +406,7 @@ impl Judge {
             (Watch::Nothing, ExpectationKind::Metric(check)) => metric::judge(check, run_metrics, figures),
             (Watch::Nothing, ExpectationKind::EachCanRun) => metric::judge_each_can_run(run_metrics.accounts()),
             (Watch::Nothing, ExpectationKind::Absent { pattern }) => {
-                (false, format!("no job came that is called `{pattern}`"))
+                (false, format!("no job named `{pattern}` was submitted"))
             }
             _ => unreachable!("each is watched as what it is"),
         }
@@ -458,13 +458,13 @@ impl Judge {
             return Some(self.never_existed(absent, horizon));
         }
         if let Some(landmark) = landmark {
-            return Some(format!("{} never came to be {}", landmark_text(&landmark, &self.names), ending(horizon)));
+            return Some(format!("`{}` never happened {}", landmark_text(&landmark, &self.names), ending(horizon)));
         }
         let is_cancelled = match subject {
             Some(Subject::Job(job)) => self.cancelled.contains(&job),
             _ => !self.cancelled.is_empty(),
         };
-        (whose == CountedJobs::Cancelled && !is_cancelled).then(|| format!("nothing was cancelled {}", ending(horizon)))
+        (whose == CountedJobs::Cancelled && !is_cancelled).then(|| format!("no job was cancelled {}", ending(horizon)))
     }
 
     fn never_existed(&self, subject: Subject, horizon: Horizon) -> String {
@@ -505,7 +505,7 @@ impl Judge {
                 format!("{subject} was {}{on} at {at}{times}: {history}", state_name(*state))
             }
             (Mode::Always, Finding::Failed, _) => match tally.first_broken {
-                Some(at) => format!("not so at {at}: {history}"),
+                Some(at) => format!("did not hold at {at}: {history}"),
                 None => not_there(window, &history),
             },
             (Mode::Never, Finding::Failed, None) => not_there(window, &history),
@@ -516,8 +516,8 @@ impl Judge {
 
 fn not_there(window: Window, history: &str) -> String {
     match bounds(window) {
-        None => format!("there is no such time: {history}"),
-        Some(_) => format!("it was not there in that time: {history}"),
+        None => format!("the period does not exist: {history}"),
+        Some(_) => format!("it did not exist in this period: {history}"),
     }
 }
 

@@ -156,8 +156,8 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
             let (Values { known: value, .. }, Replicas { counted, without, .. }) = figures.get(*function, *series, of);
             let rest = match without {
                 0 => String::new(),
-                1 => format!("; 1 more does not count, for it {}", series.lack().replacen("were", "was", 1)),
-                more => format!("; {more} more do not count, for they {}", series.lack()),
+                1 => format!("; 1 more is not counted because it {}", series.lack().replacen("were", "was", 1)),
+                more => format!("; {more} more are not counted because they {}", series.lack()),
             };
             let replicas = if counted == 1 { "replica" } else { "replicas" };
             let rest = format!(" over {counted} {replicas}{rest}");
@@ -176,7 +176,7 @@ pub(super) fn judge(check: &MetricCheck, run_metrics: &RunMetrics, figures: &Fig
     }
     match compare(value, check.bound) {
         Some(order) => (check.sign.holds(order), format!("{name} was {}{rest}", text(value, check.bound))),
-        None => (false, format!("{name} has no value{rest}, so nothing can be said of it")),
+        None => (false, format!("{name} has no value{rest}, so it cannot be judged")),
     }
 }
 
@@ -203,7 +203,7 @@ fn unplaceable(check: &MetricCheck, accounts: &RunAccount, figures: &Figures<'_>
         Quantity::Of { function, series, of } if *of != Restriction::default() => {
             let Replicas { counted, without, unplaceable, .. } = figures.get(*function, *series, of).1;
             Some(format!(
-                "{unplaceable} of the {} replicas that it is about can never run (of all, {told})",
+                "{unplaceable} of the {} replicas concerned can never run (of all: {told})",
                 counted + without
             ))
         }
@@ -239,7 +239,7 @@ fn is_upper(sign: Sign) -> bool {
 pub(super) fn judge_each_can_run(accounts: &RunAccount) -> (bool, String) {
     match accounts.unplaceable.sentence(accounts.submitted()) {
         Some(sentence) => (false, sentence),
-        None => (true, "every job can".to_string()),
+        None => (true, "every job can run".to_string()),
     }
 }
 

@@ -14,16 +14,19 @@ pub fn judge_reproduction(reproduction: &Reproduction, verdicts: &[Verdict], wit
         match verdicts.iter().find(|verdict| verdict.name == *name) {
             Some(verdict) if !verdict.passed => {}
             Some(verdict) => happened.push(format!("{name} held: {}", verdict.happened)),
-            None => happened.push(format!("there is no expectation named {name}")),
+            None => happened.push(format!("no expectation is named {name}")),
         }
     }
     happened.extend(witnesses.iter().filter(|witness| !witness.passed).map(|witness| {
-        format!("the witness {} did not hold, expected {}: {}", witness.name, witness.expected, witness.happened)
+        format!(
+            "the witness {} did not hold; expected: {}; happened: {}",
+            witness.name, witness.expected, witness.happened
+        )
     }));
     let under = reproduction.under.text();
     let expected = format!("under {under} {} fails as reported", reproduction.fails.join(" and "));
     let passed = happened.is_empty();
-    let happened = if passed { "it was visible again".to_string() } else { happened.join("; ") };
+    let happened = if passed { "the bug was visible again".to_string() } else { happened.join("; ") };
     Verdict { name: format!("reproduces under {under}").into(), passed, expected, happened, turned_on: None }
 }
 

@@ -352,8 +352,8 @@ fn never_and_always_ask_for_the_whole_window() {
             ("one replica breaks a never", says(PAIR, Never, RUNNING, By(at(50))), false, "pair was running at 50s"),
             ("never two at once", replicas(says(PAIR, Never, RUNNING, By(at(59))), 2), true, ""),
             ("never so ended", says(CHAT, Never, State::Outcome(Outcome::Failed), Unstated), true, ""),
-            ("never before it came is nothing", says(LATE, Never, RUNNING, Until(at(50))), false, "it was not there"),
-            ("nor in no time at all", says(CHAT, Never, RUNNING, Until(at(0))), false, "there is no such time"),
+            ("never before it came is nothing", says(LATE, Never, RUNNING, Until(at(50))), false, "it did not exist"),
+            ("nor in no time at all", says(CHAT, Never, RUNNING, Until(at(0))), false, "the period does not exist"),
             (
                 "never so ended, of one replica",
                 says(PAIR, Never, State::Outcome(Outcome::Completed), Unstated),
@@ -361,9 +361,9 @@ fn never_and_always_ask_for_the_whole_window() {
                 "",
             ),
             ("always counts from when the job came", says(LATE, Always, PENDING, Unstated), true, ""),
-            ("always breaks once", says(CHAT, Always, PENDING, Unstated), false, "not so at 20s"),
+            ("always breaks once", says(CHAT, Always, PENDING, Unstated), false, "did not hold at 20s"),
             ("always until just before", says(CHAT, Always, PENDING, Until(at(20))), true, ""),
-            ("always after an instant", says(CHAT, Always, RUNNING, After(at(50))), false, "not so at 1m40s"),
+            ("always after an instant", says(CHAT, Always, RUNNING, After(at(50))), false, "did not hold at 1m40s"),
             ("always before it came is nothing", says(LATE, Always, PENDING, Until(at(80))), false, "not there"),
             ("always at an instant is as is", says(CHAT, Always, RUNNING, At(at(30))), true, ""),
         ],
@@ -434,7 +434,7 @@ fn what_was_never_there_and_what_was_cut_off_fails_and_says_so() {
             ("no events of a job that never came", count_none(ghost), false, never_submitted),
         ],
     );
-    let stopped = "the run was stopped at 2m, before this could be known";
+    let stopped = "the run stopped at 2m, before the outcome was known";
     check(
         Horizon::Until(at(120)),
         vec![
@@ -461,7 +461,7 @@ fn what_was_never_there_and_what_was_cut_off_fails_and_says_so() {
                 false,
                 stopped,
             ),
-            ("a broken always is known", says(CHAT, Always, PENDING, By(at(500))), false, "not so at 20s"),
+            ("a broken always is known", says(CHAT, Always, PENDING, By(at(500))), false, "did not hold at 20s"),
         ],
     );
 }
@@ -509,7 +509,7 @@ fn a_reproduction_needs_the_failure_and_its_witness() {
         and: Vec::new(),
     };
     let rows = [
-        ("the expectation fails and the witness holds", false, true, true, "it was visible again"),
+        ("the expectation fails and the witness holds", false, true, true, "the bug was visible again"),
         ("the expectation holds", true, true, false, "never_on_alpha held: 20s"),
         ("the witness does not hold", false, false, false, "the witness w did not hold"),
     ];

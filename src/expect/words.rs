@@ -38,7 +38,7 @@ pub(super) fn sentence(what: &ExpectationKind, names: &Names) -> String {
             let of = match (subject, whose) {
                 (Some(subject), CountedJobs::Any) => format!(" of {}", subject_name(*subject, names)),
                 (Some(subject), CountedJobs::Cancelled) => {
-                    format!(" of {} once cancelled", subject_name(*subject, names))
+                    format!(" of {} after cancellation", subject_name(*subject, names))
                 }
                 (None, CountedJobs::Cancelled) => " of cancelled jobs".to_string(),
                 (None, CountedJobs::Any) => String::new(),
@@ -49,11 +49,11 @@ pub(super) fn sentence(what: &ExpectationKind, names: &Names) -> String {
         }
         ExpectationKind::Evaluation { job, at, is, because } => {
             let because = because.map_or(String::new(), |reason| format!(" because {reason}"));
-            format!("{} is judged {}{because} at {at}", names.job(*job), is.name())
+            format!("{} is evaluated as {}{because} at {at}", names.job(*job), is.name())
         }
         ExpectationKind::Metric(check) => check.text.to_string(),
         ExpectationKind::EachCanRun => "every job can run if all nodes are ready and empty".to_string(),
-        ExpectationKind::Absent { pattern } => format!("a job comes that is called `{pattern}`"),
+        ExpectationKind::Absent { pattern } => format!("a job named `{pattern}` is submitted"),
     }
 }
 

@@ -140,7 +140,7 @@ impl<'d> Beside<'d> {
         for attempt in attempts {
             let spec = Arc::clone(&self.jobs[&attempt.job]);
             let program = decided.get(&attempt).copied();
-            // An attempt that has waited and is now refused was decided on before: the refusal only ends it.
+            // The decision about an attempt that waited was already compared. A later refusal only ends the attempt.
             if program == Some(None) && self.waited.contains_key(&attempt) {
                 continue;
             }

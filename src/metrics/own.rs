@@ -30,7 +30,7 @@ static OWN: RwLock<BTreeMap<String, Own>> = RwLock::new(BTreeMap::new());
 pub fn register_metric(name: &str, meaning: &str, value: MetricFunction) -> Result<(), String> {
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.chars().all(is_letter) {
-        return Err(format!("`{name}` is not a name of small letters, digits and `_`"));
+        return Err(format!("`{name}` must consist of lowercase letters, digits and `_`"));
     }
     let counts_in = if name.ends_with("_seconds") { "s" } else { "ratio" };
     let (name, meaning): (&'static str, &'static str) = (Box::leak(name.into()), Box::leak(meaning.into()));
@@ -38,7 +38,7 @@ pub fn register_metric(name: &str, meaning: &str, value: MetricFunction) -> Resu
     let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
     let mut known = METRICS.iter().chain(own.values().map(|own| own.definition));
     if known.any(|known| known.short_name() == definition.short_name()) {
-        return Err(format!("there is a metric `{}` already", definition.short_name()));
+        return Err(format!("a metric named `{}` already exists", definition.short_name()));
     }
     own.insert(name.to_string(), Own { definition: Box::leak(Box::new(definition)), value });
     Ok(())

@@ -93,11 +93,11 @@ fn lack(demand: &Demand, reason: Reason, shapes: &[&NodeShape]) -> String {
     match demand.tasks {
         _ if !demand.sets().is_empty() && demand.min_tasks() > 1 => {
             let tasks = demand.min_tasks();
-            format!("the nodes that would do have no room for {tasks} tasks at once, even when empty")
+            format!("the suitable nodes have no room for {tasks} tasks at once, even when empty")
         }
         tasks if demand.task().is_some() && tasks > 1 => {
-            format!("the nodes that would do have no room for {tasks} tasks at once, even when empty")
+            format!("the suitable nodes have no room for {tasks} tasks at once, even when empty")
         }
-        _ => format!("no node has all that is asked for (most often: {})", reason.text()),
+        _ => format!("no node has everything that the job asks for (most often: {})", reason.text()),
     }
 }

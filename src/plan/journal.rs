@@ -33,11 +33,11 @@ pub struct PlanHeader {
 pub enum JournalError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} holds runs of another plan, or of another version of it or of dryrack", path.display())]
+    #[error("{} contains runs of another plan, or of another version of the plan or of dryrack", path.display())]
     OfAnother { path: PathBuf },
-    #[error("{}:{line}: no run of a plan: {what}", path.display())]
+    #[error("{}:{line}: not a run of a plan: {what}", path.display())]
     NoRun { path: PathBuf, line: usize, what: String },
-    #[error("{}:{line}: a run that is none of the plan's: {what}", path.display())]
+    #[error("{}:{line}: not a run of this plan: {what}", path.display())]
     NotOfPlan { path: PathBuf, line: usize, what: String },
     #[error("{} is being written by another process", path.display())]
     InUse { path: PathBuf },
@@ -129,7 +129,7 @@ fn misfit(run: &PlanRun, plan: &PlanFile) -> Option<String> {
     } else if !plan.seeds.contains(&run.seed) {
         Some(format!("seed {}", run.seed))
     } else if run.constraints.len() != constraints {
-        Some(format!("{} constraints, and not {constraints}", run.constraints.len()))
+        Some(format!("{} constraints instead of {constraints}", run.constraints.len()))
     } else {
         None
     }

@@ -55,8 +55,8 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
             ),
             ("Version", format!("dryrack {}", header.dryrack)),
             (
-                "Beside this",
-                "plan.json, alternatives.csv and runs.jsonl, which names the digest of each run".to_string(),
+                "Other files",
+                "plan.json, alternatives.csv and runs.jsonl, which contains the digest of each run".to_string(),
             ),
         ],
         source: plan.text.to_string(),
@@ -91,34 +91,35 @@ fn waits(runs: &Runs, cell: usize) -> Vec<Option<f64>> {
 
 fn assumptions(plan: &PlanFile) -> Vec<String> {
     let seeds = match plan.seeds.as_slice() {
-        [one] => format!("Each alternative was run with one seed, {one}: nothing is said of how sure its figures are."),
+        [one] => format!(
+            "Each alternative was run with one seed, {one}, so nothing is known about the uncertainty of its figures."
+        ),
         seeds => format!(
-            "Each alternative was run with the same seeds, {} at most: what is drawn is drawn for all of them alike.",
+            "Each alternative was run with the same seeds, at most {}, so all alternatives have the same random draws.",
             seeds.len()
         ),
     };
     let mut all = vec![
         format!(
-            "The scenario is {}, with the factors set as each alternative has them; what it states of jobs, nodes and \
-                 failures is taken as it stands.",
+            "The scenario is {}, with the factors set for each alternative; its jobs, nodes and failures are taken \
+             as they are.",
             file_name(&plan.scenario)
         ),
         seeds,
-        "A job runs as long as the scenario or the trace says, wherever it is placed.".to_string(),
+        "A job runs as long as the scenario or the trace states, on any node.".to_string(),
     ];
     if plan.method == Method::Search {
         all.push(
-            "The search ran as few alternatives as decide; what was not run is said in the answer, and is not shown."
+            "The search ran only the alternatives that it needed; the others are not shown, and the answer counts \
+             them."
                 .into(),
         );
     }
     if let Some(runs) = plan.runs {
-        all.push(format!("At most {} were to be made.", counted(runs as usize, "run")));
+        all.push(format!("The budget allowed at most {}.", counted(runs as usize, "run")));
     }
     if let Some(time) = plan.time {
-        all.push(format!(
-            "No run was begun by a process that had worked for {time}: which were made depends on the machine."
-        ));
+        all.push(format!("Each process started no new run after {time}, so the set of runs depends on the machine."));
     }
     all
 }

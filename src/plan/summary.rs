@@ -218,7 +218,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
         let keeping = comparison.rows.iter().filter(|row| row.keeps == Some(true)).count();
         return match plan.asked.len() {
             0 => format!("{} were run.", counted(rows, "alternative")),
-            constraints => format!("{keeping} of {} keep {}.", counted(rows, "alternative"), all_of(constraints)),
+            constraints => format!("{keeping} of {} meet {}.", counted(rows, "alternative"), all_of(constraints)),
         };
     };
     let mut text = match comparison.best(objective) {
@@ -226,7 +226,7 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
             let fleet = row.amount(objective);
             let seeds = counted(row.runs, "seed");
             let sure = how_sure(row);
-            format!("{} is enough: {fleet}. It keeps {} with {seeds}{sure}.", row.name, all_of(plan.asked.len()))
+            format!("{} is enough: {fleet}. It meets {} with {seeds}{sure}.", row.name, all_of(plan.asked.len()))
         }
         None => none_keeps(plan, comparison),
     };
@@ -236,7 +236,9 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
         None => match comparison.rows.iter().filter(|row| row.keeps.is_none()).count() {
             _ if rows < plan.cells() => format!("{} of {} were run.", rows, counted(plan.cells(), "alternative")),
             0 => format!("Each of {} was run.", counted(plan.cells(), "alternative")),
-            open => format!("Of {} it is not known: not all seeds were run.", counted(open, "alternative")),
+            open => {
+                format!("The result for {} is unknown, because not all seeds were run.", counted(open, "alternative"))
+            }
         },
     });
     text
@@ -248,14 +250,14 @@ fn how_sure(row: &Row) -> String {
         return String::new();
     }
     if !row.is_random {
-        return ", which all give the same run: nothing in it is random".to_string();
+        return ", which all give the same run, because nothing in it is random".to_string();
     }
     let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
     let with = match row.kept == row.runs {
         true => String::new(),
-        false => format!(" (all at once with {} of them)", row.kept),
+        false => format!(" (with {} of them at the same time)", row.kept),
     };
-    format!("{with}, and so with at least {least}% of all seeds (95% confidence, Clopper and Pearson)")
+    format!("{with}, and therefore with at least {least}% of all seeds (95% confidence, Clopper and Pearson)")
 }
 
 /// The answer if no alternative is known to satisfy the constraints. Alternatives that were not run might still do so.
@@ -263,14 +265,14 @@ fn none_keeps(plan: &PlanFile, comparison: &Comparison) -> String {
     let (rows, asked) = (comparison.rows.len(), all_of(plan.asked.len()));
     let open = comparison.rows.iter().filter(|row| row.keeps.is_none()).count();
     match (rows - open, open) {
-        (0, 0) => format!("It is not known whether any alternative keeps {asked}: none was run."),
+        (0, 0) => format!("It is unknown whether any alternative meets {asked}, because none was run."),
         (0, _) => {
-            format!("It is not known whether any alternative keeps {asked}: none was run with enough seeds to tell.")
+            format!("It is unknown whether any alternative meets {asked}, because none was run with enough seeds.")
         }
-        (1, 0) => format!("The one alternative that was run does not keep {asked}."),
-        (failing, 0) => format!("None of the {} that were run keeps {asked}.", counted(failing, "alternative")),
+        (1, 0) => format!("The one alternative that was run does not meet {asked}."),
+        (failing, 0) => format!("None of the {} that were run meets {asked}.", counted(failing, "alternative")),
         (failing, open) => format!(
-            "Of {} that were run {failing} cannot keep {asked}, and of {open} it is not known.",
+            "Of the {} that were run, {failing} cannot meet {asked}; the result for the other {open} is unknown.",
             counted(rows, "alternative")
         ),
     }
@@ -294,28 +296,28 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
         (0, 0) => format!("There is no {what}."),
         (failing, 0) => format!("Each of {} was run and fails.", counted(failing, what)),
         (failing, presumed) => format!(
-            "Of {} {failing} were run and fail; {presumed} were not run: of each it is presumed that it fails because one \
-             with more {} and otherwise the same does.",
+            "Of {}, {failing} were run and fail; {presumed} were not run. They are presumed to fail, because an \
+             alternative that has more {} and is otherwise the same fails.",
             counted(failing + presumed, what),
             names(&found.monotone),
         ),
     };
     if found.cheaper_presumed > 0 && found.tested == 0 {
-        text.push_str(" None of these was run to test that.");
+        text.push_str(" None of these was run to test this.");
     } else if found.cheaper_presumed > 0 {
-        text.push_str(&format!(
-            " {} that were presumed to fail were run to test this, and fail.",
-            counted(found.tested, "alternative")
-        ));
+        text.push_str(&format!(" To test this, {} were run, which fail.", counted(found.tested, "alternative")));
     }
     if !found.refuted.is_empty() {
         text.push_str(&format!(
-            " More {} was seen to make it worse, so nothing is presumed of it.",
+            " More {} made an alternative worse, so nothing is presumed from it.",
             names(&found.refuted)
         ));
     }
     if found.cheaper_unknown > 0 {
-        text.push_str(&format!(" The budget is spent: of {} it is not known.", counted(found.cheaper_unknown, what)));
+        text.push_str(&format!(
+            " The budget is used up: the result for {} is unknown.",
+            counted(found.cheaper_unknown, what)
+        ));
     }
     let mut text = text.trim_start().to_string();
     text.push_str(&format!(" {} of {} were run.", found.run, counted(plan.cells(), "alternative")));

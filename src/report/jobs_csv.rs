@@ -112,7 +112,7 @@ pub fn read_jobs_csv(input: impl Read) -> Result<Vec<JobRow>, String> {
         };
         let wait = match (time(submit)?, time(placed)?) {
             (Some(submit), Some(placed)) if placed >= submit => Some(placed - submit),
-            (Some(_), Some(_)) => return Err(format!("line {line}: placed before it was submitted")),
+            (Some(_), Some(_)) => return Err(format!("line {line}: placed before its submission")),
             _ => None,
         };
         rows.push(JobRow { queue: record[queue].to_string(), wait, recorded_wait: time(recorded)? });

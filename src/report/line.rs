@@ -77,7 +77,7 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         Input::Fleet(FleetFact::Reconfigure { profile }) => {
             let read: Option<serde_json::Value> = serde_json::from_str(profile).ok();
             let name = read.as_ref().and_then(|profile| profile["name"].as_str());
-            Some(plain("profile".into(), "changes", format!("to {}", name.unwrap_or("one without a name"))))
+            Some(plain("profile".into(), "changes", format!("to {}", name.unwrap_or("a profile without a name"))))
         }
         Input::Submit { job, spec } => {
             let detail = if spec.replicas == 1 { String::new() } else { format!("{} replicas", spec.replicas) };
@@ -127,7 +127,7 @@ fn outside_parts(said: &Outside, names: &Names) -> Parts {
     match said {
         Outside::Joined { name, version, stands_in } => {
             let names: Vec<&str> = stands_in.iter().map(|part| &*part.name).collect();
-            let with = if names.is_empty() { String::new() } else { format!("; stands in for {}", names.join(", ")) };
+            let with = if names.is_empty() { String::new() } else { format!("; replaces {}", names.join(", ")) };
             of(scheduler(), format!("{name} {version} decides{with}"))
         }
         Outside::Waits { attempt, reasons, text } => {
@@ -150,7 +150,7 @@ fn outside_parts(said: &Outside, names: &Names) -> Parts {
             of(subject, format!("{}: {text}", fault.name()))
         }
         Outside::Failed { fault, text, restarted } => {
-            let then = if *restarted { "; it is started afresh" } else { "; the run ends" };
+            let then = if *restarted { "; it is restarted" } else { "; the run ends" };
             of(scheduler(), format!("{}: {text}{then}", fault.name()))
         }
     }
@@ -186,7 +186,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             )
         },
         Event::CommitRefused { attempt, because, fallback } => {
-            let then = if *fallback { "takes the next best" } else { "back to the queue" };
+            let then = if *fallback { "uses the next best candidate" } else { "returns to the queue" };
             of_attempt(*attempt, "commit refused", format!("{because}; {then}"), one(*because))
         }
         Event::Moved { attempt, from, to, because } => {

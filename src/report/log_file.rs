@@ -55,24 +55,26 @@ pub enum LogError {
     Empty,
     #[error("line 1: not the header of a log: {0}")]
     Header(String),
-    #[error("line 1: a log of format {found}; this dryrack reads formats 1 to {FORMAT_VERSION}")]
+    #[error("line 1: the log has format {found}, but this dryrack reads formats 1 to {FORMAT_VERSION}")]
     Format { found: u32 },
     #[error("line {line}: {error}")]
     Record { line: u64, error: CodecError },
-    #[error("is cut off after line {line}: it has no footer")]
+    #[error("is incomplete: it has no footer after line {line}")]
     Truncated { line: u64 },
-    #[error("line {line}: not text: {error}")]
+    #[error("line {line}: not valid text: {error}")]
     NotText { line: u64, error: String },
-    #[error("line {line}: something follows the footer")]
+    #[error("line {line}: there is data after the footer")]
     AfterFooter { line: u64 },
-    #[error("line {line}: the footer speaks of {stated} records, but there are {found}")]
+    #[error("line {line}: the footer states {stated} records, but there are {found}")]
     Count { line: u64, stated: u64, found: u64 },
     #[error(
-        "was changed since it was recorded: its digest is {found}, its footer says {stated}; `dryrack replay` finds where"
+        "was changed after it was recorded: its digest is {found}, but its footer states {stated}; `dryrack replay` \
+         finds the place"
     )]
     Digest { stated: String, found: String },
     #[error(
-        "was changed since it was recorded: what it says is as it was, but its bytes have another sum than its footer says"
+        "was changed after it was recorded: its records are the same, but its bytes have another sum than the footer \
+         states"
     )]
     Sum,
 }
@@ -319,18 +321,18 @@ mod tests {
         let rows = [
             ("an empty file", String::new(), "is empty"),
             ("no log at all", "hello\n".to_string(), "line 1: not the header of a log"),
-            ("no footer", without(4), "is cut off after line 3: it has no footer"),
-            ("cut in a line", whole[..whole.len() - 20].to_string(), "is cut off after line 4"),
-            ("a record less", without(3), "line 3: the footer speaks of 2 records, but there are 1"),
-            ("another time", whole.replace("2000000000,\"in", "2000000001,\"in"), "was changed since it was recorded"),
+            ("no footer", without(4), "is incomplete: it has no footer after line 3"),
+            ("cut in a line", whole[..whole.len() - 20].to_string(), "is incomplete: it has no footer after line 4"),
+            ("a record less", without(3), "line 3: the footer states 2 records, but there are 1"),
+            ("another time", whole.replace("2000000000,\"in", "2000000001,\"in"), "was changed after it was recorded"),
             ("no record", whole.replacen("wakeup", "wakeap", 1), "line 2: "),
-            ("more after the end", format!("{whole}{{}}\n"), "line 5: something follows the footer"),
+            ("more after the end", format!("{whole}{{}}\n"), "line 5: there is data after the footer"),
             (
                 "a header of another format",
                 other_format.replacen("\"seed\"", "\"seeds\"", 1),
-                "line 1: a log of format 9",
+                "line 1: the log has format 9",
             ),
-            ("another format", other_format, "line 1: a log of format 9"),
+            ("another format", other_format, "line 1: the log has format 9"),
         ];
         for (sentence, text, wanted) in rows {
             let error = read(&text).expect_err(sentence);

@@ -98,7 +98,7 @@ fn ran(metrics: &Metrics) -> String {
         })
         .collect();
     if !random_faults.is_empty() {
-        text.push_str(&format!("mishaps    {}\n", random_faults.join(", ")));
+        text.push_str(&format!("incidents  {}\n", random_faults.join(", ")));
     }
     text
 }
@@ -112,7 +112,7 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     if metrics.get("queue_wait_max_seconds") != Some(Value::Undefined) {
         let uncounted = match metrics.count("jobs_waiting") {
             0 => "",
-            _ => "; without those that still wait",
+            _ => "; without replicas that still wait",
         };
         text.push_str(&format!(
             "waited     {} on average, half {} or less, 95% {} or less, at most {}{uncounted}\n",
@@ -178,13 +178,13 @@ fn still_waiting(accounts: &RunAccount) -> String {
         .collect();
     let mut text = String::new();
     for (attempt, job, replica) in waiting.iter().take(STILL_WAITING) {
-        let because = replica.reason.map_or("nothing was said of it", |reason| reason.text());
+        let because = replica.reason.map_or("no reason was given", |reason| reason.text());
         let since = about(accounts.now.since(replica.wanted));
         let name = replica_name(*attempt, &job.spec.name);
         // A replica that was placed before has not waited the whole time.
         let waits = match replica.placed {
             None => format!("still waits after {since}"),
-            Some(_) => format!("waits again, {since} after it was first wanted"),
+            Some(_) => format!("waits again, {since} after its submission"),
         };
         text.push_str(&format!("           {name} {waits}: {because}\n"));
     }
@@ -201,7 +201,7 @@ pub(super) fn replica_name(attempt: AttemptId, job: &str) -> String {
 fn used(accounts: &RunAccount, metrics: &Metrics) -> String {
     let share = |name| match metrics.get(name) {
         Some(Value::Ratio(ratio)) => format!("{:.1}%", ratio * 100.0),
-        _ => "none was ready".to_string(),
+        _ => "no GPU was ready".to_string(),
     };
     let gpus: usize = accounts.nodes.iter().map(|node| node.gpu_count()).sum();
     let cores: u64 = accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
@@ -232,7 +232,7 @@ fn made(metrics: &Metrics) -> String {
             count => format!(", {count} taken away"),
         };
         let made = metrics.count("instances_made");
-        text.push_str(&format!("instances  {made} made{taken}, {hours:.2} hours of them\n"));
+        text.push_str(&format!("instances  {made} created{taken}, {hours:.2} hours in total\n"));
     }
     if let Some(Value::Money(cost)) = metrics.get("cost") {
         text.push_str(&format!("cost       {cost}\n"));

@@ -120,7 +120,7 @@ impl SweepPlot {
         write(area, "idle GPU time saved", ((left + right) / 2, bottom + 34), 16, HPos::Center)?;
         let style = ("sans-serif", 16).into_font().transform(FontTransform::Rotate270).color(&INK);
         let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-        let text = format!("jobs ended though they worked again (of {})", self.jobs);
+        let text = format!("jobs that were ended but became busy again (of {})", self.jobs);
         area.draw(&Text::new(text, (26, (top + bottom) / 2), style))?;
         Ok(())
     }

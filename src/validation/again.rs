@@ -66,7 +66,7 @@ fn behavior(predicted: &JobBehavior, attempts: &[&AttemptTimeline], not_taken: &
         let others = attempts.iter().filter(by_itself).filter(|attempt| length(attempt) != length(first)).count();
         if others > 0 {
             let job = &first.job;
-            not_taken.push(format!("the lengths of {others} attempts of {job} but the first: a job has one course"));
+            not_taken.push(format!("the durations of {others} later attempts of {job}: a job has only one duration"));
         }
     } else if let Some(stopped) = attempts.iter().find(|attempt| attempt.stopping.is_some()) {
         // A stopped attempt would have lasted longer, but the recording does not say how much longer, so assume at

@@ -132,8 +132,8 @@ impl Agreement {
             }
             (None, None) => {}
             (predicted, _) => {
-                let side = if predicted.is_some() { "predicted alone" } else { "real alone" };
-                self.not_compared.push(format!("the {what} of {attempt}: it is {side}"));
+                let side = if predicted.is_some() { "only predicted" } else { "only in the real run" };
+                self.not_compared.push(format!("the {what} of {attempt}: {side}"));
             }
         }
     }

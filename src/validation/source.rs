@@ -19,15 +19,18 @@ pub fn not_of_source(
 ) -> Vec<String> {
     let mut faults = Vec::new();
     if predicted.digest != digest {
-        faults.push(format!("a rehearsal of the source has digest {digest}, and {} is predicted", predicted.digest));
+        faults.push(format!(
+            "a rehearsal of the source has the digest {digest}, but the prediction has {}",
+            predicted.digest
+        ));
     } else {
         let attempts = timelines(rehearsed, &dryrack_rehearse::names(scenario));
         let other =
             attempts.iter().zip(&predicted.attempts).find(|(one, other)| one != other).map(|(attempt, _)| &attempt.job);
         if let Some(job) = other {
-            faults.push(format!("`{job}` is predicted in another way than a rehearsal of the source has it"));
+            faults.push(format!("the prediction for `{job}` differs from a rehearsal of the source"));
         } else if (predicted.records, predicted.attempts.len()) != (rehearsed.len() as u64, attempts.len()) {
-            faults.push("a rehearsal of the source has other attempts than are predicted".to_string());
+            faults.push("the predicted attempts differ from those of a rehearsal of the source".to_string());
         }
     }
     faults.extend(declared_otherwise(scenario, records));
@@ -45,7 +48,7 @@ fn declared_otherwise(scenario: &Rehearsal, records: &[Record]) -> Option<String
     let declared = scenario.declarations();
     let found =
         first.filter(|input| !matches!(input, Input::Fleet(FleetFact::Reconfigure { .. }))).take(declared.len());
-    (!found.eq(&declared)).then(|| "the run was told of other nodes than the source has".to_string())
+    (!found.eq(&declared)).then(|| "the nodes of the run differ from those of the source".to_string())
 }
 
 fn submitted_otherwise(scenario: &Rehearsal, record: &Record, names: &Names) -> Option<String> {
@@ -53,12 +56,12 @@ fn submitted_otherwise(scenario: &Rehearsal, record: &Record, names: &Names) -> 
     let name = |job: JobId| names.job(job);
     match scenario.arrivals.get(job.index()) {
         Some(arrival) if arrival.spec != *spec => {
-            Some(format!("`{}` was submitted as another job than the source has", name(*job)))
+            Some(format!("the submitted `{}` differs from the job in the source", name(*job)))
         }
         Some(arrival) if record.at < arrival.at => {
-            Some(format!("`{}` was submitted at {}, and the source has it at {}", name(*job), record.at, arrival.at))
+            Some(format!("`{}` was submitted at {}, but the source states {}", name(*job), record.at, arrival.at))
         }
         Some(_) => None,
-        None => Some(format!("`{}` was submitted, and the source has no such job", name(*job))),
+        None => Some(format!("`{}` was submitted, but the source has no such job", name(*job))),
     }
 }

@@ -72,17 +72,17 @@ pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
     for args in [&["run"][..], &["rum", "x.yaml"], &["log", "x", "--since", "5"], &["test", ".", "--threads", "0"]] {
         dryrack(dir.path(), args).assert().code(2).stdout("");
     }
-    let missing = "error: none.jsonl: is not there; expected a log that `dryrack run FILE --out DIR` leaves as \
+    let missing = "error: none.jsonl: does not exist; expected a log that `dryrack run FILE --out DIR` wrote as \
                    DIR/events.jsonl\n";
     for command in ["log", "replay"] {
         check(dir.path(), &[command, "none.jsonl"], 2, "", missing);
     }
-    let missing = "error: none: is not there; expected a scenario file, or a folder of them\n";
+    let missing = "error: none: does not exist; expected a scenario file, or a folder of them\n";
     check(dir.path(), &["test", "none"], 2, "", missing);
     check(dir.path(), &["check", "none"], 2, "", missing);
     std::fs::write(dir.path().join("odd"), [0xff, 0xfe, 0x00]).expect("a folder of our own");
     let refused = String::from_utf8(dryrack(dir.path(), &["log", "odd"]).assert().code(2).get_output().stderr.clone());
-    assert!(refused.expect("text").starts_with("error: odd: line 1: not text"));
+    assert!(refused.expect("text").starts_with("error: odd: line 1: not valid text"));
     std::fs::write(dir.path().join("empty"), "").expect("a folder of our own");
     let empty = "error: empty: is empty; expected a log that `dryrack run --out` wrote\n";
     check(dir.path(), &["log", "empty"], 2, "", empty);
@@ -90,7 +90,7 @@ pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
 
 pub fn a_folder_without_scenarios_selects_nothing() {
     let dir = empty();
-    let said = "no scenario files there: folders are searched for *.yaml\n";
+    let said = "no scenario files found; in folders, *.yaml files are used\n";
     check(dir.path(), &["test", "."], 4, "", said);
     check(dir.path(), &["check", "."], 4, "", said);
 }
@@ -166,7 +166,7 @@ pub fn a_flipped_byte_in_an_event_is_found_and_named() {
     let line = alter(dir.path(), "\"placed\"", "\"cpu\":1000", "\"cpu\":1001");
     let altered = log_lines(dir.path());
     let said = format!(
-        "events.jsonl: line {line}: another event came of the same inputs\n  recorded  {}\n  replayed  {}\n",
+        "events.jsonl: line {line}: the same inputs gave a different event\n  recorded  {}\n  replayed  {}\n",
         altered[line - 1],
         honest[line - 1],
     );
@@ -190,7 +190,7 @@ pub fn a_changed_input_is_found_by_the_digest() {
     let dir = recorded();
     alter(dir.path(), "\"submit\"", "\"queue\":\"default\"", "\"queue\":\"defaulu\"");
     let said = stdout(dir.path(), &["replay", "events.jsonl"], 1);
-    assert!(said.contains("an input, or the footer, was changed"), "{said}");
+    assert!(said.contains("an input or the footer was changed"), "{said}");
 }
 
 pub fn a_log_that_is_cut_off_is_refused() {
@@ -198,7 +198,7 @@ pub fn a_log_that_is_cut_off_is_refused() {
     let lines = log_lines(dir.path());
     let kept = lines.len() - 2;
     std::fs::write(dir.path().join("events.jsonl"), lines[..kept].join("\n") + "\n").expect("a folder of our own");
-    let said = format!("error: events.jsonl: is cut off after line {kept}: it has no footer\n");
+    let said = format!("error: events.jsonl: is incomplete: it has no footer after line {kept}\n");
     for command in
         [&["log", "events.jsonl"][..], &["replay", "events.jsonl"], &["diff", "events.jsonl", "events.jsonl"]]
     {
@@ -228,7 +228,7 @@ pub fn a_waiting_job_is_told_why_not() {
         "late at 30s\n",
         "why not now\n",
         "      1 node   insufficient_gpus        too few GPUs are free\n",
-        "least change: alpha would do with 1 GPU free instead of 0\n",
+        "smallest change: alpha would fit with 1 GPU free instead of 0\n",
     ] {
         assert!(said.contains(part), "{part:?} in\n{said}");
     }
@@ -337,16 +337,19 @@ pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_
     stdout(dir.path(), &[&["run", "not_ready.yaml"][..], &option].concat(), 0);
     let said = stdout(dir.path(), &["test", ".", "--options"], 1);
     // These scenarios do not test the options of other profiles.
-    assert!(said.contains("2 passed") && !said.contains("filters.ready.unless of gpustack-0.5-dev apart"), "{said}");
+    assert!(
+        said.contains("2 passed") && !said.contains("filters.ready.unless of gpustack-0.5-dev from its base"),
+        "{said}"
+    );
     let other = "scenario: Nothing is reproduced\nnodes: [{name: a, machine: l4-x1}]\njobs: [{name: j, gpus: 1}]
 expect: [{job: j, is: running}]\n";
     std::fs::write(dir.path().join("other.yaml"), other).expect("a folder of our own");
     let said = stdout(dir.path(), &["test", "other.yaml", "--options"], 1);
-    let untold = "    FAIL no scenario and no record tells scheduler.filters.ready.unless of gpustack-0.5-dev apart: ";
+    let untold = "    FAIL no scenario and no record distinguishes scheduler.filters.ready.unless of gpustack-0.5-dev from its base: ";
     assert!(said.contains(untold), "{said}");
     stdout(dir.path(), &["test", "other.yaml"], 0);
     let wrong = ["run", "not_ready.yaml", "--profile", "gpustack-0.5-dev", "--as-in-base", "scheduler.filters.redy"];
-    let wanted = "error: `scheduler.filters.redy` is no option in which `gpustack-0.5-dev` differs from its base
+    let wanted = "error: the profile `gpustack-0.5-dev` does not differ from its base in `scheduler.filters.redy`
  --> command line:1:14
   |
 1 | --as-in-base scheduler.filters.redy
@@ -365,11 +368,11 @@ not_ready.yaml  A worker that is not ready is never chosen, by hand or automatic
   not_ready.yaml:12  never_on_alpha
     expected  chat is never placed on alpha before 5m
     happened  chat was placed on alpha at 10s: 10s running on alpha, beta
-    why here  placed on alpha/0 beta/0 at 10s; 2 of 2 nodes would have done
+    why here  placed on alpha/0 beta/0 at 10s; 2 of 2 nodes were suitable
   not_ready.yaml:13  says_why
     expected  chat is pending because node_not_ready at 1m
     happened  10s running on alpha, beta
-    why here  placed on alpha/0 beta/0 at 10s; 2 of 2 nodes would have done
+    why here  placed on alpha/0 beta/0 at 10s; 2 of 2 nodes were suitable
   repeat with: dryrack run not_ready.yaml --seed 7 --profile gpustack-0.5-dev
 
 1 scenario: 1 failed []
@@ -543,14 +546,14 @@ pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
         let output = on_a_trace(dir.path(), args, None).assert().code(0).get_output().stdout.clone();
         without_times(&String::from_utf8(output).expect("text"))
     };
-    let line = "4 scenarios not run: openb, lists/x.swf are not here; get openb with `dryrack trace get openb`, or set \
-                DRYRACK_DATA to a folder that has them; --verbose says which scenario wants which\n";
+    let line = "4 scenarios not run: openb, lists/x.swf are missing; get openb with `dryrack trace get openb`, or set \
+                DRYRACK_DATA to a folder that contains them; --verbose shows which scenario needs which\n";
     let brief = said(&["test", "."]);
-    assert!(brief.contains(line) && brief.matches("not here").count() == 1, "{brief}");
+    assert!(brief.contains(line) && brief.matches("are missing").count() == 1, "{brief}");
     let verbose = said(&["test", ".", "--verbose"]);
-    assert!(verbose.contains(line) && verbose.matches("is not here").count() == 4, "{verbose}");
+    assert!(verbose.contains(line) && verbose.matches("is missing").count() == 4, "{verbose}");
     let json: serde_json::Value = serde_json::from_str(&said(&["test", ".", "--format", "json"])).expect("JSON");
-    assert_eq!(json.to_string().matches(" is not here").count(), 4, "{json:#}");
+    assert_eq!(json.to_string().matches(" is missing").count(), 4, "{json:#}");
 }
 
 /// The committed scenarios cause no warnings.

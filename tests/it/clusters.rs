@@ -154,7 +154,7 @@ pub fn a_job_array_is_printed_before_it_is_submitted() {
     let searched = std::fs::read_to_string(dir.path().join(file)).expect("ours") + "method: search\n";
     std::fs::write(dir.path().join(file), searched).expect("ours");
     let said = stderr(dir.path(), &args, 2);
-    assert!(said.contains("only a sweep is run in parts"), "{said}");
+    assert!(said.contains("only a sweep can run in parts"), "{said}");
 }
 
 fn manifest(dir: &Path, more: &[&str]) -> Value {
@@ -199,5 +199,5 @@ pub fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
     let lost =
         ["plan", "submit", "plan.yaml", "--on", "kubernetes", "--image", "one", "--claim", "one", "--out", "../parts"];
     let said = stderr(dir.path(), &lost, 2);
-    assert!(said.contains("../parts: is not a path within the claim"), "{said}");
+    assert!(said.contains("../parts: is not a path inside the claim"), "{said}");
 }

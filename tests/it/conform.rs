@@ -90,7 +90,7 @@ pub fn each_recorded_attempt_of_kube_scheduler_is_met() {
     assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&152.into(), &1802.into(), &1802.into()));
     assert_eq!(said["classes"].as_array().map(Vec::len), Some(27));
     let (code, said, _) = conform(&[KUBERNETES, "--profile", "first-fit"]);
-    assert!(code == 4 && said.contains("not asked: 1802 answers"), "another profile does not answer: {said}");
+    assert!(code == 4 && said.contains("skipped: 1802 answers"), "another profile does not answer: {said}");
 }
 
 /// The counts are those of the records' own `SUMMARY.md`, and 25 steps in which gangs lost their nodes.
@@ -150,10 +150,11 @@ pub fn a_recorded_decision_tells_an_option_apart() {
         let said = command.args(args).args(records).output().expect("it runs");
         String::from_utf8(said.stdout).expect("text")
     };
-    let untold = "no scenario and no record tells policies.utilization.rule of dstack-0.22.5 apart";
+    let untold = "no scenario and no record distinguishes policies.utilization.rule of dstack-0.22.5 from its base";
     assert!(test(&[]).contains(untold));
     assert!(!test(&["--records", RECORDS]).contains(untold));
-    let is_of_runs = |line: &&str| line.contains("tells flow.polled.") && line.contains(" of dstack-0.22.5 apart");
+    let is_of_runs =
+        |line: &&str| line.contains("distinguishes flow.polled.") && line.contains(" of dstack-0.22.5 from its base");
     // In the records every node is prepared by the next check, so only a scenario shows when nodes begin. Services have
     // separate records.
     let of_runs = |said: &str| said.lines().filter(is_of_runs).count();
@@ -176,7 +177,7 @@ pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {
     std::fs::write(path, good).expect("written");
     let (code, said, _) = conform(&[path]);
     assert_eq!(code, 4, "a version without a profile is not asked: {said}");
-    assert!(said.contains("not asked: 1 answer, for there is no profile dstack-0.1"), "{said}");
+    assert!(said.contains("skipped: 1 answer, because there is no profile dstack-0.1"), "{said}");
     let (code, _, fault) = conform(&[RECORDS, "--profile", "dstak"]);
     assert!(code == 2 && fault.contains("dstack"), "{fault}");
 }

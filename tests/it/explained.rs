@@ -33,6 +33,6 @@ pub fn what_passed_the_head_is_explained() {
         let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "small", "--at", "5s"], 0);
         assert!(said.contains("why here: placed on n-1/0 at "), "{profile}: {said}");
         let said = stdout(dir.path(), &["test", "backfilled.yaml"], 1);
-        assert!(said.contains("1 failed") && !said.contains("our fault"), "{profile}: {said}");
+        assert!(said.contains("1 failed") && !said.contains("internal error"), "{profile}: {said}");
     }
 }

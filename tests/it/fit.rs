@@ -127,7 +127,7 @@ pub fn to_reserve_more_can_be_the_change_that_helps() {
     let change = serde_json::json!({"gpu_memory_utilization": 0.5});
     assert!(found["changes"].as_array().unwrap().contains(&change), "{}", found["changes"]);
     let text = told(1, &[&asked[..], &["--format", "human"]].concat());
-    assert!(text.contains("reserve 50% of each GPU, not 30%: --gpu-memory-utilization=0.50"), "{text}");
+    assert!(text.contains("reserve 50% of each GPU instead of 30%: --gpu-memory-utilization=0.50"), "{text}");
 }
 
 /// With the parameters of SGLang: 65,524,246,528 bytes of weights need two GPUs of 80 GiB, because 85 % of one are not
@@ -157,7 +157,7 @@ pub fn a_model_that_cannot_be_asked_about_is_told_so() {
     std::fs::write(dir.path().join("lab.yaml"), LAB).unwrap();
     for (args, said) in [
         (["--model", "qwen3-33b"], "did you mean `Qwen3-32B`?"),
-        (["--model", "{name: mine}"], "it is not said how large the model's weights are"),
+        (["--model", "{name: mine}"], "the size of the model's weights is missing"),
     ] {
         let all = [&["fit", "lab.yaml"], &args[..]].concat();
         let output = crate::cli::dryrack(dir.path(), &all).output().unwrap();

@@ -129,7 +129,7 @@ pub fn a_node_that_leaves_ends_what_it_has_begun() {
 pub fn what_cannot_be_otherwise_is_told_so() {
     let dir = folder(SCENARIO);
     for (args, wanted) in [
-        (&["--at", "1h"][..], "nothing would be otherwise: give --profile or --set"),
+        (&["--at", "1h"][..], "nothing would change: give --profile or --set"),
         (
             &["--at", "1h", "--profile", "gpustack-2.3.0"],
             "the profile `gpustack-2.3.0` cannot take over: its loops differ",
@@ -138,7 +138,7 @@ pub fn what_cannot_be_otherwise_is_told_so() {
         (&["--at", "1h", "--set", "nodes.worker.cpus=4"], "the node `worker-0` is a different machine in the branch"),
         (
             &["--at", "3h", "--until", "2h", "--profile", "fifo"],
-            "the run stops at 2h: nothing is left to go otherwise from 3h on",
+            "the run stops at 2h, so nothing can change from 3h on",
         ),
         (&["--at", "1x", "--profile", "fifo"], "invalid value '1x' for '--at <TIME>'"),
     ] {
@@ -298,7 +298,7 @@ pub fn two_alternatives_are_paired_by_seed_and_job() {
     let turned = turned["queue_wait"]["difference_seconds"]["mean"].as_f64().expect("a number");
     assert!((turned + mean).abs() < 1e-6);
     let alone = stdout(dir.path(), &["plan", "pair", "plan.yaml", one, one], 0);
-    assert!(alone.contains("0 wait longer with B, 0 less,") && alone.contains("No metric differs."), "{alone}");
+    assert!(alone.contains("0 wait longer with B, 0 shorter,") && alone.contains("No metric differs."), "{alone}");
     let one_thread = stdout(dir.path(), &["plan", "pair", "plan.yaml", one, other, "--threads", "1"], 0);
     assert_eq!(stdout(dir.path(), &["plan", "pair", "plan.yaml", one, other, "--threads", "3"], 0), one_thread);
 }
@@ -306,12 +306,12 @@ pub fn two_alternatives_are_paired_by_seed_and_job() {
 pub fn an_alternative_that_the_plan_does_not_have_is_told() {
     let dir = paired();
     for (typed, wanted) in [
-        ("workers=5,profile=fifo", "`workers` is never `5`"),
-        ("wrokers=4,profile=fifo", "it has no factor `wrokers`; did you mean `workers`?"),
-        ("workers=4", "it does not say what `profile` is"),
-        ("workers=4,profile=fifo,workers=5", "`workers` is never `5`"),
-        ("workers=4,profile=fifo,workers=4", "it says twice what `workers` is"),
-        ("four", "`four` is no `factor=value`"),
+        ("workers=5,profile=fifo", "`workers` has no value `5`"),
+        ("wrokers=4,profile=fifo", "the plan has no factor `wrokers`; did you mean `workers`?"),
+        ("workers=4", "`profile` is missing"),
+        ("workers=4,profile=fifo,workers=5", "`workers` has no value `5`"),
+        ("workers=4,profile=fifo,workers=4", "`workers` is given twice"),
+        ("four", "`four` is not of the form `factor=value`"),
     ] {
         let said = stderr(dir.path(), &["plan", "pair", "plan.yaml", typed, "workers=4,profile=fifo"], 2);
         assert!(said.contains(wanted), "{typed}: {wanted:?} in\n{said}");

@@ -96,7 +96,7 @@ pub fn a_report_is_reproduced_under_a_program() {
     let said = tested("gpustack==2.3.9", "alpha", 2);
     assert!(said.contains("it.yaml:7:") && said.contains("the nearest is gpustack==2.3.0"), "{said}");
     let said = tested("a, profile: first-fit", "alpha", 2);
-    assert!(said.contains("both a profile and a program outside decide here"), "{said}");
+    assert!(said.contains("`profile` and `outside` cannot be given together"), "{said}");
 }
 
 pub fn a_program_that_keeps_to_a_property_is_left_alone() {

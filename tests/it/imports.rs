@@ -40,7 +40,7 @@ pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
         let before = fs::read(&file).expect("it is there");
         let (out, err) = import("gpustack-db", &file, dir.path(), &[]);
         assert!(out.contains(&format!("4 nodes, {jobs} jobs, 1 recording")), "{version}: {out}");
-        assert!(err.contains("left out: 1 model: no replica was asked for"), "{version}: {err}");
+        assert!(err.contains("left out: 1 model: it has no replicas"), "{version}: {err}");
         assert!(err.contains("left out: 1 model: neither its weights"), "{version}: {err}");
         assert_eq!(before, fs::read(&file).expect("it is there"), "{version} was written to");
         let text = fs::read_to_string(dir.path().join("out/scenario.yaml")).expect("it was written");
@@ -85,7 +85,7 @@ pub fn what_gpustack_answers_is_a_scenario_that_runs() {
     let pages = Path::new(DATA).join("gpustack-2.3.0");
     let (out, err) = import("gpustack-rest", &pages, dir.path(), &[]);
     assert!(out.contains("4 nodes, 5 jobs, 0 recordings"), "{out}");
-    assert!(err.contains("left out: 1 model: no replica was asked for"), "{err}");
+    assert!(err.contains("left out: 1 model: it has no replicas"), "{err}");
     let text = fs::read_to_string(dir.path().join("out/scenario.yaml")).expect("it was written");
     let picked = "parameters: [\"--tensor-parallel-size=2\"], gpus: [\"rack-a/0\", \"rack-a/1\"]}";
     assert!(text.contains(picked) && text.contains("changes:\n  - {at: 4h, job: chat, replicas: 3}"), "{text}");
@@ -100,7 +100,7 @@ pub fn what_gpustack_answers_is_a_scenario_that_runs() {
     let text = fs::read_to_string(copy.join("models.json")).expect("it is there");
     fs::write(copy.join("models.json"), text.replace("\"total\": 6", "\"total\": 106")).expect("written");
     let (_, err) = run(dir.path(), &["import", "gpustack-rest", "pages", "--out", "more"], 2);
-    assert!(err.contains("expected all 106 rows, and 6 are here"), "{err}");
+    assert!(err.contains("expected all 106 rows, found 6"), "{err}");
     fs::write(copy.join("models.json"), "{\"code\": 401, \"message\": \"Invalid authentication\"}").expect("written");
     let (_, err) = run(dir.path(), &["import", "gpustack-rest", "pages", "--out", "more"], 2);
     assert!(err.contains("it says `Invalid authentication`"), "{err}");
@@ -182,13 +182,13 @@ pub fn the_wrong_file_is_told_what_was_expected() {
     let (text, half) = (path(&dir.path().join("text")), path(&dir.path().join("half")));
     let (dstack, gpustack) = (path(&dstack), path(&gpustack));
     let rows: [(&str, &str, &str); 8] = [
-        ("gpustack-db", "nothing-here", "is not there; expected the SQLite file of a GPUStack server"),
-        ("gpustack-db", &folder, "is no file"),
+        ("gpustack-db", "nothing-here", "does not exist; expected the SQLite file of a GPUStack server"),
+        ("gpustack-db", &folder, "is not a file"),
         ("gpustack-db", &dstack, "it has no table `workers`"),
         ("dstack-db", &gpustack, "it has no table `instances`"),
         ("gpustack-db", &text, "file is not a database"),
         ("gpustack-db", &half, "malformed"),
-        ("gpustack-rest", &gpustack, "is no folder"),
+        ("gpustack-rest", &gpustack, "is not a folder"),
         ("gpustack-rest", &folder, "expected a file `workers.json`"),
     ];
     for (kind, file, wanted) in rows {

@@ -308,7 +308,7 @@ fn says_where_values_come_from(_: &Path) -> Result<(), String> {
         for file in row[3].split('`').filter(|part| part.ends_with(".yaml")) {
             let path = if file.contains('/') { folder.join(file) } else { near.join(file) };
             if !path.is_file() {
-                return Err(format!("{}: {} is not there", row[1], path.display()));
+                return Err(format!("{}: {} does not exist", row[1], path.display()));
             }
             near = path.parent().map(Path::to_path_buf).unwrap_or_default();
         }

@@ -80,11 +80,11 @@ fn equal(said: &Value) -> (u64, u64) {
 pub fn what_cannot_be_run_for_real_is_refused_whole() {
     let rows = [
         ("jobs: [{name: a, duration: 1s}]", "error: it.yaml: job `a` has no `command`"),
-        ("jobs: [{name: a, duration: 1s, command: []}]", "error: a command of nothing"),
-        ("jobs: [{name: a, duration: 1s, env: {A: b}}]", "error: `env` is of a command, and there is none"),
+        ("jobs: [{name: a, duration: 1s, command: []}]", "error: the command is empty"),
+        ("jobs: [{name: a, duration: 1s, env: {A: b}}]", "error: `env` needs a `command`"),
         (
             "jobs: [{name: a, duration: 1s, command: [true]}]\nfaults: [{at: 1s, node: here, becomes: crashed}]",
-            "error: it.yaml: `faults` and `failures` are only rehearsed",
+            "error: it.yaml: `faults` and `failures` have no effect in a live run",
         ),
     ];
     for (jobs, wanted) in rows {
@@ -102,12 +102,12 @@ pub fn shares_that_promise_too_much_are_told_what_to_state() {
     let rows = [
         (
             "[{cores: [0], cpu: 1}, {cores: [0], cpu: 1}]",
-            "up to 200% of the cores that they lie on, and 100% is stated",
+            "the shares take up to 200% of their cores, but the limit is 100%",
         ),
         // Both shares use two cores, and one of them uses only the first core: 1.5 cores of CPU fit on 2 cores.
         ("[{cores: [0], cpu: 600m}, {cores: [0, 1], cpu: 900m}]", ""),
-        ("[{cores: [0], cpu: 2}, {cores: [1]}]", "a CPU share of 2 cores on 1"),
-        ("[{cores: [0]}]", "1 CPU shares for the 2 accelerators of `here`"),
+        ("[{cores: [0], cpu: 2}, {cores: [1]}]", "a CPU share of 2 cores is not possible on 1"),
+        ("[{cores: [0]}]", "found 1 CPU shares for the 2 accelerators of `here`"),
     ];
     for (shares, wanted) in rows {
         let text = format!(
@@ -269,7 +269,7 @@ pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
         .expect("a folder of our own");
     let (code, said, _) = validated("other.jsonl");
     assert_eq!(code, Some(2));
-    assert!(said.contains("was changed since it was recorded"), "{said}");
+    assert!(said.contains("was changed after it was recorded"), "{said}");
     // Nothing starts and runs without delay, so the times differ from the prediction by more than a nanosecond.
     let output = dryrack(stage.dir.path(), &["validate", "log.jsonl", "--tolerance", "1ns"]).output().expect("built");
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stdout));
@@ -302,7 +302,7 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
             let said = command.output().expect("it is built");
             assert_eq!(said.status.code(), Some(0));
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
-            assert!(said.contains("predicted, and not begun: digest "), "{said}");
+            assert!(said.contains("predicted, before the start: digest "), "{said}");
             fs::read_to_string(stage.log()).expect("a log")
         })
         .collect();
@@ -322,33 +322,33 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
         )
     };
     let (code, said) = validated(&sealed(header, records), &[]);
-    assert!(code == Some(0) && said.contains("no log can show"), "{said}");
+    assert!(code == Some(0) && said.contains("a log cannot prove"), "{said}");
     let swapped = format!("{}0", &digest(header)[..63]);
     let rows = [
-        (header.replacen("\"ended\":300000000", "\"ended\":310000000", 1), "`a` is predicted in another way"),
-        (header.replacen(&digest(header), &swapped, 1), "a rehearsal of the source has digest"),
-        (header.replacen("duration: 300ms", "duration: 310ms", 1), "a rehearsal of the source has digest"),
-        (header.replacen("ram: 1GiB", "ram: 2GiB", 1), "the run was told of other nodes"),
-        (parts[2].0.to_string(), "`a` was submitted as another job"),
-        (parts[3].0.to_string(), "`a` was submitted at 0s, and the source has it at 5s"),
+        (header.replacen("\"ended\":300000000", "\"ended\":310000000", 1), "the prediction for `a` differs"),
+        (header.replacen(&digest(header), &swapped, 1), "a rehearsal of the source has the digest"),
+        (header.replacen("duration: 300ms", "duration: 310ms", 1), "a rehearsal of the source has the digest"),
+        (header.replacen("ram: 1GiB", "ram: 2GiB", 1), "the nodes of the run differ"),
+        (parts[2].0.to_string(), "the submitted `a` differs"),
+        (parts[3].0.to_string(), "`a` was submitted at 0s, but the source states 5s"),
     ];
     for (changed, wanted) in rows {
         assert_ne!(changed, header);
         let (code, said) = validated(&sealed(&changed, records), &[]);
         assert_eq!(code, Some(1), "{wanted}: {said}");
-        assert!(said.contains("NOT of the log's source") && said.contains(wanted), "{wanted}: {said}");
+        assert!(said.contains("NOT from the log's source") && said.contains(wanted), "{wanted}: {said}");
     }
 
     // The actual lengths, written into the source afterwards.
     let forged = sealed(parts[1].0, records);
     let (code, said) = validated(&forged, &[]);
-    assert!(code == Some(0) && said.contains("no log can show"), "{said}");
+    assert!(code == Some(0) && said.contains("a log cannot prove"), "{said}");
     let (code, said) = validated(&forged, &["--predicted", &digest(header)[..12]]);
-    assert!(code == Some(1) && said.contains("NOT as it was kept elsewhere"), "{said}");
+    assert!(code == Some(1) && said.contains("NOT equal to the stored digest"), "{said}");
     let (code, said) = validated(&sealed(header, records), &["--predicted", &digest(header)]);
-    assert!(code == Some(0) && said.contains("and as it was kept elsewhere"), "{said}");
+    assert!(code == Some(0) && said.contains("and equal to the stored digest"), "{said}");
     let (code, said) = validated(&forged, &["--predicted", "yesterday"]);
-    assert!(code == Some(2) && said.contains("`yesterday` is no digest"), "{said}");
+    assert!(code == Some(2) && said.contains("`yesterday` is not a digest"), "{said}");
     // It is also the digest of a plain rehearsal of the file.
     let run = dryrack(stages[0].dir.path(), &["run", "it.yaml", "--format", "json"]).output().expect("it is built");
     let run: Value = serde_json::from_slice(&run.stdout).expect("JSON");
@@ -368,11 +368,11 @@ pub fn a_log_is_judged_under_the_profile_that_it_holds() {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (code, said) = validated();
-    assert!(code == Some(0) && !said.contains("another one by now"), "{said}");
+    assert!(code == Some(0) && !said.contains("has changed since the run"), "{said}");
     let slow = "passes: {place: {trigger: {every: 7s}, offset: 3s}}\n";
     fs::write(folder.join("mine.profile.yaml"), format!("base: fifo\nname: mine\ntitle: Mine\n{slow}")).expect("ours");
     let (code, said) = validated();
-    assert!(code == Some(0) && said.contains("the profile `mine` is another one by now"), "{said}");
+    assert!(code == Some(0) && said.contains("the profile `mine` has changed since the run"), "{said}");
     fs::remove_file(folder.join("mine.profile.yaml")).expect("it is there");
     assert_eq!(validated().0, Some(0));
 }

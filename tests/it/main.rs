@@ -580,7 +580,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
     let absent = !is_here && is_required;
     let runner = move || {
         if absent {
-            return Err("the folder that DRYRACK_DATA names is not there".into());
+            return Err("the folder that DRYRACK_DATA names does not exist".into());
         }
         run();
         Ok(())

@@ -22,20 +22,23 @@ pub fn a_path_that_is_not_there_is_answered_with_the_nearest_that_is() {
     std::fs::create_dir(dir.path().join("nightly")).expect("a folder of our own");
     std::fs::create_dir(dir.path().join("out")).expect("a folder of our own");
     small_world::write(&dir.path().join("out"), 60);
-    let log = "a log that `dryrack run FILE --out DIR` leaves as DIR/events.jsonl";
+    let log = "a log that `dryrack run FILE --out DIR` wrote as DIR/events.jsonl";
     each_is_told(
         dir.path(),
         &[
-            (&["test", "nigthly"], "error: nigthly: is not there; did you mean `nightly`?\n"),
-            (&["test", "nightly/x.yaml"], "error: nightly/x.yaml: is not there; expected a scenario file, or a folder"),
-            (&["check", "not_raedy.yaml"], "error: not_raedy.yaml: is not there; did you mean `not_ready.yaml`?\n"),
+            (&["test", "nigthly"], "error: nigthly: does not exist; did you mean `nightly`?\n"),
+            (
+                &["test", "nightly/x.yaml"],
+                "error: nightly/x.yaml: does not exist; expected a scenario file, or a folder",
+            ),
+            (&["check", "not_raedy.yaml"], "error: not_raedy.yaml: does not exist; did you mean `not_ready.yaml`?\n"),
             (&["run", "not_raedy.yaml"], "error: cannot read `not_raedy.yaml`: no such file\n"),
-            (&["log", "out/event.jsonl"], "error: out/event.jsonl: is not there; did you mean `out/events.jsonl`?\n"),
+            (&["log", "out/event.jsonl"], "error: out/event.jsonl: does not exist; did you mean `out/events.jsonl`?\n"),
             (&["log", "out"], &format!("error: out: is a folder; expected {log}; did you mean `out/events.jsonl`?\n")),
             (&["replay", "nightly"], &format!("error: nightly: is a folder; expected {log}\n")),
             (
                 &["plot", "waits", "night", "--out", "x.svg"],
-                "error: night/jobs.csv: is not there; did you mean `nightly`?",
+                "error: night/jobs.csv: does not exist; did you mean `nightly`?",
             ),
         ],
     );
@@ -53,10 +56,10 @@ pub fn a_profile_or_a_part_is_not_taken_for_a_scenario() {
         &[
             (
                 &["test", "a.profile.yaml"],
-                "error: a.profile.yaml: is a profile, and no scenario; run one under it with `dryrack test SCENARIO --profile a.profile.yaml`\n",
+                "error: a.profile.yaml: is a profile, not a scenario; run a scenario under it with `dryrack test SCENARIO --profile a.profile.yaml`\n",
             ),
-            (&["test", "c.part.yaml"], "error: c.part.yaml: is a part that scenarios include; name a scenario"),
-            (&["check", "c.part.yaml"], "error: c.part.yaml: is a part that scenarios include; name a scenario"),
+            (&["test", "c.part.yaml"], "error: c.part.yaml: is a part for `include:`; name a scenario"),
+            (&["check", "c.part.yaml"], "error: c.part.yaml: is a part for `include:`; name a scenario"),
         ],
     );
     assert_eq!(stdout(dir.path(), &["check", "a.profile.yaml"], 0), "1 file, 0 invalid\n");
@@ -83,7 +86,10 @@ pub fn a_profile_file_is_found_where_it_was_typed() {
     assert_eq!(said["profile"], "here");
     let said = stdout(dir.path(), &["test", "nightly"], 1);
     let repeat = "  repeat with: dryrack test nightly/one.yaml\n";
-    assert!(said.contains(repeat) && said.contains("its witness holds under the scenario's own profile too"), "{said}");
+    assert!(
+        said.contains(repeat) && said.contains("its witness also holds under the scenario's own profile"),
+        "{said}"
+    );
     let args: Vec<&str> = repeat.split_whitespace().skip(3).collect();
     stdout(dir.path(), &args, 1);
     each_is_told(
@@ -135,9 +141,9 @@ pub fn a_plot_has_a_curve_for_each_name_and_is_an_svg() {
     let dir = empty();
     small_world::write(dir.path(), 60);
     let plot = |runs: &[&str], out: &str| stderr(dir.path(), &[&["plot", "waits", "--out", out], runs].concat(), 2);
-    assert_eq!(plot(&["=."], "a.svg"), "error: `=.` gives its curve no name; write `NAME=.`\n");
+    assert_eq!(plot(&["=."], "a.svg"), "error: there is no name for the curve of `=.`; write `NAME=.`\n");
     assert_eq!(plot(&["A=.", "A=."], "a.svg"), "error: two curves are named `A`; write `OTHER=.` for one of them\n");
-    assert_eq!(plot(&["A=."], "a.png"), "error: a.png: would be an SVG file; write `--out a.svg`\n");
+    assert_eq!(plot(&["A=."], "a.png"), "error: a.png: would become an SVG file; write `--out a.svg`\n");
     assert!(!dir.path().join("a.png").exists() && !dir.path().join("a.svg").exists());
 }
 
@@ -170,7 +176,7 @@ pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
         let output = dryrack(dir.path(), args).stdout(full).output().expect("it is built");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert_eq!(said, "error: standard output: cannot be written: No space left on device (os error 28)\n");
+        assert_eq!(said, "error: standard output cannot be written: No space left on device (os error 28)\n");
     }
 }
 
@@ -185,8 +191,7 @@ pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
         let said = stderr(root, &["run", &file, "--profile", "dstack-0.19.29"], 2);
         assert_eq!(said.matches("error: ").count(), 1, "{said}");
         assert!(said.starts_with("error: no profile is named `dstack-0.19.29`\n"), "{said}");
-        let help = "of the releases beside it there are `dstack-0.19.10`, the last before it, and `dstack-0.21.0`, the first \
-                    after it";
+        let help = "the nearest releases with a profile are `dstack-0.19.10` (older) and `dstack-0.21.0` (newer)";
         assert!(said.contains(help), "{said}");
     }
 }
@@ -274,5 +279,5 @@ pub fn a_carried_trace_is_found_from_any_folder() {
     std::fs::write(dir.path().join("openb.yaml"), text).expect("a folder of our own");
     let mut command = dryrack(dir.path(), &["check", "openb.yaml"]);
     command.env("DRYRACK_CACHE", dir.path());
-    command.assert().code(0).stdout("1 file, 0 invalid, 1 checked but for a trace that is not here\n");
+    command.assert().code(0).stdout("1 file, 0 invalid, 1 not fully checked because a trace is missing\n");
 }

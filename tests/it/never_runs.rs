@@ -27,8 +27,11 @@ pub fn what_is_missing_is_named() {
         ("{name: x, cpus: 1, os: darwin}", "no node runs the operating system `darwin`"),
         ("{name: x, cpus: 1000}", "no node has 1000 cores, which one task asks for"),
         ("{name: x, ram: 100TiB}", "no node has 100TiB of RAM, which one task asks for"),
-        ("{name: x, tasks: 3, gpus: 2}", "the nodes that would do have no room for 3 tasks at once, even when empty"),
-        ("{name: x, gpus: 1, gpu: h100-80g, labels: {pool: train}}", "no node has all that is asked for (most often: "),
+        ("{name: x, tasks: 3, gpus: 2}", "the suitable nodes have no room for 3 tasks at once, even when empty"),
+        (
+            "{name: x, gpus: 1, gpu: h100-80g, labels: {pool: train}}",
+            "no node has everything that the job asks for (most often: ",
+        ),
     ];
     let dir = empty();
     for (job, missing) in rows {
@@ -157,7 +160,7 @@ pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     assert_eq!(json["never_run"]["jobs"], 3, "{json}");
     std::fs::write(dir.path().join("t.csv"), "job,submit_s,duration_s,gpus\n1,0,60,2\n").expect("a folder of our own");
     let said = stdout(dir.path(), &args, 0);
-    assert!(said.contains("each job can run when they are empty"), "{said}");
+    assert!(said.contains("each job can run if they are empty"), "{said}");
 }
 
 /// If a profile decides by estimates and no job has one, the warning states how it decides instead.
@@ -176,11 +179,11 @@ pub fn without_estimates_a_profile_says_what_it_decides_as() {
     };
     for (profile, as_if) in [("easy", "fifo"), ("conservative", "fifo-skipping")] {
         let (jobs, warned) = run(profile);
-        assert!(warned.contains(&format!("it decides as `{as_if}`")), "{profile}: {warned}");
+        assert!(warned.contains(&format!("it decides like `{as_if}`")), "{profile}: {warned}");
         assert_eq!(jobs, run(as_if).0, "{profile} as {as_if}");
     }
     assert_ne!(run("fifo").0, run("fifo-skipping").0, "else the two were not told apart");
-    assert!(run("sjf").1.contains("by estimates nobody comes before another"));
+    assert!(run("sjf").1.contains("the estimates do not change the order"));
     let text = text.replace("gpus: 1, duration: 5m", "gpus: 1, duration: 5m, estimate: 5m");
     std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
     assert!(!run("easy").1.contains("no job has an estimate"), "one has");

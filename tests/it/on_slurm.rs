@@ -273,7 +273,7 @@ jobs:
     }
     let again = records(dir.path()).iter().filter(|record| record["event"].get("placed").is_some()).count();
     assert_eq!(again, 3, "one, and another twice");
-    assert!(told["notes"].to_string().contains("elsewhere was turned away by sbatch"), "{told:#}");
+    assert!(told["notes"].to_string().contains("elsewhere was refused by sbatch"), "{told:#}");
     comes_again(dir.path());
 
     // The controller of Slurm ends during the run.
@@ -285,7 +285,7 @@ jobs:
     let (code, told) = said(child.wait_with_output().expect("it ends"));
     let why = told["broken"].as_str().expect("a reason");
     assert!(why.contains("Slurm has given no answer for 3s: squeue"), "{why}");
-    assert!(why.contains("of Slurm may be left, and cannot be cancelled"), "{why}");
+    assert!(why.contains("may still exist and cannot be cancelled"), "{why}");
     assert_eq!(code, Some(1));
     comes_again(dir.path());
     // Without Slurm, nothing else ends the process.
@@ -297,12 +297,15 @@ jobs:
 /// Nothing is submitted, whether or not there is a Slurm.
 pub fn what_slurm_cannot_be_asked_for_is_refused_where_it_is_written() {
     let rows = [
-        ("time_limit: 90s", "has a `time_limit` of other than whole minutes, in which Slurm counts"),
-        ("gpu_memory: 512MiB", "asks for a part of a GPU; Slurm gives whole ones"),
-        ("cpus: 500m", "asks for a part of a CPU; Slurm gives whole ones"),
-        ("estimate: 5m", "has an `estimate` that is not its `time_limit`, by which alone Slurm plans"),
-        ("tasks: 2, gang: packed", "is a packed gang, which Slurm does not promise"),
-        ("user: ada", "is another user's; it would be submitted as whoever runs dryrack"),
+        ("time_limit: 90s", "has a `time_limit` that is not in whole minutes, the unit of Slurm"),
+        ("gpu_memory: 512MiB", "asks for a part of a GPU, but Slurm allocates whole GPUs"),
+        ("cpus: 500m", "asks for a part of a CPU, but Slurm allocates whole CPUs"),
+        (
+            "estimate: 5m",
+            "has an `estimate` that differs from its `time_limit`, but Slurm plans only with the time limit",
+        ),
+        ("tasks: 2, gang: packed", "is a packed gang, which Slurm does not guarantee"),
+        ("user: ada", "belongs to a user, but it would be submitted as the user who runs dryrack"),
     ];
     for (more, wanted) in rows {
         let dir = folder(&format!("jobs:\n  - {{name: a, gpus: 1, duration: 1s, command: [sleep, \"1\"], {more}}}\n"));
@@ -316,7 +319,7 @@ pub fn what_slurm_cannot_be_asked_for_is_refused_where_it_is_written() {
     let output = command(dir.path(), &[]).env("PATH", "/nowhere").output().expect("it is built");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("error: Slurm cannot be asked for its nodes: sinfo is not installed"), "{told}");
+    assert!(told.contains("error: Slurm did not return its nodes: sinfo is not installed"), "{told}");
 }
 
 /// Slurm commands that answer for a while: each has an answer for each time that it is called. The first answers were
@@ -328,11 +331,11 @@ pub fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
         {"name": "n4", "state": "idle", "gres": "gpu:2", "gres_used": "gpu:0"}]}"#;
     let rows = [
         ("exec sleep 1000", "echo 7", "Slurm has given no answer for 500ms: squeue did not answer within "),
-        ("printf '{\"jobs\": [{\"job_id\": 7,'", "echo 7", "squeue broke off in line 1"),
+        ("printf '{\"jobs\": [{\"job_id\": 7,'", "echo 7", "squeue ended in the middle of line 1"),
         ("head -c 100000 /dev/zero", "echo 7", "Slurm has given no answer for 500ms: squeue"),
         ("echo 'slurm_load_jobs error' >&2; exit 1", "echo 7", "squeue ended with status 1: slurm_load_jobs error"),
         ("echo '{\"jobs\": [{\"job_id\": 7, \"job_state\": \"ASLEEP\"}]}'", "echo 7", "expected a state of a job"),
-        ("echo '{\"jobs\": []}'", "echo 7", "Slurm has forgotten its job 7 (`a`)"),
+        ("echo '{\"jobs\": []}'", "echo 7", "Slurm no longer knows its job 7 (`a`)"),
         (
             "echo '{\"jobs\": [{\"job_id\": 7, \"job_state\": \"RUNNING\", \"nodes\": \"n9\", \"gres_detail\": [\"gpu:1(IDX:0)\"]}]}'",
             "echo 7",

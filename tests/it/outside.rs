@@ -170,7 +170,7 @@ fn ends_the_run(mode: &str, fault: &str) {
     write(dir.path(), "it.yaml", &scenario(mode));
     let output = run(dir.path(), &["--out", "log"]);
     assert_eq!(output.status.code(), Some(1), "{mode}: {}", text(&output.stderr));
-    assert!(text(&output.stderr).contains(&format!("{fault}: the scheduler outside")), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(&format!("{fault}: the outside scheduler")), "{}", text(&output.stderr));
     let records = records(&dir.path().join("log"));
     assert_eq!(faults(&records).last().map(String::as_str), Some(fault), "{mode}");
     assert!(records.last().is_some_and(|last| last.get("footer").is_some()), "{mode}: the log has no end");
@@ -197,8 +197,8 @@ pub fn a_program_that_cannot_be_started_is_bad_input() {
     assert!(said.contains("could not be started: no-such-program"), "{said}");
     stdout(dir.path(), &["test", "it.yaml"], 2);
     let rows = [
-        ("--outside=", "a command of nothing"),
-        ("--outside=python3 'x", "a quotation mark ' without its end"),
+        ("--outside=", "the command is empty"),
+        ("--outside=python3 'x", "a quotation mark ' is not closed"),
         ("--outside=gpustack==0.0.1", "gpustack==0.0.1"),
     ];
     for (typed, wanted) in rows {
@@ -238,7 +238,7 @@ pub fn a_process_killed_at_every_tenth_message_leaves_a_whole_log() {
         assert_eq!(output.status.code(), Some(1), "{at}: {}", text(&output.stderr));
         assert_eq!(faults(&records), ["process_died"], "{at}");
         let said = text(&output.stderr);
-        assert!(said.contains("process_died: the scheduler outside died") && said.contains("signal 9"), "{said}");
+        assert!(said.contains("process_died: the outside scheduler died") && said.contains("signal 9"), "{said}");
     }
     assert!(killed >= 3, "it was killed {killed} times");
 }
@@ -282,14 +282,14 @@ pub fn faults_in_the_file_are_pointed_at() {
     let rows = [
         ("outside: {command: \"python3 'x\"}", "a quotation mark"),
         ("outside: {}", "lacks `command`"),
-        ("outside: {command: []}", "a command of nothing"),
+        ("outside: {command: []}", "the command is empty"),
         ("outside: {comand: [x]}", "unknown key `comand`"),
-        ("outside: {command: [x], deadline: 0s}", "`deadline` of no time"),
+        ("outside: {command: [x], deadline: 0s}", "with a `deadline` of 0, no answer is possible"),
         ("outside: {command: [x], deadline: soon}", "soon"),
-        ("outside: {command: [x], thinking: hard}", "what is charged for thinking"),
+        ("outside: {command: [x], thinking: hard}", "a value of `thinking`"),
         ("outside: {command: [x], unsafe: maybe}", "maybe"),
         ("outside: {command: [x], restarts: -1}", "-1"),
-        ("outside: {command: [x], driver: 3}", "expected free data as a map"),
+        ("outside: {command: [x], driver: 3}", "expected a map of settings"),
         ("outside: {command: \"gpustack==0.0.1\"}", "gpustack==0.0.1"),
     ];
     for (line, wanted) in rows {
@@ -318,7 +318,7 @@ pub fn commands_that_start_no_program_refuse_such_a_file() {
     stdout(dir.path(), &["check", "it.yaml"], 0);
     for args in [&["bench", "it.yaml"][..], &["live", "it.yaml"], &["select", "it.yaml", "--job", "job-01"]] {
         let said = stderr(dir.path(), args, 2);
-        assert!(said.contains("starts no scheduler in another process"), "{args:?}: {said}");
+        assert!(said.contains("cannot start a scheduler in another process"), "{args:?}: {said}");
     }
     // If a profile is named, it decides.
     stdout(dir.path(), &["run", "it.yaml", "--profile", "first-fit"], 0);
@@ -366,7 +366,7 @@ pub fn the_example_decides_as_the_profile_first_fit_does() {
             args.extend(extra);
             let output = dryrack(dir.path(), &args).output().expect("built");
             assert!(matches!(output.status.code(), Some(0 | 1)), "{file}: {}", text(&output.stderr));
-            assert!(!text(&output.stderr).contains("the scheduler outside"), "{file}: {}", text(&output.stderr));
+            assert!(!text(&output.stderr).contains("the outside scheduler"), "{file}: {}", text(&output.stderr));
             stdout(dir.path(), &["replay", &format!("{log}/events.jsonl")], 0);
         }
         let [one, two] = ["profile", "example"].map(|log| placed(&dir.path().join(log)));

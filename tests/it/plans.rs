@@ -66,7 +66,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
     assert_eq!(whole, files(&dir.path().join("one")));
     // Existing runs are not overwritten, but can be resumed.
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "one"], 2);
-    assert!(said.contains("one/runs.jsonl: is there already; go on with --resume"), "{said}");
+    assert!(said.contains("one/runs.jsonl: already exists; continue with --resume"), "{said}");
     let parts = ["0/3", "1/3", "2/3"].map(|shard| (shard, format!("part-{}", &shard[..1])));
     for (shard, out) in &parts {
         let _ended = dryrack(dir.path(), &["plan", "plan.yaml", "--out", out, "--shard", shard]).assert();
@@ -76,7 +76,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
     assert_eq!(whole, files(&dir.path().join("merged")));
     let said = stderr(dir.path(), &["plan", "merge", "plan.yaml", "part-2", "part-0", "--out", "lacking"], 2);
     assert!(
-        said.contains("32 runs are in none of the parts, the first of workers=1, profile=fifo with seed 2"),
+        said.contains("32 runs are missing in all parts; the first is workers=1, profile=fifo with seed 2"),
         "{said}"
     );
 }
@@ -98,10 +98,10 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
     let broken = String::from_utf8_lossy(journal).replacen("\"cell\":1,", "\"cell\":x,", 1);
     std::fs::write(dir.path().join("cut-0/runs.jsonl"), broken).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-0", "--resume"], 2);
-    assert!(said.contains("cut-0/runs.jsonl:6: no run of a plan: "), "{said}");
+    assert!(said.contains("cut-0/runs.jsonl:6: not a run of a plan: "), "{said}");
     std::fs::write(dir.path().join("plan.yaml"), PLAN.replace("20m", "21m")).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-1", "--resume"], 2);
-    assert!(said.contains("holds runs of another plan"), "{said}");
+    assert!(said.contains("contains runs of another plan"), "{said}");
 }
 
 /// The sweep gives the same result even if it is killed fifty times.
@@ -187,7 +187,7 @@ pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
     let table = said.lines().skip_while(|line| !line.starts_with("workers ")).take_while(|line| !line.is_empty());
     let rows: Vec<Vec<&str>> = table.map(|line| line.split_whitespace().collect()).collect();
     let header = &rows[0];
-    let keeps = header.iter().position(|cell| *cell == "keeps").expect("a column");
+    let keeps = header.iter().position(|cell| *cell == "meets").expect("a column");
     let order: Vec<(&str, bool)> = rows[1..].iter().map(|row| (row[0], row[keeps] == "yes")).collect();
     assert_eq!(order, [("10", true), ("11", true), ("12", true), ("1", false)], "{said}");
     // With one worker, jobs wait for more than a minute.
@@ -204,23 +204,23 @@ pub fn a_search_says_what_it_proved() {
     for part in [
         " is enough: ",
         // The fourth root of 0.05 is 0.473.
-        " GPUs. It keeps all 2 constraints with 4 seeds, and so with at least 47% of all seeds (95% confidence, Clopper and \
+        " GPUs. It meets all 2 constraints with 4 seeds, and therefore with at least 47% of all seeds (95% confidence, Clopper and \
          Pearson). Of ",
         " were run and fail; ",
-        " were not run: ",
+        " were not run. They are presumed to fail, because ",
     ] {
         assert!(answer.contains(part), "{part:?} in\n{said}");
     }
     let few = PLAN.replace("minimize", "budget: {runs: 4}\nmethod: search\nminimize");
     std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
-    assert!(said.contains("The budget is spent: of "), "{said}");
+    assert!(said.contains("The budget is used up: "), "{said}");
     // A budget that is smaller than the number of parallel runs is still used up, and the answer claims nothing beyond
     // its results.
-    let unknown = "It is not known whether any alternative keeps all 2 constraints: none was run with enough seeds to tell. \
-                   The budget is spent: of 24 alternatives it is not known. 0 of 24 alternatives were run.\n";
+    let unknown = "It is unknown whether any alternative meets all 2 constraints, because none was run with enough seeds. \
+                   The budget is used up: the result for 24 alternatives is unknown. 0 of 24 alternatives were run.\n";
     let failing =
-        "The one alternative that was run does not keep all 2 constraints. Of 8 alternatives 1 were run and fail; ";
+        "The one alternative that was run does not meet all 2 constraints. Of 8 alternatives, 1 were run and fail; ";
     for (longest, wanted) in [("20m", unknown), ("0s", failing)] {
         let few = PLAN.replace("minimize", "budget: {runs: 1}\nmethod: search\nminimize").replace("20m", longest);
         std::fs::write(dir.path().join("plan.yaml"), few).expect("a folder of our own");
@@ -230,7 +230,7 @@ pub fn a_search_says_what_it_proved() {
     let never = PLAN.replace("20m", "0s").replace("1..12", "1..3");
     std::fs::write(dir.path().join("plan.yaml"), never).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
-    assert!(said.contains("None of the 6 alternatives that were run keeps all 2 constraints. Each of 6"), "{said}");
+    assert!(said.contains("None of the 6 alternatives that were run meets all 2 constraints. Each of 6"), "{said}");
 }
 
 /// The inputs of a plan name nodes and jobs: a pick, a cancellation and a fault.
@@ -276,8 +276,12 @@ pub fn a_plan_that_is_wrong_is_told_where() {
             "error: cannot read `bsae.yaml`: no such file\n --> plan.yaml:2:11\n",
         ),
         ("workers: 1..12", "wrokers: 1..12", "error: no parameter is named `wrokers`\n --> plan.yaml:4:3\n"),
-        ("workers: 1..12", "workers: 12..1", "error: `12..1` are no values of a factor\n --> plan.yaml:4:12\n"),
-        ("workers: 1..12", "workers: []", "error: a factor without values\n --> plan.yaml:4:12\n"),
+        (
+            "workers: 1..12",
+            "workers: 12..1",
+            "error: `12..1` is not a list of values for a factor\n --> plan.yaml:4:12\n",
+        ),
+        ("workers: 1..12", "workers: []", "error: the factor has no values\n --> plan.yaml:4:12\n"),
         ("[fifo, first-fit]", "[fifo, frist-fit]", "error: no profile is named `frist-fit`\n --> plan.yaml:5:19\n"),
         ("workers: 1..12", "workers: [4, -1]", "error: `-1` is negative\n --> plan.yaml:4:16\n"),
         (
@@ -288,28 +292,28 @@ pub fn a_plan_that_is_wrong_is_told_where() {
         (
             "workers: 1..12",
             "workers: [1]\n  w: {set: params.workers, values: [4]}",
-            "error: `w` sets `params.workers`, as `workers` does already\n --> plan.yaml:5:12\n",
+            "error: `w` sets `params.workers`, as `workers` already does\n --> plan.yaml:5:12\n",
         ),
-        ("minimize: gpus", "minimize: gpus\nbudget: {}", "error: a budget of nothing\n --> plan.yaml:8:9\n"),
+        ("minimize: gpus", "minimize: gpus\nbudget: {}", "error: the budget is empty\n --> plan.yaml:8:9\n"),
         (
             "minimize: gpus",
             "minimize: gpus\nbudget: {time: 0s}",
-            "error: nothing can be said without a run\n --> plan.yaml:8:16\n",
+            "error: the budget allows no run\n --> plan.yaml:8:16\n",
         ),
-        ("minimize: gpus", "minimize: gups", "error: `gups` is not what can be made small\n --> plan.yaml:7:11\n"),
+        ("minimize: gpus", "minimize: gups", "error: `gups` is not an objective\n --> plan.yaml:7:11\n"),
         ("p95(queue_wait)", "p95(queue_wiat)", "error: no series is named `queue_wiat`\n --> plan.yaml:9:9\n"),
-        ("minimize: gpus", "method: search", "error: a search lacks `minimize`\n --> plan.yaml:7:1\n"),
+        ("minimize: gpus", "method: search", "error: a search needs `minimize`\n --> plan.yaml:7:1\n"),
         (
             "minimize: gpus",
             "method: search\nminimize: energy",
-            "error: a search must know what is made small before anything is run; a run shows its `energy`\n --> plan.yaml:8:11\n",
+            "error: the objective of a search must be known before a run, but `energy` is measured by runs\n --> plan.yaml:8:11\n",
         ),
         (
             "minimize: gpus",
             "minimize: energy",
-            "error: the node `old-0` says nothing of its power, and would seem to draw none\n --> plan.yaml:7:11\n",
+            "error: the node `old-0` states no power, so its energy would count as 0\n --> plan.yaml:7:11\n",
         ),
-        ("seeds: 1..4", "seeds: 4..1", "error: `4..1` is no seed at all\n --> plan.yaml:6:8\n"),
+        ("seeds: 1..4", "seeds: 4..1", "error: `4..1` contains no seed\n --> plan.yaml:6:8\n"),
         ("plan: How", "paln: How", "error: unknown key `paln` of a plan\n --> plan.yaml:1:1\n"),
     ] {
         std::fs::write(dir.path().join("plan.yaml"), PLAN.replacen(was, is, 1)).expect("a folder of our own");
@@ -380,7 +384,7 @@ pub fn a_fleet_without_prices_has_no_cheapest() {
     let unpriced = SCENARIO.replace(", price_per_hour: 12", "");
     std::fs::write(dir.path().join("base.yaml"), &unpriced).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
-    let wanted = "error: the node `worker-0` has no price, and would seem to cost nothing\n --> plan.yaml:7:11\n";
+    let wanted = "error: the node `worker-0` has no price, so its cost would count as 0\n --> plan.yaml:7:11\n";
     assert!(said.contains(wanted), "{said}");
     // A quantity that is not asked for may be unknown, and is then not shown.
     std::fs::write(dir.path().join("plan.yaml"), PLAN.replace("1..12", "[11, 12]")).expect("a folder of our own");
@@ -408,7 +412,7 @@ pub fn what_was_run_under_another_profile_is_not_gone_on_with() {
     stdout(dir.path(), &["plan", "plans/plan.yaml", "--out", "out", "--resume"], 0);
     own("fifo");
     let said = stderr(dir.path(), &["plan", "plans/plan.yaml", "--out", "out", "--resume"], 2);
-    assert!(said.contains("out/runs.jsonl holds runs of another plan"), "{said}");
+    assert!(said.contains("out/runs.jsonl contains runs of another plan"), "{said}");
 }
 
 /// A journal that was edited by hand is reported as an error of the input, not of dryrack.
@@ -418,12 +422,12 @@ pub fn runs_that_the_plan_does_not_have_are_refused() {
     let journal = dir.path().join("out/runs.jsonl");
     let text = std::fs::read_to_string(&journal).expect("it was written");
     for (was, is, wanted) in [
-        ("\"cell\":1,", "\"cell\":99,", ":6: a run that is none of the plan's: alternative 99, counted from 0, of 4"),
-        ("\"seed\":1,", "\"seed\":77,", ":2: a run that is none of the plan's: seed 77"),
+        ("\"cell\":1,", "\"cell\":99,", ":6: not a run of this plan: alternative 99, counted from 0, of 4"),
+        ("\"seed\":1,", "\"seed\":77,", ":2: not a run of this plan: seed 77"),
         (
             "\"constraints\":[{",
             "\"constraints\":[{\"name\":\"x\",\"held\":true,\"happened\":\"\"},{",
-            ":2: a run that is none of the plan's: 3 constraints, and not 2",
+            ":2: not a run of this plan: 3 constraints instead of 2",
         ),
     ] {
         std::fs::write(&journal, text.replacen(was, is, 1)).expect("a folder of our own");
@@ -447,7 +451,7 @@ pub fn a_budget_of_time_ends_a_plan_that_goes_on_later() {
     let search = format!("{plan}method: search\n");
     std::fs::write(dir.path().join("plan.yaml"), search).expect("a folder of our own");
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);
-    assert!(said.contains("The budget is spent: of 24 alternatives it is not known."), "{said}");
+    assert!(said.contains("The budget is used up: the result for 24 alternatives is unknown."), "{said}");
     for (name, time) in [("one", "1h"), ("two", "2h")] {
         std::fs::write(dir.path().join("plan.yaml"), plan.replace("1ns", time)).expect("a folder of our own");
         stdout(dir.path(), &["plan", "plan.yaml", "--out", name], 0);

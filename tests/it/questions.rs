@@ -174,12 +174,12 @@ pub fn who_waits_for_its_analysis_is_told_behind_whom() {
     run(dir.path(), CANCELLED);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "last", "--at", "35s"], 0);
     // All ten entered the queue at once; the first of them is analysed from 10s to 40s.
-    let behind = "why not: it waits to be analysed, behind 9 entries of runs that have ended; batch-0 is analysed now";
+    let behind = "why not: waits for its analysis, behind 9 entries of ended attempts; batch-0 is in analysis";
     assert!(said.contains(behind), "{said}");
-    assert!(said.contains("have ended: batch-1, batch-2,"), "{said}");
+    assert!(said.contains("ended: batch-1, batch-2,"), "{said}");
     let failed = stdout(dir.path(), &["test", "s.yaml"], 1);
     assert!(
-        failed.contains("last waits to be analysed") || failed.contains("it waits to be analysed, behind"),
+        failed.contains("at 35s: waits for its analysis, behind 9 entries of ended attempts; batch-0 is in analysis"),
         "{failed}"
     );
 }
@@ -199,7 +199,7 @@ pub fn a_share_that_is_missing_is_told_as_a_share() {
     let dir = empty();
     run(dir.path(), SHARES);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "half"], 0);
-    assert!(said.contains("least change: m would do with 0.5 GPU free instead of 0.25\n"), "{said}");
+    assert!(said.contains("smallest change: m would fit with 0.5 GPU free instead of 0.25\n"), "{said}");
     assert!(said.contains("GPU: 0.25 free of 0.5"), "{said}");
 }
 
@@ -240,5 +240,5 @@ pub fn who_is_over_a_quota_is_not_said_to_fit() {
     stdout(dir.path(), &["run", file, "--out", "run"], 0);
     let said = stdout(dir.path(), &["explain", "run/events.jsonl", "--job", "wide", "--at", "5h"], 0);
     assert!(said.contains("2 nodes  quota_exceeded"), "{said}");
-    assert!(said.contains("\nbut for that, it would fit now:\n"), "{said}");
+    assert!(said.contains("\notherwise it would fit now:\n"), "{said}");
 }

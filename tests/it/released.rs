@@ -27,10 +27,10 @@ pub fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
     let rows: [(&[&str], &str); 7] = [
         (
             &["install", "gpustack==0.6.0", "gpustack==0.6.7", "dsack==0.19.9"],
-            "error: no release gpustack==0.6.7 is known, from 0.6.0 to 2.3.0; the nearest is gpustack==0.6.2\nerror: no \
-             program is called dsack; did you mean `dstack`?\n",
+            "error: there is no release gpustack==0.6.7 between 0.6.0 and 2.3.0; the nearest is gpustack==0.6.2\nerror: no \
+             program is named dsack; did you mean `dstack`?\n",
         ),
-        (&["install", "gpustack"], "error: say which release of gpustack, such as `gpustack==2.3.0`\n"),
+        (&["install", "gpustack"], "error: name a release of gpustack, such as `gpustack==2.3.0`\n"),
         (
             &["remove", "gpustack==0.6.0"],
             "error: gpustack==0.6.0 is not installed; install it with `dryrack outside install gpustack==0.6.0`\n",
@@ -41,15 +41,15 @@ pub fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
         ),
         (
             &["check", "slurm==22.5", "records.jsonl"],
-            "error: no program is called slurm; known are dstack, gpustack, ray\n",
+            "error: no program is named slurm; known are dstack, gpustack, ray\n",
         ),
         (
             &["remove", "dstack==0.19.14"],
-            "error: no release dstack==0.19.14 is known, from 0.18.44 to 0.22.5; the nearest is dstack==0.19.13\n",
+            "error: there is no release dstack==0.19.14 between 0.18.44 and 0.22.5; the nearest is dstack==0.19.13\n",
         ),
         (
             &["install", "dstack==1"],
-            "error: no release dstack==1 is known, from 0.18.44 to 0.22.5; the nearest is dstack==0.18.44\n",
+            "error: there is no release dstack==1 between 0.18.44 and 0.22.5; the nearest is dstack==0.18.44\n",
         ),
     ];
     for (args, expected) in rows {
@@ -62,7 +62,7 @@ pub fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
 
 pub fn an_empty_cache_lists_nothing_and_all_that_can_be_installed() {
     let cache = empty();
-    let nothing = "nothing is installed; `dryrack outside list --all` lists what can be\n";
+    let nothing = "no release is installed; `dryrack outside list --all` lists all releases\n";
     assert_eq!(said(outside(cache.path(), &["list"])), (Some(0), nothing.to_string(), String::new()));
     let (code, all, _) = said(outside(cache.path(), &["list", "--all"]));
     assert_eq!(code, Some(0));
@@ -85,7 +85,10 @@ pub fn a_python_that_will_not_do_is_said() {
     let mut nowhere = outside(cache.path(), &["install", "gpustack==0.6.0"]);
     nowhere.env("PATH", "").env("HOME", cache.path());
     let (code, _, error) = said(nowhere);
-    assert!(code == Some(2) && error.starts_with("error: no Python 3.11 is here: released programs run in"), "{error}");
+    assert!(
+        code == Some(2) && error.starts_with("error: Python 3.11 was not found: released programs run in"),
+        "{error}"
+    );
     let left = std::fs::read_dir(cache.path().join("outside/bases")).into_iter().flatten().count();
     assert_eq!(left, 0, "no half of a base is left");
 }
@@ -103,7 +106,7 @@ pub fn released_for_real_what_is_installed_answers_and_decides_as_recorded() {
         outside(&cache, &["install", name]).assert().success();
     }
     let again = said(outside(&cache, &["install", "gpustack==0.6.0"]));
-    assert_eq!(again, (Some(0), "gpustack==0.6.0 is installed already\n".to_string(), String::new()));
+    assert_eq!(again, (Some(0), "gpustack==0.6.0 is already installed\n".to_string(), String::new()));
     let (code, doctor, _) = said(outside(&cache, &["doctor"]));
     assert!(code == Some(0) && doctor.contains("gpustack==0.6.0    answers\n"), "{doctor}");
     let data = crate::data().expect("it is here").join("groundtruth");
@@ -257,7 +260,7 @@ pub fn released_for_real_reports_are_bisected_to_the_release_that_mended_them() 
             said(command)
         };
         let (code, out, error) = bisect(&[]);
-        let change = format!("\n{} is the first that passes; {} fails\n", names[1], names[0]);
+        let change = format!("\n{} is the first release that passes; {} fails\n", names[1], names[0]);
         assert!(code == Some(0) && out.contains(&change), "{out}{error}");
         let (code, out, error) = bisect(&["--reports"]);
         let row = out.lines().find(|line| line.starts_with(report)).unwrap_or_default();

@@ -299,8 +299,8 @@ pub fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twi
     };
     assert_eq!(
         report.answer(),
-        "2 of 2 jobs completed within 2m10s, 95% of those that had a place waited 50s or less, 92.3% of the ready GPU time \
-         was taken; nothing was expected of it."
+        "2 of 2 jobs completed within 2m10s, 95% of the replicas with a place waited 50s or less, 92.3% of the ready GPU \
+         time was allocated; it had no expectations."
     );
     let files = report.files();
     assert_eq!(files, report.files());
@@ -326,7 +326,7 @@ late,20,70,70,130,alpha/0,completed,completed,\"late: asked for at 20s, waited 5
     assert_eq!(json["waited_seconds_by_reason"], json!({"insufficient_gpus": 50.0}));
     let html = text("report.html");
     assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("://"), "it names no address");
-    for told in ["queue_wait_p95", "dryrack run two.yaml", "0123", "What is assumed", "Two jobs want one GPU"] {
+    for told in ["queue_wait_p95", "dryrack run two.yaml", "0123", "Assumptions", "Two jobs want one GPU"] {
         assert!(html.contains(told), "{told}");
     }
 }

@@ -23,7 +23,7 @@ pub fn a_table_of_dates_begins_with_its_first_job() {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
     }
     let said = stdout(dir.path(), &["trace", "check", "jobs.txt", "--gpus", "2"], 0);
-    assert!(said.contains("names       1 are those of others above"), "{said}");
+    assert!(said.contains("names       1 repeat an earlier name"), "{said}");
     assert!(said.contains("an estimate 100.0 %"), "{said}");
     let said = stdout(dir.path(), &["run", "jobs.yaml", "--out", "out", "--format", "json"], 0);
     let report: serde_json::Value = serde_json::from_slice(said.as_bytes()).expect("JSON");
@@ -35,7 +35,7 @@ pub fn a_table_of_dates_begins_with_its_first_job() {
     assert_eq!(begins, ["7,0,0,0,600", "7-2,0,300,600,2400", "7-3,0,605,2400,6000"]);
     // If tasks are read during the run, only hashes of their names are kept, so names must be unique.
     let told = stderr(dir.path(), &["run", "jobs.yaml", "--stream"], 2);
-    assert!(told.contains("`7` has a name that another has"), "{told}");
+    assert!(told.contains("`7` has the name of an earlier task"), "{told}");
 }
 
 pub fn an_archive_is_not_taken_for_the_first_file_in_it() {
@@ -44,7 +44,7 @@ pub fn an_archive_is_not_taken_for_the_first_file_in_it() {
     let made = std::process::Command::new("tar").args(["cf", "jobs.tar", "job.csv"]).current_dir(dir.path()).status();
     assert!(made.expect("tar runs").success());
     let told = stderr(dir.path(), &["trace", "info", "jobs.tar"], 2);
-    assert!(told.contains("is an archive of files; unpack it, and name one of them"), "{told}");
+    assert!(told.contains("is an archive; unpack it, and name one of its files"), "{told}");
 }
 
 /// As in openb's lists `multigpu20` to `multigpu50`: the demands of pods, without arrival and run times.
@@ -82,8 +82,8 @@ pub fn a_list_without_times_comes_in_an_order_and_stays() {
     let wanted = ["openb-pod-8314,0,0,,large", "openb-pod-0005,1,1,,small", "openb-pod-0001,2,2,,small"];
     assert_eq!(jobs.lines().skip(1).map(kept).collect::<Vec<_>>(), wanted);
     let told = stderr(dir.path(), &["run", "plain.yaml"], 2);
-    assert!(told.contains("trace pods.csv does not say how long its tasks run"), "{told}");
+    assert!(told.contains("the trace pods.csv has no durations"), "{told}");
     assert!(told.contains("add `tune: 130%` or `order: FILE`"), "{told}");
     let told = stderr(dir.path(), &["run", "plain.yaml", "--stream"], 2);
-    assert!(told.contains("`openb-pod-0001` does not say how long it runs"), "{told}");
+    assert!(told.contains("`openb-pod-0001` has no duration"), "{told}");
 }

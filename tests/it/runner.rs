@@ -35,7 +35,7 @@ pub fn each_cell_of_a_matrix_is_a_test_of_its_own() {
     for part in [
         "] matrix.yaml [profile=first-fit, wait=20m]  A job of 10m and the next one\n",
         "    FAIL [",
-        "    why not   at 5m: 1 insufficient_gpus\n    if only   alpha would do with 1 GPU free instead of 0\n",
+        "    why not   at 5m: 1 insufficient_gpus\n    change    alpha would fit with 1 GPU free instead of 0\n",
         "  repeat with: dryrack run matrix.yaml --seed 1 --set matrix.profile=fifo --set matrix.wait=5m\n",
         "\n1 scenario, 4 runs: 2 passed, 2 failed [",
     ] {
@@ -59,9 +59,13 @@ pub fn scenarios_are_selected_by_tag_path_and_title() {
         (&["--filter", "*.yaml \\[*fifo*20m]"], 4, ""),
         (&["--filter", "*fifo, wait=20m]"], 0, "1 scenario: 1 passed, 4 left out ["),
         (&["--filter", "never chosen"], 0, "1 scenario, 2 runs: 2 passed, 4 left out ["),
-        (&["--tag", "queu"], 4, "nothing selected of 5 scenarios: none has the tag `queu`; did you mean `queue`?\n"),
-        (&["--tag", "none"], 4, "none has the tag `none`; there are queue, small\n"),
-        (&["--filter", "nowhere"], 4, "none has nowhere in its path or title\n"),
+        (
+            &["--tag", "queu"],
+            4,
+            "nothing selected of 5 scenarios: no scenario has the tag `queu`; did you mean `queue`?\n",
+        ),
+        (&["--tag", "none"], 4, "no scenario has the tag `none`; there are queue, small\n"),
+        (&["--filter", "nowhere"], 4, "no scenario has nowhere in its path or title\n"),
     ];
     for (args, code, part) in rows {
         let args: Vec<&str> = ["test", "."].into_iter().chain(args.iter().copied()).collect();
@@ -88,7 +92,7 @@ expect:
     for part in [
         "An even seed is as good as an odd one (4 seeds)\n",
         "    expected  job is completed by 30s, in at least 75% of the seeds\n",
-        "    happened  held in 0 of 4 seeds (0.0%); first failed with seed 1: ",
+        "    happened  held in 0 of 4 seeds (0.0%); the first that failed is seed 1: ",
         "    repeat with: dryrack run seeds.yaml --seed 1\n",
     ] {
         assert!(said.contains(part), "{part:?} in\n{said}");
@@ -120,7 +124,7 @@ expect:
     // With e^-2 of the seeds, 13.5 %, no job arrives: the expectation then fails, but the file is still valid.
     let shares: Vec<&str> = said.lines().filter(|line| line.contains(" of 40 seeds")).collect();
     assert!(said.contains("As many as come (40 seeds)\n") && shares.len() == 3, "{said}");
-    assert!(said.contains("happened  held in ") && said.contains("no job came that is called `chat-*`"), "{said}");
+    assert!(said.contains("happened  held in ") && said.contains("no job named `chat-*` was submitted"), "{said}");
     let held = |line: &str| -> u32 { line.trim().split(' ').find_map(|word| word.parse().ok()).expect("a number") };
     assert!((26..40).contains(&held(shares[0])), "{said}");
     // The results are the same if each seed is run separately.
@@ -189,7 +193,7 @@ pub fn junit_is_the_same_twice_and_has_every_verdict() {
     for part in [
         "<testsuites name=\"dryrack\" tests=\"10\" failures=\"2\" errors=\"1\">",
         "<testsuite name=\"./matrix.yaml [profile=fifo, wait=5m]\" tests=\"1\" skipped=\"0\" errors=\"0\" failures=\"1\">",
-        "<skipped message=\"error: trace openb is not here",
+        "<skipped message=\"error: trace openb is missing",
         "<error message=\"error: unknown key `nodse` of a scenario file\" type=\"input\">",
     ] {
         assert!(said.contains(part), "{part:?} in\n{said}");
@@ -232,7 +236,7 @@ expect:
     break_ties("first");
     dryrack(dir.path(), &["test", ".", "--baseline", "base"]).assert().code(2);
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--update-baseline"], 0);
-    assert!(said.contains("\nbaseline: 1 run stored, 0 changed, 1 not in it\n"), "{said}");
+    assert!(said.contains("\nbaseline: 1 run stored, 0 changed, 1 new\n"), "{said}");
     let stored = std::fs::read_to_string(dir.path().join("base/alike.yaml.baseline")).expect("stored");
     assert!(
         stored.starts_with("dryrack baseline 1\nrun - ") && stored.contains("\n  0s first placed on alpha/0"),
@@ -252,7 +256,7 @@ baseline: 0 as stored, 1 changed
 ";
     assert!(said.contains(wanted), "{said}");
     // Every format for CI reports this.
-    let title = "./alike.yaml is not as in the baseline";
+    let title = "./alike.yaml differs from the baseline";
     let told = "decision 1%0A  was  0s first placed on alpha/0, score 0.000%0A  now  0s first placed on beta/0";
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base", "--format", "github"], 1);
     assert!(said.contains(&format!("::warning file=alike.yaml,line=1,col=1,title={title}::{told}")), "{said}");
@@ -287,11 +291,11 @@ pub fn a_baseline_tells_what_is_not_there_any_more() {
         .expect("a folder of our own");
     std::fs::write(dir.path().join("more/cells.yaml"), text.replace("fifo, ", "")).expect("a folder of our own");
     let wanted = "
-baseline: 3 as stored, 0 changed, 2 not in it, 2 gone
+baseline: 3 as stored, 0 changed, 2 new, 2 gone
   ./more/cells.yaml [profile=fifo]
-    is stored, and is not there any more
+    is stored but no longer exists
   ./more/moved.yaml
-    is stored, and is not there any more
+    is stored but no longer exists
 ";
     let said = stdout(dir.path(), &["test", ".", "--baseline", "base"], 1);
     assert!(said.contains(wanted), "{said}");

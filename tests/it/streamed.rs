@@ -96,14 +96,14 @@ pub fn what_cannot_be_had_of_a_streamed_run_is_refused() {
     std::fs::write(folder.path().join("twice.jsonl"), row("a", 5) + &row("a", 6)).expect("written");
     let jobs = "jobs: [{name: a, cpus: 1, duration: 1m}]";
     let rows = [
-        ("trace: {format: jsonl, file: back.jsonl}", "line 2: `b` comes before the one above it"),
-        ("trace: {format: jsonl, file: twice.jsonl}", "line 2: `a` has a name that another has"),
-        ("trace: {name: gaia}", "a trace of the index is read in whole"),
-        ("jobs: [{name: a, cpus: 1, duration: 1m, cancel_at: 5m}]", "cancelled before they come"),
-        (&format!("profile: gpustack\n{jobs}"), "whose loops keep rows of what is over"),
+        ("trace: {format: jsonl, file: back.jsonl}", "line 2: `b` is submitted before the task above it"),
+        ("trace: {format: jsonl, file: twice.jsonl}", "line 2: `a` has the name of an earlier task"),
+        ("trace: {name: gaia}", "a known trace is read as a whole"),
+        ("jobs: [{name: a, cpus: 1, duration: 1m, cancel_at: 5m}]", "cannot cancel jobs before their submission"),
+        (&format!("profile: gpustack\n{jobs}"), "a profile that keeps rows of ended jobs"),
         (
             "jobs: [{name: a-1, cpus: 1, duration: 1m}, {name: a, count: 3, cpus: 1, duration: 1m}]",
-            "no two entries that may have jobs of one name",
+            "two entries whose jobs could have the same name",
         ),
         (&format!("{jobs}\nexpect: [{{name: runs, job: a, is: completed}}]"), "no job is named `a`"),
     ];

@@ -34,7 +34,7 @@ pub fn table_of(
     if installed.is_empty() {
         let (first, last) = (&range[0], &range[range.len() - 1]);
         let why = format!("no release from {first} to {last} is installed");
-        let help = format!("install some, as with `dryrack outside install {first}`");
+        let help = format!("install a release, for example with `dryrack outside install {first}`");
         return Err(Failure::Input(format!("error: {why}\n  = help: {help}\n")));
     }
     let runs = subjects.len() * installed.len();
@@ -119,7 +119,7 @@ impl<'s> Row<'s> {
     /// The releases, with neighbours of equal outcome grouped: `fails 0.6.0 to 0.7.1, passes 2.0.0 to 2.3.0`.
     fn releases(&self) -> String {
         if self.is_unjudged() {
-            let why = self.tried.first().map_or("there are none", |tried| tried.happened.as_str());
+            let why = self.tried.first().map_or("there are no releases", |tried| tried.happened.as_str());
             return format!("cannot decide: {why}");
         }
         let version = |tried: &ReleaseOutcome| tried.release.split("==").last().unwrap_or_default().to_string();

@@ -67,8 +67,8 @@ impl Change {
         let told = |line: &Option<String>| line.clone().unwrap_or_else(|| "(nothing more)".to_string());
         match self {
             Change::Same | Change::New => Vec::new(),
-            Change::Gone => vec!["is stored, and is not there any more".to_string()],
-            Change::LogOnly => vec!["decides the same, and its log differs".to_string()],
+            Change::Gone => vec!["is stored but no longer exists".to_string()],
+            Change::LogOnly => vec!["has the same decisions, but its log differs".to_string()],
             Change::Decision { number, was, now } => {
                 vec![format!("decision {number}"), format!("  was  {}", told(was)), format!("  now  {}", told(now))]
             }
@@ -95,7 +95,7 @@ pub struct BaselineRequest<'a> {
 pub fn compare(dir: &Path, tested: &[Tested], asked: &BaselineRequest<'_>) -> Result<Compared, Failure> {
     let updates = asked.updates;
     if !updates && !dir.is_dir() {
-        let why = "is no folder; store a baseline first with --update-baseline";
+        let why = "is not a folder; store a baseline first with --update-baseline";
         return Err(Failure::file(dir, why));
     }
     let mut runs = Vec::new();
@@ -226,7 +226,7 @@ fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Failure> {
         (Err(error), Err(_)) => (path, Err(error)),
     };
     let text = text.map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
-    let refuse = || Failure::file(path, "is no baseline of this version; store it anew with --update-baseline");
+    let refuse = || Failure::file(path, "is not a baseline of this version; store it again with --update-baseline");
     parse(&text).ok_or_else(refuse)
 }
 

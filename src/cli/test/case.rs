@@ -171,7 +171,7 @@ fn test_cell(plan: &Plan, cell: &Cell, context: &Context<'_>, bar: &ProgressBar)
             judged
                 .verdict
                 .happened
-                .push_str("; but its witness holds under the scenario's own profile too, and so is none");
+                .push_str("; but its witness also holds under the scenario's own profile, so it proves nothing");
             case.status = Status::Failed;
         }
         if let (Status::Passed, ReproducedUnder::Profile(profile)) = (case.status, &reproduction.under) {
@@ -317,9 +317,9 @@ fn of_all_seeds(all: &[(&Case, Vec<&[CaseVerdict]>)], entry: usize, shares: &[Sh
         shown = parts.iter().find(|part| !part.verdict.passed).unwrap_or(&parts[0]);
         let how = if shown.verdict.passed { "held" } else { "failed" };
         let which = if shown.verdict.name == shown.entry { "" } else { &format!(", {}", shown.verdict.name) };
-        happened.push_str(&format!("; first {how} with seed {}{which}: {}", case.seed, shown.verdict.happened));
+        happened.push_str(&format!("; the first that {how} is seed {}{which}: {}", case.seed, shown.verdict.happened));
     }
-    let each = if seeds().any(|(_, parts)| parts.len() > 1) { ", and so of each it names" } else { "" };
+    let each = if seeds().any(|(_, parts)| parts.len() > 1) { ", and the same for its other subjects" } else { "" };
     let expected = format!("{}{each}, in {share}", shown.verdict.expected);
     let (name, entry) = (Arc::clone(&first.entry), Arc::clone(&first.entry));
     let repeat = against.and_then(|(case, _)| case.repeat.clone());

@@ -122,7 +122,8 @@ impl EachProfile {
                 std::iter::once(line.profile.to_string()).chain(counts).collect()
             })
             .collect();
-        let header = ["profile", "accepted", "refused", "not run", "ended", "endless", "our fault", "explanations"];
+        let header =
+            ["profile", "accepted", "refused", "not run", "ended", "endless", "internal error", "explanations"];
         let mut text = table(&header, &rows);
         self.broken().for_each(|message| text.push_str(&format!("\n{message}")));
         text
@@ -191,7 +192,7 @@ fn run_and_explain(rehearsal: &Rehearsal, progress: &Progress) -> Result<u64, St
             brief(&explained, demand, at, &names).join("\n"),
             as_json(&explained, job, tasks, &names).to_string(),
         ];
-        assert!(said.iter().all(|text| !text.is_empty()), "{} is explained by nothing", names.job(job));
+        assert!(said.iter().all(|text| !text.is_empty()), "{} has no explanation", names.job(job));
         asked += 1;
     }
     Ok(asked)

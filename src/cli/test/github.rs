@@ -17,7 +17,7 @@ pub fn annotations(outcome: &Outcome<'_>) -> String {
         let file = run.file.display().to_string();
         // A changed decision has no line in the file, so annotate line 1. A deleted file gets no place at all.
         let place = run.file.exists().then_some((file.as_str(), 1, 1));
-        let title = format!("{} is not as in the baseline", run.name);
+        let title = format!("{} differs from the baseline", run.name);
         text.push_str(&line("warning", place, &title, &run.change.lines().join("\n")));
     }
     text

@@ -61,8 +61,8 @@ fn not_run(tested: &[Tested]) -> String {
         tested.iter().flat_map(|tested| &tested.cases).filter(|case| case.status == Status::NotRun).collect();
     let lacking =
         cases.iter().flat_map(|case| case.diagnostics.iter()).filter(|known| known.kind == Kind::TraceMissing);
-    // The message is `trace openb is not here: no FILE`, or `FILE is not here`.
-    let names: BTreeSet<&str> = lacking.filter_map(|known| Some(known.message.split_once(" is not here")?.0)).collect();
+    // The message is `trace openb is missing: no FILE`, or `FILE is missing`.
+    let names: BTreeSet<&str> = lacking.filter_map(|known| Some(known.message.split_once(" is missing")?.0)).collect();
     let traces: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("trace ")).collect();
     let files: Vec<&str> = names.iter().filter(|name| !name.starts_with("trace ")).copied().collect();
     if names.is_empty() {
@@ -76,9 +76,9 @@ fn not_run(tested: &[Tested]) -> String {
     };
     let all: Vec<&str> = traces.into_iter().chain(files).collect();
     let (are, them) = if all.len() == 1 { ("is", "it") } else { ("are", "them") };
-    let which = "; --verbose says which scenario wants which";
+    let which = "; --verbose shows which scenario needs which";
     format!(
-        "\n{} not run: {} {are} not here; {get}set DRYRACK_DATA to a folder that has {them}{which}\n",
+        "\n{} not run: {} {are} missing; {get}set DRYRACK_DATA to a folder that contains {them}{which}\n",
         counted(cases.len(), "scenario"),
         all.join(", "),
     )
@@ -131,9 +131,9 @@ fn shares(case: &Case) -> String {
         };
         let indent = " ".repeat(20);
         let counted = format!("{} of {} seeds", shared.held, shared.of);
-        text.push_str(&format!("{indent}{}: {counted}, asked for {asked}\n", judged.verdict.name));
+        text.push_str(&format!("{indent}{}: {counted}, expected {asked}\n", judged.verdict.name));
         if let Some(repeat) = &shared.repeat {
-            text.push_str(&format!("{indent}  the first otherwise: {repeat}\n"));
+            text.push_str(&format!("{indent}  first exception: {repeat}\n"));
         }
     }
     text
@@ -184,7 +184,7 @@ fn comparison(compared: &Compared) -> String {
     let other = compared.runs.len() - same - new - gone;
     let stored = compared.runs.len() - gone;
     let gone = if gone > 0 { format!(", {gone} gone") } else { String::new() };
-    let new = if new > 0 { format!(", {new} not in it") } else { String::new() };
+    let new = if new > 0 { format!(", {new} new") } else { String::new() };
     let head = match compared.was_updated {
         true => format!("baseline: {} stored, {other} changed{new}{gone}", counted(stored, "run")),
         false => format!("baseline: {same} as stored, {other} changed{new}{gone}"),

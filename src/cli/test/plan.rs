@@ -91,10 +91,10 @@ impl Selection {
                     (None, []) => "; no scenario has any tag".to_string(),
                     (None, tags) => format!("; there are {}", tags.join(", ")),
                 };
-                format!("none has the tag `{tag}`{help}")
+                format!("no scenario has the tag `{tag}`{help}")
             }
-            None if args.filter.is_empty() => "none has such a tag".to_string(),
-            None => format!("none has {} in its path or title", args.filter.join(" or ")),
+            None if args.filter.is_empty() => "no scenario has such a tag".to_string(),
+            None => format!("no scenario has {} in its path or title", args.filter.join(" or ")),
         };
         format!("nothing selected of {}: {why}\n", counted(self.left_out, "scenario"))
     }

@@ -83,19 +83,19 @@ pub fn gantt(accounts: &RunAccount, spans: &Spans) -> String {
     let seconds = end.since(SimTime::ZERO).as_secs_f64();
     let told = hidden_note(&all, &lanes, accounts);
     format!(
-        "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>What ran where</figcaption>\n\
-         <div class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button>\
-         <button type=\"button\" data-act=\"out\" aria-label=\"Zoom out\">−</button>\
-         <button type=\"button\" data-act=\"left\" aria-label=\"Earlier\">◀</button>\
-         <button type=\"button\" data-act=\"right\" aria-label=\"Later\">▶</button>\
-         <button type=\"button\" data-act=\"whole\">all of it</button></div>\n\
-         <div class=\"lanes\"><div class=\"names\" aria-hidden=\"true\">{names}</div>\n\
-         <div class=\"strip\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline; plus and minus zoom, arrows move\">\
-         <svg class=\"bars\" height=\"{height}\" viewBox=\"0 0 {WHOLE} {height}\" preserveAspectRatio=\"none\" \
-         xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"What ran where. {told}\">\n<desc>{told}</desc>\n{bars}</svg>\
-         <svg class=\"labels\" height=\"{height}\" xmlns=\"http://www.w3.org/2000/svg\" aria-hidden=\"true\">{labels}</svg>\
-         <div class=\"axis\" aria-hidden=\"true\">{ticks}</div></div></div>\n\
-         <p class=\"story\" aria-live=\"polite\"></p>\n<p class=\"note\">{told}</p>\n</figure>\n"
+        "<figure class=\"broad timeline\" data-seconds=\"{seconds}\">\n<figcaption>Jobs over time</figcaption>\n<div \
+         class=\"controls\" hidden><button type=\"button\" data-act=\"in\" aria-label=\"Zoom in\">+</button><button \
+         type=\"button\" data-act=\"out\" aria-label=\"Zoom out\">−</button><button type=\"button\" \
+         data-act=\"left\" aria-label=\"Earlier\">◀</button><button type=\"button\" data-act=\"right\" \
+         aria-label=\"Later\">▶</button><button type=\"button\" data-act=\"whole\">all</button></div>\n<div \
+         class=\"lanes\"><div class=\"names\" aria-hidden=\"true\">{names}</div>\n<div class=\"strip\" \
+         tabindex=\"0\" role=\"group\" aria-label=\"Timeline; plus and minus zoom, arrows move\"><svg class=\"bars\" \
+         height=\"{height}\" viewBox=\"0 0 {WHOLE} {height}\" preserveAspectRatio=\"none\" \
+         xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"Jobs over time. \
+         {told}\">\n<desc>{told}</desc>\n{bars}</svg><svg class=\"labels\" height=\"{height}\" \
+         xmlns=\"http://www.w3.org/2000/svg\" aria-hidden=\"true\">{labels}</svg><div class=\"axis\" \
+         aria-hidden=\"true\">{ticks}</div></div></div>\n<p class=\"story\" aria-live=\"polite\"></p>\n<p \
+         class=\"note\">{told}</p>\n</figure>\n"
     )
 }
 
@@ -117,8 +117,8 @@ fn hidden_note(all: &[Lane], lanes: &[&Lane], accounts: &RunAccount) -> String {
         false => format!("The first {} of {} {what}", lanes.len(), all.len()),
     };
     format!(
-        "{part}, with {bars} stays of jobs on them. A broken outline: it did not run to its end. A click, or the title of a \
-         bar, says why it was there; spans.csv has all."
+        "{part}, with {bars} bars. Each bar is an attempt of a job; a dashed outline means that it did not run to \
+         its end. Click a bar, or read its title, to see why it was there; spans.csv lists all attempts."
     )
 }
 

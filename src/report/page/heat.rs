@@ -72,12 +72,13 @@ impl HeatMap {
                 format!("<span style=\"left:{}%\">{}</span>", tick * 25, about(SimDuration::from_nanos(nanos as u64)))
             })
             .collect();
-        let what = if self.has_gpus { "GPUs (of its cores where a node has none)" } else { "cores" };
+        let what = if self.has_gpus { "GPUs (cores for a node without GPUs)" } else { "cores" };
         let shared = match self.nodes == self.rows.len() {
             true => String::new(),
-            false => format!(" {} nodes share {} rows, neighbours together.", self.nodes, self.rows.len()),
+            false => format!(" {} nodes share {} rows; neighbours share a row.", self.nodes, self.rows.len()),
         };
-        let told = format!("How much of each node's {what} was taken over time.{shared} An outline alone: not ready.");
+        let told =
+            format!("Share of each node's {what} that was allocated over time.{shared} An empty outline: not ready.");
         let scale: String = (0..=STEPS)
             .map(|step| {
                 let text = if step == 0 { "none".to_string() } else { format!("to {}%", (step * 1000 / STEPS).div_ceil(10)) };

@@ -57,39 +57,43 @@ const PLACED: &str = "placed";
 
 /// Texts about the frontier and the plot, if the burden is the wait.
 const WAITING: [&str; 3] = [
-    "the frontier: none is cheaper and faster",
-    "What it costs, and how long is waited",
-    "the wait that 95% of its replicas did not exceed",
+    "the frontier: no alternative both costs less and has shorter waits",
+    "Cost and waiting time",
+    "the waiting time that 95% of its replicas did not exceed",
 ];
 const TURNED_AWAY: [&str; 3] = [
-    "the frontier: none is cheaper and turns away fewer",
-    "What it costs, and how many have no place",
-    "the part of its replicas that never had a place (nobody waited for one)",
+    "the frontier: no alternative both costs less and turns away fewer replicas",
+    "Cost and replicas without a place",
+    "the share of its replicas that never had a place (no replica waited)",
 ];
 
 impl PlanReport {
     pub fn html(&self) -> String {
         let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
         let body = [
-            section("What is asked", &self.asked()),
+            section("Question", &self.asked()),
             section(
-                if self.nobody_waits() { "Cost against who is turned away" } else { "Cost against waiting" },
+                if self.nobody_waits() {
+                    "Cost against replicas that were turned away"
+                } else {
+                    "Cost against waiting time"
+                },
                 &format!("<div class=\"plots\">\n{plots}</div>\n"),
             ),
             section("The alternatives", &self.alternatives()),
-            section("What is assumed", &list(&self.assumptions)),
-            section("How to make it again", &self.made()),
+            section("Assumptions", &list(&self.assumptions)),
+            section("How to repeat this", &self.made()),
         ];
         page(&self.title, &self.answer, &body.concat())
     }
 
     fn asked(&self) -> String {
         let mut text = match self.is_minimized {
-            true => format!("<p>As little as can be of: {}.</p>\n", escape(self.objective)),
-            false => "<p>How the alternatives compare.</p>\n".to_string(),
+            true => format!("<p>Minimize: {}.</p>\n", escape(self.objective)),
+            false => "<p>Compare the alternatives.</p>\n".to_string(),
         };
         if !self.constraints.is_empty() {
-            text.push_str("<p>It must keep:</p>\n");
+            text.push_str("<p>The constraints are:</p>\n");
             text.push_str(&list(&self.constraints));
         }
         text
@@ -102,7 +106,7 @@ impl PlanReport {
     /// The alternatives that no other alternative beats in both cost and burden, the cheapest first.
     fn frontier(&self) -> Vec<usize> {
         let mut known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
-        let wait = |row: usize| self.burden(row).expect("only those that have one").0;
+        let wait = |row: usize| self.burden(row).expect("only replicas that had one").0;
         known.sort_by(|one, other| {
             let by_cost = self.rows[*one].cost.total_cmp(&self.rows[*other].cost);
             by_cost.then(wait(*one).total_cmp(&wait(*other))).then(one.cmp(other))
@@ -147,8 +151,8 @@ impl PlanReport {
         let (x, top) = of_numbers(self.objective, dearest);
         let nobody_waits = self.nobody_waits();
         let (y, end) = match nobody_waits {
-            true => of_numbers("% had no place", longest),
-            false => of_waits("95% waited no longer", longest),
+            true => of_numbers("% without a place", longest),
+            false => of_waits("waiting time of 95%", longest),
         };
         let height = |burden: f64| if nobody_waits { burden.max(0.0) } else { wait_place(burden.max(0.0)) };
         let at = |row: usize, burden: f64| (self.rows[row].cost / top, height(burden) / end);
@@ -169,18 +173,18 @@ impl PlanReport {
         let lines = vec![
             line("95% interval", whiskers, Kind::Whiskers, 4),
             line(best_of[0], frontier, Kind::Steps, 2),
-            line("keeps all constraints", group(Some(true)), Kind::Dots, 0),
+            line("meets all constraints", group(Some(true)), Kind::Dots, 0),
             line("does not", group(Some(false)), Kind::Crosses, 1),
-            line("not known", group(None), Kind::Dots, 5),
+            line("unknown", group(None), Kind::Dots, 5),
         ];
         let best = match self.best {
             Some(best) => format!("The answer: {}, {}.", self.rows[best].name, amount(self.rows[best].cost)),
-            None => "None keeps all constraints.".to_string(),
+            None => "No alternative meets all constraints.".to_string(),
         };
         Some(Chart {
             title: best_of[1].into(),
             description: format!(
-                "Each of {} that were run: its cost, and {}, in the mean over its seeds. {best}",
+                "The {} that were run: the cost and {}, as means over the seeds. {best}",
                 counted(self.rows.len(), "alternative"),
                 best_of[2]
             ),
@@ -226,17 +230,18 @@ impl PlanReport {
             let points: Vec<(f64, f64)> = WAIT_PERCENTS.iter().zip(&row.waits).filter_map(point).collect();
             let keeps = match row.keeps {
                 Some(true) => "",
-                Some(false) => ", does not keep all",
-                None => ", not known",
+                Some(false) => ", does not meet all constraints",
+                None => ", unknown",
             };
             Line { name: format!("{} ({}{keeps})", row.name, amount(row.cost)), points, kind: Kind::Line, look }
         });
         Some(Chart {
-            title: "How long was waited".into(),
-            description: "The part of all replicas that had a place within so long, with the answer and with what of the \
-                          frontier is around it; each percentile is the mean over the seeds. A curve ends where the others \
-                          had no place at all."
-                .into(),
+            title: "Waiting time".into(),
+            description:
+                "Share of all replicas that had a place within this time, for the answer and its neighbours on the \
+                 frontier; each percentile is the mean over the seeds. A curve ends where the other replicas never \
+                 had a place."
+                    .into(),
             x,
             y: of_parts("had a place"),
             lines: lines.collect(),
@@ -248,12 +253,12 @@ impl PlanReport {
         header.extend([
             self.objective,
             "seeds",
-            "keeps all",
+            "meets all",
             "placed",
             "wait, mean",
             "wait, 95%",
             "slowdown",
-            "taken",
+            "allocated",
             "cost of the run",
             "energy in kWh",
         ]);
@@ -264,7 +269,7 @@ impl PlanReport {
                     (Some(true), _) => "yes".to_string(),
                     (Some(false), Some(broken)) => format!("no: {broken}"),
                     (Some(false), None) => "no".to_string(),
-                    (None, _) => "not known".to_string(),
+                    (None, _) => "unknown".to_string(),
                 };
                 cells.extend([amount(row.cost), row.runs.to_string(), keeps]);
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
@@ -295,7 +300,7 @@ impl PlanReport {
         };
         let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t) where there \
                     are several; alternatives.csv has every metric.</p>\n";
-        table("Each alternative that was run", &header, &rows) + note + &rest
+        table("Alternatives that were run", &header, &rows) + note + &rest
     }
 }
 
@@ -360,7 +365,7 @@ mod tests {
         // and refuses more than the second.
         assert_eq!(found.frontier(), [0, 1]);
         let html = found.html();
-        assert!(html.contains("Cost against who is turned away") && !html.contains("How long was waited"));
+        assert!(html.contains("Cost against replicas that were turned away") && !html.contains("Waiting time"));
         assert!(html.contains(">placed</th>") && !html.contains("cost of the run"), "no column without a figure");
     }
 

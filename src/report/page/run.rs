@@ -68,13 +68,13 @@ impl RunReport<'_> {
         let over_time = heat.figure() + &gantt(self.accounts, self.spans);
         let body = [
             self.tiles(),
-            section("What was expected", &self.expectations()),
-            section("Waiting and use", &format!("<div class=\"plots\">\n{plots}</div>\n")),
+            section("Expectations", &self.expectations()),
+            section("Waiting times and allocation", &format!("<div class=\"plots\">\n{plots}</div>\n")),
             section("Nodes and jobs over time", &over_time),
-            section("Why it was turned away, and why it waited", &self.reasons()),
+            section("Reasons for refusals and waiting", &self.reasons()),
             section("All figures", &self.figures()),
-            section("What is assumed", &list(&self.assumptions())),
-            section("How to make it again", &self.provenance()),
+            section("Assumptions", &list(&self.assumptions())),
+            section("How to repeat this", &self.provenance()),
         ];
         page(&self.rehearsal.title, &self.answer(), &body.concat())
     }
@@ -87,16 +87,16 @@ impl RunReport<'_> {
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
         let mut text = format!("{never}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
-            text.push_str(&format!(", 95% of those that had a place waited {} or less", about(wait)));
+            text.push_str(&format!(", 95% of the replicas with a place waited {} or less", about(wait)));
         }
         let (what, name) = if self.has_gpus() { ("GPU", "gpu_allocated") } else { ("CPU", "cpu_allocated") };
         if let Some(Value::Ratio(part)) = self.metrics.get(name) {
-            text.push_str(&format!(", {:.1}% of the ready {what} time was taken", part * 100.0));
+            text.push_str(&format!(", {:.1}% of the ready {what} time was allocated", part * 100.0));
         }
         let failed = self.verdicts.iter().filter(|verdict| !verdict.passed).count();
         text.push_str(&match (self.verdicts.len(), failed) {
-            (0, _) => "; nothing was expected of it.".to_string(),
-            (1, 0) => "; what was expected of it holds.".to_string(),
+            (0, _) => "; it had no expectations.".to_string(),
+            (1, 0) => "; its expectation holds.".to_string(),
             (all, 0) => format!("; all {all} expectations hold."),
             (all, failed) => format!("; {failed} of {} failed.", counted(all, "expectation")),
         });
@@ -109,14 +109,14 @@ impl RunReport<'_> {
 
     fn tiles(&self) -> String {
         const SHOWN: [(&str, &str); 10] = [
-            ("queue_wait_mean_seconds", "waited in the mean"),
-            ("queue_wait_p95_seconds", "waited by 95% at most"),
-            ("bounded_slowdown_mean", "slowdown, in the mean"),
-            ("gpu_allocated", "of ready GPU time taken"),
-            ("gpu_utilization", "of that really used"),
-            ("gpu_idle_hours", "GPU hours taken and idle"),
-            ("gpu_idle_cost", "price of these"),
-            ("fragmentation", "of free GPU time of no use"),
+            ("queue_wait_mean_seconds", "mean waiting time"),
+            ("queue_wait_p95_seconds", "95th percentile of waiting time"),
+            ("bounded_slowdown_mean", "mean slowdown"),
+            ("gpu_allocated", "of ready GPU time allocated"),
+            ("gpu_utilization", "of allocated GPU time used"),
+            ("gpu_idle_hours", "allocated GPU hours without use"),
+            ("gpu_idle_cost", "price of these hours"),
+            ("fragmentation", "of free GPU time unusable"),
             ("cost", "cost"),
             ("fairness", "fairness between users"),
         ];
@@ -177,15 +177,15 @@ impl RunReport<'_> {
             Line { name, points: cdf(waits, all, end), kind: Kind::Steps, look }
         });
         let rest =
-            if left_out == 0 { String::new() } else { format!(" {left_out} smaller queues are in waits.csv alone.") };
+            if left_out == 0 { String::new() } else { format!(" waits.csv also has the {left_out} smaller queues.") };
         let never: usize = queues.iter().map(|(_, _, never)| never).sum();
         let never = match never {
-            0 => "All had one.".to_string(),
-            never => format!("{never} never had one: their curves end below 100%."),
+            0 => "All replicas had one.".to_string(),
+            never => format!("{} never had a place, so the curves end below 100%.", counted(never, "replica")),
         };
         Some(Chart {
-            title: "How long was waited".into(),
-            description: format!("The part of all replicas that had their first place within so long. {never}{rest}"),
+            title: "Waiting time".into(),
+            description: format!("Share of all replicas that had their first place within this time. {never}{rest}"),
             x,
             y: of_parts("had a place"),
             lines: lines.collect(),
@@ -202,19 +202,18 @@ impl RunReport<'_> {
                 kind: Kind::Steps,
                 look,
             };
-            let mut lines = vec![line("ready", &bins.gpu_ready, 5), line("taken", &bins.gpu_taken, 0)];
+            let mut lines = vec![line("ready", &bins.gpu_ready, 5), line("allocated", &bins.gpu_taken, 0)];
             let unknown = match &bins.gpu_used {
                 Some(used) => {
-                    lines.push(line("really used", used, 2));
+                    lines.push(line("used", used, 2));
                     ""
                 }
-                None => " What was really used is not stated of every job.",
+                None => " Some jobs do not state their real use.",
             };
-            let description = format!(
-                "GPUs that were ready and those that were taken, in the mean over each piece of time.{unknown}"
-            );
+            let description =
+                format!("GPUs that were ready and GPUs that were allocated, as means over each interval.{unknown}");
             return Some(Chart {
-                title: "GPUs taken".into(),
+                title: "Allocated GPUs".into(),
                 description,
                 x: of_time("time", bins.end.since(SimTime::ZERO)),
                 y,
@@ -224,17 +223,17 @@ impl RunReport<'_> {
         let cores: u64 = self.accounts.nodes.iter().map(|node| node.spec.shape.cpu_capacity().get()).sum();
         let (y, top) = of_numbers("cores", cores as f64 / 1000.0);
         let points = over_time(&bins.cpu_taken, top * 1000.0);
-        let line = Line { name: "taken".into(), points, kind: Kind::Steps, look: 0 };
+        let line = Line { name: "allocated".into(), points, kind: Kind::Steps, look: 0 };
         let capacity = cores as f64 / 1000.0 / top;
         let all = Line {
-            name: "there are".into(),
+            name: "all cores".into(),
             points: vec![(0.0, capacity), (1.0, capacity)],
             kind: Kind::Steps,
             look: 5,
         };
-        let description = "Cores that were taken, in the mean over each piece of time.".to_string();
+        let description = "Allocated cores, as means over each interval.".to_string();
         Some(Chart {
-            title: "Cores taken".into(),
+            title: "Allocated cores".into(),
             description,
             x: of_time("time", bins.end.since(SimTime::ZERO)),
             y,
@@ -250,7 +249,11 @@ impl RunReport<'_> {
             })
             .collect();
         if !turned.is_empty() {
-            text.push_str(&table("Turned away, by reason", &["how", "reason", "that is", "replicas"], &turned));
+            text.push_str(&table(
+                "Replicas that were turned away, by reason",
+                &["outcome", "reason", "meaning", "replicas"],
+                &turned,
+            ));
         }
         let waits = self.accounts.waits.by_blame();
         let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>().max(1);
@@ -263,8 +266,8 @@ impl RunReport<'_> {
             })
             .collect();
         if !rows.is_empty() {
-            let header = ["reason", "that is", "hours waited", "part"];
-            text.push_str(&table("Waited, by what would have ended it", &header, &rows));
+            let header = ["reason", "meaning", "hours waited", "share"];
+            text.push_str(&table("Waiting time, by the resource or event that it waited for", &header, &rows));
         }
         text + &self.unplaced()
     }
@@ -278,7 +281,7 @@ impl RunReport<'_> {
         let all: Vec<Vec<String>> = waiting
             .map(|(attempt, job, replica)| {
                 let since = about(self.accounts.now.since(replica.wanted));
-                let why = replica.reason.map_or("nothing was said of it", |reason| reason.text());
+                let why = replica.reason.map_or("no reason was given", |reason| reason.text());
                 vec![replica_name(attempt, &job.spec.name), since, why.to_string()]
             })
             .collect();
@@ -305,7 +308,7 @@ impl RunReport<'_> {
             .collect();
         let rest = match without.is_empty() {
             true => String::new(),
-            false => format!("<p class=\"note\">Nothing to take it of: {}.</p>\n", without.join(", ")),
+            false => format!("<p class=\"note\">Undefined in this run: {}.</p>\n", without.join(", ")),
         };
         table("Figures of the whole run", &["figure", "value", "meaning"], &rows) + &rest
     }
@@ -318,27 +321,27 @@ impl RunReport<'_> {
         let mut all = vec![
             format!("Profile {}: {}.", profile.name, profile.title.trim_end_matches('.')),
             format!("Fleet: {} with {}.", counted(self.accounts.nodes.len(), "node"), counted(gpus, "GPU")),
-            "A job runs as long as the file or the trace says, wherever it is placed; nothing makes it faster or slower.".into(),
-            "What is not in the file did not happen: failures, strangers on GPUs, slow starts and lost words are those that it states.".into(),
+            "A job runs as long as the file or the trace states, on any node.".into(),
+            "Only failures, foreign use, slow starts and lost messages that the file states can happen.".into(),
         ];
         match self.rehearsal.faults.len() {
             0 => all.push("No node or GPU fails.".into()),
-            faults => all.push(format!("{} of nodes and GPUs, stated or drawn.", counted(faults, "change"))),
+            faults => all.push(format!("{} of nodes and GPUs, stated or random.", counted(faults, "change"))),
         }
         if self.accounts.usage.known == 0 && gpus > 0 {
-            all.push(
-                "What the GPUs of jobs really do is not stated: nothing is said of their use, only of who has them."
-                    .into(),
-            );
+            all.push("The real GPU use of jobs is not stated, so there are only figures on allocation.".into());
         }
         if self.accounts.nodes.iter().all(|node| node.spec.shape.price_per_hour.is_none()) {
-            all.push("No node has a price: nothing is said of cost.".into());
+            all.push("No node has a price, so there are no figures on cost.".into());
         }
         if let Some(warm_up) = rehearsal.warm_up {
-            all.push(format!("Warm-up: what was before {warm_up}, and jobs that came before it, count in no figure; plots over time show all."));
+            all.push(format!(
+                "Warm-up: figures ignore everything before {warm_up}, and jobs that were submitted before it; plots \
+                 over time show everything."
+            ));
         }
         if let Some(until) = rehearsal.until {
-            all.push(format!("The run stops at {until}; what would have been after that counts nowhere."));
+            all.push(format!("The run stops at {until}; nothing after that counts."));
         }
         all.extend(self.trace.iter().map(|line| format!("Trace {line}")));
         all
@@ -348,11 +351,11 @@ impl RunReport<'_> {
         let rehearsal = self.rehearsal;
         let rows = [
             ("Command", self.command.to_string()),
-            ("Input", format!("{} (BLAKE3 of the file as it was run)", self.input())),
+            ("Input", format!("{} (BLAKE3 of the scenario file as it was run)", self.input())),
             ("Digest", format!("{} (of the event log)", self.digest)),
             ("Seed", rehearsal.seed.to_string()),
             ("Version", format!("dryrack {}", env!("CARGO_PKG_VERSION"))),
-            ("Beside this", "report.json, metrics.csv, series.csv, waits.csv, heat.csv and spans.csv".to_string()),
+            ("Other files", "report.json, metrics.csv, series.csv, waits.csv, heat.csv and spans.csv".to_string()),
         ];
         let lines = rehearsal.source.lines().count();
         let source: Vec<&str> = rehearsal.source.lines().take(SOURCE_LINES).collect();
@@ -433,10 +436,10 @@ fn queue_plot(bins: &Bins) -> Option<Chart> {
         kind: Kind::Steps,
         look,
     };
-    let lines = vec![line("at most", &bins.waiting_max, top, 4), line("in the mean", &bins.waiting, top * 1000.0, 0)];
+    let lines = vec![line("maximum", &bins.waiting_max, top, 4), line("mean", &bins.waiting, top * 1000.0, 0)];
     Some(Chart {
         title: "Length of the queue".into(),
-        description: "Replicas that waited for a place, at most and in the mean over each piece of time.".into(),
+        description: "Replicas that waited for a place: the maximum and the mean over each interval.".into(),
         x: Axis { ..of_time("time", bins.end.since(SimTime::ZERO)) },
         y,
         lines,
