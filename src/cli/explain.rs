@@ -261,15 +261,14 @@ fn is_refused_so(examination: &Examination, word: Refusal, because: &Histogram) 
     matches!(&examination.decision, Decision::Refuse { refusal, reasons } if *refusal == word && reasons == because)
 }
 
-/// Text such as `it waits to be analysed, behind 9 entries of attempts that have ended and 1 more; chat is analysed
-/// now`.
+/// Text such as `waits for its analysis, behind 9 entries of ended attempts and 1 more; chat is in analysis`.
 fn behind(before: &AnalysesAhead, names: &Names) -> String {
     let entries = |count: usize| if count == 1 { "1 entry".to_string() } else { format!("{count} entries") };
     let behind = match (before.unwanted.len(), before.wanted.len()) {
         (0, 0) => "next in the queue".to_string(),
         (0, others) => format!("behind {}", entries(others)),
         (ended, 0) => format!("behind {} of ended attempts", entries(ended)),
-        (ended, others) => format!("behind {} of ended attempts and {others} others", entries(ended)),
+        (ended, others) => format!("behind {} of ended attempts and {others} more", entries(ended)),
     };
     let now: Vec<String> = before.now.iter().map(|attempt| names.attempt(*attempt)).collect();
     let now = if now.is_empty() { String::new() } else { format!("; {} is in analysis", now.join(", ")) };
@@ -496,7 +495,7 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
     }
 }
 
-/// The obstacles on a node, such as `were it not for node_not_ready and with 2 GPUs free instead of 1`.
+/// The obstacles on a node, such as `without node_not_ready and with 2 GPUs free instead of 1`.
 fn obstacles(node: &NodeFinding) -> String {
     let mut parts: Vec<String> = (node.refusals.iter())
         .filter(|(filter, _)| *filter != FilterName::Resources || node.shortages.is_empty())

@@ -420,7 +420,7 @@ fn draw_arrival(
         failing_starts: if features.failures && draws.chance(200) { draws.between(1, 3) as u32 } else { 0 },
         stop: SimDuration::from_secs(if draws.chance(300) { draws.between(0, 900) } else { 0 }),
         checkpoint: None,
-        random_faults: Some(Box::new(draw_mishaps(draws, features))),
+        random_faults: Some(Box::new(draw_random_faults(draws, features))),
         usage: None,
         requests: None,
         sampling: Arc::default(),
@@ -460,7 +460,7 @@ fn draw_terms(draws: &mut Stream) -> RunTerms {
     RunTerms { retry, startup, stop: *draws.pick(&[StopCriteria::AllDone, StopCriteria::MasterDone]), idle: None }
 }
 
-fn draw_mishaps(draws: &mut Stream, features: &Features) -> RandomFaults {
+fn draw_random_faults(draws: &mut Stream, features: &Features) -> RandomFaults {
     let mut random_faults = RandomFaults::default();
     let draw = |draws: &mut Stream| Permille::new(*draws.pick(&[0, 0, 50, 300]));
     let by = SimDuration::from_secs(draws.between(1, 900));

@@ -63,7 +63,7 @@ pub const MOST_STEPS: u64 = 10_000;
 /// The largest number of characters of an expression.
 pub const MOST_CHARACTERS: usize = 2_000;
 
-/// The number of elements that a list variable is assumed to have at most, when steps are counted.
+/// The assumed length of a list variable, for the limit on the number of steps.
 pub const ASSUMED_ELEMENTS: u64 = 16;
 
 /// The stack of the parser in bytes. It suffices for the longest and most deeply nested text.

@@ -35,7 +35,7 @@ struct Cleaner<'r, 't> {
     unused: &'r mut Unused,
     kind: &'static str,
     path: Vec<&'t str>,
-    /// Whether the current part is kept. If not, only fields that are not followed are counted.
+    /// Whether the fields of the current part are kept. In a part that is not kept, only ignored fields are counted.
     is_kept: bool,
     /// The paths that were counted for this object, so that each counts once for an object.
     seen: BTreeSet<String>,

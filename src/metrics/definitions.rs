@@ -126,7 +126,8 @@ impl Metrics {
             cost(accounts),
         ];
         let rest =
-            [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_mishaps(accounts, survived)].concat();
+            [rest.as_slice(), &rows.of_jobs_and_users(), &of_gpus(accounts), &of_random_faults(accounts, survived)]
+                .concat();
         let values = [values.as_slice(), &rest].concat();
         assert_eq!(values.len(), METRICS.len(), "a value for each metric");
         Metrics(METRICS.iter().zip(values).chain(own_values(accounts)).collect())
@@ -332,7 +333,7 @@ fn of_gpus(accounts: &RunAccount) -> [Value; 6] {
 }
 
 /// The metrics of preemptions, survived failures and utilization policies.
-fn of_mishaps(accounts: &RunAccount, survived: Value) -> [Value; 5] {
+fn of_random_faults(accounts: &RunAccount, survived: Value) -> [Value; 5] {
     let saved = &accounts.saved;
     let hours = |time: u128| match saved.ended == saved.unknown {
         true => Value::Undefined,

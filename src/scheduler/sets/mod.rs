@@ -115,7 +115,7 @@ impl Placer for SetPlacer<'_> {
             Decision::Place(candidates) => candidates[0].placement.claims(),
             Decision::Refuse { .. } => &[],
         };
-        // A node that the gang takes is explained with a set that it holds.
+        // If the gang takes a node, explain the node for the first task set that it holds there.
         let held = |node: NodeId| {
             let claim = claims.iter().find(|claim| claim.node == node)?;
             claim.sets.as_ref()?.iter().position(|tasks| *tasks > 0)

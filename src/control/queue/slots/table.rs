@@ -8,7 +8,7 @@ use dryrack_units::{SimDuration, SimTime};
 
 const BITS: usize = u64::BITS as usize;
 
-/// Number of words that hold one bit for each of this many nodes.
+/// The number of `u64` words of a set of nodes that has one bit for each node.
 pub fn word_count(nodes: usize) -> usize {
     nodes.div_ceil(BITS)
 }

@@ -49,7 +49,7 @@ struct Section {
     /// The same nodes as bits.
     bits: Vec<u64>,
     has: Requested,
-    /// Its factor of priority, relative to the largest of all partitions.
+    /// The priority factor of the partition, relative to the largest factor of all partitions.
     factor: f64,
 }
 
