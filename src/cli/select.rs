@@ -1,12 +1,13 @@
 //! Finds the scenario files at the paths on the command line.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
 /// The scenario files at these paths, each only once. The path of a file gives that file. The path of a folder gives
-/// every `*.yaml` below it in the order of paths, except `*.profile.yaml` (profiles that scenarios use) and
-/// `*.part.yaml` (parts that scenarios include).
+/// every `*.yaml` below it in the order of paths, except `*.profile.yaml` (profiles that scenarios use),
+/// `*.part.yaml` (parts that scenarios include) and Kubernetes manifests.
 pub fn scenario_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -42,7 +43,22 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 fn is_scenario(path: &Path) -> bool {
-    ends_with(path, ".yaml") && !is_profile(path) && !is_part(path)
+    ends_with(path, ".yaml") && !is_profile(path) && !is_part(path) && !is_manifest(path)
+}
+
+/// The number of bytes in which the keys of a manifest are looked for.
+const SHOWN_BYTES: u64 = 1 << 16;
+
+/// Whether the file is a Kubernetes manifest, judged by its first keys.
+fn is_manifest(path: &Path) -> bool {
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(path);
+    if opened.and_then(|file| file.take(SHOWN_BYTES).read_to_end(&mut bytes)).is_err() {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+    has("apiVersion:") && has("kind:") && !has("scenario:")
 }
 
 /// Whether the file is a profile, judged by its name.

@@ -294,7 +294,7 @@ impl Builder<'_> {
             let terms = self.terms(index);
             cluster.pods.push(StatedPod { pod, created, terms, deadline, owner, span: object.span });
         }
-        self.unused.left_out("that have ended: pods in the phase Succeeded or Failed", ended);
+        self.unused.left_out("a pod has ended (phase Succeeded or Failed)", ended);
         claims
     }
 }

@@ -105,6 +105,15 @@ impl PodSet {
         }
     }
 
+    /// The beginning of the names of its pods.
+    pub fn prefix(&self) -> Arc<str> {
+        match &self.naming {
+            Naming::Numbered { prefix, .. } | Naming::Nodes { prefix, .. } | Naming::Groups { prefix, .. } => {
+                Arc::clone(prefix)
+            }
+        }
+    }
+
     /// The labels of the pod with this number that the other pods do not have.
     pub fn labels_of(&self, number: u32) -> Vec<(Arc<str>, Arc<str>)> {
         match &self.naming {

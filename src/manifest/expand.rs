@@ -53,8 +53,8 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
             cluster.controllers.push(controller);
         }
     }
-    builder.unused.left_out("whose work is done", done);
-    builder.unused.left_out("that Kueue made for objects of these files", represented);
+    builder.unused.left_out("the work is done", done);
+    builder.unused.left_out("Kueue made it for an object of these files", represented);
 }
 
 /// Whether the conditions say that the work has ended.

@@ -16,6 +16,7 @@
 
 #![warn(clippy::unwrap_used)]
 
+mod budgets;
 mod claims;
 mod clean;
 mod cluster;

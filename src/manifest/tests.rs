@@ -190,8 +190,8 @@ fn a_pod_that_exists_is_not_made_again() {
         cluster.controllers.iter().map(|made| (made.key(), made.sets[0].numbers.len())).collect();
     assert_eq!(made, [("n/d-1".to_string(), 2), ("n/j".to_string(), 2)]);
     let notes = manifests.unused.notes().join("\n");
-    assert!(notes.contains("left out: 1 object that have ended"), "{notes}");
-    assert!(notes.contains("left out: 1 object whose work is done"), "{notes}");
+    assert!(notes.contains("left out because a pod has ended (phase Succeeded or Failed): 1 object"), "{notes}");
+    assert!(notes.contains("left out because the work is done: 1 object"), "{notes}");
 }
 
 #[test]
@@ -364,6 +364,27 @@ fn files_folders_and_patterns_are_found_in_the_order_of_their_names() {
     ];
     for (typed, names, fault) in rows {
         assert_eq!(read(typed), (names.to_string(), fault.to_string()), "{typed:?}");
+    }
+}
+
+/// By the page "Specifying a Disruption Budget for your Application" of the documentation of Kubernetes: a percentage
+/// of 7 pods is rounded up, so half of them are 4.
+#[test]
+fn a_budget_allows_what_its_limit_leaves() {
+    let rows = [
+        ("minAvailable: 5", 2),
+        ("minAvailable: 50%", 3),
+        ("maxUnavailable: 50%", 4),
+        ("maxUnavailable: 1", 1),
+        ("minAvailable: 9", 0),
+    ];
+    for (limit, allowed) in rows {
+        let (_, cluster) = fine(&format!(
+            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: b}}\nspec: {{selector: {{matchLabels: {{app: \
+             a}}}}, {limit}}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d}}\nspec: {{replicas: 7, \
+             template: {{metadata: {{labels: {{app: a}}}}, spec: {{containers: [{{name: m}}]}}}}}}\n"
+        ));
+        assert_eq!(cluster.disruption_budgets()[0].status.disruptions_allowed, allowed, "{limit}");
     }
 }
 

@@ -49,19 +49,22 @@ impl Unused {
         !self.unfollowed.is_empty()
     }
 
-    /// One sentence for each sort of unused things. The first one is about fields that can change decisions.
-    pub fn notes(&self) -> Vec<String> {
+    /// One sentence about the fields that can change decisions, and one for each reason for which objects were left
+    /// out.
+    pub fn important_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let fields = |counts: &BTreeMap<(&'static str, String), u64>| {
-            let one = |((kind, path), count): (&(&str, String), &u64)| format!("{kind} {path} ({count})");
-            counts.iter().map(one).collect::<Vec<_>>().join(", ")
-        };
         if !self.unfollowed.is_empty() {
             notes.push(format!("not followed, so decisions can differ: {}", fields(&self.unfollowed)));
         }
         for (why, count) in &self.left_out {
-            notes.push(format!("left out: {} {why}", counted(*count as usize, "object")));
+            notes.push(format!("left out because {why}: {}", counted(*count as usize, "object")));
         }
+        notes
+    }
+
+    /// One sentence for each sort of unused things, the important ones first.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.important_notes();
         if !self.kinds.is_empty() {
             let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
             notes.push(format!("kinds without meaning in a rehearsal: {}", kinds.join(", ")));
@@ -71,6 +74,11 @@ impl Unused {
         }
         notes
     }
+}
+
+fn fields(counts: &BTreeMap<(&'static str, String), u64>) -> String {
+    let one = |((kind, path), count): (&(&str, String), &u64)| format!("{kind} {path} ({count})");
+    counts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn add(counts: &mut BTreeMap<(&'static str, String), u64>, kind: &'static str, path: &str) -> bool {

@@ -11,7 +11,7 @@ use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{
     changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
-    nodes, outside, slurm, splits,
+    manifests, nodes, outside, slurm, splits,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -49,6 +49,8 @@ pub struct Options {
     pub roots: Roots,
     /// Whether jobs are created during the run instead of before it: see [`Loaded::streamed`].
     pub streamed: bool,
+    /// Whether to say what Kubernetes manifests hold that has no meaning in a rehearsal.
+    pub tells_unused: bool,
     /// Whether schedulers in other processes may decide: see [`Loaded::outside`].
     pub outside: Outside,
 }
@@ -105,7 +107,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 29] = [
+pub(super) const FIELDS: [&str; 31] = [
     "scenario",
     "report",
     "seed",
@@ -123,6 +125,8 @@ pub(super) const FIELDS: [&str; 29] = [
     "params",
     "matrix",
     "dstack",
+    "files",
+    "manifests",
     "fleets",
     "machines",
     "bandwidth",
@@ -139,6 +143,8 @@ pub(super) const FIELDS: [&str; 29] = [
 
 /// The profile for a file that names none.
 pub(super) const DEFAULT_PROFILE: &str = "first-fit";
+/// The profile for a file with Kubernetes manifests that names none.
+const PROFILE_OF_MANIFESTS: &str = "kubernetes-1.35";
 /// The profile for a file that names none, when it is loaded to ask about a model.
 const PROFILE_OF_MODELS: &str = "gpustack";
 
@@ -193,7 +199,7 @@ pub fn check(path: &Path, options: &Options) -> Diagnostics {
     };
     let mut all = Diagnostics::default();
     for set in cells {
-        let mut options = options.clone();
+        let mut options = Options { tells_unused: true, ..options.clone() };
         options.set.extend(set);
         all.merge(match load(path, &options) {
             Ok(loaded) => loaded.warnings,
@@ -250,6 +256,9 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
     let found = match (has("scenario") || has("nodes"), has("base") || has("scheduler"), has("type") || has("profiles"))
     {
         (false, true, _) => Some(("a profile", "name it `….profile.yaml`, and use it with `profile:` in a scenario")),
+        _ if !has("scenario") && has("apiVersion") && has("kind") => {
+            Some(("a Kubernetes manifest", "use it with `files:` in a scenario"))
+        }
         (false, false, true) => Some(("a configuration of dstack", "use it with `dstack:` in a scenario")),
         _ => None,
     };
@@ -302,8 +311,8 @@ fn warn_without_runs(dstack: Option<Span>, profile: &Profile, report: &mut Repor
     }
 }
 
-fn without_jobs(file: &Fields<'_>, report: &mut Report) {
-    if !file.has("jobs") && !report.has_errors() {
+fn without_jobs(file: &Fields<'_>, has_some: bool, options: &Options, report: &mut Report) {
+    if !has_some && options.asked.is_none() && !file.has("jobs") && !report.has_errors() {
         let help = "add `jobs:` with a list such as `- {name: chat, gpus: 1}`";
         report.warning(file.place(), "there are no jobs", help);
     }
@@ -322,6 +331,7 @@ fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option
     let mut composed = assembled.compose(source, options, report);
     composed.dstack = dstack_files::expand(&mut composed.tree, folder, report);
     composed.is_changed |= composed.dstack.is_some();
+    composed.is_changed |= manifests::expand(&mut composed.tree, folder, options.tells_unused, report);
     (!is_of_another_kind(&composed.tree, source, report)).then_some(composed)
 }
 
@@ -339,6 +349,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     hush_about_hosts(&file, report);
     instances::read(&file, &base, &mut world, &profile, report);
     slurm::label_nodes(&file, &profile, &mut world, report);
+    let cluster = manifests::read(&file, (&profile, options), &mut world, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     // This must precede the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
@@ -352,13 +363,11 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     deployment::check_cached(&world, report);
     without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
-    if entries.is_empty() && trace.is_none() && options.asked.is_none() {
-        without_jobs(&file, report);
-    }
+    without_jobs(&file, entries.len() + cluster.drafts.len() > 0 || trace.is_some(), options, report);
     splits::warn_of_unusable(&world, is_named.then_some(&*profile), report);
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
-        false => (None, arranged_jobs(&entries, traced.0, &mut world, report)),
+        false => (None, arranged_jobs(&entries, (cluster.drafts, traced.0), &mut world, report)),
     };
     let outside = decider(&file, folder, options, report);
     refuse_sets(outside.as_ref(), &arrivals, &world, report);
@@ -387,7 +396,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         evaluations: expectations::evaluations(expectations.iter().chain(constraints.iter().flatten()), &reproductions),
         until: head.until,
         branch: None,
-        objects: None,
+        objects: cluster.objects,
         warm_up: head.warm_up,
     };
     Some(Loaded {
@@ -423,14 +432,14 @@ fn traced(
 /// Arrivals and cancellations.
 type Jobs = (Vec<Arrival>, Vec<(SimTime, JobId)>);
 
-/// The jobs of the file and of its trace, sorted by submission, with their dependencies.
+/// The jobs of the file, of its manifests and of its trace, sorted by submission, with their dependencies.
 fn arranged_jobs(
     entries: &[jobs::JobTemplate],
-    traced: Vec<jobs::Draft>,
+    (pods, traced): (Vec<jobs::Draft>, Vec<jobs::Draft>),
     world: &mut World,
     report: &mut Report,
 ) -> Jobs {
-    let mut jobs = jobs::arrange(jobs::drafts(entries).chain(traced).collect(), world, report);
+    let mut jobs = jobs::arrange(jobs::drafts(entries).chain(pods).chain(traced).collect(), world, report);
     dependencies::resolve(entries, &mut jobs.0, world, report);
     jobs
 }
@@ -527,7 +536,11 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
     let title = title.and_then(|tree| text(tree, "a title", report));
     let as_in_base = options.as_in_base.as_ref().map(|(option, against)| (option.as_str(), *against));
     let changes = Changes { as_in_base, policies: file.get("policies"), slurm: file.get("slurm") };
-    let default = if options.asked.is_some() { PROFILE_OF_MODELS } else { DEFAULT_PROFILE };
+    let default = match (&options.asked, file.has("manifests")) {
+        (Some(_), _) => PROFILE_OF_MODELS,
+        (None, true) => PROFILE_OF_MANIFESTS,
+        (None, false) => DEFAULT_PROFILE,
+    };
     let profile = match (&options.recorded, file.get("profile")) {
         (Some(profile), _) => Some(Profile::clone(profile)),
         (None, None) => profile_with(default, file.place(), folder, changes, report),

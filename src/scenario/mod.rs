@@ -44,6 +44,7 @@ mod lengths;
 mod live;
 mod load;
 mod machines;
+mod manifests;
 mod metric_text;
 mod nodes;
 mod outside;

@@ -85,6 +85,16 @@ pub(super) const SHAPES: &[Shape] = &[
         fields: &[ALSO_OF_NODES, ALSO_OF_MACHINES, ALSO_OF_INSTANCES],
     },
     Shape {
+        name: "manifest_file",
+        called: &["a manifest file"],
+        required: &["path"],
+        fields: &[
+            ("path", Kind::Text, "Its path from this file's folder, a folder, or a pattern such as jobs/*.yaml"),
+            ("at", Kind::Amount("5m, or created"), "When its pods arrive, or `created`: when they were created"),
+            ("duration", Kind::Amount("30m"), "How long its pods and the pods of its jobs run"),
+        ],
+    },
+    Shape {
         name: "dstack_file",
         called: &["a file that is dstack's"],
         required: &["file"],

@@ -27,6 +27,7 @@ const INSTANT: Kind = Kind::Either(&[Kind::Text, Kind::Map("landmark")]);
 const NODES: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::ListOf(&NODE)]);
 const NODE: Kind = Kind::Either(&[Kind::Map("fleet"), Kind::Map("node")]);
 const DSTACK_FILE: Kind = Kind::Either(&[Kind::Text, Kind::Map("dstack_file")]);
+const MANIFEST_FILE: Kind = Kind::Either(&[Kind::Text, Kind::Map("manifest_file")]);
 const FLEET: Kind = Kind::Either(&[Kind::ListOf(&NODE), Kind::Map("instances")]);
 const EXPECTATION: Kind = Kind::Either(&[Kind::Text, Kind::Map("expectation")]);
 const OUTSIDE: Kind = Kind::Either(&[Kind::Text, Kind::Map("outside")]);
@@ -153,6 +154,12 @@ pub(super) const SHAPES: &[Shape] = &[
             ("params", Kind::Named(&Kind::Any), "Parameters; `${name}` stands for the value"),
             ("matrix", Kind::Named(&Kind::Some(&Kind::Text)), "Values of parameters; each combination is a test"),
             ("dstack", Kind::ListOf(&DSTACK_FILE), "Files of dstack: runs, fleets and profiles"),
+            (
+                "files",
+                Kind::Some(&MANIFEST_FILE),
+                "Kubernetes manifests: files, folders, and patterns such as jobs/*.yaml",
+            ),
+            ("manifests", Kind::ListOf(&Kind::Any), "Kubernetes objects, as in a manifest"),
             (
                 "fleets",
                 Kind::Named(&FLEET),

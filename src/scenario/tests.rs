@@ -115,8 +115,14 @@ changes: [{at: 1h, job: d, replicas: 2}]
 fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let _read = load_text("rare.yaml", RARE, Path::new(""), &Options::default());
-    for folder in ["scenarios/basics", "scenarios/dstack", "scenarios/live", "scenarios/operations", "tests/it/broken"]
-    {
+    for folder in [
+        "scenarios/basics",
+        "scenarios/dstack",
+        "scenarios/kubernetes",
+        "scenarios/live",
+        "scenarios/operations",
+        "tests/it/broken",
+    ] {
         for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten() {
             check(&entry.unwrap().path(), &Options { roots: roots(), ..Options::default() });
         }

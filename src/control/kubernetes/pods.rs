@@ -72,7 +72,9 @@ pub(super) fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &
         None => of_demand(&spec.demand, models)?,
     };
     pod.metadata.uid = Arc::from(name.as_str());
-    pod.metadata.name = Arc::from(name);
+    // A job has its namespace in its name if another namespace has a pod of the same name.
+    let within = name.strip_prefix(&*pod.metadata.namespace()).and_then(|name| name.strip_prefix('/'));
+    pod.metadata.name = Arc::from(within.unwrap_or(&name));
     pod.spec.priority.get_or_insert(spec.priority);
     Some(pod)
 }

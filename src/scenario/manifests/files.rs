@@ -1,0 +1,149 @@
+//! Inserts the objects of `files:` into `manifests:`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::tell_unused;
+use dryrack_manifest::{Kind, Manifests, Object};
+use dryrack_objects::Seconds;
+use dryrack_units::SimDuration;
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text};
+
+const FIELDS: [&str; 3] = ["path", "at", "duration"];
+/// The value of `at` that takes the times at which objects were created.
+const CREATED: &str = "created";
+
+/// What the scenario says about the objects of one entry of `files:`.
+struct Listed {
+    at: Option<Arrives>,
+    duration: Option<SimDuration>,
+    /// The objects of the entry.
+    objects: std::ops::Range<usize>,
+}
+
+enum Arrives {
+    At(SimDuration),
+    AsCreated,
+}
+
+/// Replaces `files:` by the objects in the files. Returns whether the scenario has that key.
+pub(in super::super) fn expand(tree: &mut Tree, folder: &Path, tells_unused: bool, report: &mut Report) -> bool {
+    let Node::Map(entries) = &mut tree.node else { return false };
+    let Some(at) = entries.iter().position(|entry| entry.key == "files") else { return false };
+    let files = entries.remove(at);
+    let items = match &files.value.node {
+        Node::List(items) => items.as_slice(),
+        Node::Scalar { .. } | Node::Map(_) => std::slice::from_ref(&files.value),
+    };
+    let mut manifests = Manifests::default();
+    let mut listed = Vec::new();
+    for item in items {
+        listed.extend(entry(item, folder, &mut manifests, report));
+    }
+    let earliest = manifests.objects.iter().filter(|object| makes_pods(object)).filter_map(created).min();
+    for entry in &listed {
+        for object in &mut manifests.objects[entry.objects.clone()] {
+            annotate(object, entry, earliest);
+        }
+    }
+    tell_unused(&manifests.unused, tells_unused, files.key_span, report);
+    let objects = manifests.objects.iter().map(tree_of);
+    match entries.iter_mut().find(|entry| entry.key == "manifests").map(|entry| &mut entry.value.node) {
+        Some(Node::List(own)) => {
+            let own_items = std::mem::take(own);
+            own.extend(objects.chain(own_items));
+        }
+        // It is not a list, which is reported when it is read.
+        Some(_) => {}
+        None => {
+            let value = Tree { span: files.value.span, node: Node::List(objects.collect()) };
+            entries.push(Entry { key: "manifests".to_string(), key_span: files.key_span, value });
+        }
+    }
+    true
+}
+
+/// Reads `jobs/*.yaml`, or `{path: jobs/*.yaml, at: created, duration: 30m}`.
+fn entry(item: &Tree, folder: &Path, manifests: &mut Manifests, report: &mut Report) -> Option<Listed> {
+    let (mut at, mut duration) = (None, None);
+    let path = match &item.node {
+        Node::Map(_) => {
+            let fields = Fields::read(item, "a manifest file", &FIELDS, report)?;
+            at = match fields.get("at") {
+                Some(tree) if tree.scalar() == Some(CREATED) => Some(Arrives::AsCreated),
+                _ => fields.value("at", report).map(Arrives::At),
+            };
+            duration = fields.value("duration", report);
+            fields.require("path", "jobs/*.yaml", report)?
+        }
+        Node::Scalar { .. } | Node::List(_) => item,
+    };
+    let typed = text(path, "the path of a manifest", report)?;
+    let first = manifests.objects.len();
+    manifests.read(typed, folder, Some(path.span), report);
+    Some(Listed { at, duration, objects: first..manifests.objects.len() })
+}
+
+fn makes_pods(object: &Object) -> bool {
+    object.kind == Kind::Pod || object.kind == Kind::QueuedWorkload || object.kind.is_controller()
+}
+
+/// Whether the pods of such an object usually end by themselves.
+fn ends(object: &Object) -> bool {
+    matches!(object.kind, Kind::Pod | Kind::Job | Kind::JobSet | Kind::QueuedWorkload)
+}
+
+fn created(object: &Object) -> Option<Seconds> {
+    let text = object.value.get("metadata")?.get("creationTimestamp")?.as_str()?;
+    Seconds::parse(text).ok()
+}
+
+/// Adds the annotations that the entry means, unless the object has its own.
+fn annotate(object: &mut Object, entry: &Listed, earliest: Option<Seconds>) {
+    if !makes_pods(object) {
+        return;
+    }
+    let at = match entry.at {
+        None => None,
+        Some(Arrives::At(at)) => Some(at),
+        Some(Arrives::AsCreated) => created(object)
+            .zip(earliest)
+            .map(|(own, earliest)| SimDuration::from_secs(u64::try_from(own.0 - earliest.0).unwrap_or(0))),
+    };
+    let duration = entry.duration.filter(|_| ends(object));
+    let values = [("dryrack/at", at), ("dryrack/duration", duration)];
+    for (key, value) in values.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        let metadata = object.value.entry("metadata").or_insert_with(|| json!({}));
+        let annotations = metadata.as_object_mut().map(|map| map.entry("annotations").or_insert_with(|| json!({})));
+        if let Some(Value::Object(annotations)) = annotations {
+            annotations.entry(key).or_insert_with(|| Value::from(value.to_string()));
+        }
+    }
+}
+
+/// The object as a tree. Each part has the place of the object.
+fn tree_of(object: &Object) -> Tree {
+    let mut whole = Map::new();
+    whole.insert("apiVersion".to_string(), Value::from(object.api_version.as_str()));
+    whole.insert("kind".to_string(), Value::from(object.kind.name()));
+    whole.extend(object.value.clone());
+    part(&Value::Object(whole), object.span)
+}
+
+fn part(value: &Value, span: Span) -> Tree {
+    let scalar = |text: String, quoted: bool| Node::Scalar { text, quoted };
+    let node = match value {
+        Value::Null => scalar(String::new(), false),
+        Value::Bool(is) => scalar(is.to_string(), false),
+        Value::Number(number) => scalar(number.to_string(), false),
+        Value::String(text) => scalar(text.clone(), true),
+        Value::Array(items) => Node::List(items.iter().map(|item| part(item, span)).collect()),
+        Value::Object(fields) => {
+            let entry =
+                |(key, value): (&String, &Value)| Entry { key: key.clone(), key_span: span, value: part(value, span) };
+            Node::Map(fields.iter().map(entry).collect())
+        }
+    };
+    Tree { span, node }
+}

@@ -1,0 +1,200 @@
+//! Pods and controllers as jobs: a controller is one job, and each of its pods a replica.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dryrack_kubernetes::cluster::{PodInfo, Resource};
+use dryrack_manifest::{Cluster, Controller, Kind, MadeClaim, PodSet, StatedPod, Terms};
+use dryrack_objects::{Pod, ResourceClaim, Seconds};
+use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
+use dryrack_workload::{
+    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, Restart, RetryPolicy, RunLimit, TaskDemand,
+};
+use dryrack_yaml::{Report, Span};
+
+use super::super::jobs::Draft;
+
+/// A job before its name is final.
+struct Named {
+    namespace: Arc<str>,
+    name: Arc<str>,
+    draft: Draft,
+}
+
+/// The pause before a failed pod of a job is replaced, and the longest pause
+/// (`pkg/controller/job/backoff_utils.go` of Kubernetes 1.35).
+const JOB_BACKOFF: (SimDuration, SimDuration) = (SimDuration::from_secs(10), SimDuration::from_secs(600));
+/// The pause before another controller replaces a pod.
+const REPLACED_AFTER: SimDuration = SimDuration::from_secs(1);
+/// The run time that is left of a pod that runs longer than it should.
+const LEFT: SimDuration = SimDuration::from_secs(1);
+
+/// The jobs of a cluster in the order of the files, and the claims that are made for the pods of controllers.
+pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec<ResourceClaim>) {
+    let (mut jobs, mut claims) = (Vec::new(), Vec::new());
+    for stated in &cluster.pods {
+        jobs.push(stated_pod(stated, cluster.latest));
+    }
+    let mut suspended = Vec::new();
+    for controller in &cluster.controllers {
+        if controller.is_suspended {
+            suspended.push(controller);
+            continue;
+        }
+        for set in controller.sets.iter().filter(|set| !set.numbers.is_empty()) {
+            made_pods(controller, set, cluster, &mut jobs, &mut claims);
+        }
+    }
+    if let [first, ..] = &suspended[..] {
+        let message = format!("{} suspended, so it makes no pods", told(&suspended));
+        report.warning(first.span, message, "write `suspend: false` to rehearse it");
+    }
+    (named(jobs), claims)
+}
+
+fn told(suspended: &[&Controller]) -> String {
+    match suspended {
+        [only] => format!("{} `{}` is", only.kind.name(), only.key()),
+        [first, rest @ ..] => format!("{} `{}` and {} more are each", first.kind.name(), first.key(), rest.len()),
+        [] => String::new(),
+    }
+}
+
+/// Gives each job the name of its pod or controller, with the namespace where the name alone would be ambiguous.
+fn named(jobs: Vec<Named>) -> Vec<Draft> {
+    let mut uses: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    jobs.iter().for_each(|job| *uses.entry(Arc::clone(&job.name)).or_default() += 1);
+    let name = |job: Named| {
+        let mut draft = job.draft;
+        let name = match uses[&job.name] {
+            1 => job.name,
+            _ => Arc::from(format!("{}/{}", job.namespace, job.name)),
+        };
+        Arc::make_mut(&mut draft.arrival.spec).name = name;
+        draft
+    };
+    jobs.into_iter().map(name).collect()
+}
+
+fn stated_pod(stated: &StatedPod, latest: Option<Seconds>) -> Named {
+    let mut pod = stated.pod.clone();
+    let is_bound = pod.spec.node_name.is_some();
+    // The run begins at the latest time that the objects state. A pod that runs began before.
+    let age = match (pod.status.start_time, latest) {
+        (Some(start), Some(latest)) if is_bound && stated.terms.at.is_none() => {
+            pod.status.start_time = Some(Seconds(start.0 - latest.0));
+            SimDuration::from_secs(u64::try_from(latest.0 - start.0).unwrap_or(0))
+        }
+        _ => SimDuration::ZERO,
+    };
+    let left = |time: SimDuration| time.saturating_sub(age).max(LEFT);
+    let is_replaced = stated.owner.as_ref().is_some_and(|(kind, _)| *kind != Kind::Job && *kind != Kind::JobSet);
+    let retry = match (&stated.owner, is_replaced) {
+        (None, _) => Some(0),
+        (Some(_), true) => None,
+        (Some(_), false) => Some(6),
+    };
+    let terms = Terms { duration: stated.terms.duration.map(left), ..stated.terms };
+    let (namespace, name) = (pod.metadata.namespace(), Arc::clone(&pod.metadata.name));
+    let spec = JobSpec {
+        time_limit: stated.deadline.map(left),
+        restart: if is_replaced { Restart::Always } else { Restart::Never },
+        retry: Some(Box::new(retry_policy(retry, is_replaced))),
+        ..spec(pod)
+    };
+    Named { namespace, name, draft: draft(spec, terms, stated.span) }
+}
+
+fn retry_policy(limit: Option<u32>, is_replaced: bool) -> RetryPolicy {
+    let backoff = match is_replaced {
+        true => Backoff { first: REPLACED_AFTER, factor: Permille::new(1000), max: REPLACED_AFTER },
+        false => Backoff { first: JOB_BACKOFF.0, factor: Permille::new(2000), max: JOB_BACKOFF.1 },
+    };
+    RetryPolicy { limit, backoff }
+}
+
+/// A job of this pod, without a name.
+fn spec(pod: Pod) -> JobSpec {
+    let demand = demand(&pod);
+    let priority = pod.spec.priority.unwrap_or(0);
+    JobSpec { priority, pod: Some(Arc::new(pod)), ..JobSpec::of(Arc::from(""), demand) }
+}
+
+fn draft(spec: JobSpec, terms: Terms, span: Span) -> Draft {
+    let at = SimTime::ZERO.checked_add(terms.at.unwrap_or_default()).unwrap_or(SimTime::MAX);
+    let behavior = JobBehavior { run: terms.duration, ..JobBehavior::default() };
+    let arrival = Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait: None };
+    Draft { arrival, cancel_at: None, span }
+}
+
+/// The resources of the pod that the ledger of the fleet holds: CPU, memory and whole GPUs.
+fn demand(pod: &Pod) -> Demand {
+    let info = PodInfo::new(pod.clone());
+    let exact = &info.requests.exact;
+    let count = |amount: i64| u64::try_from(amount).unwrap_or(0);
+    let names =
+        pod.spec.containers.iter().chain(&pod.spec.init_containers).flat_map(|one| one.resources.requests.keys());
+    let mut gpu_names: Vec<&Arc<str>> = names
+        .chain(pod.spec.resources.requests.keys())
+        .chain(pod.spec.overhead.keys())
+        .filter(|name| dryrack_control::is_gpu(name))
+        .collect();
+    gpu_names.sort_unstable();
+    gpu_names.dedup();
+    let gpus: u64 = gpu_names.into_iter().map(|name| count(exact.get(&Resource::of(name)))).sum();
+    let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
+    Demand::of(TaskDemand {
+        cpu: MilliCpu::new(count(exact.milli_cpu)),
+        ram: Bytes::new(count(exact.memory)),
+        gpus: (gpus > 0).then(|| GpuDemand { count: gpus, take: GpuTake::Whole, models: Vec::new(), min_memory: None }),
+        labels: pod.spec.node_selector.clone(),
+        os: None,
+        arch: None,
+    })
+}
+
+/// The pods that a controller makes: one job, or a job for each pod if the pods differ or do not all run at a time.
+fn made_pods(
+    controller: &Controller,
+    set: &PodSet,
+    cluster: &Cluster,
+    jobs: &mut Vec<Named>,
+    claims: &mut Vec<ResourceClaim>,
+) {
+    let is_job = matches!(controller.kind, Kind::Job | Kind::JobSet | Kind::QueuedWorkload);
+    let base = |pod: Pod| JobSpec {
+        time_limit: controller.deadline,
+        restart: if is_job { Restart::Never } else { Restart::Always },
+        retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
+        ..spec(pod)
+    };
+    let add = |name: Arc<str>, spec: JobSpec, jobs: &mut Vec<Named>| {
+        let draft = draft(spec, controller.terms, controller.span);
+        jobs.push(Named { namespace: Arc::clone(&controller.namespace), name, draft });
+    };
+    let prefix = set.prefix();
+    let count = set.numbers.len() as u32;
+    let is_whole = set.numbers.iter().copied().eq(0..count);
+    if !set.pods_differ() && set.parallelism.is_none() && is_whole && count > 1 {
+        let spec = JobSpec { replicas: count, ..base(set.template.clone()) };
+        return add(prefix, spec, jobs);
+    }
+    let limit = set.parallelism.map(|most| RunLimit::ArrayTasks { array: Arc::clone(&prefix), most });
+    for number in &set.numbers {
+        let pod = set.pod(*number);
+        let name = Arc::clone(&pod.metadata.name);
+        for (local, template) in &set.claims {
+            let made = MadeClaim { claim: dryrack_manifest::claim_name(&name, local), template: Arc::clone(template) };
+            claims.extend(cluster.claim_from(&controller.namespace, &made));
+        }
+        // A controller with one pod is known by its own name.
+        let name = if count == 1 && !is_numbered(controller.kind) { Arc::clone(&prefix) } else { name };
+        let spec = JobSpec { run_limit: limit.clone().map(Box::new), ..base(pod) };
+        add(name, spec, jobs);
+    }
+}
+
+/// Whether each pod of such a controller has a name of its own that others depend on.
+fn is_numbered(kind: Kind) -> bool {
+    matches!(kind, Kind::StatefulSet | Kind::DaemonSet | Kind::LeaderWorkerSet)
+}
