@@ -1,4 +1,4 @@
-//! `dryrack import`: converts the database of a server into a scenario and recordings.
+//! `dryrack import`: converts the data of a server or a cluster into a scenario.
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ pub enum ImportCommand {
     /// Import the SQLite file of a GPUStack server before 2.0: its workers, its models and the places of their
     /// instances
     GpustackDb(ImportArgs),
+    /// Import a Kubernetes cluster from the output of kubectl, or from manifests
+    Kubernetes(super::import_kubernetes::KubernetesArgs),
     /// Import a folder with the answers of a GPUStack server: workers.json, models.json and model-instances.json
     GpustackRest(ImportArgs),
 }
@@ -38,6 +40,7 @@ type Importer = (fn(&Path, Names) -> Result<Imported, ImportError>, bool, &'stat
 
 pub fn import(command: &ImportCommand) -> ExitResult {
     let (args, (read, is_folder, expected)): (_, Importer) = match command {
+        ImportCommand::Kubernetes(args) => return super::import_kubernetes::import(args),
         ImportCommand::DstackDb(args) => (args, (import_dstack, false, "the SQLite file of a dstack server")),
         ImportCommand::GpustackDb(args) => {
             (args, (import_gpustack_store, false, "the SQLite file of a GPUStack server before 2.0"))

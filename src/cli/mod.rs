@@ -26,6 +26,7 @@ mod futures;
 mod guard;
 mod hunt;
 mod import;
+mod import_kubernetes;
 #[cfg(target_os = "linux")]
 mod kept;
 #[cfg(target_os = "linux")]

@@ -1,18 +1,19 @@
 //! `dryrack probe`: finds machines and their current use, and writes them as nodes of a scenario.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::exit::{Exit, ExitResult, Failure};
+use super::import_kubernetes::{names, write};
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::source::SourceArgs;
 use dryrack_catalog as catalog;
-use dryrack_import::{FoundOptions, nodes_text};
-use dryrack_live::clock::{Clock, Stamp, std_duration};
-use dryrack_live::probe::{GpuSnapshot, NodeSnapshot, Reading, Snapshot, shown_url};
+use dryrack_import::{ClusterSource, FoundOptions, nodes_text};
+use dryrack_live::clock::{Clock, Deadline, Stamp, std_duration};
+use dryrack_live::probe::{GpuSnapshot, Kubernetes, NodeSnapshot, Reading, Snapshot, shown_url};
 use dryrack_live::stop::Stop;
 use dryrack_report::table;
 use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
@@ -21,7 +22,8 @@ use dryrack_units::{Bytes, GpuShare, SimDuration, counted};
 pub struct ProbeArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// File for the nodes, for use with `include:` in a scenario
+    /// File for the nodes, for use with `include:` in a scenario. With --from kubernetes, a folder such as `cluster`
+    /// gets a scenario of the whole cluster
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Type of the GPUs for which the source gives no type, such as a100-80g
@@ -33,9 +35,35 @@ pub struct ProbeArgs {
     /// Leave out the current use by others
     #[arg(long)]
     without_use: bool,
+    /// For the scenario of a whole cluster: replace the names that people chose, and write names.csv
+    #[arg(long)]
+    anonymize: bool,
+}
+
+/// The folder for the scenario of a whole cluster. `None` if only nodes are asked for.
+fn cluster_folder(args: &ProbeArgs) -> Option<&Path> {
+    let out = args.out.as_deref().filter(|_| args.source.from() == "kubernetes")?;
+    let is_file = out.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") && !out.is_dir();
+    (!is_file).then_some(out)
+}
+
+/// Writes a scenario of the whole cluster.
+fn cluster(args: &ProbeArgs, out: &Path) -> ExitResult {
+    let deadline = Deadline::within(std_duration(args.source.within(SimDuration::from_secs(300))));
+    let found = Kubernetes::of(&args.source.options()).objects(deadline);
+    let found = found.map_err(|missing| Failure::Input(format!("error: {missing} ({})", missing.name())))?;
+    found.notes.iter().for_each(|note| warn(&format!("note: {note}\n")));
+    write(&ClusterSource::Texts(&found.texts), names(args.anonymize), out)
 }
 
 pub fn probe(args: &ProbeArgs, format: Format) -> ExitResult {
+    if let Some(folder) = cluster_folder(args) {
+        return cluster(args, folder);
+    }
+    if args.anonymize {
+        let help = "add --from kubernetes and --out with a folder";
+        return Err(Failure::Input(format!("error: --anonymize is for the scenario of a whole cluster; {help}")));
+    }
     let gpu = match &args.gpu {
         None => None,
         Some(typed) => Some(catalog::gpu(typed).ok_or_else(|| unknown_gpu(typed))?),

@@ -29,6 +29,12 @@ pub struct SourceArgs {
     /// For this-machine: folder with its /proc and /sys, for a container that mounts those of the host [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// For kubernetes: context of the kubectl configuration [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// For kubernetes: configuration file of kubectl [default: $KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
     /// Time limit for one reading
     #[arg(long, value_name = "TIME")]
     within: Option<SimDuration>,
@@ -81,13 +87,15 @@ impl SourceArgs {
         Err(error(format!("--from: there is no source `{}`; {help}", self.from)))
     }
 
-    fn options(&self) -> SourceOptions {
+    pub fn options(&self) -> SourceOptions {
         SourceOptions {
             url: self.url.clone(),
             project: self.project.clone(),
             token_env: self.token_env.clone(),
             gpus: self.way(),
             root: self.root.clone(),
+            context: self.context.clone(),
+            kubeconfig: self.kubeconfig.clone(),
         }
     }
 

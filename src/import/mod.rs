@@ -1,5 +1,5 @@
 //! Floor 10. Converts the records of other systems to scenario files: databases of servers, pages of their interfaces,
-//! and the findings of probes.
+//! objects of Kubernetes, and the findings of probes.
 //!
 //! This room knows the tables and columns of those systems, and which key of a scenario each of them becomes. It must
 //! never invent a value that a source does not state. It must never return a scenario that the room `scenario` refuses.
@@ -11,9 +11,11 @@ mod dstack_db;
 mod found;
 mod gpustack;
 mod imported;
+mod kubernetes;
 mod sqlite;
 
 pub use dstack_db::import_dstack;
 pub use found::{FoundOptions, nodes_text};
 pub use gpustack::{import_gpustack_pages, import_gpustack_store};
 pub use imported::{ImportError, Imported, Names, SCENARIO};
+pub use kubernetes::{ClusterSource, ImportedCluster, import_kubernetes};

@@ -58,7 +58,7 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
 }
 
 /// Whether the conditions say that the work has ended.
-fn is_done(object: &Object) -> bool {
+pub fn is_done(object: &Object) -> bool {
     let Some(status) = object.value.get("status") else { return false };
     let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     conditions.iter().any(|condition| {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::cluster::has_ended;
+use crate::expand::is_done;
 use crate::kinds::{Kind, known};
 use crate::read::{Manifests, Object};
 
@@ -57,6 +59,26 @@ impl Owners {
             chain.push(owner);
         }
         chain
+    }
+}
+
+impl Manifests {
+    /// The objects that still matter: without pods that have ended, controllers whose work is done or that want no
+    /// pod, and workloads that Kueue made for other objects.
+    pub fn current(&self) -> impl Iterator<Item = &Object> {
+        let owners = Owners::of(self);
+        let is_idle = move |index: Index, object: &Object| match object.kind {
+            Kind::Pod => has_ended(object),
+            Kind::QueuedWorkload => is_done(object) || owners.owner(index).is_some(),
+            // Old revisions of a deployment are replica sets of no pods.
+            Kind::ReplicaSet => {
+                let wanted = object.value.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_u64);
+                wanted == Some(0) && owners.children(index).is_empty()
+            }
+            kind => kind.is_controller() && is_done(object),
+        };
+        let objects = self.objects.iter().enumerate();
+        objects.filter(move |(index, object)| !is_idle(*index, object)).map(|(_, object)| object)
     }
 }
 

@@ -30,6 +30,51 @@ const GPUS: [(&str, Vendor); 3] =
 
 pub struct Kubernetes {
     kubectl: OsString,
+    /// The arguments that choose a cluster.
+    cluster: Vec<OsString>,
+}
+
+/// The kinds of objects of a whole cluster, in the words of `kubectl api-resources`. Without the first two, there is no
+/// cluster to rehearse.
+const OBJECTS: [&str; 26] = [
+    "nodes",
+    "pods",
+    "namespaces",
+    "services",
+    "priorityclasses.scheduling.k8s.io",
+    "runtimeclasses.node.k8s.io",
+    "poddisruptionbudgets.policy",
+    "deployments.apps",
+    "replicasets.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "jobsets.jobset.x-k8s.io",
+    "leaderworkersets.leaderworkerset.x-k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "resourceslices.resource.k8s.io",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "workloads.scheduling.k8s.io",
+    "clusterqueues.kueue.x-k8s.io",
+    "localqueues.kueue.x-k8s.io",
+    "cohorts.kueue.x-k8s.io",
+    "resourceflavors.kueue.x-k8s.io",
+    "topologies.kueue.x-k8s.io",
+    "workloadpriorityclasses.kueue.x-k8s.io",
+    "workloads.kueue.x-k8s.io",
+];
+const NEEDED: usize = 2;
+/// The largest answer about one kind of objects in bytes.
+const MOST_OBJECTS: usize = 512 << 20;
+
+/// The objects of a cluster.
+#[derive(Debug, Default)]
+pub struct FoundObjects {
+    /// The answer of kubectl for each kind, with the command.
+    pub texts: Vec<(String, String)>,
+    /// Kinds that kubectl could not list, and why.
+    pub notes: Vec<String>,
 }
 
 impl Default for Kubernetes {
@@ -41,7 +86,50 @@ impl Default for Kubernetes {
 impl Kubernetes {
     /// A probe that runs this kubectl.
     pub fn at(kubectl: impl Into<OsString>) -> Kubernetes {
-        Kubernetes { kubectl: kubectl.into() }
+        Kubernetes { kubectl: kubectl.into(), cluster: Vec::new() }
+    }
+
+    /// A probe of the cluster that the options choose.
+    pub fn of(options: &super::SourceOptions) -> Kubernetes {
+        let mut probe = Kubernetes::default();
+        if let Some(context) = &options.context {
+            probe.cluster.extend([OsString::from("--context"), OsString::from(context)]);
+        }
+        if let Some(path) = &options.kubeconfig {
+            probe.cluster.extend([OsString::from("--kubeconfig"), path.clone().into_os_string()]);
+        }
+        probe
+    }
+
+    fn ask(&self, words: &[&str], limits: Limits) -> Result<String, Missing> {
+        Command::new(&self.kubectl).args(self.cluster.iter().cloned()).args(words.iter().copied()).output(limits)
+    }
+
+    /// All objects of the cluster that matter to a rehearsal. Kinds that the cluster does not have are left out.
+    ///
+    /// # Errors
+    /// If kubectl cannot list nodes and pods.
+    pub fn objects(&self, deadline: Deadline) -> Result<FoundObjects, Missing> {
+        let limits = Limits { deadline, most_bytes: MOST_OBJECTS };
+        let known = self.ask(&["api-resources", "--verbs=list", "-o", "name"], limits);
+        let is_known = |kind: &str| known.as_ref().is_ok_and(|known| known.lines().any(|line| line.trim() == kind));
+        let mut found = FoundObjects::default();
+        for (index, kind) in OBJECTS.iter().enumerate() {
+            let is_needed = index < NEEDED;
+            if !is_needed && !is_known(kind) {
+                continue;
+            }
+            let answer = self.ask(&["get", kind, "--all-namespaces", "-o", "json"], limits);
+            match answer {
+                Ok(text) => found.texts.push((format!("kubectl get {kind}"), text)),
+                Err(missing) if is_needed => return Err(missing),
+                Err(missing) => found.notes.push(format!("left out: {kind}: {missing}")),
+            }
+        }
+        if let Err(missing) = known {
+            found.notes.push(format!("left out: all kinds but nodes and pods: {missing}"));
+        }
+        Ok(found)
     }
 }
 
@@ -53,11 +141,7 @@ impl Probe for Kubernetes {
     fn poll(&mut self, clock: &Clock, deadline: Deadline) -> Result<Snapshot, Missing> {
         let limits = Limits { deadline, most_bytes: 64 << 20 };
         let ask = |kind: &[&str]| {
-            let text = Command::new(&self.kubectl)
-                .args(["get"])
-                .args(kind.iter().copied())
-                .args(["-o", "json"])
-                .output(limits);
+            let text = self.ask(&[&["get"], kind, &["-o", "json"]].concat(), limits);
             json::parse(&text?, &format!("kubectl get {}", kind[0]))
         };
         let nodes = ask(&["nodes"])?;

@@ -18,6 +18,9 @@ pub struct SourceOptions {
     pub gpus: GpuSource,
     /// The folder with this machine's /proc and /sys.
     pub root: Option<PathBuf>,
+    /// The context and the configuration file of kubectl.
+    pub context: Option<String>,
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// A source of readings that has a name.
@@ -31,7 +34,7 @@ pub struct Source {
 pub const SOURCES: [Source; 5] = [
     Source { name: "this-machine", is_scheduler: false, open: this_machine },
     Source { name: "slurm", is_scheduler: true, open: |_| Ok(Box::new(Slurm::default())) },
-    Source { name: "kubernetes", is_scheduler: true, open: |_| Ok(Box::new(Kubernetes::default())) },
+    Source { name: "kubernetes", is_scheduler: true, open: |options| Ok(Box::new(Kubernetes::of(options))) },
     Source { name: "gpustack", is_scheduler: true, open: gpustack },
     Source { name: "dstack", is_scheduler: true, open: dstack },
 ];
