@@ -16,7 +16,10 @@ use std::sync::Arc;
 pub use commit::{Preempted, bind, preempt, reserve, settle};
 pub use decision::{Decision, Outcome, PostFilter, Scores};
 pub use message::histogram;
-pub use profile::{MAX_NODE_SCORE, PreemptionArguments, Profile, ProfileFault, ScoringStrategy, Strategy};
+pub use profile::{
+    AffinityRange, Balance, MAX_NODE_SCORE, Nominated, PreemptionArguments, Profile, ProfileFault, Rounding,
+    ScoringStrategy, SpreadCounts, Strategy,
+};
 pub use state::{CycleState, Sight};
 pub use verdict::{Code, Objection, Plugin, Reason, Refusal};
 
@@ -48,7 +51,7 @@ pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, of
         scores: None,
         outcome: Outcome::Failed { message: String::new() },
     };
-    let mut state = match CycleState::new(pod, cluster) {
+    let mut state = match CycleState::new(pod, cluster, profile) {
         Ok(state) => state,
         Err(refusal) => {
             decision.outcome = unschedulable(&refusal.reasons, cluster);
@@ -91,7 +94,7 @@ fn find_feasible(
         namespaces: &cluster.namespaces,
         devices: &mut cluster.devices,
     };
-    if let Some(index) = nominated {
+    if let Some(index) = nominated.filter(|_| profile.nominated == Nominated::First) {
         match state.filter_with_nominated(&mut sight, &nodes[index]) {
             Ok(()) => {
                 decision.via_nominated = true;

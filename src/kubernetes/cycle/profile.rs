@@ -23,12 +23,77 @@ pub struct Profile {
     /// The resources that `NodeResourcesBalancedAllocation` compares.
     #[serde(rename = "balanced_allocation")]
     pub balanced: Vec<Resource>,
+    /// What `NodeResourcesBalancedAllocation` measures.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub balance: Balance,
+    /// On which nodes of a domain the filter of `PodTopologySpread` counts pods.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spread_counts: SpreadCounts,
+    /// How `PodTopologySpread` rounds its raw score.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spread_rounding: Rounding,
+    /// What `InterPodAffinity` scales its raw scores from.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub affinity_range: AffinityRange,
+    /// Which nodes a pod with a nominated node is tried on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nominated: Nominated,
     /// The weight of existing pods' required affinity in the score of `InterPodAffinity`.
     pub hard_pod_affinity_weight: i64,
     /// Spread constraints for pods that have none and are selected by a service: topology key and greatest skew.
     #[serde(rename = "default_constraints", with = "pairs")]
     pub default_spread: Vec<(Arc<str>, i64)>,
     pub preemption: PreemptionArguments,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The imbalance of a node's resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Balance {
+    /// The standard deviation of the used shares. A pod that requests none of the resources is not scored.
+    #[default]
+    StandardDeviation,
+    /// The distance of the shares of two resources, as until 1.21. Containers without a request count as in
+    /// `NodeResourcesFit`. A node that would be full gets 0.
+    Difference,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpreadCounts {
+    /// On the nodes that the inclusion policies of the constraint admit.
+    #[default]
+    AdmittedNodes,
+    /// On all nodes, if the domain has an admitted node. So it was in 1.20.
+    AllNodes,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rounding {
+    #[default]
+    Nearest,
+    /// As until 1.21.
+    Down,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AffinityRange {
+    /// From the lowest to the highest raw score.
+    #[default]
+    Observed,
+    /// The same, but 0 always lies in the range, as until 1.21.
+    WithZero,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Nominated {
+    /// The nominated node alone, if it fits.
+    #[default]
+    First,
+    /// All nodes, as until 1.21.
+    AmongAll,
 }
 
 /// How `NodeResourcesFit` scores a node.
@@ -137,6 +202,11 @@ impl Profile {
                 resources: vec![(Resource::Cpu, 1), (Resource::Memory, 1)],
             },
             balanced: vec![Resource::Cpu, Resource::Memory],
+            balance: Balance::StandardDeviation,
+            spread_counts: SpreadCounts::AdmittedNodes,
+            spread_rounding: Rounding::Nearest,
+            affinity_range: AffinityRange::Observed,
+            nominated: Nominated::First,
             hard_pod_affinity_weight: 1,
             default_spread: vec![
                 (Arc::from("kubernetes.io/hostname"), 3),
@@ -144,5 +214,25 @@ impl Profile {
             ],
             preemption: PreemptionArguments { min_candidate_nodes_percentage: 10, min_candidate_nodes_absolute: 100 },
         }
+    }
+
+    /// The default profile of Kubernetes 1.20, by its difference from 1.35. `NodePreferAvoidPods` is left out: it gives
+    /// every node the same score, unless an annotation names the pod's controller. There are no device claims.
+    pub fn v1_20() -> Profile {
+        use Plugin::*;
+        let mut profile = Profile::v1_35();
+        profile.filters.retain(|plugin| *plugin != DynamicResources);
+        profile.scorers.retain(|(plugin, _)| *plugin != DynamicResources);
+        for (plugin, weight) in &mut profile.scorers {
+            if matches!(plugin, TaintToleration | NodeAffinity | InterPodAffinity) {
+                *weight = 1;
+            }
+        }
+        profile.balance = Balance::Difference;
+        profile.spread_counts = SpreadCounts::AllNodes;
+        profile.spread_rounding = Rounding::Down;
+        profile.affinity_range = AffinityRange::WithZero;
+        profile.nominated = Nominated::AmongAll;
+        profile
     }
 }

@@ -40,14 +40,12 @@ fn score_by(
         Plugin::NodeAffinity => node_affinity::score(pod, cluster, feasible),
         Plugin::NodeResourcesFit => Some(node_resources_fit::score(pod, cluster, feasible, &profile.fit)),
         Plugin::PodTopologySpread => spread_score::score(pod, cluster, feasible, profile),
-        Plugin::InterPodAffinity => inter_pod_affinity::score(pod, cluster, feasible, profile.hard_pod_affinity_weight),
+        Plugin::InterPodAffinity => inter_pod_affinity::score(pod, cluster, feasible, profile),
         Plugin::DynamicResources => {
             let names = feasible.iter().map(|index| Arc::clone(cluster.node(*index).name()));
             Some(dynamic_resources::score(state.claims.as_ref(), names))
         }
-        Plugin::NodeResourcesBalancedAllocation => {
-            balanced_allocation::score(pod, cluster, feasible, &profile.balanced)
-        }
+        Plugin::NodeResourcesBalancedAllocation => balanced_allocation::score(pod, cluster, feasible, profile),
         Plugin::ImageLocality => Some(image_locality::score(pod, cluster, feasible)),
         Plugin::SchedulingGates
         | Plugin::NodeUnschedulable

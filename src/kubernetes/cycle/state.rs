@@ -40,12 +40,12 @@ impl CycleState {
     ///
     /// # Errors
     /// If a plugin refuses the pod on all nodes.
-    pub fn new(pod: &Arc<PodInfo>, cluster: &Cluster) -> Result<CycleState, Refusal> {
+    pub fn new(pod: &Arc<PodInfo>, cluster: &Cluster, profile: &Profile) -> Result<CycleState, Refusal> {
         let only_nodes = node_affinity::pre_filter(pod)?;
         Ok(CycleState {
             pod: Arc::clone(pod),
             only_nodes,
-            spread: spread_filter::pre_filter(pod, cluster),
+            spread: spread_filter::pre_filter(pod, cluster, profile.spread_counts),
             affinity: inter_pod_affinity::pre_filter(pod, cluster),
             claims: dynamic_resources::pre_filter(pod, &cluster.devices)?,
         })

@@ -3,7 +3,7 @@
 
 use super::pair_counts::PairCounts;
 use crate::cluster::{Cluster, NodeInfo, PodClass, PodInfo, Term};
-use crate::cycle::{MAX_NODE_SCORE, Objection, Plugin, Reason, Refusal};
+use crate::cycle::{AffinityRange, MAX_NODE_SCORE, Objection, Plugin, Profile, Reason, Refusal};
 use crate::object::Labels;
 
 /// The counts that decide about required terms, by topology key and domain.
@@ -157,7 +157,8 @@ impl Weights {
 }
 
 /// `None` if no term contributes.
-pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], hard_weight: i64) -> Option<Vec<i64>> {
+pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], profile: &Profile) -> Option<Vec<i64>> {
+    let hard_weight = profile.hard_pod_affinity_weight;
     let mut weights = Weights::default();
     for (terms, sign) in [(&pod.affinity.preferred, 1), (&pod.anti_affinity.preferred, -1)] {
         for (weight, term) in terms {
@@ -188,8 +189,9 @@ pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], hard_weight: 
         return None;
     }
     let mut scores: Vec<i64> = feasible.iter().map(|index| weights.sums.sum(cluster.node(*index).labels())).collect();
-    let least = scores.iter().copied().min().unwrap_or(0);
-    let range = scores.iter().copied().max().unwrap_or(0) - least;
+    let zero = (profile.affinity_range == AffinityRange::WithZero).then_some(0);
+    let least = scores.iter().copied().chain(zero).min().unwrap_or(0);
+    let range = scores.iter().copied().chain(zero).max().unwrap_or(0) - least;
     for score in &mut scores {
         *score = match range {
             0 => 0,

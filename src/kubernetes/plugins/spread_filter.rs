@@ -6,12 +6,12 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use crate::cluster::{Cluster, NodeInfo, PodClass, PodInfo, Spread};
-use crate::cycle::{Objection, Plugin, Reason, Refusal};
+use crate::cycle::{Objection, Plugin, Reason, Refusal, SpreadCounts};
 use crate::object::{InclusionPolicy, Selector, WhenUnsatisfiable};
 
 /// The counts of the pod's required constraints.
 #[derive(Debug)]
-pub struct SpreadState(Vec<Counted>);
+pub struct SpreadState(Vec<Counted>, SpreadCounts);
 
 #[derive(Debug)]
 struct Counted {
@@ -24,7 +24,7 @@ struct Counted {
 }
 
 /// `None` without required constraints. The plugin's filter then does not take part in the attempt.
-pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<SpreadState> {
+pub fn pre_filter(pod: &PodInfo, cluster: &Cluster, counts: SpreadCounts) -> Option<SpreadState> {
     let required = pod.spread.iter().filter(|spread| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
     let counted = |constraint: &Spread| Counted {
         matches_itself: constraint.selector.matches(pod.labels()),
@@ -32,7 +32,7 @@ pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<SpreadState> {
         domains: HashMap::default(),
         by_count: BTreeMap::new(),
     };
-    let mut state = SpreadState(required.map(counted).collect());
+    let mut state = SpreadState(required.map(counted).collect(), counts);
     if state.0.is_empty() {
         return None;
     }
@@ -46,9 +46,12 @@ pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<SpreadState> {
             if !includes(&counted.constraint, pod, node) {
                 continue;
             }
-            let found = node.count_of(matching);
+            let found = if counts == SpreadCounts::AdmittedNodes { node.count_of(matching) } else { 0 };
             *counted.domains.entry(domain(node, &counted.constraint)).or_default() += found;
         }
+    }
+    if counts == SpreadCounts::AllNodes {
+        count_everywhere(&mut state, cluster, &matching);
     }
     for counted in &mut state.0 {
         #[expect(clippy::disallowed_methods, reason = "sums up: the order does not show")]
@@ -58,6 +61,17 @@ pub fn pre_filter(pod: &PodInfo, cluster: &Cluster) -> Option<SpreadState> {
         }
     }
     Some(state)
+}
+
+/// Counts the pods on all nodes of the domains.
+fn count_everywhere(state: &mut SpreadState, cluster: &Cluster, matching: &[Vec<bool>]) {
+    for node in cluster.nodes() {
+        for (counted, matching) in state.0.iter_mut().zip(matching) {
+            if let Some(count) = counted.domains.get_mut(&domain(node, &counted.constraint)) {
+                *count += node.count_of(matching);
+            }
+        }
+    }
 }
 
 impl SpreadState {
@@ -72,7 +86,11 @@ impl SpreadState {
         }
         for counted in &mut self.0 {
             let constraint = &counted.constraint;
-            if constraint.selector.matches(other.labels()) && includes(constraint, pod, node) {
+            let is_counted_here = match self.1 {
+                SpreadCounts::AdmittedNodes => includes(constraint, pod, node),
+                SpreadCounts::AllNodes => counted.domains.contains_key(&domain(node, constraint)),
+            };
+            if constraint.selector.matches(other.labels()) && is_counted_here {
                 counted.change(domain(node, constraint), delta);
             }
         }

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::spread_filter::{includes, matching};
 use crate::cluster::{Cluster, NodeInfo, PodInfo, Spread};
-use crate::cycle::{MAX_NODE_SCORE, Profile};
+use crate::cycle::{MAX_NODE_SCORE, Profile, Rounding};
 use crate::object::{InclusionPolicy, Requirement, Selector, WhenUnsatisfiable};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -67,7 +67,9 @@ pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], profile: &Pro
         }
     }
     let raw: Vec<Option<i64>> = (feasible.iter().zip(&ignored))
-        .map(|(index, is_ignored)| (!is_ignored).then(|| raw_score(cluster.node(*index), &counted)))
+        .map(|(index, is_ignored)| {
+            (!is_ignored).then(|| raw_score(cluster.node(*index), &counted, profile.spread_rounding))
+        })
         .collect();
     Some(normalized(&raw))
 }
@@ -90,7 +92,7 @@ fn counted_of(constraint: &Spread, candidates: &[&NodeInfo], matching: Vec<bool>
     counted
 }
 
-fn raw_score(node: &NodeInfo, counted: &[Counted]) -> i64 {
+fn raw_score(node: &NodeInfo, counted: &[Counted], rounding: Rounding) -> i64 {
     let mut score = 0.0;
     for counted in counted {
         let Some(value) = node.labels().get(&counted.constraint.topology_key) else { continue };
@@ -100,7 +102,10 @@ fn raw_score(node: &NodeInfo, counted: &[Counted]) -> i64 {
         };
         score += count as f64 * counted.weight + (counted.constraint.max_skew - 1) as f64;
     }
-    libm::round(score) as i64
+    match rounding {
+        Rounding::Nearest => libm::round(score) as i64,
+        Rounding::Down => score as i64,
+    }
 }
 
 /// Reverses the scores, so that the lowest raw score is best. An ignored node gets 0.
