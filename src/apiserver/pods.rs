@@ -100,7 +100,9 @@ pub(crate) fn note_status(store: &mut Store, key: &ObjectKey, states_condition: 
     let is_failure = |condition: &&Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
     let failure = new["status"]["conditions"].as_array().and_then(|all| all.iter().find(is_failure).cloned());
     let (before, after) = (nominated(old), nominated(new));
-    match failure.filter(|_| states_condition) {
+    // Only an attempt of its own gives a pod a node.
+    let is_attempt = states_condition || (after.is_some() && after != before);
+    match failure.filter(|_| is_attempt) {
         Some(mut failure) => {
             let text = |field: &str| Arc::from(failure[field].as_str().unwrap_or_default());
             let attempt = Attempt { reason: text("reason"), message: text("message"), nominated: after };

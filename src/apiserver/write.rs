@@ -276,6 +276,11 @@ fn merge(base: &mut Value, patch: Value) {
     }
 }
 
+/// Whether a patch means this item of a list: they have the same type, name or UID.
+fn is_same_item(one: &Value, other: &Value) -> bool {
+    ["type", "name", "uid"].iter().any(|key| one.get(key).is_some_and(|value| Some(value) == other.get(key)))
+}
+
 /// Removes from the base what the patch sets to null, and from the patch the directives about the order of lists.
 fn prepare(base: &mut Value, patch: &mut Value) -> Result<(), String> {
     let Some(fields) = patch.as_object_mut() else { return Ok(()) };
@@ -295,9 +300,17 @@ fn prepare(base: &mut Value, patch: &mut Value) -> Result<(), String> {
             Value::Array(items) => {
                 let mut others = base.get_mut(name.as_str()).and_then(Value::as_array_mut);
                 for item in items {
-                    let is_same = |other: &&mut Value| other.get("type").is_some_and(|kind| *kind == item["type"]);
+                    let is_same = |other: &&mut Value| is_same_item(other, item);
                     let same = others.as_mut().and_then(|others| others.iter_mut().find(is_same));
-                    prepare(same.unwrap_or(&mut Value::Null), item)?;
+                    let Some(same) = same else {
+                        prepare(&mut Value::Null, item)?;
+                        continue;
+                    };
+                    prepare(same, item)?;
+                    // The types take a missing field for an empty one, so each item is made whole.
+                    let mut whole = same.clone();
+                    merge(&mut whole, item.take());
+                    *item = whole;
                 }
             }
             value => match base.get_mut(name.as_str()) {
