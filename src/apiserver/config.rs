@@ -1,6 +1,7 @@
 //! How the program is configured: its release, its configuration file and its flags.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -105,8 +106,9 @@ impl Config {
         }
     }
 
-    /// The text of the configuration file. How the server is reached is always ours.
-    pub(crate) fn file(&self, release: &Release, kubeconfig: &Path) -> String {
+    /// The text of the configuration file. How the server is reached is always ours. Releases until 1.22 need a port for
+    /// metrics and health, on this address.
+    pub(crate) fn file(&self, release: &Release, kubeconfig: &Path, loopback: Ipv4Addr) -> String {
         let mut file = self.own.clone().unwrap_or_else(|| Value::Object(Map::new()));
         let own_version = file["apiVersion"].as_str().map(str::to_owned);
         let version = own_version.unwrap_or_else(|| format!("kubescheduler.config.k8s.io/{}", release.configuration()));
@@ -120,6 +122,11 @@ impl Config {
             "qps": 100_000,
             "burst": 100_000,
         });
+        if release.minor <= 22 {
+            for field in ["healthzBindAddress", "metricsBindAddress"] {
+                file[field] = Value::from(format!("{loopback}:{HEALTH_PORT}"));
+            }
+        }
         file["podInitialBackoffSeconds"] = Value::from(self.initial_backoff);
         file["podMaxBackoffSeconds"] = Value::from(self.max_backoff);
         if let Some(share) = self.percentage_of_nodes_to_score {
@@ -128,15 +135,14 @@ impl Config {
         format!("{file:#}\n")
     }
 
-    /// The flags. The program itself opens no port.
-    pub(crate) fn flags(release: &Release, file: &Path) -> Vec<String> {
-        let mut flags = vec![format!("--config={}", file.display()), "--secure-port=0".to_owned()];
-        if release.minor <= 22 {
-            flags.push("--port=0".to_owned());
-        }
-        flags
+    /// The flags. The program serves no HTTPS.
+    pub(crate) fn flags(file: &Path) -> [String; 2] {
+        [format!("--config={}", file.display()), "--secure-port=0".to_owned()]
     }
 }
+
+/// The insecure port of kube-scheduler until 1.22.
+const HEALTH_PORT: u16 = 10251;
 
 const DEFAULT_NAME: &str = "default-scheduler";
 
@@ -168,7 +174,8 @@ mod tests {
         assert_eq!(config.scheduler_names(), ["gpu"]);
         let release = Release::parse("Kubernetes v1.35.4").unwrap();
         let file: serde_json::Value =
-            serde_json::from_str(&config.file(&release, std::path::Path::new("here"))).unwrap();
+            serde_json::from_str(&config.file(&release, std::path::Path::new("here"), std::net::Ipv4Addr::LOCALHOST))
+                .unwrap();
         assert_eq!(file["clientConnection"]["kubeconfig"], "here");
         assert_eq!(file["profiles"][0]["schedulerName"], "gpu");
         assert_eq!(file["apiVersion"], "kubescheduler.config.k8s.io/v1");

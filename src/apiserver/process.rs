@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
 use super::config::{Config, Release};
+use super::server::Server;
 
 /// How many of the last bytes of stderr are kept.
 const KEPT_ERRORS: usize = 64 << 10;
@@ -58,18 +60,18 @@ impl Program {
         })
     }
 
-    /// Starts the program as a client of the server that the kubeconfig names.
+    /// Starts the program as a client of a server.
     ///
     /// # Errors
     /// If the program or one of its files cannot be made.
-    pub fn start(path: &Path, release: Release, config: &Config, kubeconfig: &str) -> Result<Program, NotStarted> {
+    pub fn start(path: &Path, release: Release, config: &Config, server: &Server) -> Result<Program, NotStarted> {
         let fault = |error: io::Error| NotStarted { program: path.display().to_string(), why: error.to_string() };
         let folder = tempfile::Builder::new().prefix("dryrack-kube-scheduler-").tempdir().map_err(fault)?;
         let (access, file): (PathBuf, PathBuf) = (folder.path().join("kubeconfig"), folder.path().join("config.json"));
-        std::fs::write(&access, kubeconfig).map_err(fault)?;
-        std::fs::write(&file, config.file(&release, &access)).map_err(fault)?;
+        std::fs::write(&access, server.kubeconfig()).map_err(fault)?;
+        std::fs::write(&file, config.file(&release, &access, own_loopback(server.token()))).map_err(fault)?;
         let mut command = Command::new("sh");
-        command.args(["-c", WATCHED]).arg(path).args(Config::flags(&release, &file));
+        command.args(["-c", WATCHED]).arg(path).args(Config::flags(&file));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
         let mut process = command.spawn().map_err(fault)?;
         let group = Pid::from_child(&process);
@@ -111,6 +113,13 @@ impl Drop for Program {
             let _panicked = reader.join();
         }
     }
+}
+
+/// An address of loopback that no other program of the machine is likely to use.
+fn own_loopback(token: &str) -> Ipv4Addr {
+    let bits = u32::from_str_radix(&token[..6], 16).unwrap_or_default();
+    let [_, high, middle, low] = bits.to_be_bytes();
+    Ipv4Addr::new(127, high, middle, low.clamp(2, 254))
 }
 
 fn keep_errors(mut errors: impl Read, kept: &Mutex<VecDeque<u8>>) {

@@ -97,7 +97,7 @@ impl Rehearsal {
     pub fn start(program: &Path, config: Config, limits: Limits, patience: Duration) -> Result<Rehearsal, Failure> {
         let release = Program::release_of(program)?;
         let server = Server::start(limits, &release.text)?;
-        let program = Program::start(program, release, &config, &server.kubeconfig())?;
+        let program = Program::start(program, release, &config, &server)?;
         let scheduler_names = config.scheduler_names();
         let mut rehearsal = Rehearsal {
             program,
@@ -127,6 +127,11 @@ impl Rehearsal {
     /// The server, for its counters and for further kinds of objects.
     pub fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// The folder with the configuration of the program.
+    pub fn program_folder(&self) -> &Path {
+        self.program.folder()
     }
 
     /// The last part of what the program wrote to stderr.
