@@ -18,11 +18,13 @@ const FUNCTION_LINES: usize = 80;
 /// A test by the name that the harness lists.
 pub type Test = (&'static str, fn() -> Result<(), String>);
 
-pub const ALL: [Test; 10] = [
+pub const ALL: [Test; 12] = [
     ("tidy::a_room_uses_only_rooms_on_lower_floors", a_room_uses_only_rooms_on_lower_floors),
     ("tidy::no_run_depends_on_a_clock_or_on_the_order_of_a_hash", no_run_depends_on_a_clock_or_on_the_order_of_a_hash),
     ("tidy::files_and_functions_are_read_in_one_sitting", files_and_functions_are_read_in_one_sitting),
     ("tidy::nothing_is_left_to_do", nothing_is_left_to_do),
+    ("tidy::no_example_of_a_room_is_left_unrun", no_example_of_a_room_is_left_unrun),
+    ("tidy::an_example_of_a_room_is_found", an_example_of_a_room_is_found),
     ("tidy::no_word_of_a_workplace_is_left", no_word_of_a_workplace_is_left),
     ("tidy::a_clock_and_mathematics_of_the_machine_are_found", a_clock_and_mathematics_of_the_machine_are_found),
     ("tidy::the_order_of_a_hash_is_found", the_order_of_a_hash_is_found),
@@ -314,6 +316,24 @@ fn words_of_a_workplace(source: &Source) -> Vec<Fault> {
     found.map(|(index, word)| (index + 1, format!("`{word}` is of a workplace"))).collect()
 }
 
+/// Finds the code examples in comments of rooms. A block with a language that is not run, such as `text`, is none.
+fn examples_in_rooms(source: &Source) -> Vec<Fault> {
+    if !source.path.strip_prefix("src/").is_some_and(|inside| inside.contains('/')) {
+        return Vec::new();
+    }
+    let mut faults = Vec::new();
+    let mut is_inside = false;
+    for (index, line) in source.text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(fence) = ["//! ```", "/// ```"].iter().find_map(|mark| line.strip_prefix(mark)) else { continue };
+        is_inside = !is_inside;
+        if is_inside && matches!(fence, "" | "rust" | "no_run" | "should_panic" | "compile_fail") {
+            faults.push((index + 1, "an example that `doctest = false` of its room leaves out".to_string()));
+        }
+    }
+    faults
+}
+
 // The sources
 
 /// Returns every fault of the Rust files in these folders, one per line.
@@ -398,11 +418,23 @@ pub fn nothing_is_left_to_do() -> Result<(), String> {
     hold(&["src", "tests", "benches"], &[left_to_do])
 }
 
+/// Rooms have `doctest = false`, because rustdoc takes seconds to find out that a crate has no examples. The examples
+/// of the library are in `src/lib.rs` and beside it, and are run.
+pub fn no_example_of_a_room_is_left_unrun() -> Result<(), String> {
+    hold(&["src"], &[examples_in_rooms])
+}
+
 pub fn no_word_of_a_workplace_is_left() -> Result<(), String> {
     hold(&["src", "tests", "benches"], &[words_of_a_workplace])
 }
 
 // Tests of the checkers
+
+pub fn an_example_of_a_room_is_found() -> Result<(), String> {
+    let text = "//! ```text\n//! a diagram\n//! ```\n\n/// ```\n/// run();\n/// ```\n    /// ```no_run\n    /// ```\n";
+    check(examples_in_rooms, "src/engine/run.rs", text, &[5, 8])?;
+    check(examples_in_rooms, "src/engine.rs", text, &[])
+}
 
 /// Checks that the checker finds faults on these lines of the text and on no others.
 fn check(checker: fn(&Source) -> Vec<Fault>, path: &str, text: &str, expected: &[usize]) -> Result<(), String> {
