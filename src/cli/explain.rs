@@ -299,7 +299,8 @@ fn why_not(examination: &Examination, tasks: Tasks, names: &Names) -> String {
             };
             let change = least_change(examination, tasks, names)
                 .map_or(String::new(), |change| format!("\nsmallest change: {change}\n"));
-            format!("\n{head}\n{}{change}\n{}", refusals(reasons), node_table(examination, names))
+            let message = examination.message.as_ref().map_or(String::new(), |message| format!("\n{message}\n"));
+            format!("\n{head}\n{}{message}{change}\n{}", refusals(reasons), node_table(examination, names))
         }
     }
 }
@@ -326,7 +327,7 @@ fn histogram(reasons: impl Iterator<Item = Reason>) -> Histogram {
 fn candidates(examination: &Examination, names: &Names) -> String {
     let Decision::Place(candidates) = &examination.decision else { return String::new() };
     let scored: Vec<&'static str> =
-        examination.nodes.first().map_or(Vec::new(), |node| node.scores.iter().map(|(name, _)| name.name()).collect());
+        examination.nodes.first().map_or(Vec::new(), |node| node.scores.iter().map(|(name, _)| *name).collect());
     let rows: Vec<Vec<String>> = (candidates.iter().take(SHOWN).enumerate())
         .map(|(index, candidate)| {
             let node = candidate
@@ -498,7 +499,7 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
 /// The obstacles on a node, such as `without node_not_ready and with 2 GPUs free instead of 1`.
 fn obstacles(node: &NodeFinding) -> String {
     let mut parts: Vec<String> = (node.refusals.iter())
-        .filter(|(filter, _)| *filter != FilterName::Resources || node.shortages.is_empty())
+        .filter(|(filter, _)| *filter != FilterName::Resources.name() || node.shortages.is_empty())
         .map(|(_, reason)| format!("without {reason}"))
         .collect();
     parts.extend(
@@ -577,7 +578,7 @@ fn examination_json(examination: &Examination, tasks: Tasks, names: &Names) -> V
                 "short_of": node.shortages.iter().map(|short| json!({
                     "resource": short.resource, "needed": short.needed, "free": short.free,
                 })).collect::<Vec<_>>(),
-                "scores": node.scores.iter().map(|(name, score)| json!([name.name(), score.get()])).collect::<Vec<_>>(),
+                "scores": node.scores.iter().map(|(name, score)| json!([name, score.get()])).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -587,5 +588,5 @@ fn examination_json(examination: &Examination, tasks: Tasks, names: &Names) -> V
         })).collect::<Vec<_>>()}),
         Decision::Refuse { refusal, reasons } => json!({"refuse": refusal, "reasons": reasons}),
     };
-    json!({"decision": decision, "least_change": least_change(examination, tasks, names), "nodes": nodes})
+    json!({"decision": decision, "least_change": least_change(examination, tasks, names), "nodes": nodes, "message": examination.message})
 }

@@ -15,7 +15,7 @@ use dryrack_event::{Histogram, Lifecycle, Outcome, Outside, Phase, Reason, Refus
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_objects::ClusterObjects;
-use dryrack_scheduler::Seats;
+use dryrack_scheduler::{Examination, Seats};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
@@ -243,6 +243,17 @@ pub(crate) trait Flow {
     /// The fleet as a decision about this replica would see it. `None` means the current fleet.
     fn left_to(&self, _core: &Core, _index: ReplicaIndex) -> Option<Fleet> {
         None
+    }
+
+    /// Makes the decision about a replica now, with everything that an explanation shows, and changes nothing. `None` if
+    /// the flow decides by the scheduler of the profile alone.
+    fn examine(&mut self, _core: &Core, _index: ReplicaIndex) -> Option<Examination> {
+        None
+    }
+
+    /// Emits what would be decided about a demand now. Nothing is placed.
+    fn evaluate(&mut self, core: &mut Core, name: &Arc<str>, demand: &Demand) {
+        core.evaluate(name, demand);
     }
 
     /// The part of a replica's demand that one decision covers. `None` if the flow places whole demands.

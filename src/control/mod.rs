@@ -185,7 +185,7 @@ impl Control {
                 flow.decided(core, *attempt, placement.as_ref())
             }
             Input::External(External::Said(said)) => flow.said(core, said),
-            Input::Evaluate { name, demand } => core.evaluate(name, demand),
+            Input::Evaluate { name, demand } => flow.evaluate(core, name, demand),
             Input::Wakeup => {}
         }
     }

@@ -8,7 +8,7 @@ use super::scan::RowView;
 use super::{AnyFlow, Control};
 use dryrack_event::Phase;
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_scheduler::SchedulerView;
+use dryrack_scheduler::{Examination, SchedulerView};
 use dryrack_workload::JobSpec;
 
 impl Control {
@@ -35,6 +35,14 @@ impl Control {
         let (left, part) = (flow.left_to(core, index), flow.part_of(core, index));
         let keep = if part.is_some() { 1 } else { core.candidates_wanted() };
         Some(core.sight(index, part, left.as_ref().unwrap_or(&core.fleet), keep))
+    }
+
+    /// Makes the decision about this replica now, with everything that an explanation shows. `None` if the job is not
+    /// submitted.
+    pub fn examine(&mut self, job: JobId, replica: u32) -> Option<Examination> {
+        let index = self.core.jobs.get(job.index())?.replica(replica)?;
+        let of_flow = self.flow.as_mut().examine(&self.core, index);
+        of_flow.or_else(|| Some(self.sight_of(job, replica)?.examine(&self.core.profile.scheduler)))
     }
 
     /// The data on which a decision about a job would be based now, before the job is submitted.

@@ -120,6 +120,16 @@ fn of_scheduler(reasons: &Histogram) -> Histogram {
     own
 }
 
+/// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, or after an attempt that failed.
+const BEFORE_AN_ATTEMPT: [Reason; 6] = [
+    Reason::SchedulingGated,
+    Reason::ResourceClaimMissing,
+    Reason::PodGroupMissing,
+    Reason::GangPodsMissing,
+    Reason::PluginFailed,
+    Reason::NotAPod,
+];
+
 /// Whether all reasons come from the queue or from a limit. Then no decision was made, so there is nothing to compare.
 fn is_of_flow(reasons: &Histogram) -> bool {
     let of_flow = [
@@ -131,7 +141,9 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::DependencyNeverSatisfied,
         Reason::ArrayTaskLimit,
     ];
-    reasons.iter().all(|(reason, _)| of_flow.contains(&reason) || OF_SLURM.contains(&reason))
+    let is_of_flow =
+        |reason: Reason| of_flow.contains(&reason) || OF_SLURM.contains(&reason) || BEFORE_AN_ATTEMPT.contains(&reason);
+    reasons.iter().all(|(reason, _)| is_of_flow(reason))
 }
 
 struct Questions<'a> {
@@ -216,7 +228,8 @@ impl Questions<'_> {
                 "{attempt} took what is not offered"
             );
         }
-        if self.profile().historic {
+        // `select` and `evaluate` do not know the rules of kube-scheduler.
+        if self.profile().historic || self.profile().flow.kubernetes().is_some() {
             return;
         }
         // Check only one placement in eight, because each check examines every node and GPU.
@@ -248,6 +261,7 @@ impl Questions<'_> {
             && watched.sight.context.least <= 1
             && watched.sight.context.fleet.is_none()
             && !self.profile().historic
+            && self.profile().flow.kubernetes().is_none()
     }
 
     fn held(&mut self, attempt: AttemptId, (refusal, reasons): (Refusal, &Histogram)) {
@@ -286,7 +300,7 @@ impl Questions<'_> {
         if seed.is_multiple_of(SELECTED) {
             let job = JobId::new(draws.index(self.rehearsal.arrivals.len()));
             let found = selection(self.rehearsal, job, None, None);
-            if self.profile().historic {
+            if self.profile().historic || self.profile().flow.kubernetes().is_some() {
                 return;
             }
             let examination = found.sight.examine(&self.profile().scheduler);

@@ -156,8 +156,8 @@ pub fn explain(
             RecordBody::Event(_) | RecordBody::Input(_) => {}
         }
     }
+    let now = replay.control.examine(job, replica);
     let control = &replay.control;
-    let now = control.sight_of(job, replica).map(|sight| sight.examine(&control.profile().scheduler));
     let last = match (ended, replicas.get(replica as usize)) {
         (Some((at, outcome, because)), _) => Some((at, Event::JobEnded { job, outcome, because })),
         (None, standing) => standing.and_then(|standing| standing.last.clone()),

@@ -10,6 +10,7 @@ use super::deployment;
 use super::elsewhere::elsewhere;
 use super::lengths::{lengths, positive};
 use super::live;
+use super::pods;
 use super::policies;
 use super::requirements;
 use super::services;
@@ -482,6 +483,7 @@ fn generated(
 fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
     let slurm = slurm::terms(fields, &mut demand, profile, report);
     let (replicas, scaling) = services::replicas(fields, report);
+    let replicas = pods::each_task_alone(fields, &mut demand, replicas, profile, report);
     let most = scaling.map_or(replicas, |scaling| scaling.max);
     for (key, count) in [("replicas", most), ("tasks", demand.tasks)] {
         if count > MAX_REPLICAS {

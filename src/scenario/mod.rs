@@ -50,6 +50,7 @@ mod nodes;
 mod outside;
 mod params;
 mod plan_file;
+mod pods;
 mod policies;
 mod policy_file;
 mod requirements;

@@ -1,13 +1,13 @@
 //! Why each node is refused or taken. This is the plain computation: it judges each node, and collects everything that
 //! an explanation shows.
 
+use std::sync::Arc;
+
 use super::decide::Decision;
 use super::deployment::PlacementContext;
-use super::filter::FilterName;
 use super::filter::Verdict;
 use super::options::SchedulerOptions;
 use super::placer::with_placer;
-use super::scorer::ScorerName;
 use dryrack_event::Reason;
 use dryrack_fleet::Fleet;
 use dryrack_ids::NodeId;
@@ -20,21 +20,24 @@ pub struct Examination {
     pub decision: Decision,
     /// The findings, in order of node ids.
     pub nodes: Vec<NodeFinding>,
+    /// What the modelled program says of the decision, in its own words.
+    pub message: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
 pub struct NodeFinding {
     pub node: NodeId,
     pub verdict: Verdict,
-    /// Every filter that refuses the node, with its own reason. The first filter decides the verdict.
-    pub refusals: Vec<(FilterName, Reason)>,
+    /// Every filter that refuses the node, by its name and with its own reason. The first filter decides the verdict.
+    pub refusals: Vec<(&'static str, Reason)>,
     /// The resources that are missing for one task, if any.
     pub shortages: Vec<Shortage>,
     /// For a model: each GPU, the memory that would be taken, and the memory that is free.
     pub gpus: Vec<GpuFinding>,
     /// How many tasks would fit on the node.
     pub capacity: u32,
-    pub scores: Vec<(ScorerName, Score)>,
+    /// The score of each scorer, by its name.
+    pub scores: Vec<(&'static str, Score)>,
     pub total: Score,
 }
 
@@ -59,7 +62,7 @@ pub struct Shortage {
 
 impl NodeFinding {
     /// A finding with only a verdict. Nothing else is known about the node.
-    pub(super) fn of(node: NodeId, verdict: Verdict) -> NodeFinding {
+    pub fn of(node: NodeId, verdict: Verdict) -> NodeFinding {
         NodeFinding {
             node,
             verdict,
@@ -89,6 +92,6 @@ pub fn examine_for(
 ) -> Examination {
     with_placer(options, demand, context, fleet, |placer| {
         let decision = placer.decide_with_all(keep);
-        Examination { nodes: placer.findings(&decision), decision }
+        Examination { nodes: placer.findings(&decision), decision, message: None }
     })
 }

@@ -51,7 +51,7 @@ impl SchedulerView {
                 let (options, every) = (&options.offers, usize::MAX);
                 let decision = seek(options, &self.demand, &ask, &self.fleet, Grouping::EachNode, every);
                 let placer = OfferPlacer::new(options, &self.demand, ask, &self.fleet);
-                Examination { nodes: placer.findings(&decision), decision }
+                Examination { nodes: placer.findings(&decision), decision, message: None }
             }
             (Seats::All | Seats::One { .. }, _) => {
                 examine_for(options, &self.demand, self.context, &self.fleet, self.keep)

@@ -159,14 +159,15 @@ impl TaskPlacer<'_> {
 
     pub fn finding(&self, class: &NodeClass, verdict: Verdict) -> NodeFinding {
         let (options, group, largest) = (self.options, self.group, self.fleet.largest());
-        let refusal =
-            |stage: &FilterStage| Some((stage.stage, filter::judge_one(stage, options.gpus, group, class).reason()?));
+        let refusal = |stage: &FilterStage| {
+            Some((stage.stage.name(), filter::judge_one(stage, options.gpus, group, class).reason()?))
+        };
         let score = |stage| scorer::score(options, stage, largest, group, class);
         NodeFinding {
             shortages: shortages(group, class),
             refusals: options.filters.iter().filter_map(refusal).collect(),
             capacity: if verdict.is_fit() { self.capacity(class, group.tasks) } else { 0 },
-            scores: options.scorers.iter().map(|scorer| (scorer.stage, score(scorer.stage))).collect(),
+            scores: options.scorers.iter().map(|scorer| (scorer.stage.name(), score(scorer.stage))).collect(),
             total: self.score(class),
             ..NodeFinding::of(class.first(), verdict)
         }

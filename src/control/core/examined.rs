@@ -112,7 +112,7 @@ impl Core {
         Watched { at: self.now, attempt: self.replicas[index as usize].attempt_id(), sight, examination }
     }
 
-    fn keep_decision(&mut self, watched: Watched) {
+    pub(crate) fn keep_decision(&mut self, watched: Watched) {
         self.examined.last = Some(watched.clone());
         self.examined.decided.insert((watched.attempt.job, watched.attempt.replica), watched.clone());
         self.examined.decisions.push(watched);

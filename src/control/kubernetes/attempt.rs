@@ -21,6 +21,17 @@ use dryrack_rng::Stream;
 use dryrack_scheduler::Candidate;
 use dryrack_units::Score;
 
+/// The node that a pod gets.
+pub(super) struct Chosen {
+    /// The index in the cluster.
+    pub node: usize,
+    pub devices: Option<Allocations>,
+    /// The score of the node.
+    pub total: i64,
+    /// `None` if the pod states its node.
+    pub decision: Option<Decision>,
+}
+
 impl Kubernetes {
     /// Tries the pod that is next in the queue.
     pub(super) fn attempt(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId) {
@@ -67,11 +78,11 @@ impl Kubernetes {
     fn bind(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId, decision: Decision) {
         let total = decision.scores.as_ref().and_then(|scores| scores.totals.iter().copied().max()).unwrap_or(0);
         let pod = Arc::clone(&decision.pod);
-        let Decided::Fits { mut best } = decision.outcome else { return };
-        let drawn = self.draw(core, "node of a pod", best.len());
-        let (node, devices) = best.swap_remove(drawn);
-        if !self.bind_to(core, (index, group), &pod, node, devices, total) {
-            core.hold(index, (Refused::Unfit, Histogram::of(Reason::GpuNotUsable, self.node_count())));
+        let Decided::Fits { best } = &decision.outcome else { return };
+        let (node, devices) = best[self.draw(core, "node of a pod", best.len())].clone();
+        let chosen = Chosen { node, devices, total, decision: Some(decision) };
+        if !self.bind_to(core, (index, group), &pod, chosen) {
+            core.hold(index, (Refused::Unfit, Histogram::of(Reason::PluginFailed, self.node_count())));
             self.queue.fail(group, core.now, self.options.queue);
         }
     }
@@ -82,15 +93,18 @@ impl Kubernetes {
         core: &mut Core,
         (index, group): (ReplicaIndex, GroupId),
         pod: &Arc<PodInfo>,
-        node: usize,
-        devices: Option<Allocations>,
-        total: i64,
+        chosen: Chosen,
     ) -> bool {
+        let Chosen { node, devices, total, decision } = chosen;
         let name = Arc::clone(self.cluster.node(node).name());
         let id = self.ids[&name];
         let demand = Arc::clone(core.demand_of(index));
         let task = demand.task().expect("only demands for tasks have pods");
         let Some(placement) = pods::placement_on(id, core.fleet.node(id), task) else { return false };
+        let candidate = Candidate { placement, score: Score::new(total as f64) };
+        if let Some(decision) = &decision {
+            self.keep_examination(core, index, decision, Ok(&candidate));
+        }
         self.queue.remove(index);
         self.queue.succeeded(group);
         core.replicas[index as usize].wait = Wait::Nothing;
@@ -100,7 +114,7 @@ impl Kubernetes {
         self.bound.insert(Arc::clone(&pod.key), attempt);
         self.placed.insert(attempt, (Arc::clone(&pod.key), name));
         self.cluster_changed();
-        self.place(core, index, Candidate { placement, score: Score::new(total as f64) });
+        self.place(core, index, candidate);
         self.plan_eviction(core, id, index);
         self.happened(core, &Change::PodAdded(pod));
         if !pod.pod.spec.resource_claims.is_empty() {
@@ -112,6 +126,7 @@ impl Kubernetes {
     fn refused(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId, decision: &Decision) {
         let held = (Refused::Unfit, histogram(decision, self.cluster.nodes().len()));
         let plugins = plugins_of(decision);
+        self.keep_examination(core, index, decision, Err(&held));
         cycle::settle(decision, &mut self.cluster);
         let Decided::Unschedulable { post_filter, .. } = &decision.outcome else { return };
         let deallocates = post_filter.deallocate.is_some();

@@ -11,14 +11,15 @@ use dryrack_fleet::NodeState;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo};
 use dryrack_kubernetes::object::{Node, Seconds};
+use dryrack_units::Bytes;
 
 /// What the flow knows of a node of the fleet.
 #[derive(Debug)]
 pub(super) struct MirroredNode {
     pub name: Arc<str>,
-    /// The state and the number of usable GPUs from which the node's object was last made. `None` if the node is not a
-    /// part of the cluster.
-    seen: Option<(NodeState, usize)>,
+    /// The state, the number of usable GPUs and the RAM in use by others, from which the node's object was last made.
+    /// `None` if the node is not a part of the cluster.
+    seen: Option<(NodeState, usize, Bytes)>,
 }
 
 /// A change of the cluster that was found while following the fleet.
@@ -76,8 +77,7 @@ impl Kubernetes {
                 self.nodes.push(MirroredNode { name, seen: None });
             }
             let usable = pods::usable_gpus(node).count();
-            let is_in = !matches!(node.status.state, NodeState::Joining | NodeState::Gone);
-            let now = is_in.then_some((node.status.state, usable));
+            let now = pods::is_in_cluster(node).then_some((node.status.state, usable, pods::foreign_ram(node)));
             let mirrored = &mut self.nodes[id.index()];
             let before = std::mem::replace(&mut mirrored.seen, now);
             if before == now {

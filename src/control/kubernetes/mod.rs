@@ -16,6 +16,7 @@
 
 mod attempt;
 mod evictions;
+mod examine;
 mod hints;
 mod mirror;
 mod options;
@@ -33,16 +34,18 @@ use super::attempts::Attempts;
 use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};
 use super::flow::{Due, Flow, Held, Visitor, WaitingChanges, visit_in_order};
-use dryrack_event::{Histogram, Outcome, Phase, Reason, Refusal};
+use attempt::Chosen;
+use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, Placed, PodInfo};
 use dryrack_kubernetes::cycle;
 use dryrack_kubernetes::plugins::dynamic_resources::claim_keys;
 use dryrack_objects::{ClusterObjects, Pod};
+use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
-use dryrack_workload::Pick;
+use dryrack_workload::{Demand, JobSpec, Pick};
 use evictions::Evictions;
-use hints::Event;
+use hints::Event as Change;
 use mirror::MirroredNode;
 use queue::{GroupId, Queue};
 
@@ -73,6 +76,10 @@ pub(crate) struct Kubernetes {
     queue: Queue,
     /// Pods that a plugin keeps out of the queue.
     gated: BTreeSet<ReplicaIndex>,
+    /// Replicas whose demand cannot be a pod. They end when the flow settles.
+    no_pods: BTreeSet<ReplicaIndex>,
+    /// The keys of all pods that wait or are bound.
+    keys: BTreeSet<Arc<str>>,
     templates: HashMap<Template, GroupId, foldhash::fast::FixedState>,
     groups: GroupId,
     /// Why the pods of each group were last refused.
@@ -98,6 +105,8 @@ impl Kubernetes {
             placed: BTreeMap::new(),
             queue: Queue::default(),
             gated: BTreeSet::new(),
+            no_pods: BTreeSet::new(),
+            keys: BTreeSet::new(),
             templates: HashMap::default(),
             groups: 0,
             reasons: BTreeMap::new(),
@@ -110,9 +119,9 @@ impl Kubernetes {
         self.version += 1;
     }
 
-    fn happened(&mut self, core: &Core, event: &Event<'_>) {
+    fn happened(&mut self, core: &Core, event: &Change<'_>) {
         let (pods, cluster) = (&self.pods, &self.cluster);
-        let helps = |pod: ReplicaIndex, plugins: &BTreeSet<_>, event: &Event<'_>| {
+        let helps = |pod: ReplicaIndex, plugins: &BTreeSet<_>, event: &Change<'_>| {
             pods.get(&pod).is_some_and(|pod| hints::helps(&pod.info, plugins, event, cluster))
         };
         self.queue.happened(event, core.now, self.options.queue, helps);
@@ -144,14 +153,19 @@ impl Kubernetes {
     fn pod_of(&self, core: &Core, index: ReplicaIndex) -> Option<PodInfo> {
         let replica = &core.replicas[index as usize];
         let spec = &core.jobs[replica.job.index()].spec;
-        let mut name = match spec.replicas {
-            1 => spec.name.to_string(),
-            _ => format!("{}-{}", spec.name, replica.number),
+        let mut name = match (spec.replicas, replica.number) {
+            (1, 0) => spec.name.to_string(),
+            (_, number) => format!("{}-{number}", spec.name),
         };
         if replica.attempt > 1 {
             name.push_str(&format!("-{}", replica.attempt));
         }
         let mut pod = pods::pod_of(spec, name, &self.models)?;
+        // Names of jobs and numbers of replicas may give the same name twice.
+        while self.keys.contains(&pod.metadata.key()) {
+            pod.metadata.name = Arc::from(format!("{}-{}", pod.metadata.name, replica.job.index()));
+            pod.metadata.uid = Arc::clone(&pod.metadata.name);
+        }
         if replica.attempt > 1 {
             pod.spec.node_name = None;
             pod.status.start_time = None;
@@ -166,6 +180,7 @@ impl Kubernetes {
     /// Ends everything that a pod on a node held.
     fn forget_placed(&mut self, placed: Placed) -> Arc<PodInfo> {
         let pod = placed.pod;
+        self.keys.remove(&pod.key);
         if let Some(attempt) = self.bound.remove(&pod.key) {
             self.placed.remove(&attempt);
         }
@@ -207,18 +222,22 @@ impl Kubernetes {
             left.requested.get(name) + info.requests.exact.get(name) <= left.shape.allocatable.get(name)
         };
         use dryrack_kubernetes::cluster::Resource::{Cpu, Memory};
-        is_ready && has_room(&Cpu) && has_room(&Memory) && self.bind_to(core, (index, group), &info, node, None, 0)
+        is_ready
+            && has_room(&Cpu)
+            && has_room(&Memory)
+            && self.bind_to(core, (index, group), &info, Chosen { node, devices: None, total: 0, decision: None })
     }
 }
 
 impl Flow for Kubernetes {
     fn queue_up(&mut self, core: &mut Core, index: ReplicaIndex) {
+        core.replicas[index as usize].wait = Wait::Queue;
         let Some(info) = self.pod_of(core, index) else {
-            core.hold(index, (Refusal::Never, Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32)));
-            return self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
+            self.no_pods.insert(index);
+            return;
         };
         let group = self.group_of(core, index, &info);
-        core.replicas[index as usize].wait = Wait::Queue;
+        self.keys.insert(Arc::clone(&info.key));
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
         self.gated.insert(index);
@@ -234,6 +253,11 @@ impl Flow for Kubernetes {
             if self.bind_stated(core, index) {
                 self.gated.remove(&index);
             }
+        }
+        while let Some(index) = self.no_pods.pop_first() {
+            core.hold(index, (Refusal::Never, Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32)));
+            core.replicas[index as usize].wait = Wait::Nothing;
+            self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
         }
         self.open_gates(core);
         self.queue.advance(core.now, self.options.queue, self.version);
@@ -253,7 +277,11 @@ impl Flow for Kubernetes {
     fn check(&self, core: &Core) {
         self.queue.check();
         let waiting = core.replicas.values().filter(|replica| replica.wait == Wait::Queue).count();
-        assert_eq!(self.queue.len() + self.gated.len(), waiting, "a pod waits and is not in the queue");
+        assert_eq!(
+            self.queue.len() + self.gated.len() + self.no_pods.len(),
+            waiting,
+            "a pod waits and is not in the queue"
+        );
         let on_nodes: usize = self.cluster.nodes().iter().map(|node| node.pods.len()).sum();
         assert_eq!(on_nodes, self.placed.len(), "a pod is on a node and belongs to no attempt");
     }
@@ -268,19 +296,21 @@ impl Flow for Kubernetes {
     }
 
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
-        let Some(record) = self.pods.get(&index) else { return };
-        let info = Arc::clone(&record.info);
         if core.replicas[index as usize].wait != Wait::Queue {
             return;
         }
         core.replicas[index as usize].wait = Wait::Nothing;
+        self.no_pods.remove(&index);
+        let Some(record) = self.pods.get(&index) else { return };
+        let info = Arc::clone(&record.info);
+        self.keys.remove(&info.key);
         self.gated.remove(&index);
         self.queue.remove(index);
         self.cluster.gangs.forget(&info);
         if self.cluster.nominations.node_of(&info.key).is_some() {
             self.cluster.nominations.clear(&info.key);
             self.cluster_changed();
-            self.happened(core, &Event::NominationCleared);
+            self.happened(core, &Change::NominationCleared);
         }
     }
 
@@ -298,6 +328,30 @@ impl Flow for Kubernetes {
     /// Pods are evicted by taints.
     fn evicts_from_silent_nodes(&self) -> bool {
         false
+    }
+
+    fn examine(&mut self, core: &Core, index: ReplicaIndex) -> Option<Examination> {
+        let pod = match self.pods.get(&index) {
+            Some(record) if core.replicas[index as usize].wait == Wait::Queue => Arc::clone(&record.info),
+            Some(_) | None => Arc::new(self.pod_of(core, index)?),
+        };
+        Some(self.examine_pod(core, &pod))
+    }
+
+    fn evaluate(&mut self, core: &mut Core, name: &Arc<str>, demand: &Demand) {
+        let spec = JobSpec::of(Arc::clone(name), demand.clone());
+        let Some(pod) = pods::pod_of(&spec, format!("{name}-evaluated"), &self.models) else {
+            let reasons = Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32);
+            let event = Event::Evaluated { name: Arc::clone(name), refusal: Some(Refusal::Never), reasons };
+            return core.emit(event);
+        };
+        self.follow_fleet(core);
+        let pod = Arc::new(PodInfo::new(pod));
+        let decided = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, 0);
+        let fits = matches!(decided.outcome, cycle::Outcome::Fits { .. });
+        let reasons = reasons::histogram(&decided, self.cluster.nodes().len());
+        let (refusal, reasons) = if fits { (None, Histogram::default()) } else { (Some(Refusal::Unfit), reasons) };
+        core.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 
     fn each_waiting(&self, core: &mut Core, visit: &mut Visitor<'_>) {

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_catalog::{CpuArch, Vendor};
-use dryrack_fleet::{GpuShape, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement};
+use dryrack_fleet::{GpuShape, GpuStatus, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_kubernetes::object::{
     Container, Effect, Labels, Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
     Pod, Quantity, ResourceList, Taint,
 };
+use dryrack_scheduler::{is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
 use smallvec::{SmallVec, smallvec};
@@ -154,9 +155,17 @@ pub(super) fn restrict_to(pod: &mut Pod, nodes: Vec<Arc<str>>) {
     pod.spec.affinity.node_affinity.required = Some(NodeSelector { node_selector_terms });
 }
 
+/// Whether a node is a part of the cluster now. Instances of a fleet are not: they are for jobs with `resources`.
+pub(super) fn is_in_cluster(node: &FleetNode) -> bool {
+    !matches!(node.status.state, NodeState::Joining | NodeState::Gone) && node.shape.instance.is_none()
+}
+
 /// The node of a cluster. `None` if the node is not a part of the cluster now. `usable` is the number of its GPUs that
 /// the device plugin reports.
 pub(super) fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
+    if !is_in_cluster(node) {
+        return None;
+    }
     let shape = &*node.shape;
     let mut object = Node::default();
     if let Some(stated) = &shape.kubernetes {
@@ -170,24 +179,29 @@ pub(super) fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
             *amount = quantity((amount.value().min(usable as i64)).to_string());
         }
     }
+    let foreign = foreign_ram(node);
+    if let Some(memory) = object.status.allocatable.get_mut("memory").filter(|_| foreign > Bytes::ZERO) {
+        *memory = quantity(memory.value().saturating_sub(foreign.get() as i64).max(0).to_string());
+    }
     object.metadata.name = Arc::clone(&node.name);
     object.metadata.labels = labels(node);
     let taint = |key: &str, effect| Taint { key: Arc::from(key), value: Arc::from(""), effect };
     match node.status.state {
-        NodeState::Ready => {}
+        NodeState::Ready | NodeState::Joining | NodeState::Gone => {}
         NodeState::Maintenance => object.spec.unschedulable = true,
         NodeState::NotReady | NodeState::Unreachable => {
             let key = if node.status.state == NodeState::NotReady { NOT_READY } else { UNREACHABLE };
             object.spec.taints.extend([Effect::NoSchedule, Effect::NoExecute].map(|effect| taint(key, effect)));
         }
-        NodeState::Joining | NodeState::Gone => return None,
     }
     Some(object)
 }
 
 fn allocatable(shape: &NodeShape) -> ResourceList {
     let mut list = ResourceList::new();
-    let cpu = shape.cpu.get().saturating_sub(shape.reserved.cpu.get());
+    // Kubernetes cannot keep cores for the GPUs of a node, so pods do not get such cores at all.
+    let restricted = u64::from(shape.restricted_cores_per_gpu()) * 1000 * shape.gpus.len() as u64;
+    let cpu = shape.cpu.get().saturating_sub(shape.reserved.cpu.get()).saturating_sub(restricted);
     list.insert(Arc::from("cpu"), quantity(format!("{cpu}m")));
     let ram = shape.ram.get().saturating_sub(shape.reserved.ram.get());
     list.insert(Arc::from("memory"), quantity(ram.to_string()));
@@ -220,9 +234,19 @@ pub(super) fn models_of(shape: &NodeShape) -> impl Iterator<Item = (Arc<str>, &'
 }
 
 /// The indices of the GPUs that the device plugin of a node reports: those in a usable state that nobody outside uses.
+/// There is no device plugin for GPUs whose memory is part of the RAM.
 pub(super) fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
-    let gpus = node.status.gpus.iter().enumerate();
-    gpus.filter(|(_, gpu)| gpu.state.is_usable() && gpu.foreign.is_none()).map(|(index, _)| index as u16)
+    let gpus = node.status.gpus.iter().zip(&node.shape.gpus).enumerate();
+    let is_reported = |(_, (gpu, shape)): &(usize, (&GpuStatus, &GpuShape))| {
+        gpu.state.is_usable() && gpu.foreign.is_none() && !shape.unified
+    };
+    gpus.filter(is_reported).map(|(index, _)| index as u16)
+}
+
+/// The RAM that programs outside use as the memory of GPUs.
+pub(super) fn foreign_ram(node: &FleetNode) -> Bytes {
+    let gpus = node.status.gpus.iter().zip(&node.shape.gpus);
+    gpus.filter(|(_, shape)| shape.unified).map(|(gpu, _)| gpu.foreign.memory).sum()
 }
 
 /// What a pod holds on a node. The kubelet gives it the free GPUs with the lowest numbers. `None` if the node lacks a
@@ -230,9 +254,14 @@ pub(super) fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
 pub(super) fn placement_on(id: NodeId, node: &FleetNode, task: &TaskDemand) -> Option<Placement> {
     let wanted = task.gpus.as_ref().map_or(0, |gpus| gpus.count as usize);
     let is_free = |index: &u16| node.status.gpus[usize::from(*index)].holders == 0;
+    // The labels of a node describe its first GPU. Others may be of another model.
+    let suits = |index: &u16| {
+        let gpu = &node.shape.gpus[usize::from(*index)];
+        task.gpus.as_ref().is_none_or(|wanted| is_of_type(wanted, gpu) && is_large_enough(wanted, gpu))
+    };
     let claim =
         |index: u16| dryrack_fleet::GpuClaim { index, share: GpuShare::WHOLE, memory: memory_of(&node.shape, index) };
-    let gpus: SmallVec<[_; 2]> = usable_gpus(node).filter(is_free).take(wanted).map(claim).collect();
+    let gpus: SmallVec<[_; 2]> = usable_gpus(node).filter(is_free).filter(suits).take(wanted).map(claim).collect();
     (gpus.len() == wanted).then(|| {
         let claim = NodeClaim { tasks: 1, cpu: task.cpu, ram: task.ram, gpus, ..NodeClaim::of_nothing(id) };
         Placement::new(smallvec![claim])

@@ -95,7 +95,7 @@ impl Placer for ModelPlacer<'_> {
             };
             NodeFinding {
                 shortages: if best.is_none() { memory_shortage(&found.gpus) } else { Vec::new() },
-                refusals: found.refusals,
+                refusals: found.refusals.into_iter().map(|(filter, reason)| (filter.name(), reason)).collect(),
                 gpus: found.gpus,
                 capacity: u32::from(best.is_some()),
                 total: best.map_or(Score::ZERO, |candidate| candidate.score),

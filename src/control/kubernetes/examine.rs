@@ -1,0 +1,112 @@
+//! A decision of kube-scheduler as an explanation shows it.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use super::Kubernetes;
+use super::reasons::{histogram, of_refusal};
+use crate::core::Core;
+use crate::core::Watched;
+use crate::core::store::ReplicaIndex;
+use crate::flow::Held;
+use dryrack_event::{Reason, Refusal};
+use dryrack_ids::NodeId;
+use dryrack_kubernetes::cluster::{NodeInfo, PodInfo, Resource};
+use dryrack_kubernetes::cycle::{self, Decision as Decided, Outcome, Reason as Stated};
+use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, Shortage, Verdict};
+use dryrack_units::{Bytes, Score};
+
+impl Kubernetes {
+    /// Keeps a decision about a pod, if somebody wants it explained.
+    pub(super) fn keep_examination(
+        &self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        decided: &Decided,
+        taken: Result<&Candidate, &Held>,
+    ) {
+        if core.is_watched(index) {
+            let examination = self.examination(core, decided, taken);
+            let sight = core.sight(index, None, &core.fleet, 1);
+            let attempt = core.replicas[index as usize].attempt_id();
+            core.keep_decision(Watched { at: core.now, attempt, sight, examination });
+        }
+    }
+
+    fn examination(&self, core: &Core, decided: &Decided, taken: Result<&Candidate, &Held>) -> Examination {
+        let decision = match taken {
+            Ok(candidate) => Decision::Place(smallvec![candidate.clone()]),
+            Err((refusal, reasons)) => Decision::Refuse { refusal: *refusal, reasons: reasons.clone() },
+        };
+        let message = match &decided.outcome {
+            Outcome::Fits { .. } => None,
+            Outcome::Unschedulable { message, .. } | Outcome::Failed { message } => Some(Arc::from(message.as_str())),
+        };
+        let nodes = (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided)).collect();
+        Examination { decision, nodes, message }
+    }
+
+    fn finding(&self, core: &Core, id: NodeId, decided: &Decided) -> NodeFinding {
+        let Some(index) = self.cluster.find(&core.fleet.node(id).name) else {
+            return NodeFinding::of(id, Verdict::Unfit(Reason::NodeGone));
+        };
+        if let Some(place) = decided.feasible.iter().position(|node| *node == index) {
+            let mut finding = NodeFinding::of(id, Verdict::Fit);
+            if let Some(scores) = &decided.scores {
+                let names = scores.plugins.iter().map(|plugin| plugin.name());
+                let values = scores.rows[place].iter().map(|score| Score::new(*score as f64));
+                finding.scores = names.zip(values).collect();
+                finding.total = Score::new(scores.totals[place] as f64);
+            }
+            return finding;
+        }
+        let rejected = decided.rejected.iter().find(|(node, _)| *node == index).map(|(_, refusal)| refusal);
+        let Some(refusal) = rejected.or(decided.pre_filter.as_ref()) else {
+            return NodeFinding::of(id, Verdict::Unfit(Reason::NodeAffinityMismatch));
+        };
+        let reasons: Vec<Reason> = refusal.reasons.iter().map(of_refusal).collect();
+        let mut finding = NodeFinding::of(id, Verdict::Unfit(reasons.first().copied().unwrap_or(Reason::NodeGone)));
+        finding.refusals = reasons.into_iter().map(|reason| (refusal.plugin.name(), reason)).collect();
+        let node = self.cluster.node(index);
+        finding.shortages = refusal.reasons.iter().filter_map(|reason| shortage(reason, &decided.pod, node)).collect();
+        finding
+    }
+
+    /// Makes the decision about a pod that waits, and changes nothing but caches.
+    pub(super) fn examine_pod(&mut self, core: &Core, pod: &Arc<PodInfo>) -> Examination {
+        let decided = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, 0);
+        let taken = match &decided.outcome {
+            Outcome::Fits { best } => self.candidate_on(core, pod, best[0].0, &decided),
+            Outcome::Unschedulable { .. } | Outcome::Failed { .. } => None,
+        };
+        let held = (Refusal::Unfit, histogram(&decided, self.cluster.nodes().len()));
+        self.examination(core, &decided, taken.as_ref().ok_or(&held))
+    }
+
+    fn candidate_on(&self, core: &Core, pod: &PodInfo, node: usize, decided: &Decided) -> Option<Candidate> {
+        let id = self.ids[self.cluster.node(node).name()];
+        let replica = self.pods.iter().find(|(_, record)| record.info.key == pod.key).map(|(index, _)| *index)?;
+        let demand = core.demand_of(replica);
+        let placement = super::pods::placement_on(id, core.fleet.node(id), demand.task()?)?;
+        let total = decided.scores.as_ref().and_then(|scores| scores.totals.iter().copied().max()).unwrap_or(0);
+        Some(Candidate { placement, score: Score::new(total as f64) })
+    }
+}
+
+/// What a node lacks for a pod. `None` if the reason is about something else.
+fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo) -> Option<Shortage> {
+    let Stated::Insufficient(resource) = reason else { return None };
+    let needed = pod.requests.exact.get(resource);
+    let free = node.shape.allocatable.get(resource).saturating_sub(node.requested.get(resource)).max(0);
+    let in_bytes = |amount: i64| Bytes::new(amount.unsigned_abs()).to_string();
+    let cores = |amount: i64| format!("{}m", amount);
+    let (resource, needed, free) = match resource {
+        Resource::Cpu => ("CPU", cores(needed), cores(free)),
+        Resource::Memory => ("RAM", in_bytes(needed), in_bytes(free)),
+        Resource::EphemeralStorage => ("ephemeral-storage", in_bytes(needed), in_bytes(free)),
+        Resource::Extended(name) if super::is_gpu(name) => ("GPUs", needed.to_string(), free.to_string()),
+        Resource::Extended(_) => return None,
+    };
+    Some(Shortage { resource, needed, free })
+}
