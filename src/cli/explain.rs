@@ -496,10 +496,15 @@ fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Optio
     }
 }
 
+/// Whether the refusals of this filter are the shortages of the node.
+fn judges_shortages(filter: &str) -> bool {
+    filter == FilterName::Resources.name() || filter == "NodeResourcesFit"
+}
+
 /// The obstacles on a node, such as `without node_not_ready and with 2 GPUs free instead of 1`.
 fn obstacles(node: &NodeFinding) -> String {
     let mut parts: Vec<String> = (node.refusals.iter())
-        .filter(|(filter, _)| *filter != FilterName::Resources.name() || node.shortages.is_empty())
+        .filter(|(filter, _)| node.shortages.is_empty() || !judges_shortages(filter))
         .map(|(_, reason)| format!("without {reason}"))
         .collect();
     parts.extend(

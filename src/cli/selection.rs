@@ -81,6 +81,15 @@ impl JobArgs {
 
 pub fn select(args: &SelectArgs, format: Format) -> ExitResult {
     let asked = args.asked.load()?;
+    let profile = &asked.rehearsal.profile;
+    if profile.flow.kubernetes().is_some() {
+        let message = format!(
+            "error: under the profile `{}`, kube-scheduler chooses the nodes, and `select` does not know its rules\n  \
+             = help: run the scenario, and use `dryrack explain` to see each node's reasons\n",
+            profile.name
+        );
+        return Err(Failure::Input(message));
+    }
     let found = guarded(|| args.asked.selection(&asked));
     let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     match format {
