@@ -127,6 +127,14 @@ impl Audit {
         accounts.checked()
     }
 
+    fn begins_again(&mut self, attempt: AttemptId) {
+        let known =
+            self.phases.get_mut(&(attempt.job, attempt.replica)).expect("only what was submitted is tried again");
+        let ended = (attempt.number - 1, Phase::Ended);
+        assert_eq!(*known, ended, "{attempt} begins before the last attempt has ended");
+        *known = (attempt.number, Phase::Pending);
+    }
+
     fn placed(&mut self, attempt: AttemptId, placement: &Placement) {
         let spec = Arc::clone(&self.jobs[attempt.job.index()].spec);
         let excused = self.unsafe_runs.contains(&attempt);
@@ -384,18 +392,7 @@ impl Sink for Audit {
                 assert!(self.claims[attempt].touches(*node), "{attempt} frees a node that it does not hold");
                 self.free(*attempt, |other| other != *node);
             }
-            Event::Retry { attempt, .. } => {
-                let known = self
-                    .phases
-                    .get_mut(&(attempt.job, attempt.replica))
-                    .expect("only what was submitted is tried again");
-                assert_eq!(
-                    *known,
-                    (attempt.number - 1, Phase::Ended),
-                    "{attempt} begins before the last attempt has ended"
-                );
-                *known = (attempt.number, Phase::Pending);
-            }
+            Event::Retry { attempt, .. } => self.begins_again(*attempt),
             Event::SafetyBroken { attempt, .. } => {
                 assert!(self.historic, "{attempt} broke safety under a profile that is not historic");
                 self.unsafe_runs.push(*attempt);

@@ -106,8 +106,7 @@ pub struct World<'a> {
     places: Places,
     checkpoints: Checkpoints,
     arrival_source: ArrivalSource<'a>,
-    /// Cancellations and changes of scale for jobs that a stream has not delivered yet. Each has its time and a
-    /// sequence number.
+    /// Cancellations and scalings of jobs that a stream has not delivered yet, each with its time and a number.
     early: BTreeMap<JobId, Vec<(SimTime, u64, Due)>>,
     asked_early: u64,
     heartbeat: SimDuration,
@@ -220,8 +219,7 @@ impl<'a> World<'a> {
                     Fate::SlowBy(more) => behavior.analysis.map(|length| length.saturating_add(more)),
                     Fate::Well | Fate::Fails | Fate::AgainAfter(_) => behavior.analysis,
                 };
-                // A placed attempt may be analysed again. The analysis must not disturb the attempt, so it is not
-                // tracked.
+                // A placed attempt may be analysed again. The analysis is not tracked, so that it does not disturb it.
                 let is_placed = self.attempts.get(&attempt).is_some_and(|known| known.placement.is_some());
                 let due = if is_placed { Due::Ack { attempt, fact } } else { Due::Fact { attempt, epoch: 0, fact } };
                 if let Some(length) = length {
@@ -337,8 +335,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Handles a repeated request to stop. An attempt that is still stopping is not disturbed, and a stopped attempt
-    /// reports again.
+    /// Handles a repeated request to stop. A stopping attempt goes on stopping, and a stopped attempt reports again.
     fn stop_again(&mut self, at: SimTime, attempt: AttemptId) {
         let known = &self.attempts[&attempt];
         let (epoch, placement) = (known.epoch, known.placement.clone().unwrap_or_default());
@@ -502,8 +499,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Reports a fact of an attempt. If a node of the attempt cannot be heard, the node keeps the report and sends it
-    /// later.
+    /// Reports a fact of an attempt. If a node of the attempt cannot be heard, it sends the report later.
     fn tell(&mut self, now: SimTime, attempt: AttemptId, fact: Lifecycle, inputs: &mut Vec<Input>) {
         let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
         let is_over = fact.is_end();
@@ -517,8 +513,7 @@ impl<'a> World<'a> {
             Some(claim) => self.nodes[claim.node.index()].unsent.push((attempt, fact)),
             None => {
                 let fate = self.ack_fate(attempt);
-                // If the last report is lost, the attempt is kept, because its node still knows that the attempt is
-                // over.
+                // If the last report is lost, the attempt is kept, because its node still knows of its end.
                 if is_over && fate != Fate::Never {
                     self.attempts.remove(&attempt);
                 }
@@ -624,8 +619,7 @@ impl<'a> World<'a> {
         self.queue.push(last.saturating_add(self.heartbeat).max(now), due);
     }
 
-    /// Kills the processes of every attempt on this node. If another node of the attempt can be heard, it reports the
-    /// failure.
+    /// Kills all attempts on this node. If another node of an attempt can be heard, it reports the failure.
     fn kill_on(&mut self, now: SimTime, id: NodeId, inputs: &mut Vec<Input>) {
         for attempt in self.attempts_on(id) {
             let known = self.attempts.get_mut(&attempt).expect("just listed");

@@ -14,7 +14,7 @@ use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::Demand;
 
 /// A message of a scheduler in another process, or a report of its failure. Its placements are separate
-/// ([`External::Decided`]).
+/// ([`External::Decided`](crate::External::Decided)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Outside {

@@ -162,6 +162,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         reasons,
         ..plain(names.attempt(attempt), what, detail)
     };
+    let plainly = |attempt, what, detail| of_attempt(attempt, what, detail, Histogram::default());
     let one = |reason| Histogram::of(reason, 1);
     match event {
         Event::NodeChanged { node, from, to, because } => {
@@ -178,12 +179,7 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         }
         Event::Placed { attempt, score, placement } => Parts {
             nodes: placement.claims().iter().map(|claim| claim.node).collect(),
-            ..of_attempt(
-                *attempt,
-                "placed",
-                format!("on {}, score {score}", place(placement, names)),
-                Histogram::default(),
-            )
+            ..plainly(*attempt, "placed", format!("on {}, score {score}", place(placement, names)))
         },
         Event::CommitRefused { attempt, because, fallback } => {
             let then = if *fallback { "uses the next best candidate" } else { "returns to the queue" };
@@ -194,44 +190,35 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
             let detail = format!("was {}{because_text}", from.name());
             of_attempt(*attempt, to.name(), detail, because.map_or(Histogram::default(), one))
         }
-        Event::AnalysisStarted { attempt } => {
-            of_attempt(*attempt, "analysis started", String::new(), Histogram::default())
-        }
+        Event::AnalysisStarted { attempt } => plainly(*attempt, "analysis started", String::new()),
         Event::Ended { attempt, from, outcome, because, kept } => {
             let nodes: Vec<&str> = kept.iter().map(|node| names.node(*node)).collect();
             let kept =
                 if nodes.is_empty() { String::new() } else { format!("; its claim is kept on {}", nodes.join(", ")) };
             of_attempt(*attempt, outcome.name(), format!("was {}; {because}{kept}", from.name()), one(*because))
         }
-        Event::ClaimFreed { attempt, node } => {
-            of_attempt(*attempt, "claim freed", format!("on {}", names.node(*node)), Histogram::default())
-        }
+        Event::ClaimFreed { attempt, node } => plainly(*attempt, "claim freed", format!("on {}", names.node(*node))),
         Event::Retry { attempt, at, because } => {
             of_attempt(*attempt, "retry", format!("not before {at}; {because}"), one(*because))
         }
         Event::Preempted { attempt, by } => {
             of_attempt(*attempt, "preempted", format!("by {}", names.attempt(*by)), one(Reason::Preempted))
         }
-        Event::ReplicaAdded { attempt } => of_attempt(*attempt, "replica added", String::new(), Histogram::default()),
+        Event::ReplicaAdded { attempt } => plainly(*attempt, "replica added", String::new()),
         Event::DeadlineExpired { attempt, phase } => {
             let detail = format!("in {}", phase.name());
             of_attempt(*attempt, "deadline", detail, one(dryrack_event::Reason::DeadlineExpired))
         }
         Event::SafetyBroken { attempt, node, what } => Parts {
             nodes: vec![*node],
-            ..of_attempt(
-                *attempt,
-                "SAFETY BROKEN",
-                format!("{} on {}", safety_name(*what), names.node(*node)),
-                Histogram::default(),
-            )
+            ..plainly(*attempt, "SAFETY BROKEN", format!("{} on {}", safety_name(*what), names.node(*node)))
         },
         Event::PolicyBound { attempt, .. }
         | Event::PolicyFired { attempt, .. }
         | Event::PolicyWarned { attempt, .. }
         | Event::SampleOdd { attempt, .. } => {
             let (what, detail) = policy_detail(event).expect("it is about a policy");
-            of_attempt(*attempt, what, detail, Histogram::default())
+            plainly(*attempt, what, detail)
         }
         Event::JobEnded { job, outcome, because } => Parts {
             job: Some(*job),

@@ -343,9 +343,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let head = head(&file, folder, options, report);
     let mut world = World::default();
     let base = nodes::read(&file, &mut world, report);
-    let is_named = head.profile.is_some();
     let profile = head.profile.clone().or_else(|| stand_in(&head, place, report))?;
-    warn_without_runs(dstack.filter(|_| is_named), &profile, report);
+    warn_without_runs(dstack.filter(|_| head.profile.is_some()), &profile, report);
     hush_about_hosts(&file, report);
     instances::read(&file, &base, &mut world, &profile, report);
     slurm::label_nodes(&file, &profile, &mut world, report);
@@ -364,7 +363,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
     without_jobs(&file, entries.len() + cluster.drafts.len() > 0 || trace.is_some(), options, report);
-    splits::warn_of_unusable(&world, is_named.then_some(&*profile), report);
+    splits::warn_of_unusable(&world, head.profile.is_some().then_some(&*profile), report);
     let (streamed, (mut arrivals, cancellations)) = match streamed {
         true => streamed_jobs(entries, traced.1, (&file, &profile), &mut world, report),
         false => (None, arranged_jobs(&entries, (cluster.drafts, traced.0), &mut world, report)),
