@@ -12,7 +12,8 @@ use super::predicted::Prediction;
 use dryrack_units::{SimDuration, SimTime};
 
 /// The version of the log format. It increases when older readers could not read the new format. This program reads all
-/// versions from 1 on. Version 2 added [`Event::Preempted`], and version 3 added [`External::Said`](crate::External::Said).
+/// versions from 1 on. Version 2 added [`Event::Preempted`], and version 3 added
+/// [`External::Said`](crate::External::Said).
 pub const FORMAT_VERSION: u32 = 3;
 
 /// The header of a log. With it, a log can be replayed without any other file.

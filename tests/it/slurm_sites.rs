@@ -9,40 +9,21 @@ const PARTITIONS: &str = "slurm:
     - {name: rest, nodes: [n3, n4]}
 ";
 
-const MULTIFACTOR: &str = "slurm:
+const WEIGHTED_PARTITIONS: &str = "slurm:
   partitions:
     - {name: main, default: true, priority_job_factor: 10}
     - {name: high, nodes: [n1, n2], priority_job_factor: 20}
     - {name: rest, nodes: [n3, n4]}
-  priority:
+";
+
+const BY_AGE_AND_SIZE: &str = "  priority:
     weight_age: 1000
     weight_job_size: 500
     weight_partition: 300
-    weight_tres: {cpu: 300}
     max_age: 5m
-    calc_period: 0s
 ";
 
-const AGED: &str = "slurm:
-  partitions:
-    - {name: main, default: true, priority_job_factor: 10}
-    - {name: high, nodes: [n1, n2], priority_job_factor: 20}
-    - {name: rest, nodes: [n3, n4]}
-  priority:
-    weight_age: 1000
-    weight_job_size: 500
-    weight_partition: 300
-    weight_tres: {cpu: 100, gres/gpu: 400}
-    max_age: 5m
-    calc_period: 1m
-";
-
-const QOS: &str = "slurm:
-  partitions:
-    - {name: main, default: true, priority_job_factor: 10}
-    - {name: high, nodes: [n1, n2], priority_job_factor: 20}
-    - {name: rest, nodes: [n3, n4]}
-  qos:
+const BY_QOS: &str = "  qos:
     - {name: normal}
     - {name: urgent, priority: 100, max_jobs_per_user: 2}
     - {name: small, priority: 30, max_tres_per_user: {gres/gpu: 3}}
@@ -65,9 +46,15 @@ pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Opt
     };
     match recording.split('-').next() {
         Some("partitions") => PARTITIONS.to_string(),
-        Some("multifactor") => MULTIFACTOR.to_string(),
-        Some("aged") => AGED.to_string() + &calc_offset(),
-        Some("qos") => QOS.to_string() + &calc_offset(),
+        Some("multifactor") => {
+            let rest = "    weight_tres: {cpu: 300}\n    calc_period: 0s\n";
+            [WEIGHTED_PARTITIONS, BY_AGE_AND_SIZE, rest].concat()
+        }
+        Some("aged") => {
+            let rest = "    weight_tres: {cpu: 100, gres/gpu: 400}\n    calc_period: 1m\n";
+            [WEIGHTED_PARTITIONS, BY_AGE_AND_SIZE, rest, &calc_offset()].concat()
+        }
+        Some("qos") => [WEIGHTED_PARTITIONS, BY_QOS, &calc_offset()].concat(),
         Some("reservations") => {
             let [first, second] = [0, 60_000].map(|later| reservations.expect("they were recorded") + later);
             format!(

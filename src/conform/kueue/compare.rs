@@ -42,11 +42,12 @@ fn head(recorded: &HeadSeen, found: &HeadSeen, parts: &mut Parts) {
     let of = recorded.wl.as_str();
     parts.part("queue", of, &recorded.cq, &found.cq);
     parts.part("result", of, &recorded.result, &found.result);
-    parts.part("mode", of, &recorded.mode, &found.mode);
-    parts.part("borrow level", of, &recorded.borrow, &found.borrow);
-    parts.part("pod sets", of, &recorded.podsets, &found.podsets);
-    parts.part("targets", of, &recorded.targets, &found.targets);
-    parts.part("message", of, &recorded.msg, &found.msg);
+    let (assigned, is) = (&recorded.assignment, &found.assignment);
+    parts.part("mode", of, &assigned.mode, &is.mode);
+    parts.part("borrow level", of, &assigned.borrow, &is.borrow);
+    parts.part("pod sets", of, &assigned.podsets, &is.podsets);
+    parts.part("targets", of, &assigned.targets, &is.targets);
+    parts.part("message", of, &assigned.msg, &is.msg);
     parts.part("first nomination", of, &recorded.nominated, &found.nominated);
     parts.part("requeued", of, &recorded.requeued, &found.requeued);
 }

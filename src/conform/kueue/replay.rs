@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::record::{Op, RecordedWorkload, What, World};
 use super::seen::{
-    Amounts, CycleSeen, DomainSeen, EndSeen, HeadSeen, NominatedSeen, OpSeen, PodSetSeen, PreemptedSeen, State,
-    StepSeen, TargetSeen,
+    Amounts, AssignmentSeen, CycleSeen, DomainSeen, EndSeen, HeadSeen, OpSeen, PodSetSeen, State, StepSeen, TargetSeen,
 };
 use dryrack_kueue::{Assignment, FlavorResource, Head, Kueue, NodeId, PodSetAssignment, Target, Verdict, WorkloadId};
 
@@ -142,12 +141,7 @@ impl<'w> Replay<'w> {
             return None;
         }
         self.cycle += 1;
-        let mut preempted: Vec<PreemptedSeen> = (cycle.evicted.iter())
-            .map(|target| {
-                let TargetSeen { wl, cq, reason } = self.target(target);
-                PreemptedSeen { wl, cq, reason }
-            })
-            .collect();
+        let mut preempted: Vec<TargetSeen> = cycle.evicted.iter().map(|target| self.target(target)).collect();
         preempted.sort_by(|a, b| a.wl.cmp(&b.wl));
         let State { usage, borrowed, share } = self.state();
         Some(CycleSeen {
@@ -165,32 +159,33 @@ impl<'w> Replay<'w> {
     fn head(&self, head: &Head) -> HeadSeen {
         let is_active = self.kueue.is_active(head.workload);
         let place = if is_active { "active" } else { "inadmissible" };
-        let nominated = head.nominated.as_ref().map(|(assignment, targets)| NominatedSeen {
+        let nominated = head.nominated.as_ref();
+        let nominated =
+            nominated.map(|(assignment, targets)| self.assignment(assignment, targets, assignment.message()));
+        let assignment = self.assignment(&head.assignment, &head.targets, head.message.clone());
+        // The first assignment is recorded only if the second one differs from it.
+        let is_another = |first: &AssignmentSeen| {
+            (&first.mode, first.borrow, &first.podsets, &first.targets)
+                != (&assignment.mode, assignment.borrow, &assignment.podsets, &assignment.targets)
+        };
+        HeadSeen {
+            wl: self.kueue.workload_name(head.workload).to_string(),
+            cq: self.kueue.queue_of(head.workload).to_string(),
+            result: head.verdict.name().to_string(),
+            nominated: nominated.filter(is_another),
+            assignment,
+            requeued: (head.verdict != Verdict::Admitted).then(|| place.to_string()),
+        }
+    }
+
+    fn assignment(&self, assignment: &Assignment, targets: &[Target], msg: String) -> AssignmentSeen {
+        AssignmentSeen {
             mode: assignment.mode().name().to_string(),
             borrow: assignment.borrow,
             podsets: self.pod_sets(assignment),
             targets: targets.iter().map(|target| self.target(target)).collect(),
-            msg: assignment.message(),
-        });
-        let assignment = &head.assignment;
-        let found = HeadSeen {
-            wl: self.kueue.workload_name(head.workload).to_string(),
-            cq: self.kueue.queue_of(head.workload).to_string(),
-            result: head.verdict.name().to_string(),
-            mode: assignment.mode().name().to_string(),
-            borrow: assignment.borrow,
-            podsets: self.pod_sets(assignment),
-            targets: head.targets.iter().map(|target| self.target(target)).collect(),
-            msg: head.message.clone(),
-            nominated: None,
-            requeued: (head.verdict != Verdict::Admitted).then(|| place.to_string()),
-        };
-        // The first assignment is recorded only if the second one differs from it.
-        let is_another = |first: &NominatedSeen| {
-            (&first.mode, first.borrow, &first.podsets, &first.targets)
-                != (&found.mode, found.borrow, &found.podsets, &found.targets)
-        };
-        HeadSeen { nominated: nominated.filter(is_another), ..found }
+            msg,
+        }
     }
 
     fn pod_sets(&self, assignment: &Assignment) -> Vec<PodSetSeen> {

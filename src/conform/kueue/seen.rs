@@ -32,7 +32,7 @@ pub struct CycleSeen {
     pub t: i64,
     pub heads: Vec<HeadSeen>,
     #[serde(default)]
-    pub preempted: Vec<PreemptedSeen>,
+    pub preempted: Vec<TargetSeen>,
     #[serde(default)]
     pub released: Vec<String>,
     #[serde(default)]
@@ -51,27 +51,16 @@ pub struct State {
     pub share: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct PreemptedSeen {
-    pub wl: String,
-    pub cq: String,
-    pub reason: String,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct HeadSeen {
     pub wl: String,
     pub cq: String,
     pub result: String,
-    pub mode: String,
-    pub borrow: u32,
-    pub podsets: Vec<PodSetSeen>,
+    #[serde(flatten)]
+    pub assignment: AssignmentSeen,
+    /// The first assignment of the cycle, if it differs from the last one.
     #[serde(default)]
-    pub targets: Vec<TargetSeen>,
-    #[serde(default)]
-    pub msg: String,
-    #[serde(default)]
-    pub nominated: Option<NominatedSeen>,
+    pub nominated: Option<AssignmentSeen>,
     #[serde(default)]
     pub requeued: Option<String>,
 }
@@ -102,9 +91,8 @@ pub struct TargetSeen {
     pub reason: String,
 }
 
-/// The first assignment of the cycle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub struct NominatedSeen {
+pub struct AssignmentSeen {
     pub mode: String,
     pub borrow: u32,
     pub podsets: Vec<PodSetSeen>,
