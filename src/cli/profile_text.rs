@@ -9,7 +9,7 @@ const WIDTH: usize = 100;
 const STAGED: [&str; 6] = ["filters", "scorers", "generators", "stages", "order", "plan_order"];
 
 /// Descriptions of stages other than scorers and the keys of the queue's order.
-const STAGES: [(&str, &str); 23] = [
+const STAGES: [(&str, &str); 32] = [
     ("picked", "only the nodes picked by hand, if any"),
     ("labels", "nodes with the required labels"),
     ("ready", "nodes that are ready"),
@@ -33,6 +33,15 @@ const STAGES: [(&str, &str); 23] = [
     ("split_first", "slices before whole hosts"),
     ("in_use_first", "hosts in use first"),
     ("smallest_slice", "smaller slices first"),
+    ("NodeUnschedulable", "nodes that are not cordoned"),
+    ("NodeName", "the node that the pod names, if it names one"),
+    ("TaintToleration", "nodes whose taints the pod tolerates"),
+    ("NodeAffinity", "nodes that the pod's selector and affinity match"),
+    ("NodePorts", "nodes on which the pod's host ports are free"),
+    ("NodeResourcesFit", "nodes with enough free resources for the pod's requests"),
+    ("PodTopologySpread", "nodes on which the pod's spread constraints hold"),
+    ("InterPodAffinity", "nodes that suit the affinity of the pod and of other pods"),
+    ("DynamicResources", "nodes with devices for the pod's claims"),
 ];
 
 /// The profile in the form of a profile file. The text can be saved and used as a profile.

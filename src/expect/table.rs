@@ -364,7 +364,7 @@ fn never_and_always_ask_for_the_whole_window() {
             ("always breaks once", says(CHAT, Always, PENDING, Unstated), false, "did not hold at 20s"),
             ("always until just before", says(CHAT, Always, PENDING, Until(at(20))), true, ""),
             ("always after an instant", says(CHAT, Always, RUNNING, After(at(50))), false, "did not hold at 1m40s"),
-            ("always before it came is nothing", says(LATE, Always, PENDING, Until(at(80))), false, "not there"),
+            ("always before it came is nothing", says(LATE, Always, PENDING, Until(at(80))), false, "did not exist"),
             ("always at an instant is as is", says(CHAT, Always, RUNNING, At(at(30))), true, ""),
         ],
     );

@@ -514,9 +514,7 @@ mod tests {
     fn a_release_without_a_profile_is_answered_with_those_beside_it() {
         let help = |name: &str| nearest_releases(name).map(|beside| beside.help());
         let said = help("dstack-0.19.29").expect("a release");
-        assert!(
-            said.contains("`dstack-0.19.10`, the last before") && said.contains("`dstack-0.21.0`, the first after")
-        );
+        assert!(said.contains("`dstack-0.19.10` (older)") && said.contains("`dstack-0.21.0` (newer)"));
         assert_eq!(help("dstack-1.0.0").as_deref(), Some("the last release with a profile is `dstack-0.22.5`"));
         assert_eq!(help("gpustack-0.1.0").as_deref(), Some("the first release with a profile is `gpustack-0.6.0`"));
         for no_release in ["spred", "slurm-23.02", "gpustack-0.5", "nomad-1.2.3"] {

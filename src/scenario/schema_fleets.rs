@@ -96,7 +96,7 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         name: "dstack_file",
-        called: &["a file that is dstack's"],
+        called: &["a file of dstack"],
         required: &["file"],
         fields: &[
             ("file", Kind::Text, "Path of the file, relative to the folder of this file"),

@@ -461,10 +461,10 @@ mod tests {
         fs::write(carried.join("tiny-1/tiny.csv"), "changed").unwrap();
         let roots = Roots { carried: Some(carried.clone()), ..roots(folder.path()) };
         let told = get(&index, &roots, "tiny", None).unwrap_err().to_string();
-        assert!(told.contains("is found before the cache; remove or replace it"), "{told}");
+        assert!(told.contains("takes precedence over the cache; remove or replace it"), "{told}");
         assert_eq!(fs::read(carried.join("tiny-1/tiny.csv")).unwrap(), b"changed");
         let nowhere = get(&index, &Roots::default(), "tiny", None).unwrap_err().to_string();
-        assert!(nowhere.starts_with("nowhere to keep traces: set DRYRACK_CACHE"), "{nowhere}");
+        assert!(nowhere.starts_with("there is no folder for traces: set DRYRACK_CACHE"), "{nowhere}");
     }
 
     #[test]

@@ -434,7 +434,7 @@ mod tests {
                 serde_json::json!([3.0, 2.0, 4.0]),
                 "`widths`: expected a second number that is not below the first",
             ),
-            ("gap", serde_json::json!({"shape": 1e6, "scale": 1.0}), "`gap`: expected a distribution of which"),
+            ("gap", serde_json::json!({"shape": 1e6, "scale": 1.0}), "`gap`: expected a distribution with"),
             ("short", serde_json::json!({"shape": 0.5, "scale": 1.0}), "`short`: expected a shape from 1"),
             ("long", serde_json::json!({"shape": 2.0}), "missing field `scale`"),
         ] {

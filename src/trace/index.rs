@@ -233,7 +233,7 @@ mod tests {
         let told = index.trace("openb").unwrap().tasks(Some("cpu30")).unwrap_err().to_string();
         assert_eq!(told, "trace openb has no list of tasks `cpu30`; did you mean `cpu300`?");
         let told = index.trace("gaia").unwrap().nodes(None).unwrap_err().to_string();
-        assert_eq!(told, "the trace gaia has no nodes");
+        assert_eq!(told, "trace gaia contains no nodes");
     }
 
     #[test]

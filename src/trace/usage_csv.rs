@@ -223,7 +223,7 @@ mod tests {
             ("0,5\n10,6\n", "1:1: expected names of columns"),
             ("time,a\n\n0,5\n10\n", "4:1: expected 2 fields, as the header has, found `1 field`"),
             ("time,a,a\n", "each column once"),
-            ("time,a,b_memory\n", "the memory, but the GPU has a column"),
+            ("time,a,b_memory\n", "the memory of a GPU that has a column of its own"),
             ("time,a,b,a_memory\n", "the memory of every GPU, or of none"),
             ("time,a\nsoon,5\n", "seconds, or a time such as 1m30s"),
             ("time,a\n0,busy\n", "a percentage, N/A or NaN"),

@@ -160,16 +160,23 @@ fn what_is_digested_can_be_read_back_from_its_bytes() {
     for seed in 1..=30 {
         let world = dryrack_engine::draw_world(seed, std::slice::from_ref(&profile));
         world.fleets.iter().for_each(|fleet| reads_back(&**fleet));
-        world.nodes.iter().for_each(|node| reads_back(&*node.spec.shape));
+        for node in &world.nodes {
+            let shape = &*node.spec.shape;
+            // Only nodes of Kubernetes have this field, which is the last.
+            let bytes = postcard::to_extend(shape, Vec::new()).expect("it has a compact form");
+            let bytes = postcard::to_extend(&shape.kubernetes, bytes).expect("it has a compact form");
+            assert_eq!(&postcard::from_bytes::<dryrack_fleet::NodeShape>(&bytes).expect("it reads back"), shape);
+        }
         for arrival in &world.arrivals {
             let spec = &*arrival.spec;
             let after = Default::default();
-            let plain = dryrack_workload::JobSpec { after, run_limit: None, slurm: None, ..spec.clone() };
+            let plain = dryrack_workload::JobSpec { after, run_limit: None, slurm: None, pod: None, ..spec.clone() };
             let mut bytes = postcard::to_extend(&plain, Vec::new()).expect("it has a compact form");
-            // The kind of a record says which of these follow: the dependencies, the group and the terms in Slurm.
+            // The kind of a record says which of these follow: the dependencies, the group, the terms in Slurm and the pod.
             bytes = postcard::to_extend(&spec.after, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.run_limit, bytes).expect("it has a compact form");
             bytes = postcard::to_extend(&spec.slurm, bytes).expect("it has a compact form");
+            bytes = postcard::to_extend(&spec.pod, bytes).expect("it has a compact form");
             assert_eq!(&postcard::from_bytes::<dryrack_workload::JobSpec>(&bytes).expect("it reads back"), spec);
         }
     }

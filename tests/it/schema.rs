@@ -23,6 +23,8 @@ fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
+            // Manifests of Kubernetes are not scenarios.
+            true if path.ends_with("manifests") => {}
             true => yaml_files(&path, found),
             false if path.to_string_lossy().ends_with(".yaml") => found.push(path),
             false => {}

@@ -283,7 +283,10 @@ fn scenarios(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("scenarios are carried") {
         let path = entry.expect("a folder can be listed").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-        if path.is_dir() {
+        if path.ends_with("manifests") {
+            // Manifests of Kubernetes are not scenarios.
+            continue;
+        } else if path.is_dir() {
             scenarios(&path, found);
         } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml") {
             found.push(path);

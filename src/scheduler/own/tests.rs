@@ -26,10 +26,10 @@ fn a_stage_that_is_half_written_is_refused() {
     for (json, said) in [
         (r#"{"filter":"x","because":"y"}"#, "unless"),
         (r#"{"filter":"x","unless":"node.spot"}"#, "because"),
-        (r#"{"filter":"x","unless":"node.spot","because":"Spot Node"}"#, "small letters"),
-        (r#"{"filter":"x","unless":"node.sport","because":"y"}"#, "`node.sport` is not known"),
+        (r#"{"filter":"x","unless":"node.spot","because":"Spot Node"}"#, "lowercase letters"),
+        (r#"{"filter":"x","unless":"node.sport","because":"y"}"#, "`node.sport` is unknown"),
         (r#"{"stage":"redy"}"#, "redy"),
-        (r#"{"stage":"ready","because":"y"}"#, "by its name"),
+        (r#"{"stage":"ready","because":"y"}"#, "a `stage` with a name"),
         (r#"{}"#, "stage"),
     ] {
         let error = read::<FilterStage>(json).expect_err(json);
