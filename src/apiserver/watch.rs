@@ -17,7 +17,7 @@ use super::store::{ObjectKey, Store};
 use super::table::{Change, Stored};
 
 /// How many changes are written at once.
-const MOST_AT_ONCE: usize = 256;
+const MOST_AT_ONCE: usize = 16;
 
 /// How long a watch lasts if the client states no time.
 const LONGEST: Duration = Duration::from_secs(3600);
