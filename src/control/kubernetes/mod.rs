@@ -268,8 +268,9 @@ impl Flow for Kubernetes {
         }
     }
 
-    fn next_due(&mut self, _core: &mut Core) -> Option<Due> {
-        let queue = self.queue.due(self.options.queue, self.version).map(|at| (at, "a refused pod"));
+    /// A pod that was refused long ago is due at once if the cluster changes.
+    fn next_due(&mut self, core: &mut Core) -> Option<Due> {
+        let queue = self.queue.due(self.options.queue, self.version).map(|at| (at.max(core.now), "a refused pod"));
         let eviction = self.evictions.next().map(|at| (at, "an eviction by a taint"));
         queue.into_iter().chain(eviction).min()
     }
