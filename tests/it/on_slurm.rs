@@ -160,7 +160,7 @@ expect:
     // These few starts do not determine a clock, so no clock is written.
     let calibrated = dryrack(dir.path(), &["calibrate", "log.jsonl"]).output().expect("it is built");
     let text = String::from_utf8_lossy(&calibrated.stdout);
-    assert!(text.contains("# the clock of `place` cannot be told") && !text.contains("passes:"), "{text}");
+    assert!(text.contains("# the clock of `place` is undetermined") && !text.contains("passes:"), "{text}");
 }
 
 /// A blind prediction with the profile of Slurm itself. The clocks may be anywhere within a second, and Slurm's answers
