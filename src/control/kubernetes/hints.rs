@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo, Resource, Term};
+use dryrack_kubernetes::cluster::{Cluster, NodeInfo, NodeShape, Placed, PodInfo, Resource, Term};
 use dryrack_kubernetes::cycle::Plugin;
+use dryrack_kubernetes::object::PreemptionPolicy;
 
 /// A change of the cluster.
 pub(super) enum Event<'a> {
@@ -15,8 +16,8 @@ pub(super) enum Event<'a> {
     NodeRemoved,
     /// A pod was bound to a node.
     PodAdded(&'a PodInfo),
-    /// A pod left its node.
-    PodRemoved(&'a PodInfo),
+    /// A pod left its node. `None` if the node has left the cluster too.
+    PodRemoved(Option<usize>, &'a PodInfo),
     /// A claim of devices was allocated, or its devices were freed.
     ClaimChanged,
     /// A nomination was withdrawn.
@@ -34,7 +35,7 @@ fn hint(plugin: Plugin, pod: &PodInfo, event: &Event<'_>, cluster: &Cluster) -> 
         Event::NodeUpdated(index, before) => on_node(plugin, pod, *index, Some(before), cluster),
         Event::NodeRemoved => plugin == Plugin::PodTopologySpread,
         Event::PodAdded(other) => on_added(plugin, pod, other, cluster),
-        Event::PodRemoved(other) => on_removed(plugin, pod, other, cluster),
+        Event::PodRemoved(node, other) => on_removed(plugin, pod, (*node, other), cluster),
         Event::ClaimChanged => plugin == Plugin::DynamicResources,
         // Kube-scheduler has no event for it. The room that was held for the nominated pod is free now.
         Event::NominationCleared => plugin == Plugin::NodeResourcesFit,
@@ -81,9 +82,10 @@ fn on_added(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster) -
     }
 }
 
-fn on_removed(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster) -> bool {
+fn on_removed(plugin: Plugin, pod: &PodInfo, (node, other): (Option<usize>, &PodInfo), cluster: &Cluster) -> bool {
     match plugin {
-        Plugin::NodeResourcesFit | Plugin::DynamicResources | Plugin::DefaultPreemption => true,
+        Plugin::NodeResourcesFit => node.is_some_and(|node| may_have_room(pod, cluster.node(node))),
+        Plugin::DynamicResources | Plugin::DefaultPreemption => true,
         Plugin::NodePorts => pod.ports.iter().any(|port| other.ports.iter().any(|used| used.conflicts_with(port))),
         Plugin::InterPodAffinity => {
             pod.anti_affinity.required.iter().any(|term| matches(term, other, cluster))
@@ -92,6 +94,23 @@ fn on_removed(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster)
         Plugin::PodTopologySpread => is_counted(pod, other),
         _ => false,
     }
+}
+
+/// Whether the node has room for the pod, if all pods that it may preempt are gone. Upstream tries the pod in any case,
+/// and refuses it if there is no room. With many waiting pods, that costs an attempt for each of them.
+fn may_have_room(pod: &PodInfo, node: &NodeInfo) -> bool {
+    let may_preempt = pod.pod.spec.preemption_policy != PreemptionPolicy::Never;
+    let gives_way = |placed: &&Placed| may_preempt && placed.pod.priority < pod.priority;
+    let wanted = &pod.requests.exact;
+    let has = |resource: &Resource| {
+        let freed: i64 = (node.pods.iter().filter(gives_way))
+            .map(|placed| placed.pod.requests.exact.get(resource))
+            .fold(0, i64::saturating_add);
+        let kept = node.requested.get(resource).saturating_sub(freed);
+        wanted.get(resource) == 0 || kept.saturating_add(wanted.get(resource)) <= node.shape.allocatable.get(resource)
+    };
+    [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage].iter().all(has)
+        && wanted.all_extended().all(|(name, _)| has(&Resource::Extended(Arc::clone(name))))
 }
 
 fn matches(term: &Term, other: &PodInfo, cluster: &Cluster) -> bool {

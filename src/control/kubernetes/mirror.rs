@@ -6,7 +6,6 @@ use super::Kubernetes;
 use super::hints::Event;
 use super::pods;
 use crate::core::Core;
-use dryrack_event::Phase;
 use dryrack_fleet::NodeState;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo};
@@ -27,7 +26,8 @@ pub(super) enum Found {
     Added(Arc<str>),
     Updated(Arc<str>, Arc<NodeShape>),
     Removed,
-    PodRemoved(Arc<PodInfo>),
+    /// With the name of the node.
+    PodRemoved(Arc<str>, Arc<PodInfo>),
 }
 
 impl Kubernetes {
@@ -56,8 +56,8 @@ impl Kubernetes {
                     }
                 }
                 Found::Removed => self.happened(core, &Event::NodeRemoved),
-                Found::PodRemoved(pod) => {
-                    self.happened(core, &Event::PodRemoved(&pod));
+                Found::PodRemoved(node, pod) => {
+                    self.happened(core, &Event::PodRemoved(self.cluster.find(&node), &pod));
                     if !pod.pod.spec.resource_claims.is_empty() {
                         self.happened(core, &Event::ClaimChanged);
                     }
@@ -95,7 +95,7 @@ impl Kubernetes {
                 }
                 (Some(_), None) => {
                     for placed in self.cluster.remove_node(&node.name) {
-                        found.push(Found::PodRemoved(self.forget_placed(placed)));
+                        found.push(Found::PodRemoved(Arc::clone(&node.name), self.forget_placed(placed)));
                     }
                     found.push(Found::Removed);
                 }
@@ -114,7 +114,7 @@ impl Kubernetes {
         let gone: Vec<Arc<str>> = keys.filter(|key| !self.holds_claim(core, key, id)).collect();
         for key in gone {
             let placed = self.cluster.remove(index, &key).expect("it is on the node");
-            found.push(Found::PodRemoved(self.forget_placed(placed)));
+            found.push(Found::PodRemoved(Arc::clone(&self.nodes[id.index()].name), self.forget_placed(placed)));
         }
     }
 
@@ -141,11 +141,6 @@ impl Kubernetes {
 /// The current time, as the API writes it.
 pub(super) fn seconds(core: &Core) -> Seconds {
     Seconds((core.now.as_nanos() / 1_000_000_000) as i64)
-}
-
-/// Whether the attempt of a replica in this phase has a pod that is being deleted.
-pub(super) fn is_deletion(phase: Phase) -> bool {
-    phase == Phase::Stopping
 }
 
 /// The cluster of these objects, without nodes.

@@ -291,8 +291,7 @@ impl Flow for Kubernetes {
     fn check_nothing_waits_in_vain(&self, _core: &Core) {}
 
     fn objects_declared(&mut self, _core: &mut Core, objects: &Arc<ClusterObjects>) {
-        let nodes = std::mem::take(&mut self.nodes);
-        assert!(nodes.is_empty(), "objects are declared before the nodes");
+        assert!(self.nodes.is_empty(), "objects are declared before the nodes");
         self.cluster = mirror::cluster_of(objects);
     }
 
@@ -317,7 +316,7 @@ impl Flow for Kubernetes {
 
     fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, _before: (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
-        if mirror::is_deletion(replica.phase) {
+        if replica.phase == Phase::Stopping {
             self.begin_deletion(core, replica.attempt_id(), false);
         }
     }
