@@ -10,6 +10,12 @@ use dryrack_metrics::RunAccount;
 use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 
+trials! {
+    Nothing: [
+        drawn_lists_end_when_the_program_would_end_them,
+    ]
+}
+
 const GPUS: u64 = 10;
 /// The widths divide the bounds, so every job changes queues at a whole second, because the program counts only whole
 /// seconds.
@@ -110,7 +116,7 @@ fn rehearsed(jobs: &[Job]) -> Vec<(u64, u32)> {
     accounts.jobs.values().map(became).collect()
 }
 
-pub fn drawn_lists_end_when_the_program_would_end_them() {
+fn drawn_lists_end_when_the_program_would_end_them() {
     let mut stopped = 0;
     for seed in 1..=60 {
         let jobs = drawn(seed, 24);

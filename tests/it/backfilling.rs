@@ -10,6 +10,17 @@ use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 use dryrack_scheduler::{Caching, GangPlaces, GpuOrder, Grouping, OrderKey, ScorerName, WeightedScorer};
 
+trials! {
+    Nothing: [
+        what_is_kept_decides_as_the_plain_computation,
+        slots_are_planned_as_by_the_plain_computation,
+    ]
+    Time: [
+        slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds,
+        slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds,
+    ]
+}
+
 const PROFILES: [&str; 5] =
     ["easy", "conservative", "conservative", "rlscheduler-fcfs-backfill", "rlscheduler-sjf-backfill"];
 
@@ -126,18 +137,18 @@ fn hold(seeds: std::ops::Range<u64>, profiles: &[&str], vary: impl Fn(&mut Strea
     assert!(seen.len() > 1, "worlds differ");
 }
 
-pub fn what_is_kept_decides_as_the_plain_computation() {
+fn what_is_kept_decides_as_the_plain_computation() {
     hold(0..150, &PROFILES, vary);
 }
 
-pub fn slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds() {
+fn slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds() {
     hold(1000..4000, &PROFILES, vary);
 }
 
-pub fn slots_are_planned_as_by_the_plain_computation() {
+fn slots_are_planned_as_by_the_plain_computation() {
     hold(0..40, &["slurm-22.05"], |_, _| {});
 }
 
-pub fn slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds() {
+fn slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds() {
     hold(1000..1300, &["slurm-22.05"], |_, _| {});
 }

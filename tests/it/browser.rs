@@ -14,6 +14,14 @@ use tempfile::TempDir;
 
 use crate::cli::{empty, stdout};
 
+trials! {
+    Chromium: [
+        a_report_of_a_run_is_whole_and_its_timeline_zooms,
+        a_report_of_a_plan_is_whole,
+        a_report_without_its_script_stands_there_whole,
+    ]
+}
+
 /// The names of the program on Debian and elsewhere.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -254,7 +262,7 @@ fn sound(browser: &mut Browser, page: &Path, shots: &str) {
     assert_eq!(browser.eval(FAULTS_OF_PAPER), json!([]), "{shots} on paper");
 }
 
-pub fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
+fn a_report_of_a_run_is_whole_and_its_timeline_zooms() {
     let dir = empty();
     std::fs::write(dir.path().join("day.yaml"), SCENARIO).expect("a folder of our own");
     stdout(dir.path(), &["run", "day.yaml", "--report", "report"], 1);
@@ -347,7 +355,7 @@ constraints:
   - p95(queue_wait) <= 20m
 ";
 
-pub fn a_report_of_a_plan_is_whole() {
+fn a_report_of_a_plan_is_whole() {
     let dir = empty();
     for (name, text) in [("lab.yaml", LAB), ("plan.yaml", PLAN)] {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
@@ -360,7 +368,7 @@ pub fn a_report_of_a_plan_is_whole() {
     assert_eq!(plots, json!(2), "the frontier and the waits");
 }
 
-pub fn a_report_without_its_script_stands_there_whole() {
+fn a_report_without_its_script_stands_there_whole() {
     let dir = empty();
     std::fs::write(dir.path().join("day.yaml"), SCENARIO).expect("a folder of our own");
     stdout(dir.path(), &["run", "day.yaml", "--report", "report"], 1);

@@ -8,6 +8,46 @@ use tempfile::TempDir;
 
 use crate::small_world;
 
+trials! {
+    Nothing: [
+        help_and_version_are_data,
+        a_wrong_flag_and_a_wrong_file_are_bad_input,
+        a_run_of_too_many_records_is_stopped_and_says_what_grew,
+        a_folder_without_scenarios_selects_nothing,
+        the_catalog_is_listed_for_people_and_programs,
+        a_log_is_printed_one_transition_to_a_line,
+        a_log_is_filtered_by_job_node_reason_and_time,
+        a_wrong_name_is_answered_with_the_nearest,
+        a_replay_of_an_honest_log_is_silent,
+        a_flipped_byte_in_an_event_is_found_and_named,
+        an_event_that_is_no_record_any_more_is_named_with_what_belongs_there,
+        a_changed_input_is_found_by_the_digest,
+        a_log_that_is_cut_off_is_refused,
+        equal_logs_do_not_differ,
+        the_first_difference_of_two_logs_is_shown,
+        a_waiting_job_is_told_why_not,
+        a_placed_job_is_told_why_here,
+        a_reader_that_goes_away_is_no_failure,
+        waits_are_plotted_the_same_twice,
+        a_scenario_that_holds_is_ok_and_its_report_is_reproduced,
+        the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed,
+        the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error,
+        a_failure_says_where_what_and_how_to_see_it_again,
+        a_broken_file_does_not_hide_the_others,
+        a_run_leaves_its_files_and_they_agree_with_what_it_says,
+        random_worlds_run_from_the_command_line,
+        random_worlds_that_broke_once_hold,
+        traces_are_listed_and_a_wrong_name_is_answered,
+        colours_are_where_they_are_wanted,
+        a_scenario_whose_trace_is_not_here_is_not_run,
+        what_was_not_run_for_want_of_data_is_told_in_one_line,
+        no_scenario_of_ours_is_warned_of,
+        a_trace_that_should_be_here_and_is_not_is_a_failure,
+        what_was_odd_in_a_trace_is_said,
+        two_profiles_are_compared_option_by_option,
+    ]
+}
+
 pub fn dryrack(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
     command.args(args).current_dir(dir).env_remove("DRYRACK_DATA").env("NO_COLOR", "1");
@@ -55,7 +95,7 @@ fn alter(dir: &Path, holds: &str, from: &str, to: &str) -> usize {
     index + 1
 }
 
-pub fn help_and_version_are_data() {
+fn help_and_version_are_data() {
     let dir = empty();
     assert!(stdout(dir.path(), &["--version"], 0).starts_with("dryrack "));
     let help = stdout(dir.path(), &["--help"], 0);
@@ -67,7 +107,7 @@ pub fn help_and_version_are_data() {
     }
 }
 
-pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
+fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
     let dir = empty();
     for args in [&["run"][..], &["rum", "x.yaml"], &["log", "x", "--since", "5"], &["test", ".", "--threads", "0"]] {
         dryrack(dir.path(), args).assert().code(2).stdout("");
@@ -88,14 +128,14 @@ pub fn a_wrong_flag_and_a_wrong_file_are_bad_input() {
     check(dir.path(), &["log", "empty"], 2, "", empty);
 }
 
-pub fn a_folder_without_scenarios_selects_nothing() {
+fn a_folder_without_scenarios_selects_nothing() {
     let dir = empty();
     let said = "no scenario files found; in folders, *.yaml files are used\n";
     check(dir.path(), &["test", "."], 4, "", said);
     check(dir.path(), &["check", "."], 4, "", said);
 }
 
-pub fn the_catalog_is_listed_for_people_and_programs() {
+fn the_catalog_is_listed_for_people_and_programs() {
     let dir = empty();
     for (what, name) in [("gpus", "h100-80g"), ("machines", "m2-ultra-192g")] {
         let text = stdout(dir.path(), &["catalog", what], 0);
@@ -122,11 +162,11 @@ const TRANSITIONS: &str = "          0s  alpha                declared       rea
        2m10s  late                 job ended      completed; completed
 ";
 
-pub fn a_log_is_printed_one_transition_to_a_line() {
+fn a_log_is_printed_one_transition_to_a_line() {
     check(recorded().path(), &["log", "events.jsonl"], 0, TRANSITIONS, "");
 }
 
-pub fn a_log_is_filtered_by_job_node_reason_and_time() {
+fn a_log_is_filtered_by_job_node_reason_and_time() {
     let dir = recorded();
     let lines = |wanted: &[usize]| {
         let all: Vec<&str> = TRANSITIONS.lines().collect();
@@ -144,7 +184,7 @@ pub fn a_log_is_filtered_by_job_node_reason_and_time() {
     }
 }
 
-pub fn a_wrong_name_is_answered_with_the_nearest() {
+fn a_wrong_name_is_answered_with_the_nearest() {
     let dir = recorded();
     let rows = [
         ("--job", "chta", "error: the log has no job named `chta`; did you mean `chat`?\n"),
@@ -156,11 +196,11 @@ pub fn a_wrong_name_is_answered_with_the_nearest() {
     }
 }
 
-pub fn a_replay_of_an_honest_log_is_silent() {
+fn a_replay_of_an_honest_log_is_silent() {
     check(recorded().path(), &["replay", "events.jsonl"], 0, "", "");
 }
 
-pub fn a_flipped_byte_in_an_event_is_found_and_named() {
+fn a_flipped_byte_in_an_event_is_found_and_named() {
     let dir = recorded();
     let honest = log_lines(dir.path());
     let line = alter(dir.path(), "\"placed\"", "\"cpu\":1000", "\"cpu\":1001");
@@ -173,7 +213,7 @@ pub fn a_flipped_byte_in_an_event_is_found_and_named() {
     check(dir.path(), &["replay", "events.jsonl"], 1, &said, "");
 }
 
-pub fn an_event_that_is_no_record_any_more_is_named_with_what_belongs_there() {
+fn an_event_that_is_no_record_any_more_is_named_with_what_belongs_there() {
     let dir = recorded();
     let honest = log_lines(dir.path());
     let line = alter(dir.path(), "\"ended\"", "ended", "endee");
@@ -186,14 +226,14 @@ pub fn an_event_that_is_no_record_any_more_is_named_with_what_belongs_there() {
     assert!(refused.starts_with(&format!("error: events.jsonl: line {line}: not a record")), "{refused}");
 }
 
-pub fn a_changed_input_is_found_by_the_digest() {
+fn a_changed_input_is_found_by_the_digest() {
     let dir = recorded();
     alter(dir.path(), "\"submit\"", "\"queue\":\"default\"", "\"queue\":\"defaulu\"");
     let said = stdout(dir.path(), &["replay", "events.jsonl"], 1);
     assert!(said.contains("an input or the footer was changed"), "{said}");
 }
 
-pub fn a_log_that_is_cut_off_is_refused() {
+fn a_log_that_is_cut_off_is_refused() {
     let dir = recorded();
     let lines = log_lines(dir.path());
     let kept = lines.len() - 2;
@@ -206,13 +246,13 @@ pub fn a_log_that_is_cut_off_is_refused() {
     }
 }
 
-pub fn equal_logs_do_not_differ() {
+fn equal_logs_do_not_differ() {
     let (left, right) = (recorded(), recorded());
     let right = right.path().join("events.jsonl");
     check(left.path(), &["diff", "events.jsonl", &right.display().to_string()], 0, "", "");
 }
 
-pub fn the_first_difference_of_two_logs_is_shown() {
+fn the_first_difference_of_two_logs_is_shown() {
     let dir = recorded();
     let line = log_lines(dir.path()).iter().position(|line| line.contains("130000000000")).expect("late ends") + 1;
     std::fs::rename(dir.path().join("events.jsonl"), dir.path().join("a.jsonl")).expect("a folder of our own");
@@ -221,7 +261,7 @@ pub fn the_first_difference_of_two_logs_is_shown() {
     assert!(said.starts_with(&format!("line {line} is the first that differs\na.jsonl\n  {{")), "{said}");
 }
 
-pub fn a_waiting_job_is_told_why_not() {
+fn a_waiting_job_is_told_why_not() {
     let dir = recorded();
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "late", "--at", "30s"], 0);
     for part in [
@@ -234,13 +274,13 @@ pub fn a_waiting_job_is_told_why_not() {
     }
 }
 
-pub fn a_placed_job_is_told_why_here() {
+fn a_placed_job_is_told_why_here() {
     let dir = recorded();
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "late", "--at", "2m"], 0);
     assert!(said.contains("why here: placed on alpha/0 at 1m10s\n"), "{said}");
 }
 
-pub fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_goes_away_is_no_failure() {
     let dir = recorded();
     let mut child = dryrack(dir.path(), &["catalog", "machines", "--format", "json"])
         .stdout(Stdio::piped())
@@ -252,7 +292,7 @@ pub fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-pub fn waits_are_plotted_the_same_twice() {
+fn waits_are_plotted_the_same_twice() {
     let dir = recorded();
     for out in ["a.svg", "b.svg"] {
         check(dir.path(), &["plot", "waits", "FIFO=.", "--out", out, "--caption", "one GPU"], 0, "", "");
@@ -311,7 +351,7 @@ fn without_times(text: &str) -> String {
     kept
 }
 
-pub fn a_scenario_that_holds_is_ok_and_its_report_is_reproduced() {
+fn a_scenario_that_holds_is_ok_and_its_report_is_reproduced() {
     let dir = scenario();
     let wanted = "      ok [] ./not_ready.yaml  A worker that is not ready is never chosen, by hand or automatically
       ok [] ./not_ready.yaml  reproduced under gpustack-0.5-dev, because of scheduler.filters.ready.unless
@@ -322,14 +362,14 @@ pub fn a_scenario_that_holds_is_ok_and_its_report_is_reproduced() {
     assert_eq!(without_times(&stdout(dir.path(), &["test", ".", "--threads", "1"], 0)), wanted);
 }
 
-pub fn the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed() {
+fn the_cause_of_a_report_of_dstack_is_the_option_that_its_fix_changed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dstack");
     let told = stdout(&folder, &["test", "multinode-on-split-hosts.yaml"], 0);
     let cause = "reproduced under dstack-0.19.9, because of scheduler.offers.split_hosts_for_multinode\n";
     assert!(told.contains(cause), "{told}");
 }
 
-pub fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error() {
+fn the_cause_of_a_report_is_found_and_an_option_that_nothing_tells_apart_is_an_error() {
     let dir = scenario();
     // With this one option reset to its value in the base, no expectation fails. The run can be repeated with these
     // flags.
@@ -360,7 +400,7 @@ expect: [{job: j, is: running}]\n";
     dryrack(dir.path(), &wrong).assert().code(2).stderr(wanted);
 }
 
-pub fn a_failure_says_where_what_and_how_to_see_it_again() {
+fn a_failure_says_where_what_and_how_to_see_it_again() {
     let dir = scenario();
     let wanted = "    FAIL [] not_ready.yaml  A worker that is not ready is never chosen, by hand or automatically
 
@@ -383,7 +423,7 @@ not_ready.yaml  A worker that is not ready is never chosen, by hand or automatic
     assert!(stdout(dir.path(), &repeat, 1).contains("FAIL  never_on_alpha"));
 }
 
-pub fn a_broken_file_does_not_hide_the_others() {
+fn a_broken_file_does_not_hide_the_others() {
     let dir = scenario();
     std::fs::write(dir.path().join("broken.yaml"), "scenario: x\nnodse: []\n").expect("a folder of our own");
     let said = stdout(dir.path(), &["test", "."], 2);
@@ -393,7 +433,7 @@ pub fn a_broken_file_does_not_hide_the_others() {
     dryrack(dir.path(), &["check", "not_ready.yaml"]).assert().code(0).stdout("1 file, 0 invalid\n").stderr("");
 }
 
-pub fn a_run_leaves_its_files_and_they_agree_with_what_it_says() {
+fn a_run_leaves_its_files_and_they_agree_with_what_it_says() {
     let dir = scenario();
     let text = stdout(dir.path(), &["run", "not_ready.yaml", "--out", "out", "--format", "json"], 0);
     let said: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -422,7 +462,7 @@ pub fn a_run_leaves_its_files_and_they_agree_with_what_it_says() {
     }
 }
 
-pub fn random_worlds_run_from_the_command_line() {
+fn random_worlds_run_from_the_command_line() {
     let dir = empty();
     let said = stdout(dir.path(), &["swarm", "--seeds", "1..3"], 0);
     assert!(said.starts_with("3 worlds, ") && said.ends_with(": 0 broke an invariant\n"), "{said}");
@@ -448,14 +488,14 @@ const WORLDS_THAT_BROKE: [(&str, &str); 15] = [
     ("52", "a GPU that was picked could not be selected, because its node has too few for a demand without a pick"),
 ];
 
-pub fn random_worlds_that_broke_once_hold() {
+fn random_worlds_that_broke_once_hold() {
     for (seed, what) in WORLDS_THAT_BROKE {
         let said = stdout(empty().path(), &["swarm", "--seeds", seed], 0);
         assert!(said.ends_with(": 0 broke an invariant\n"), "{seed}, {what}: {said}");
     }
 }
 
-pub fn traces_are_listed_and_a_wrong_name_is_answered() {
+fn traces_are_listed_and_a_wrong_name_is_answered() {
     let dir = empty();
     let said = stdout(dir.path(), &["trace", "list"], 0);
     assert!(said.contains("openb ("), "{said}");
@@ -463,7 +503,7 @@ pub fn traces_are_listed_and_a_wrong_name_is_answered() {
     assert!(String::from_utf8(refused).expect("text").starts_with("error: unknown trace `opneb`"));
 }
 
-pub fn colours_are_where_they_are_wanted() {
+fn colours_are_where_they_are_wanted() {
     let dir = scenario();
     // The output is not a terminal, so the default is no colour.
     let rows: [(&[&str], Option<&str>, bool); 6] = [
@@ -485,7 +525,7 @@ pub fn colours_are_where_they_are_wanted() {
     }
 }
 
-pub fn two_profiles_are_compared_option_by_option() {
+fn two_profiles_are_compared_option_by_option() {
     let dir = empty();
     let wanted = "option                fifo           first-fit
 scheduler.order       [\"submitted\"]  [\"priority\",\"submitted\"]
@@ -517,7 +557,7 @@ fn on_a_trace(dir: &Path, args: &[&str], data: Option<&Path>) -> Command {
     command
 }
 
-pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
+fn a_scenario_whose_trace_is_not_here_is_not_run() {
     let dir = scenario();
     let output = on_a_trace(dir.path(), &["test", "openb.yaml"], None).assert().code(4).get_output().stdout.clone();
     let said = without_times(&String::from_utf8(output).expect("text"));
@@ -535,7 +575,7 @@ pub fn a_scenario_whose_trace_is_not_here_is_not_run() {
 }
 
 /// All missing data is reported in one line; with `--verbose`, in one line for each scenario.
-pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
+fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
     let dir = scenario();
     let file = "{format: swf, file: lists/x.swf}\nnodes: [{name: a, cpus: 256}]";
     for (number, trace) in ["openb", file, "openb"].into_iter().enumerate() {
@@ -557,7 +597,7 @@ pub fn what_was_not_run_for_want_of_data_is_told_in_one_line() {
 }
 
 /// The committed scenarios cause no warnings.
-pub fn no_scenario_of_ours_is_warned_of() {
+fn no_scenario_of_ours_is_warned_of() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut folders = vec![folder];
     let mut checked = 0;
@@ -578,7 +618,7 @@ pub fn no_scenario_of_ours_is_warned_of() {
     assert!(checked > 100, "{checked} were found");
 }
 
-pub fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
+fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
     let dir = scenario();
     let data = empty();
     let output = on_a_trace(dir.path(), &["test", "."], Some(data.path())).assert().code(1).get_output().stdout.clone();
@@ -589,7 +629,7 @@ pub fn a_trace_that_should_be_here_and_is_not_is_a_failure() {
 
 /// The counts are those of the trace's own notice: 51,987 rows, of which 28 have a negative run time and 100 a run time
 /// of zero; 1,500 ran longer than they asked for.
-pub fn what_was_odd_in_a_trace_is_said() {
+fn what_was_odd_in_a_trace_is_said() {
     let dir = empty();
     let text = "scenario: A day of Gaia\nnodes: [{name: wide, cpus: 4000}]\ntrace: {name: gaia, limit: 20}\n";
     std::fs::write(dir.path().join("gaia.yaml"), text).expect("a folder of our own");
@@ -621,7 +661,7 @@ jobs:
 expect: [{job: again, is: running, by: 1m}]
 ";
 
-pub fn a_run_of_too_many_records_is_stopped_and_says_what_grew() {
+fn a_run_of_too_many_records_is_stopped_and_says_what_grew() {
     let dir = empty();
     std::fs::write(dir.path().join("again.yaml"), AGAIN).expect("a folder of our own");
     stdout(dir.path(), &["run", "again.yaml"], 0);

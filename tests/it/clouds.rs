@@ -11,6 +11,12 @@ use dryrack_lifecycle::is_instance_edge;
 use dryrack_profile::load_profile;
 use dryrack_units::SimTime;
 
+trials! {
+    Nothing: [
+        random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is,
+    ]
+}
+
 #[derive(Default)]
 struct Seen {
     edges: BTreeSet<(InstanceState, InstanceState)>,
@@ -33,7 +39,7 @@ impl Sink for Seen {
     }
 }
 
-pub fn random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is() {
+fn random_worlds_take_every_edge_of_instances_for_every_reason_that_there_is() {
     let profile = Arc::new(load_profile("dstack", Path::new("")).expect("it comes with dryrack"));
     let mut seen = Seen::default();
     for seed in 1..=1500 {

@@ -12,6 +12,16 @@ use serde_json::Value;
 use crate::cli::{dryrack, stderr, stdout};
 use crate::plans::{PLAN, files, planned};
 
+trials! {
+    Slurm: [
+        a_slurm_job_array_leaves_what_one_process_leaves,
+    ]
+    Nothing: [
+        a_job_array_is_printed_before_it_is_submitted,
+        an_indexed_job_is_as_the_schema_of_kubernetes_has_it,
+    ]
+}
+
 /// The programs of Debian's packages slurm-wlm and munge. They start jobs as their users, so they need root.
 pub fn slurm_is_here() -> bool {
     let runs = |program: &str| Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success());
@@ -97,7 +107,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// The job array of a real Slurm produces the same as one process, even if a task is killed before its end and
 /// requeued.
-pub fn a_slurm_job_array_leaves_what_one_process_leaves() {
+fn a_slurm_job_array_leaves_what_one_process_leaves() {
     let slurm = Slurm::start();
     // The plan takes long enough to kill a task before its end.
     let dir = planned(&PLAN.replace("1..12", "1..30").replace("seeds: 1..4", "seeds: 1..20"));
@@ -128,7 +138,7 @@ pub fn a_slurm_job_array_leaves_what_one_process_leaves() {
 }
 
 /// The printed script is what is submitted, and names with characters that are special to a shell are preserved.
-pub fn a_job_array_is_printed_before_it_is_submitted() {
+fn a_job_array_is_printed_before_it_is_submitted() {
     let dir = planned(PLAN);
     std::fs::create_dir(dir.path().join("two words")).expect("ours");
     for name in ["plan.yaml", "base.yaml"] {
@@ -166,7 +176,7 @@ fn manifest(dir: &Path, more: &[&str]) -> Value {
 }
 
 /// Checked against the published schema of batch/v1 of Kubernetes 1.32.0, in which unknown fields are rejected.
-pub fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
+fn an_indexed_job_is_as_the_schema_of_kubernetes_has_it() {
     let dir = planned(PLAN);
     let schema = include_str!("../data/kubernetes/job-v1.32.0.json");
     let schema: Value = serde_json::from_str(schema).expect("JSON");

@@ -2,6 +2,26 @@
 
 use assert_cmd::Command;
 
+trials! {
+    Nothing: [
+        each_recorded_firing_time_is_met_to_the_second,
+        each_recorded_state_of_a_run_is_met_through_the_control_plane,
+        each_recorded_placement_of_a_model_is_met,
+        a_listed_defect_is_mended_in_the_default_profile,
+        each_recorded_match_and_each_region_is_met,
+        each_recorded_attempt_of_kube_scheduler_is_met,
+        a_wrong_world_of_kubernetes_is_told,
+        answers_are_held_against_the_profile_of_one_version_or_against_any,
+        a_recorded_decision_tells_an_option_apart,
+        a_wrong_record_is_told_with_its_line_and_nothing_is_counted,
+        each_recorded_cycle_of_kueue_is_met,
+        a_changed_quota_shows_in_the_cycles_of_kueue,
+    ]
+    Data: [
+        every_public_attempt_of_kube_scheduler_is_met,
+    ]
+}
+
 const RECORDS: &str = "tests/data/dstack/utilization.jsonl.gz";
 const RUN_STATES: &str = "tests/data/dstack/sequences.jsonl.gz";
 const KUBERNETES: &str = "tests/data/kubernetes/kube-scheduler-1.35.4.jsonl.gz";
@@ -14,7 +34,7 @@ fn conform(args: &[&str]) -> (i32, String, String) {
     (run.status.code().expect("it ends"), text(run.stdout), text(run.stderr))
 }
 
-pub fn each_recorded_firing_time_is_met_to_the_second() {
+fn each_recorded_firing_time_is_met_to_the_second() {
     let (code, said, _) = conform(&[RECORDS, "--format", "json"]);
     assert_eq!(code, 0, "{said}");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -24,7 +44,7 @@ pub fn each_recorded_firing_time_is_met_to_the_second() {
 }
 
 /// 20 sequences with 500 decisions about nodes, 1336 changes of runs, and the final state.
-pub fn each_recorded_state_of_a_run_is_met_through_the_control_plane() {
+fn each_recorded_state_of_a_run_is_met_through_the_control_plane() {
     let (code, said, _) = conform(&[RUN_STATES, "--format", "json"]);
     assert_eq!(code, 0, "{said}");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -36,7 +56,7 @@ pub fn each_recorded_state_of_a_run_is_met_through_the_control_plane() {
 }
 
 /// The counts are those of the files' source, see `tests/data/gpustack/SOURCE.md`.
-pub fn each_recorded_placement_of_a_model_is_met() {
+fn each_recorded_placement_of_a_model_is_met() {
     let files: Vec<String> = [
         "gpustack-0.6.0.jsonl.gz",
         "gpustack-0.6.1.jsonl.gz",
@@ -61,14 +81,14 @@ pub fn each_recorded_placement_of_a_model_is_met() {
 }
 
 /// Defect 1a: 2.3.0 places an embedding model of 72 GB on a GPU of 24 GB that was picked; the fixed rules do not.
-pub fn a_listed_defect_is_mended_in_the_default_profile() {
+fn a_listed_defect_is_mended_in_the_default_profile() {
     let (code, said, _) = conform(&["tests/data/gpustack/defects-2.3.0.jsonl", "--profile", "gpustack", "--verbose"]);
     assert_eq!(code, 1, "{said}");
     let line = said.lines().rfind(|line| line.trim_start().starts_with("1a ")).expect("it is told");
     assert!(line.contains("refuses and should not"), "{line}");
 }
 
-pub fn each_recorded_match_and_each_region_is_met() {
+fn each_recorded_match_and_each_region_is_met() {
     let records = ["tests/data/dstack/matching.jsonl.gz", "tests/data/dstack/regions.jsonl.gz"];
     let (code, said, _) = conform(&[records[0], records[1], "--format", "json"]);
     assert_eq!(code, 0, "{said}");
@@ -83,7 +103,7 @@ pub fn each_recorded_match_and_each_region_is_met() {
 }
 
 /// The counts are those of `tests/data/kubernetes/SOURCE.md`.
-pub fn each_recorded_attempt_of_kube_scheduler_is_met() {
+fn each_recorded_attempt_of_kube_scheduler_is_met() {
     let (code, said, _) = conform(&[KUBERNETES, "--format", "json"]);
     assert_eq!(code, 0, "{said}");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -94,7 +114,7 @@ pub fn each_recorded_attempt_of_kube_scheduler_is_met() {
 }
 
 /// The counts are those of the records' own `SUMMARY.md`, and 25 steps in which gangs lost their nodes.
-pub fn every_public_attempt_of_kube_scheduler_is_met() {
+fn every_public_attempt_of_kube_scheduler_is_met() {
     let folder = super::data().expect("it is here").join("groundtruth/kubernetes/public");
     let files = std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
     let mut files: Vec<String> = files.map(|path| path.to_str().expect("text").to_string()).collect();
@@ -107,7 +127,7 @@ pub fn every_public_attempt_of_kube_scheduler_is_met() {
     assert_eq!((&said["records"], &said["asked"], &said["identical"]), (&4500.into(), &51_045.into(), &51_045.into()));
 }
 
-pub fn a_wrong_world_of_kubernetes_is_told() {
+fn a_wrong_world_of_kubernetes_is_told() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("records.jsonl");
     let record = |more: &str, pod: &str| {
@@ -132,7 +152,7 @@ pub fn a_wrong_world_of_kubernetes_is_told() {
     }
 }
 
-pub fn answers_are_held_against_the_profile_of_one_version_or_against_any() {
+fn answers_are_held_against_the_profile_of_one_version_or_against_any() {
     let (code, said, _) = conform(&[RECORDS, "--profile", "dstack-0.19.10"]);
     assert!(code == 0 && said.contains("all                                       200        200   100%"), "{said}");
     let (code, said, _) = conform(&[RECORDS, "--profile", "first-fit", "--verbose"]);
@@ -142,7 +162,7 @@ pub fn answers_are_held_against_the_profile_of_one_version_or_against_any() {
     assert_eq!(code, 0);
 }
 
-pub fn a_recorded_decision_tells_an_option_apart() {
+fn a_recorded_decision_tells_an_option_apart() {
     let test = |records: &[&str]| {
         let mut command = Command::cargo_bin("dryrack").expect("it is built");
         command.current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -163,7 +183,7 @@ pub fn a_recorded_decision_tells_an_option_apart() {
     assert_eq!(untold(&["--records", RUN_STATES, "--records", SERVICES]), 1);
 }
 
-pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {
+fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("records.jsonl");
     let good = r#"{"id":"a","kind":"k","min_gpu_utilization":10,"time_window_s":300,"horizon_s":4,"eval_every_s":4,"samples_ms":[],"answer":{"0.1":{"fire_s":null}}}"#;
@@ -183,7 +203,7 @@ pub fn a_wrong_record_is_told_with_its_line_and_nothing_is_counted() {
 }
 
 /// The counts are those of the file's source, see `tests/data/kueue/SOURCE.md`.
-pub fn each_recorded_cycle_of_kueue_is_met() {
+fn each_recorded_cycle_of_kueue_is_met() {
     let (code, said, _) = conform(&["tests/data/kueue/cycles.jsonl.gz", "--format", "json"]);
     assert_eq!(code, 0, "{said}");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -193,7 +213,7 @@ pub fn each_recorded_cycle_of_kueue_is_met() {
 }
 
 /// If the quota of a record is changed, the record is no longer matched, and the kind of the difference is reported.
-pub fn a_changed_quota_shows_in_the_cycles_of_kueue() {
+fn a_changed_quota_shows_in_the_cycles_of_kueue() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("changed.jsonl");
     let bytes = std::fs::read("tests/data/kueue/cycles.jsonl.gz").expect("it is there");

@@ -17,6 +17,17 @@ use dryrack_scheduler::deployment::{Answer, Candidate, PickedGpu, Picks, Request
 use dryrack_units::Bytes;
 use dryrack_workload::{Backend, Category, Deployment, ModelFacts, Strategy};
 
+trials! {
+    Nothing: [
+        the_default_profile_keeps_what_releases_break,
+        a_pick_of_all_that_is_left_is_placed_as_automatically,
+        the_page_of_gpustack_lists_every_scenario,
+    ]
+    Time: [
+        slow_deployments_keep_their_properties_over_many_worlds,
+    ]
+}
+
 const GIB: u64 = 1 << 30;
 const DEFAULT: &str = "gpustack";
 const PROFILES: [&str; 4] = [DEFAULT, "gpustack-0.6.0", "gpustack-0.7.1", "gpustack-2.3.0"];
@@ -359,16 +370,16 @@ fn holds(worlds: u64) {
     assert!(ours.is_empty(), "the default profile breaks, with the first seed: {ours:?}");
 }
 
-pub fn the_default_profile_keeps_what_releases_break() {
+fn the_default_profile_keeps_what_releases_break() {
     holds(200);
 }
 
-pub fn slow_deployments_keep_their_properties_over_many_worlds() {
+fn slow_deployments_keep_their_properties_over_many_worlds() {
     holds(10_000);
 }
 
 /// The page of the folder describes each of its files.
-pub fn the_page_of_gpustack_lists_every_scenario() {
+fn the_page_of_gpustack_lists_every_scenario() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/gpustack"));
     let page = std::fs::read_to_string(folder.join("README.md")).expect("the folder has a page");
     let mut reproducing = 0;
@@ -386,7 +397,7 @@ pub fn the_page_of_gpustack_lists_every_scenario() {
 }
 
 /// Automatic placement with a single usable GPU, and a pick of that GPU, give the same result.
-pub fn a_pick_of_all_that_is_left_is_placed_as_automatically() {
+fn a_pick_of_all_that_is_left_is_placed_as_automatically() {
     let loaded = load_profile(DEFAULT, Path::new("")).expect("it comes with dryrack");
     let mut picked = 0;
     for seed in 0..400 {

@@ -7,6 +7,16 @@ use std::path::{Path, PathBuf};
 
 use dryrack_scenario::{Options, check, load, load_text};
 
+trials! {
+    Nothing: [
+        a_wrong_override_is_shown_on_the_command_line,
+        an_override_changes_the_file_as_if_it_had_been_written_there,
+        what_is_no_scenario_at_all_ends_in_one_clear_error,
+        an_override_of_a_composed_file_is_shown_on_the_command_line,
+        a_composed_file_is_the_same_as_one_written_out,
+    ]
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken")
 }
@@ -57,7 +67,7 @@ fn set(arguments: &[&str]) -> Options {
 }
 
 /// A wrong override is shown where it was typed.
-pub fn a_wrong_override_is_shown_on_the_command_line() {
+fn a_wrong_override_is_shown_on_the_command_line() {
     let arguments = [
         "nodes.alpha.state=not_redy",
         "nodes.alhpa.state=ready",
@@ -90,7 +100,7 @@ pub fn a_wrong_override_is_shown_on_the_command_line() {
 }
 
 /// An override changes any field, and the text in the log is the file with that change.
-pub fn an_override_changes_the_file_as_if_it_had_been_written_there() {
+fn an_override_changes_the_file_as_if_it_had_been_written_there() {
     let options = set(&["nodes.alpha.state=not_ready", "jobs.0.at=10s", "jobs.chat.labels.zone=west", "until=5m"]);
     let loaded = load_text("sound.yaml", SOUND, Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"));
     let again = load_text("again.yaml", &loaded.rehearsal.source, Path::new(""), &Options::default());
@@ -104,7 +114,7 @@ pub fn an_override_changes_the_file_as_if_it_had_been_written_there() {
 }
 
 /// Files that are not text, too large, too deep or missing each cause one clear error.
-pub fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
+fn what_is_no_scenario_at_all_ends_in_one_clear_error() {
     let scratch = tempfile::tempdir().unwrap();
     let large = std::fs::File::create(scratch.path().join("large.yaml")).unwrap();
     large.set_len(100_000_000).unwrap();
@@ -142,7 +152,7 @@ expect:
 ";
 
 /// An override of a composed file must name an existing parameter or axis.
-pub fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
+fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
     let pinned = ["matrix.gpus=2", "matrix.profile=spread"];
     let rows: [&[&str]; 9] = [
         &[],
@@ -168,7 +178,7 @@ pub fn an_override_of_a_composed_file_is_shown_on_the_command_line() {
 }
 
 /// A composed file equals the one that would have been written without composing, and its log contains that one.
-pub fn a_composed_file_is_the_same_as_one_written_out() {
+fn a_composed_file_is_the_same_as_one_written_out() {
     let options =
         set(&["matrix.gpus=2", "matrix.profile=spread", "params.machine=a100-80g-x8", "nodes.alpha.state=joining"]);
     let loaded =

@@ -4,6 +4,12 @@ use std::path::Path;
 
 use crate::cli::{empty, stdout};
 
+trials! {
+    Nothing: [
+        what_passed_the_head_is_explained,
+    ]
+}
+
 /// Both nodes have one GPU. `wide` needs both, so it waits until `a` ends after a minute. `small` ends before that, so
 /// it starts on the other node at once, or when backfilling runs next.
 fn backfilled(profile: &str) -> String {
@@ -25,7 +31,7 @@ fn write(dir: &Path, profile: &str) {
 
 const PROFILES: [&str; 4] = ["easy", "conservative", "slurm-22.05", "rlscheduler-fcfs-backfill"];
 
-pub fn what_passed_the_head_is_explained() {
+fn what_passed_the_head_is_explained() {
     for profile in PROFILES {
         let dir = empty();
         write(dir.path(), profile);

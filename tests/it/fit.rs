@@ -4,6 +4,20 @@ use serde_json::Value;
 
 use crate::cli::{empty, stdout};
 
+trials! {
+    Nothing: [
+        where_a_model_fits_and_with_what_memory_is_as_computed_on_paper,
+        a_gguf_model_takes_its_layers_and_what_is_fixed,
+        what_runs_at_a_time_is_in_the_way_then_and_not_before,
+        each_change_that_is_named_helps,
+        a_model_that_cannot_be_asked_about_is_told_so,
+        what_a_release_would_overcommit_does_not_fit,
+        to_reserve_more_can_be_the_change_that_helps,
+        a_file_without_a_profile_is_asked_under_gpustack,
+        sglang_is_asked_in_its_own_words,
+    ]
+}
+
 const LAB: &str = "\
 scenario: A lab
 profile: gpustack
@@ -27,7 +41,7 @@ fn told(code: i32, args: &[&str]) -> String {
     stdout(dir.path(), &[&["fit", "lab.yaml"], args].concat(), code)
 }
 
-pub fn where_a_model_fits_and_with_what_memory_is_as_computed_on_paper() {
+fn where_a_model_fits_and_with_what_memory_is_as_computed_on_paper() {
     let found = fit(0, &["--model", "qwen3-32b"]);
     // 1.2 x 65,524,246,528 is 78,629,095,833.6, rounded down to whole bytes, plus 2 GiB.
     assert_eq!(found["need_bytes"], 78_629_095_833_u64 + (2 << 30));
@@ -42,7 +56,7 @@ pub fn where_a_model_fits_and_with_what_memory_is_as_computed_on_paper() {
     assert_eq!(found["placements"][0][0]["gpus"][0]["takes_bytes"], 2_726_400_000_u64 + (512 << 20));
 }
 
-pub fn a_gguf_model_takes_its_layers_and_what_is_fixed() {
+fn a_gguf_model_takes_its_layers_and_what_is_fixed() {
     let gguf =
         "gguf: {layers: 33, layer_memory: 550MiB, fixed_memory: 1GiB, ram_offloaded: 1GiB, ram_unoffloaded: 19GiB}";
     let asked = |layer: &str| format!("{{name: g, weights: 18GiB, {}}}", gguf.replace("550MiB", layer));
@@ -65,13 +79,13 @@ pub fn a_gguf_model_takes_its_layers_and_what_is_fixed() {
     assert_eq!(found["placements"][0][0]["ram_bytes"], 19_u64 << 30);
 }
 
-pub fn what_runs_at_a_time_is_in_the_way_then_and_not_before() {
+fn what_runs_at_a_time_is_in_the_way_then_and_not_before() {
     for (code, at) in [(0, "59s"), (1, "2m"), (0, "11m")] {
         fit(code, &["--model", "qwen3-32b", "--at", at]);
     }
 }
 
-pub fn each_change_that_is_named_helps() {
+fn each_change_that_is_named_helps() {
     let asked = ["--model", "qwen3-32b", "--replicas", "2"];
     let found = fit(1, &asked);
     assert_eq!(found["refused"]["replica"], 1);
@@ -93,7 +107,7 @@ pub fn each_change_that_is_named_helps() {
 }
 
 /// Releases place a model on picked GPUs even if it does not fit.
-pub fn what_a_release_would_overcommit_does_not_fit() {
+fn what_a_release_would_overcommit_does_not_fit() {
     let picked = ["--model", "qwen3-32b", "--gpus", "gamma/0,gamma/1"];
     // The need is 1.2 x 65,524,246,528 bytes and 2 GiB. 2.3.0 counts whole bytes; before 0.8 a fraction of a byte
     // counted.
@@ -120,7 +134,7 @@ pub fn what_a_release_would_overcommit_does_not_fit() {
     assert_eq!(fit(0, &["--model", "qwen3-8b", "--profile", "gpustack-2.3.0"])["overcommitted"], serde_json::json!([]));
 }
 
-pub fn to_reserve_more_can_be_the_change_that_helps() {
+fn to_reserve_more_can_be_the_change_that_helps() {
     let asked = ["--model", "qwen3-32b", "--parameter=--gpu-memory-utilization=0.3"];
     let found = fit(1, &asked);
     // Two GPUs of 80 GiB hold 40 GiB each at 50 %, and 35.99 GiB at 45 %; half of the need is 37.6 GiB.
@@ -132,7 +146,7 @@ pub fn to_reserve_more_can_be_the_change_that_helps() {
 
 /// With the parameters of SGLang: 65,524,246,528 bytes of weights need two GPUs of 80 GiB, because 85 % of one are not
 /// enough.
-pub fn sglang_is_asked_in_its_own_words() {
+fn sglang_is_asked_in_its_own_words() {
     let asked = ["--model", "qwen3-32b", "--backend", "sglang"];
     let found = fit(0, &[&asked[..], &["--parameter=--mem-fraction-static=0.85"]].concat());
     assert_eq!(found["placements"][0][0]["gpus"][1]["takes_bytes"], 73_014_444_032_u64);
@@ -143,7 +157,7 @@ pub fn sglang_is_asked_in_its_own_words() {
     assert!(text.contains("--mem-fraction-static=0.95"), "{text}");
 }
 
-pub fn a_file_without_a_profile_is_asked_under_gpustack() {
+fn a_file_without_a_profile_is_asked_under_gpustack() {
     let dir = empty();
     std::fs::write(dir.path().join("lab.yaml"), LAB.replace("profile: gpustack\n", "")).unwrap();
     let found = stdout(dir.path(), &["fit", "lab.yaml", "--format", "json", "--model", "qwen3-8b"], 0);
@@ -152,7 +166,7 @@ pub fn a_file_without_a_profile_is_asked_under_gpustack() {
     assert_eq!(serde_json::from_str::<Value>(&stdout(dir.path(), &asked, 0)).unwrap()["profile"], "first-fit");
 }
 
-pub fn a_model_that_cannot_be_asked_about_is_told_so() {
+fn a_model_that_cannot_be_asked_about_is_told_so() {
     let dir = empty();
     std::fs::write(dir.path().join("lab.yaml"), LAB).unwrap();
     for (args, said) in [

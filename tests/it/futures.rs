@@ -16,6 +16,21 @@ use tempfile::TempDir;
 
 use crate::cli::{dryrack, empty, stderr, stdout};
 
+trials! {
+    Nothing: [
+        another_node_from_a_time_on_is_what_it_would_be_on_paper,
+        another_profile_judges_anew_who_waits,
+        a_node_that_leaves_ends_what_it_has_begun,
+        what_cannot_be_otherwise_is_told_so,
+        random_worlds_branch_and_replay,
+        two_alternatives_are_paired_by_seed_and_job,
+        an_alternative_that_the_plan_does_not_have_is_told,
+    ]
+    Time: [
+        slow_many_random_worlds_branch_and_replay,
+    ]
+}
+
 /// `long` has one of two GPUs for an hour, `wide` wants both, and `small` waits behind it: 59 and 68 minutes.
 const SCENARIO: &str = "\
 scenario: Three jobs and too few GPUs
@@ -53,7 +68,7 @@ fn at_of(line: &str) -> u64 {
 }
 
 /// On paper: with a third node from 30m on, `wide` is placed at that moment, and `small` when it ends at 40m.
-pub fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
+fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
     let dir = folder(SCENARIO);
     let args = ["what-if", "base.yaml", "--at", "30m", "--set", "params.workers=3", "--out", "out"];
     let said = json(dir.path(), &args);
@@ -91,7 +106,7 @@ pub fn another_node_from_a_time_on_is_what_it_would_be_on_paper() {
 
 /// On paper: with the queue skipped from 30m on, `small` is placed at that moment, 28m after its arrival; `wide` is
 /// unchanged.
-pub fn another_profile_judges_anew_who_waits() {
+fn another_profile_judges_anew_who_waits() {
     let dir = folder(SCENARIO);
     let args = ["what-if", "base.yaml", "--at", "30m", "--profile", "fifo-skipping", "--out", "out"];
     let said = json(dir.path(), &args);
@@ -105,7 +120,7 @@ pub fn another_profile_judges_anew_who_waits() {
 
 /// On paper: one of two nodes leaves at 10m. It still runs `long` until 1h, and is then gone. `other` waits for the
 /// remaining node, which is free at 2h.
-pub fn a_node_that_leaves_ends_what_it_has_begun() {
+fn a_node_that_leaves_ends_what_it_has_begun() {
     let dir = folder(
         "scenario: Two nodes, of which one is taken away\nprofile: first-fit\nparams: {workers: 2}\nuntil: 4h\n\
          nodes: [{name: worker, count: \"${workers}\", cpus: 8, gpus: 1, gpu: l4}]\n\
@@ -126,7 +141,7 @@ pub fn a_node_that_leaves_ends_what_it_has_begun() {
     assert_eq!(stdout(dir.path(), &["replay", "out/branch.jsonl"], 0), "");
 }
 
-pub fn what_cannot_be_otherwise_is_told_so() {
+fn what_cannot_be_otherwise_is_told_so() {
     let dir = folder(SCENARIO);
     for (args, wanted) in [
         (&["--at", "1h"][..], "nothing would change: give --profile or --set"),
@@ -150,11 +165,11 @@ pub fn what_cannot_be_otherwise_is_told_so() {
 
 /// Random worlds continue under another profile, with one node more or fewer: every invariant holds after every step,
 /// the branch equals its base up to the branching time, and its log replays.
-pub fn random_worlds_branch_and_replay() {
+fn random_worlds_branch_and_replay() {
     branch_worlds(20);
 }
 
-pub fn slow_many_random_worlds_branch_and_replay() {
+fn slow_many_random_worlds_branch_and_replay() {
     branch_worlds(100);
 }
 
@@ -260,7 +275,7 @@ fn paired() -> TempDir {
 }
 
 /// The mean and its interval, from the table of all jobs that the command writes: t(7) = 2.365 (NIST).
-pub fn two_alternatives_are_paired_by_seed_and_job() {
+fn two_alternatives_are_paired_by_seed_and_job() {
     let dir = paired();
     let (one, other) = ("workers=4, profile=fifo", "profile=fifo-skipping,workers=4");
     let args = ["plan", "pair", "plan.yaml", one, other, "--out", "out"];
@@ -303,7 +318,7 @@ pub fn two_alternatives_are_paired_by_seed_and_job() {
     assert_eq!(stdout(dir.path(), &["plan", "pair", "plan.yaml", one, other, "--threads", "3"], 0), one_thread);
 }
 
-pub fn an_alternative_that_the_plan_does_not_have_is_told() {
+fn an_alternative_that_the_plan_does_not_have_is_told() {
     let dir = paired();
     for (typed, wanted) in [
         ("workers=5,profile=fifo", "`workers` has no value `5`"),

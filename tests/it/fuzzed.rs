@@ -7,6 +7,12 @@ use dryrack_yaml::Diagnostics;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+trials! {
+    Nothing: [
+        no_text_makes_the_reader_panic,
+    ]
+}
+
 const TEXTS: &[&str] = &[
     include_str!("broken/expectations.yaml"),
     include_str!("broken/metrics_not_whole.yaml"),
@@ -116,7 +122,7 @@ fn edited() -> impl Strategy<Value = String> {
 }
 
 /// Tests random text, and files with a few edits.
-pub fn no_text_makes_the_reader_panic() {
+fn no_text_makes_the_reader_panic() {
     let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
     runner.run(&".{0,200}", |text| check(&text, Vec::new())).unwrap();

@@ -9,6 +9,18 @@ use dryrack_ids::Names;
 use dryrack_metrics::{METRICS, RunAccount, RunMetrics, Series};
 use dryrack_scenario::{Options, expectation_words, load_text};
 
+trials! {
+    Nothing: [
+        every_example_of_the_reference_holds,
+        every_example_of_the_other_pages_is_read,
+        a_log_with_judgements_is_audited_and_replayed,
+        every_word_of_the_grammar_has_an_example,
+        metrics_are_held_against_their_bounds,
+        an_order_is_of_first_instants,
+        reasons_cancellations_and_judgements_are_told,
+    ]
+}
+
 const REFERENCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/README.md"));
 
 /// The YAML blocks of the reference.
@@ -42,7 +54,7 @@ fn verdicts(text: &str) -> Vec<Verdict> {
     judge.finish(Horizon::Everything, &RunMetrics::of(accounts))
 }
 
-pub fn every_example_of_the_reference_holds() {
+fn every_example_of_the_reference_holds() {
     let text =
         format!("{}expect:\n", blocks()[0]) + &examples().iter().map(|it| format!("  - {it}\n")).collect::<String>();
     let verdicts = verdicts(&text);
@@ -65,7 +77,7 @@ const PAGES: [(&str, &str); 7] = [
     ("SLURM.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/SLURM.md"))),
 ];
 
-pub fn every_example_of_the_other_pages_is_read() {
+fn every_example_of_the_other_pages_is_read() {
     for (name, page) in PAGES {
         let blocks = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a block ends"));
         for block in blocks {
@@ -74,7 +86,7 @@ pub fn every_example_of_the_other_pages_is_read() {
     }
 }
 
-pub fn a_log_with_judgements_is_audited_and_replayed() {
+fn a_log_with_judgements_is_audited_and_replayed() {
     let text = format!("{}expect:\n  - {{evaluate: '*', is: fits, at: 5m}}\n", blocks()[0]);
     let loaded = load_text("text.yaml", &text, Path::new(""), &Options::default());
     let rehearsal = loaded.unwrap_or_else(|faults| panic!("{faults}")).rehearsal;
@@ -92,7 +104,7 @@ pub fn a_log_with_judgements_is_audited_and_replayed() {
     replay(rehearsal.profile, rehearsal.seed, read).expect("the same events come again");
 }
 
-pub fn every_word_of_the_grammar_has_an_example() {
+fn every_word_of_the_grammar_has_an_example() {
     let said = examples().join("\n") + &blocks().concat();
     let is_said = |text: &str, word: &str| {
         let inside = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -127,7 +139,7 @@ fn check(rows: &[Row]) {
 
 /// Waits are 0, 0, 9m and 4m; runs 10m, 10m, 5m and 1m; turnarounds 10m, 10m, 15m and 5m; so slowdowns are 1, 1, 3 and
 /// 5. GPUs are taken for 2 x 10 + 2 x 6 + 1 = 33 minutes; the three are ready for 20 + 1, 26 and 20 minutes.
-pub fn metrics_are_held_against_their_bounds() {
+fn metrics_are_held_against_their_bounds() {
     check(&[
         ("the value is told", "p95(queue_wait) <= 8m59s", false, "p95(queue_wait) was 9m over 4 replicas"),
         (
@@ -166,7 +178,7 @@ pub fn metrics_are_held_against_their_bounds() {
     ]);
 }
 
-pub fn an_order_is_of_first_instants() {
+fn an_order_is_of_first_instants() {
     check(&[
         ("the other came first", "{job: train, is: running, before: late}", true, "; late is running at 25m"),
         ("it came first itself", "{job: late, is: running, before: train}", false, "train is running at 11m"),
@@ -212,7 +224,7 @@ pub fn an_order_is_of_first_instants() {
     ]);
 }
 
-pub fn reasons_cancellations_and_judgements_are_told() {
+fn reasons_cancellations_and_judgements_are_told() {
     check(&[
         ("a reason that was given", "{reason: os_mismatch, never: given}", false, "1 happened, at 2m"),
         ("a reason given of one job", "{reason: node_not_ready, is: given, job: train}", false, "none happened"),

@@ -6,6 +6,18 @@ use serde_json::Value;
 
 use crate::cli::{dryrack, empty, stderr, stdout};
 
+trials! {
+    Python: [
+        a_node_that_is_not_ready_is_found_and_written_to_a_file,
+        a_program_that_keeps_to_a_property_is_left_alone,
+        what_cannot_be_hunted_is_said,
+        a_report_is_reproduced_under_a_program,
+        a_failure_of_a_program_is_minimized_under_that_program,
+        the_world_of_a_seed_is_minimized_by_itself,
+        profiles_are_asked_what_a_program_decides_in_random_worlds,
+    ]
+}
+
 /// Places each job of one task on the first node that has enough GPUs, and asks for nothing else.
 const CARELESS: &str = "\
 import sys
@@ -39,7 +51,7 @@ fn hunted(dir: &Path, ready: &str) -> (Option<i32>, Value) {
     (output.status.code(), said)
 }
 
-pub fn a_node_that_is_not_ready_is_found_and_written_to_a_file() {
+fn a_node_that_is_not_ready_is_found_and_written_to_a_file() {
     let dir = empty();
     let (code, said) = hunted(dir.path(), "True");
     assert_eq!(code, Some(1), "{said}");
@@ -69,7 +81,7 @@ expect: [{name: never_on_alpha, job: train, never: placed, on: alpha}]
 reproduces: [{outside: PROGRAM, fails: [never_on_alpha], and: [{job: train, is: placed, on: NODE, at: 30s}]}]
 ";
 
-pub fn a_report_is_reproduced_under_a_program() {
+fn a_report_is_reproduced_under_a_program() {
     let dir = empty();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside").display().to_string();
     std::fs::write(dir.path().join("careless.py"), CARELESS.replace("FOLDER", &folder).replace("READY", "True"))
@@ -99,13 +111,13 @@ pub fn a_report_is_reproduced_under_a_program() {
     assert!(said.contains("`profile` and `outside` cannot be given together"), "{said}");
 }
 
-pub fn a_program_that_keeps_to_a_property_is_left_alone() {
+fn a_program_that_keeps_to_a_property_is_left_alone() {
     let dir = empty();
     let (code, said) = hunted(dir.path(), "node['state'] == 'ready'");
     assert_eq!((code, said["findings"].as_array().map(Vec::len)), (Some(0), Some(0)), "{said}");
 }
 
-pub fn what_cannot_be_hunted_is_said() {
+fn what_cannot_be_hunted_is_said() {
     let dir = empty();
     let hunt = |args: &[&str]| stderr(dir.path(), &[&["hunt", "--outside", "false", "--seeds", "1"], args].concat(), 2);
     assert!(hunt(&["--property", "redy"]).contains("did you mean `ready`?"));
@@ -135,7 +147,7 @@ fn careless(dir: &Path) {
 }
 
 /// By hand: the job and its node are needed. `noise` is never placed by this program, and its expectation goes too.
-pub fn a_failure_of_a_program_is_minimized_under_that_program() {
+fn a_failure_of_a_program_is_minimized_under_that_program() {
     let dir = empty();
     careless(dir.path());
     std::fs::write(dir.path().join("it.yaml"), NOISY).expect("a folder of our own");
@@ -157,7 +169,7 @@ pub fn a_failure_of_a_program_is_minimized_under_that_program() {
     assert!(said.starts_with("process_died still fails, and still holds under first-fit\n"), "{said}");
 }
 
-pub fn the_world_of_a_seed_is_minimized_by_itself() {
+fn the_world_of_a_seed_is_minimized_by_itself() {
     let dir = empty();
     let (_, said) = hunted(dir.path(), "True");
     let seed = said["findings"][0]["smallest_of_seed"].to_string();
@@ -174,7 +186,7 @@ pub fn the_world_of_a_seed_is_minimized_by_itself() {
 }
 
 /// The example decides as the profile does; the careless program does where a node is not ready.
-pub fn profiles_are_asked_what_a_program_decides_in_random_worlds() {
+fn profiles_are_asked_what_a_program_decides_in_random_worlds() {
     let dir = empty();
     careless(dir.path());
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/outside/first_fit.py");

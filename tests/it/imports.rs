@@ -7,6 +7,15 @@ use tempfile::TempDir;
 
 use crate::cli::{dryrack, empty};
 
+trials! {
+    Nothing: [
+        what_gpustack_keeps_is_a_scenario_that_runs,
+        what_gpustack_answers_is_a_scenario_that_runs,
+        nothing_that_somebody_named_is_left_after_anonymizing,
+        the_wrong_file_is_told_what_was_expected,
+    ]
+}
+
 pub const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probe");
 
 /// A folder with an unpacked database.
@@ -34,7 +43,7 @@ fn import(kind: &str, from: &Path, dir: &Path, more: &[&str]) -> (String, String
 }
 
 /// tests/upstream/gpustack/databases/write.py defines the contents of the databases.
-pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
+fn what_gpustack_keeps_is_a_scenario_that_runs() {
     for (version, jobs) in [("0.4.1", 7), ("0.6.0", 7), ("0.7.1", 7)] {
         let (dir, file) = unpacked(&format!("gpustack-{version}"));
         let before = fs::read(&file).expect("it is there");
@@ -80,7 +89,7 @@ pub fn what_gpustack_keeps_is_a_scenario_that_runs() {
     }
 }
 
-pub fn what_gpustack_answers_is_a_scenario_that_runs() {
+fn what_gpustack_answers_is_a_scenario_that_runs() {
     let dir = empty();
     let pages = Path::new(DATA).join("gpustack-2.3.0");
     let (out, err) = import("gpustack-rest", &pages, dir.path(), &[]);
@@ -144,7 +153,7 @@ const GIVEN: [&str; 27] = [
     "cache",
 ];
 
-pub fn nothing_that_somebody_named_is_left_after_anonymizing() {
+fn nothing_that_somebody_named_is_left_after_anonymizing() {
     let mut sources = vec![("gpustack-rest", empty(), Path::new(DATA).join("gpustack-2.3.0"))];
     for version in ["0.4.1", "0.6.0", "0.7.1"] {
         let (dir, file) = unpacked(&format!("gpustack-{version}"));
@@ -169,7 +178,7 @@ pub fn nothing_that_somebody_named_is_left_after_anonymizing() {
     assert!(!text.contains("train") && !text.contains("chat") && !text.contains("lab"), "{text}");
 }
 
-pub fn the_wrong_file_is_told_what_was_expected() {
+fn the_wrong_file_is_told_what_was_expected() {
     let (dir, dstack) = unpacked("dstack-0.22.5");
     let (_other, gpustack) = unpacked("gpustack-0.7.1");
     let path = |path: &Path| path.display().to_string();

@@ -16,11 +16,22 @@ use tempfile::TempDir;
 use crate::cli::{dryrack, empty};
 use crate::imports::{DATA, unpacked};
 
-pub fn what_is_imported_of_damaged_records_is_accepted_or_its_fault_is_named() {
+trials! {
+    Nothing: [
+        what_is_imported_of_damaged_records_is_accepted_or_its_fault_is_named,
+        a_column_whose_name_is_no_text_is_named,
+        a_value_that_no_scenario_can_hold_is_told_by_its_column,
+    ]
+    Time: [
+        slow_what_is_imported_of_1000_damaged_records_is_accepted_or_its_fault_is_named,
+    ]
+}
+
+fn what_is_imported_of_damaged_records_is_accepted_or_its_fault_is_named() {
     damaged(40);
 }
 
-pub fn slow_what_is_imported_of_1000_damaged_records_is_accepted_or_its_fault_is_named() {
+fn slow_what_is_imported_of_1000_damaged_records_is_accepted_or_its_fault_is_named() {
     damaged(1_000);
 }
 
@@ -294,7 +305,7 @@ fn flip(file: &Path, draw: &mut Draw) -> String {
 
 /// A column's name may be bytes that are not text, which SQLite accepts. The importer reports this as a fault of the
 /// file.
-pub fn a_column_whose_name_is_no_text_is_named() {
+fn a_column_whose_name_is_no_text_is_named() {
     for (name, kind, from, to) in [
         ("gpustack-0.7.1", "gpustack-db", &b"system_reserved"[..], &b"system_\xeeeserved"[..]),
         ("dstack-0.22.5", "dstack-db", b"total_blocks INT", b"total\xffblocks INT"),
@@ -314,7 +325,7 @@ pub fn a_column_whose_name_is_no_text_is_named() {
 }
 
 /// A value that a scenario cannot hold is reported with its row and column.
-pub fn a_value_that_no_scenario_can_hold_is_told_by_its_column() {
+fn a_value_that_no_scenario_can_hold_is_told_by_its_column() {
     let rows = [
         (
             "gpustack-0.7.1",

@@ -12,16 +12,25 @@ use tempfile::TempDir;
 
 use crate::cli::dryrack;
 
+trials! {
+    Nothing: [
+        a_keeper_killed_as_its_child_is_born_leaves_nobody,
+    ]
+    Time: [
+        slow_500_keepers_killed_as_their_children_are_born_leave_nobody,
+    ]
+}
+
 /// How much later each kill comes than the previous one. After `STEPS` kills, the delay starts again at zero.
 const STEP: Duration = Duration::from_micros(150);
 const STEPS: u32 = 40;
 
-pub fn a_keeper_killed_as_its_child_is_born_leaves_nobody() {
+fn a_keeper_killed_as_its_child_is_born_leaves_nobody() {
     leaves_nobody(Work::Record, 20);
     leaves_nobody(Work::Live, 20);
 }
 
-pub fn slow_500_keepers_killed_as_their_children_are_born_leave_nobody() {
+fn slow_500_keepers_killed_as_their_children_are_born_leave_nobody() {
     leaves_nobody(Work::Record, 250);
     leaves_nobody(Work::Live, 250);
 }

@@ -2,6 +2,14 @@
 
 use std::path::Path;
 
+trials! {
+    Nothing: [
+        the_examples_run,
+        the_public_names_are_those_of_the_list,
+        what_is_built_is_what_a_file_says,
+    ]
+}
+
 #[path = "../../examples/control_plane.rs"]
 mod control_plane;
 #[path = "../../examples/quickstart.rs"]
@@ -9,7 +17,7 @@ mod quickstart;
 #[path = "../../examples/read_log.rs"]
 mod read_log;
 
-pub fn the_examples_run() {
+fn the_examples_run() {
     quickstart::main();
     read_log::main();
     control_plane::main();
@@ -48,7 +56,7 @@ fn public_names(lib: &str) -> Vec<String> {
     names
 }
 
-pub fn the_public_names_are_those_of_the_list() {
+fn the_public_names_are_those_of_the_list() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let found = public_names(&read("src/lib.rs"));
@@ -62,7 +70,7 @@ pub fn the_public_names_are_those_of_the_list() {
     );
 }
 
-pub fn what_is_built_is_what_a_file_says() {
+fn what_is_built_is_what_a_file_says() {
     use dryrack::prelude::*;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/queues/easy.yaml");
     let from_file = Simulation::from_file(&file).unwrap_or_else(|error| panic!("{error}")).run();

@@ -12,6 +12,17 @@ use dryrack_trace::{
 
 use crate::cli::dryrack;
 
+trials! {
+    Nothing: [
+        a_log_is_the_same_after_it_was_converted_twice,
+        a_list_comes_through_a_pipe_too,
+        a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines,
+        a_check_fails_where_a_job_could_never_run,
+        a_list_of_ones_own_needs_three_columns,
+        all_faults_of_a_list_are_told_and_no_half_of_it_is_left,
+    ]
+}
+
 /// A test on the folder of data; `Err` describes the fault.
 type Test = fn(&Path) -> Result<(), String>;
 
@@ -154,7 +165,7 @@ const JOBS: &str = "\
 3 140 -1 50 8 -1 -1 8 60 -1 1 7 -1 -1 1 -1 -1 -1
 ";
 
-pub fn a_log_is_the_same_after_it_was_converted_twice() {
+fn a_log_is_the_same_after_it_was_converted_twice() {
     let folder = tempfile::tempdir().unwrap();
     for args in [["convert", GAIA, "--out", "gaia.csv.gz"], ["convert", "gaia.csv.gz", "--out", "gaia.jsonl.zst"]] {
         dryrack(folder.path(), &[&["trace"], &args[..]].concat()).assert().success();
@@ -245,7 +256,7 @@ fn lists_of_a_program_have_the_parameters_it_was_given(data: &Path) -> Result<()
     }
 }
 
-pub fn a_list_comes_through_a_pipe_too() {
+fn a_list_comes_through_a_pipe_too() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
     let piped = |args: &[&str], text: &'static str| {
@@ -261,7 +272,7 @@ pub fn a_list_comes_through_a_pipe_too() {
     assert!(told.starts_with("error: standard input:2:4: expected 18 fields"), "{told}");
 }
 
-pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
+fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
     let submits = |args: &[&str]| {
@@ -293,7 +304,7 @@ pub fn a_list_is_scaled_by_its_gaps_and_sampled_by_its_lines() {
 }
 
 /// A list that a user has written by hand needs only three columns.
-pub fn a_list_of_ones_own_needs_three_columns() {
+fn a_list_of_ones_own_needs_three_columns() {
     let folder = tempfile::tempdir().unwrap();
     let info = |text: &str| {
         fs::write(folder.path().join("own.csv"), text).unwrap();
@@ -313,7 +324,7 @@ pub fn a_list_of_ones_own_needs_three_columns() {
 }
 
 /// 14 processors for 50 s are 700 of the 7 * 40 processor seconds between the submissions; job 3 asks for more than 7.
-pub fn a_check_fails_where_a_job_could_never_run() {
+fn a_check_fails_where_a_job_could_never_run() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.swf"), JOBS).unwrap();
     let failed = dryrack(folder.path(), &["trace", "check", "jobs.swf", "--processors", "7"]).assert().code(1);
@@ -323,7 +334,7 @@ pub fn a_check_fails_where_a_job_could_never_run() {
     dryrack(folder.path(), &["trace", "check", "jobs.swf", "--processors", "8"]).assert().success();
 }
 
-pub fn all_faults_of_a_list_are_told_and_no_half_of_it_is_left() {
+fn all_faults_of_a_list_are_told_and_no_half_of_it_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let text = "{\"job\":\"a\",\"submit_ns\":0,\"duration_ns\":1}\n{\"job\":\"b\",\"submit_ns\":0}\n\
                 {\"job\":\"c\",\"submit_ns\":0,\"duration_ns\":1,\"gpu_mili\":5}\n";

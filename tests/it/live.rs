@@ -11,6 +11,23 @@ use tempfile::TempDir;
 use crate::cli::dryrack;
 use crate::probes::kept_by;
 
+trials! {
+    Nothing: [
+        what_cannot_be_run_for_real_is_refused_whole,
+        shares_that_promise_too_much_are_told_what_to_state,
+        every_process_of_a_run_ends_with_it,
+        control_c_ends_everything_and_leaves_a_whole_log,
+        whoever_is_killed_leaves_no_process,
+        a_prediction_that_was_changed_afterwards_is_found_out,
+        a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show,
+        a_log_is_judged_under_the_profile_that_it_holds,
+        delays_that_are_fitted_on_a_recording_explain_it,
+    ]
+    RealTime: [
+        live_for_real_every_committed_scenario_runs_and_its_log_replays,
+    ]
+}
+
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/live");
 
 /// Two accelerators that share the first core, so that it runs on any machine.
@@ -77,7 +94,7 @@ fn equal(said: &Value) -> (u64, u64) {
     (number("equal"), number("decisions"))
 }
 
-pub fn what_cannot_be_run_for_real_is_refused_whole() {
+fn what_cannot_be_run_for_real_is_refused_whole() {
     let rows = [
         ("jobs: [{name: a, duration: 1s}]", "error: it.yaml: job `a` has no `command`"),
         ("jobs: [{name: a, duration: 1s, command: []}]", "error: the command is empty"),
@@ -97,7 +114,7 @@ pub fn what_cannot_be_run_for_real_is_refused_whole() {
     }
 }
 
-pub fn shares_that_promise_too_much_are_told_what_to_state() {
+fn shares_that_promise_too_much_are_told_what_to_state() {
     let dir = TempDir::new().expect("a folder of our own");
     let rows = [
         (
@@ -122,7 +139,7 @@ pub fn shares_that_promise_too_much_are_told_what_to_state() {
     }
 }
 
-pub fn every_process_of_a_run_ends_with_it() {
+fn every_process_of_a_run_ends_with_it() {
     // The ends are far enough apart that the same job makes room each time. One job leaves a child in another session
     // and one without a parent; the parent of another fails; another ignores signals.
     let stage = Stage::new(
@@ -153,7 +170,7 @@ expect:
     comes_again(&stage.log(), "deaf");
 }
 
-pub fn control_c_ends_everything_and_leaves_a_whole_log() {
+fn control_c_ends_everything_and_leaves_a_whole_log() {
     let stage = Stage::new(
         2,
         "\
@@ -202,7 +219,7 @@ fn named(name: &str, pids: [rustix::process::Pid; 2]) -> Vec<rustix::process::Pi
 
 /// The worker or the keeper is killed with SIGKILL. Descendants in separate sessions, with an empty environment or
 /// without parents end too. If the keeper is killed, the log is complete.
-pub fn whoever_is_killed_leaves_no_process() {
+fn whoever_is_killed_leaves_no_process() {
     for (number, killed) in [(5, Killed::Worker), (6, Killed::Keeper), (9, Killed::ByName)] {
         let is_keeper = killed != Killed::Worker;
         let stage = Stage::new(
@@ -249,7 +266,7 @@ jobs:
 }
 
 /// The prediction is in the log before anything else, and a log whose prediction was changed is detected.
-pub fn a_prediction_that_was_changed_afterwards_is_found_out() {
+fn a_prediction_that_was_changed_afterwards_is_found_out() {
     let stage = Stage::new(3, "jobs: [{name: a, gpus: 1, duration: 300ms, command: [sleep, \"0.3\"]}]\n");
     assert_eq!(stage.live().0, Some(0));
     let validated = |log: &str| {
@@ -291,7 +308,7 @@ fn sealed(header: &str, rest: &str) -> String {
 /// Each log has a header and records from different runs, or changed by hand, and a matching footer. It is rejected if
 /// the header or the records do not follow from the source. If they do, they may have been written afterwards. Only a
 /// digest that was stored in another place shows this.
-pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show() {
+fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_show() {
     let job = |more: &str| format!("jobs: [{{name: a, gpus: 1, {more}, command: [sleep, \"0.3\"]}}]\n");
     let stages = ["duration: 300ms", "duration: 340ms", "duration: 300ms, priority: 7", "at: 5s, duration: 300ms"];
     let stages: Vec<Stage> = stages.into_iter().map(|more| Stage::new(7, &job(more))).collect();
@@ -356,7 +373,7 @@ pub fn a_header_that_was_written_afterwards_is_found_out_as_far_as_a_log_can_sho
 }
 
 /// The profile is part of the log, so a profile file that is missing or has changed does not matter.
-pub fn a_log_is_judged_under_the_profile_that_it_holds() {
+fn a_log_is_judged_under_the_profile_that_it_holds() {
     let stage = Stage::new(8, "jobs: [{name: a, gpus: 1, duration: 300ms, command: [sleep, \"0.3\"]}]\n");
     let folder = stage.dir.path();
     let text = fs::read_to_string(folder.join("it.yaml")).expect("ours");
@@ -378,7 +395,7 @@ pub fn a_log_is_judged_under_the_profile_that_it_holds() {
 }
 
 /// The medians over one run are its own delays, so a rehearsal with them predicts its start and end to the nanosecond.
-pub fn delays_that_are_fitted_on_a_recording_explain_it() {
+fn delays_that_are_fitted_on_a_recording_explain_it() {
     let stage = Stage::new(4, "jobs: [{name: a, gpus: 1, duration: 200ms, command: [sleep, \"0.2\"]}]\n");
     let (code, said) = stage.live();
     assert_eq!(code, Some(0));
@@ -395,7 +412,7 @@ pub fn delays_that_are_fitted_on_a_recording_explain_it() {
 
 /// Every log replays, no process is left, and every decision that does not depend on the CPU that a process gets is as
 /// predicted. `.ci/live` measures how close the times are.
-pub fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
+fn live_for_real_every_committed_scenario_runs_and_its_log_replays() {
     // If the machine does other work, a busy process may get so little CPU that its policy ends it.
     let at_the_mercy = [
         "busy-on-a-loaded-share",

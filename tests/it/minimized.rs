@@ -7,6 +7,19 @@ use serde_json::Value;
 
 use crate::cli::{dryrack, empty, stderr, stdout};
 
+trials! {
+    Nothing: [
+        a_report_is_minimized_under_the_profile_that_shows_it,
+        what_cannot_be_minimized_is_said_and_nothing_is_written,
+        profiles_are_compared_to_the_first_decision_that_differs,
+        what_cannot_be_compared_is_said,
+        a_table_of_reports_says_how_releases_are_installed,
+    ]
+    Python: [
+        programs_are_compared_with_profiles,
+    ]
+}
+
 const REPORT: &str = "1548-picked-model-waits-for-both-nodes.yaml";
 
 /// The path of a scenario of GPUStack's reports.
@@ -20,7 +33,7 @@ fn read(path: &Path) -> String {
 
 /// Worked out by hand: the model, the node that is not ready and the node beside it are needed. The Mac, the fault and
 /// the other expectations are removed.
-pub fn a_report_is_minimized_under_the_profile_that_shows_it() {
+fn a_report_is_minimized_under_the_profile_that_shows_it() {
     let dir = empty();
     let file = reported().display().to_string();
     let args = ["minimize", &file, "--profile", "gpustack-0.5-dev", "--expect", "never_on_alpha", "-o"];
@@ -46,7 +59,7 @@ pub fn a_report_is_minimized_under_the_profile_that_shows_it() {
     stdout(dir.path(), &["run", "one.yaml", "--profile", "gpustack"], 0);
 }
 
-pub fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
+fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
     let dir = empty();
     let file = reported().display().to_string();
     let out = ["-o", "out.yaml"];
@@ -69,7 +82,7 @@ pub fn what_cannot_be_minimized_is_said_and_nothing_is_written() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-pub fn profiles_are_compared_to_the_first_decision_that_differs() {
+fn profiles_are_compared_to_the_first_decision_that_differs() {
     let dir = empty();
     let file = reported().display().to_string();
     let args = ["compare", &file, "--with", "gpustack", "--with", "gpustack-0.5-dev"];
@@ -84,7 +97,7 @@ pub fn profiles_are_compared_to_the_first_decision_that_differs() {
     assert!(!same.contains("differs:"), "{same}");
 }
 
-pub fn what_cannot_be_compared_is_said() {
+fn what_cannot_be_compared_is_said() {
     let dir = empty();
     let file = reported().display().to_string();
     let one = stderr(dir.path(), &["compare", &file, "--with", "gpustack"], 2);
@@ -95,7 +108,7 @@ pub fn what_cannot_be_compared_is_said() {
 
 /// The example decides like `first-fit` but states no reasons, so it differs from `fifo` at the same decisions as
 /// `first-fit`. A program that cannot decide is an error in the file's only run.
-pub fn programs_are_compared_with_profiles() {
+fn programs_are_compared_with_profiles() {
     let dir = empty();
     let text = "\
 scenario: A small job behind a wide one
@@ -121,7 +134,7 @@ jobs:
 }
 
 /// The test uses a separate cache, in which nothing is installed.
-pub fn a_table_of_reports_says_how_releases_are_installed() {
+fn a_table_of_reports_says_how_releases_are_installed() {
     let dir = empty();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dstack").display().to_string();
     let args = ["bisect", &folder, "--outside", "dstack", "--reports", "--from", "0.19.9", "--to", "0.19.10"];

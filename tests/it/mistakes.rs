@@ -9,6 +9,24 @@ use assert_cmd::assert::OutputAssertExt;
 use crate::cli::{dryrack, empty, scenario, stderr, stdout};
 use crate::small_world;
 
+trials! {
+    Nothing: [
+        a_path_that_is_not_there_is_answered_with_the_nearest_that_is,
+        a_profile_or_a_part_is_not_taken_for_a_scenario,
+        a_profile_file_is_found_where_it_was_typed,
+        a_negative_value_is_told_what_was_expected,
+        a_name_like_no_other_is_answered_with_those_there_are,
+        a_plot_has_a_curve_for_each_name_and_is_an_svg,
+        the_files_of_a_run_are_replaced_together,
+        what_finds_no_room_is_told_with_the_name_of_the_file,
+        a_file_whose_lines_end_in_carriage_returns_has_lines,
+        a_release_without_a_profile_is_answered_with_those_beside_it,
+        what_is_typed_at_length_is_answered_briefly,
+        what_is_no_file_of_its_own_is_not_replaced_by_one,
+        a_carried_trace_is_found_from_any_folder,
+    ]
+}
+
 /// Checks rows of a command line and the beginning of its answer.
 fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
     for (args, wanted) in rows {
@@ -17,7 +35,7 @@ fn each_is_told(dir: &Path, rows: &[(&[&str], &str)]) {
     }
 }
 
-pub fn a_path_that_is_not_there_is_answered_with_the_nearest_that_is() {
+fn a_path_that_is_not_there_is_answered_with_the_nearest_that_is() {
     let dir = scenario();
     std::fs::create_dir(dir.path().join("nightly")).expect("a folder of our own");
     std::fs::create_dir(dir.path().join("out")).expect("a folder of our own");
@@ -45,7 +63,7 @@ pub fn a_path_that_is_not_there_is_answered_with_the_nearest_that_is() {
     assert!(stderr(dir.path(), &["run", "not_raedy.yaml"], 2).contains("= help: did you mean `not_ready.yaml`?\n"));
 }
 
-pub fn a_profile_or_a_part_is_not_taken_for_a_scenario() {
+fn a_profile_or_a_part_is_not_taken_for_a_scenario() {
     let dir = empty();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
     write("a.profile.yaml", "base: first-fit\nname: a\ntitle: Mine\n");
@@ -68,7 +86,7 @@ pub fn a_profile_or_a_part_is_not_taken_for_a_scenario() {
 
 /// A path on the command line is relative to the working directory, not to the scenario, so the command that repeats a
 /// failure can be pasted there.
-pub fn a_profile_file_is_found_where_it_was_typed() {
+fn a_profile_file_is_found_where_it_was_typed() {
     let dir = empty();
     std::fs::create_dir(dir.path().join("nightly")).expect("a folder of our own");
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a folder of our own");
@@ -101,7 +119,7 @@ pub fn a_profile_file_is_found_where_it_was_typed() {
     );
 }
 
-pub fn a_negative_value_is_told_what_was_expected() {
+fn a_negative_value_is_told_what_was_expected() {
     let dir = scenario();
     small_world::write(dir.path(), 60);
     for (args, wanted) in [
@@ -117,7 +135,7 @@ pub fn a_negative_value_is_told_what_was_expected() {
     }
 }
 
-pub fn a_name_like_no_other_is_answered_with_those_there_are() {
+fn a_name_like_no_other_is_answered_with_those_there_are() {
     let dir = scenario();
     small_world::write(dir.path(), 60);
     each_is_told(
@@ -137,7 +155,7 @@ pub fn a_name_like_no_other_is_answered_with_those_there_are() {
     );
 }
 
-pub fn a_plot_has_a_curve_for_each_name_and_is_an_svg() {
+fn a_plot_has_a_curve_for_each_name_and_is_an_svg() {
     let dir = empty();
     small_world::write(dir.path(), 60);
     let plot = |runs: &[&str], out: &str| stderr(dir.path(), &[&["plot", "waits", "--out", out], runs].concat(), 2);
@@ -148,7 +166,7 @@ pub fn a_plot_has_a_curve_for_each_name_and_is_an_svg() {
 }
 
 /// If a second run cannot write all of its files, those of the first stay as they were.
-pub fn the_files_of_a_run_are_replaced_together() {
+fn the_files_of_a_run_are_replaced_together() {
     let dir = scenario();
     stdout(dir.path(), &["run", "not_ready.yaml", "--out", "out"], 0);
     let files = ["events.jsonl", "jobs.csv", "metrics.json", "nodes.csv"];
@@ -162,7 +180,7 @@ pub fn the_files_of_a_run_are_replaced_together() {
 }
 
 /// `/dev/full` rejects each write as a full disk does. Help is output too, so an error in writing it is reported.
-pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
+fn what_finds_no_room_is_told_with_the_name_of_the_file() {
     let dir = scenario();
     std::fs::write(dir.path().join("list.csv"), "job,submit_s,duration_s,gpus\na,0,60,1\n")
         .expect("a folder of our own");
@@ -182,7 +200,7 @@ pub fn what_finds_no_room_is_told_with_the_name_of_the_file() {
 
 /// A release without a profile is not a typo: the message names the nearest releases that have a profile, and no other
 /// profile.
-pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
+fn a_release_without_a_profile_is_answered_with_those_beside_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in
         ["cheapest-instance-is-made", "service-scales-with-its-requests", "files-of-a-cloud", "idle-fleet-overnight"]
@@ -197,7 +215,7 @@ pub fn a_release_without_a_profile_is_answered_with_those_beside_it() {
 }
 
 /// No line of an answer is long, even if the command line is long.
-pub fn what_is_typed_at_length_is_answered_briefly() {
+fn what_is_typed_at_length_is_answered_briefly() {
     let dir = scenario();
     let long = "x".repeat(20_000);
     let path = format!("{long}.yaml");
@@ -224,7 +242,7 @@ pub fn what_is_typed_at_length_is_answered_briefly() {
 }
 
 /// Old editors end lines with carriage returns. The first line is a comment, and the rest must be read too.
-pub fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
+fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
     let dir = empty();
     let text =
         "# An old file\rscenario: Old\rnodes: [{name: a, machine: a100-80g-x2}]\rjobs:\r  - {name: j, gpu: 1, at: x}\r";
@@ -238,7 +256,7 @@ pub fn a_file_whose_lines_end_in_carriage_returns_has_lines() {
 
 /// Renaming a file over a pipe, a device or a link would remove it. If two processes wrote one file at the same time,
 /// neither output would be complete.
-pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
+fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
     let dir = empty();
     let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status().expect("every Unix has it");
     assert!(made.success());
@@ -268,7 +286,7 @@ pub fn what_is_no_file_of_its_own_is_not_replaced_by_one() {
 }
 
 /// The carried log is found from the scenario's own folder, even from another working directory.
-pub fn a_carried_trace_is_found_from_any_folder() {
+fn a_carried_trace_is_found_from_any_folder() {
     let dir = empty();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = root.join("scenarios/traces/gaia.yaml").display().to_string();

@@ -4,6 +4,23 @@ use std::path::Path;
 
 use crate::cli::{empty, stderr, stdout};
 
+trials! {
+    Nothing: [
+        what_is_missing_is_named,
+        only_what_bounds_waiting_fails,
+        what_waits_or_was_given_up_could_run,
+        what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond,
+        a_list_of_nothing_but_gpus_asks_for_their_type,
+        sizes_that_differ_are_told_apart,
+        a_file_that_expects_nothing_fails_if_a_job_can_never_run,
+        a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs,
+        without_estimates_a_profile_says_what_it_decides_as,
+        where_instances_are_made_the_wait_for_a_start_is_told,
+        a_wait_is_blamed_on_what_is_short_where_it_can_end,
+        what_draws_is_random_even_where_all_seeds_give_the_same_run,
+    ]
+}
+
 const TWO_NODES: &str = "\
 scenario: Two nodes of two GPUs
 nodes:
@@ -17,7 +34,7 @@ fn write(dir: &Path, jobs: &str, rest: &str) {
 }
 
 /// The reason that an expectation on waiting gives for a job that can never run.
-pub fn what_is_missing_is_named() {
+fn what_is_missing_is_named() {
     let rows = [
         ("{name: x, gpus: 3}", "no node has 3 GPUs, which one task asks for (at most 2)"),
         ("{name: x, gpus: 1, gpu: l4}", "no node has GPU `l4` (known are a100-80g, h100-80g)"),
@@ -45,7 +62,7 @@ pub fn what_is_missing_is_named() {
 }
 
 /// Because of such a job, only upper bounds on waiting that include it fail, unless the file states otherwise.
-pub fn only_what_bounds_waiting_fails() {
+fn only_what_bounds_waiting_fails() {
     let job = "{name: x, gpus: 3, queue: other}";
     let rows = [
         ("p95(queue_wait) <= 1h", "", 1),
@@ -72,7 +89,7 @@ pub fn only_what_bounds_waiting_fails() {
 }
 
 /// A job that waits for a node that is not ready, or that was given up, could run.
-pub fn what_waits_or_was_given_up_could_run() {
+fn what_waits_or_was_given_up_could_run() {
     let rows =
         ["{name: x, gpus: 2, at: 1m, cancel_at: 2m}", "{name: x, gpus: 1, gpu: h100-80g, count: 4, duration: 1d}"];
     let dir = empty();
@@ -88,7 +105,7 @@ pub fn what_waits_or_was_given_up_could_run() {
 }
 
 /// `late` waits for a node that is gone from the 11th minute on; the run ends after 10 hours.
-pub fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
+fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
     let waits = "at least 9h48m over 2 replicas: 1 of them still waited at the end";
     let rows = [
         ("max(queue_wait) <= 1h", "", 1, waits),
@@ -114,7 +131,7 @@ pub fn what_still_waits_at_the_end_breaks_a_bound_that_it_has_waited_beyond() {
     }
 }
 
-pub fn a_list_of_nothing_but_gpus_asks_for_their_type() {
+fn a_list_of_nothing_but_gpus_asks_for_their_type() {
     let dir = empty();
     let rows = "job,submit_s,duration_s,gpus,gpu_models\n1,0,60,1,a100-80g\n2,1,60,1,v100-16g\n";
     std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
@@ -124,7 +141,7 @@ pub fn a_list_of_nothing_but_gpus_asks_for_their_type() {
     assert!(said.contains("1 of 2 jobs can never run: no node has GPU `v100-16g`"), "{said}");
 }
 
-pub fn sizes_that_differ_are_told_apart() {
+fn sizes_that_differ_are_told_apart() {
     let dir = empty();
     let text = "scenario: One node\nnodes: [{name: a, cpus: 4, ram: 16GiB}]\njobs: [{name: x, ram: 16385MiB}]\n";
     std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
@@ -132,7 +149,7 @@ pub fn sizes_that_differ_are_told_apart() {
     assert!(said.contains("no node has 17180917760B of RAM, which one task asks for (at most 17179869184B)"), "{said}");
 }
 
-pub fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
+fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
     let dir = empty();
     write(dir.path(), "{name: x, gpus: 3}", "");
     assert!(stdout(dir.path(), &["run", "s.yaml"], 1).contains("FAIL  every job can run"));
@@ -144,7 +161,7 @@ pub fn a_file_that_expects_nothing_fails_if_a_job_can_never_run() {
     assert!(stderr(dir.path(), &["check", "s.yaml"], 0).contains("so it cannot fail"));
 }
 
-pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
+fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     let dir = empty();
     // Jobs and expectations of the scenario itself are not about the trace.
     write(dir.path(), "{name: x, gpus: 2}", "expect: [{name: runs, job: x, is: running, by: 5m}]\n");
@@ -164,7 +181,7 @@ pub fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
 }
 
 /// If a profile decides by estimates and no job has one, the warning states how it decides instead.
-pub fn without_estimates_a_profile_says_what_it_decides_as() {
+fn without_estimates_a_profile_says_what_it_decides_as() {
     let dir = empty();
     let jobs = "\
         - {name: large, gpus: 2, gpu: a100-80g, duration: 10m}\n  \
@@ -190,7 +207,7 @@ pub fn without_estimates_a_profile_says_what_it_decides_as() {
 }
 
 /// A job on an instance counts as placed long before it runs.
-pub fn where_instances_are_made_the_wait_for_a_start_is_told() {
+fn where_instances_are_made_the_wait_for_a_start_is_told() {
     let dir = empty();
     let text = "\
 scenario: An instance is made
@@ -208,7 +225,7 @@ expect: [p95(start_wait) <= 10m]
 }
 
 /// The wait is explained by a node that can serve the job, even if many nodes never can.
-pub fn a_wait_is_blamed_on_what_is_short_where_it_can_end() {
+fn a_wait_is_blamed_on_what_is_short_where_it_can_end() {
     let dir = empty();
     let text = "\
 scenario: A GPU is free, and the cores of its node are not
@@ -227,7 +244,7 @@ expect: [jobs_completed == 2]
 }
 
 /// Even if none of five seeds draws a failure in time, a sixth seed may.
-pub fn what_draws_is_random_even_where_all_seeds_give_the_same_run() {
+fn what_draws_is_random_even_where_all_seeds_give_the_same_run() {
     let dir = empty();
     let text = "\
 scenario: Failures are rare

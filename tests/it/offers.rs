@@ -15,10 +15,16 @@ use dryrack_scheduler::{Decision, Grouping, SchedulerOptions, decide};
 use dryrack_units::{Bytes, MilliCpu, Money};
 use dryrack_workload::{Bounds, Demand, GpuRequirements, Requirements, SpotPolicy};
 
+trials! {
+    Nothing: [
+        a_job_is_refused_only_where_nothing_would_do,
+    ]
+}
+
 const WORLDS: u64 = 20_000;
 
 /// 20,000 partly used fleets, with one job each, under the correct profile.
-pub fn a_job_is_refused_only_where_nothing_would_do() {
+fn a_job_is_refused_only_where_nothing_would_do() {
     let profile = load_profile("dstack", Path::new("")).expect("it comes with dryrack");
     let (mut placed, mut refused) = (0, 0);
     for seed in 0..WORLDS {

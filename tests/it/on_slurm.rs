@@ -20,6 +20,25 @@ use tempfile::TempDir;
 use crate::cli::dryrack;
 use crate::clusters::{Slurm, TWO_GPUS, until};
 
+trials! {
+    Nothing: [
+        decisions_of_others_lead_where_the_same_ones_here_do,
+        nothing_that_is_decided_outside_is_trusted,
+        what_slurm_cannot_be_asked_for_is_refused_where_it_is_written,
+    ]
+    Time: [
+        slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason,
+    ]
+    SlurmInMinutes: [
+        slurm_limit_of_a_minute_is_held_by_slurm,
+    ]
+    SlurmInRealTime: [
+        live_for_real_a_slurm_runs_what_was_rehearsed,
+        live_for_real_what_slurm_is_told_and_what_it_loses,
+        live_for_real_thirty_jobs_are_started_by_slurm_as_predicted,
+    ]
+}
+
 fn folder(jobs: &str) -> TempDir {
     let dir = TempDir::new().expect("a folder of our own");
     let nodes = (1..=4).map(|number| {
@@ -90,7 +109,7 @@ fn written_down(slurm: &Slurm) -> BTreeMap<String, (String, String)> {
     text.lines().map(|line| (field(line, "Name="), (field(line, "JobState="), field(line, "NodeList=")))).collect()
 }
 
-pub fn live_for_real_a_slurm_runs_what_was_rehearsed() {
+fn live_for_real_a_slurm_runs_what_was_rehearsed() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let dir = folder(
         "\
@@ -165,7 +184,7 @@ expect:
 
 /// A blind prediction with the profile of Slurm itself. The clocks may be anywhere within a second, and Slurm's answers
 /// arrive up to a quarter of a second later, plus the delay of a loaded machine.
-pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_predicted() {
+fn live_for_real_thirty_jobs_are_started_by_slurm_as_predicted() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let dir = TempDir::new().expect("a folder of our own");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/slurm/live/thirty-short-jobs.yaml");
@@ -186,7 +205,7 @@ pub fn live_for_real_thirty_jobs_are_started_by_slurm_as_predicted() {
 }
 
 /// Slurm counts limits in minutes, and ends jobs beyond their limit at its periodic checks.
-pub fn slurm_limit_of_a_minute_is_held_by_slurm() {
+fn slurm_limit_of_a_minute_is_held_by_slurm() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let dir = folder(
         "\
@@ -220,7 +239,7 @@ fn interrupt(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
 }
 
-pub fn live_for_real_what_slurm_is_told_and_what_it_loses() {
+fn live_for_real_what_slurm_is_told_and_what_it_loses() {
     let slurm = Slurm::start_with(TWO_GPUS);
     let running = |name: &str| {
         let said = slurm.run("squeue", &["--noheader", "--format=%j", "--states=R"]);
@@ -295,7 +314,7 @@ jobs:
 }
 
 /// Nothing is submitted, whether or not there is a Slurm.
-pub fn what_slurm_cannot_be_asked_for_is_refused_where_it_is_written() {
+fn what_slurm_cannot_be_asked_for_is_refused_where_it_is_written() {
     let rows = [
         ("time_limit: 90s", "has a `time_limit` that is not in whole minutes, the unit of Slurm"),
         ("gpu_memory: 512MiB", "asks for a part of a GPU, but Slurm allocates whole GPUs"),
@@ -324,7 +343,7 @@ pub fn what_slurm_cannot_be_asked_for_is_refused_where_it_is_written() {
 
 /// Slurm commands that answer for a while: each has an answer for each time that it is called. The first answers were
 /// recorded from Slurm 22.05.8.
-pub fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
+fn slow_a_slurm_that_hangs_or_is_gone_ends_the_run_with_its_reason() {
     let nodes = r#"{"nodes": [{"name": "n1", "state": "idle", "gres": "gpu:2", "gres_used": "gpu:0"},
         {"name": "n2", "state": "idle", "gres": "gpu:2", "gres_used": "gpu:0"},
         {"name": "n3", "state": "idle", "gres": "gpu:2", "gres_used": "gpu:0"},
@@ -393,7 +412,7 @@ expect: [{job: wide, is: completed}]
 
 /// If a rehearsal's own decisions are given as external decisions, the results are the same, apart from the name of the
 /// decider.
-pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
+fn decisions_of_others_lead_where_the_same_ones_here_do() {
     let rehearsal = load_text("busy.yaml", BUSY, Path::new(""), &Options::default()).expect("a scenario").rehearsal;
     let mut here = Records::default();
     run(&rehearsal, RunOptions::default(), &mut [&mut here]);
@@ -436,7 +455,7 @@ pub fn decisions_of_others_lead_where_the_same_ones_here_do() {
 
 /// A decision that breaks safety is accepted and reported, an impossible one is not an input, and a late one is
 /// refused.
-pub fn nothing_that_is_decided_outside_is_trusted() {
+fn nothing_that_is_decided_outside_is_trusted() {
     let rehearsal = load_text("busy.yaml", BUSY, Path::new(""), &Options::default()).expect("a scenario").rehearsal;
     let mut here = Records::default();
     run(&rehearsal, RunOptions::default(), &mut [&mut here]);

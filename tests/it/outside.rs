@@ -9,6 +9,32 @@ use serde_json::Value;
 use crate::cli::{dryrack, empty, stderr, stdout};
 use dryrack_event::OutsideFault;
 
+trials! {
+    SlowPython: [
+        slow_a_program_that_never_comes_to_rest_ends_the_run,
+    ]
+    Python: [
+        a_question_does_not_take_the_place_of_a_decision,
+        what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on,
+        a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise,
+        every_command_carries_out_what_is_not_safe,
+        a_failed_process_ends_the_run_with_a_named_fault,
+        the_errors_of_a_failed_process_are_shown,
+        a_program_that_cannot_be_started_is_bad_input,
+        a_fresh_process_takes_over_as_often_as_is_allowed,
+        a_process_killed_at_every_tenth_message_leaves_a_whole_log,
+        two_runs_with_the_same_program_give_the_same_log,
+        thinking_is_charged_to_the_clock_if_the_file_says_so,
+        faults_in_the_file_are_pointed_at,
+        commands_that_start_no_program_refuse_such_a_file,
+        the_example_decides_as_the_profile_first_fit_does,
+        every_message_is_as_the_schema_says,
+        all_of_the_protocol_is_used,
+        the_transcript_of_the_page_is_of_a_real_run,
+        the_page_names_every_fault,
+    ]
+}
+
 const FAULTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/outside.py");
 const FIRST_FIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/outside/first_fit.py");
 const PROTOCOL: &str = include_str!("../../src/outside/PROTOCOL.md");
@@ -62,7 +88,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Mistakes about one decision. The run continues, and all jobs complete.
-pub fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
+fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
     let modes = [
         ("unknown_run", "unknown_run"),
         ("unknown_job", "unknown_job"),
@@ -90,7 +116,7 @@ pub fn what_is_merely_refused_has_its_name_in_the_log_and_the_run_goes_on() {
 }
 
 /// Two jobs are given one GPU, and a job is given a node without its label.
-pub fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise() {
+fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says_otherwise() {
     let rows = [("does_not_fit", "overcommit"), ("unmet", "requirement_unmet")];
     for (mode, broken) in rows {
         for (setting, allowed) in [("", true), ("unsafe: allowed, ", true), ("unsafe: refused, ", false)] {
@@ -111,7 +137,7 @@ pub fn a_place_that_is_not_safe_is_carried_out_and_reported_unless_the_file_says
 }
 
 /// The same program and the same rule, whichever command starts it: the expectation of safety fails.
-pub fn every_command_carries_out_what_is_not_safe() {
+fn every_command_carries_out_what_is_not_safe() {
     let dir = empty();
     let program = format!("python3 {FAULTY} does_not_fit");
     let own: String =
@@ -139,7 +165,7 @@ pub fn every_command_carries_out_what_is_not_safe() {
 }
 
 /// Mistakes of the whole process. The run ends with the fault's name, exit code 1 and a complete log.
-pub fn a_failed_process_ends_the_run_with_a_named_fault() {
+fn a_failed_process_ends_the_run_with_a_named_fault() {
     let modes = [
         ("wrong_protocol", "wrong_protocol"),
         ("deadline_missed", "deadline_missed"),
@@ -161,7 +187,7 @@ pub fn a_failed_process_ends_the_run_with_a_named_fault() {
 }
 
 /// A program that stops and places the same jobs forever is asked ten thousand times.
-pub fn slow_a_program_that_never_comes_to_rest_ends_the_run() {
+fn slow_a_program_that_never_comes_to_rest_ends_the_run() {
     ends_the_run("standstill", "standstill");
 }
 
@@ -178,7 +204,7 @@ fn ends_the_run(mode: &str, fault: &str) {
 }
 
 /// The program's standard error is shown, and a test in which the program fails is a failed test.
-pub fn the_errors_of_a_failed_process_are_shown() {
+fn the_errors_of_a_failed_process_are_shown() {
     let dir = empty();
     write(dir.path(), "it.yaml", &scenario("process_died"));
     let said = stderr(dir.path(), &["run", "it.yaml"], 1);
@@ -190,7 +216,7 @@ pub fn the_errors_of_a_failed_process_are_shown() {
     );
 }
 
-pub fn a_program_that_cannot_be_started_is_bad_input() {
+fn a_program_that_cannot_be_started_is_bad_input() {
     let dir = empty();
     write(dir.path(), "it.yaml", &scenario("good").replace("python3", "no-such-program"));
     let said = stderr(dir.path(), &["run", "it.yaml"], 2);
@@ -208,7 +234,7 @@ pub fn a_program_that_cannot_be_started_is_bad_input() {
 }
 
 /// A process that dies at any message is replaced, and the run completes.
-pub fn a_fresh_process_takes_over_as_often_as_is_allowed() {
+fn a_fresh_process_takes_over_as_often_as_is_allowed() {
     let dir = empty();
     let text_of = scenario("killed, \"15\"").replace("deadline:", "restarts: 9, deadline:");
     write(dir.path(), "it.yaml", &text_of);
@@ -223,7 +249,7 @@ pub fn a_fresh_process_takes_over_as_often_as_is_allowed() {
 
 /// The process is killed at every tenth message. The run ends with a named fault, and the log is complete and can be
 /// replayed.
-pub fn a_process_killed_at_every_tenth_message_leaves_a_whole_log() {
+fn a_process_killed_at_every_tenth_message_leaves_a_whole_log() {
     let mut killed = 0;
     for at in (10..).step_by(10) {
         let dir = empty();
@@ -243,7 +269,7 @@ pub fn a_process_killed_at_every_tenth_message_leaves_a_whole_log() {
     assert!(killed >= 3, "it was killed {killed} times");
 }
 
-pub fn two_runs_with_the_same_program_give_the_same_log() {
+fn two_runs_with_the_same_program_give_the_same_log() {
     let dir = empty();
     write(dir.path(), "it.yaml", &scenario("good"));
     for log in ["one", "two"] {
@@ -256,7 +282,7 @@ pub fn two_runs_with_the_same_program_give_the_same_log() {
 }
 
 /// If thinking time is charged, decisions come later, and are the same in each run.
-pub fn thinking_is_charged_to_the_clock_if_the_file_says_so() {
+fn thinking_is_charged_to_the_clock_if_the_file_says_so() {
     let rows = [("none", 0), ("250ms", 250_000_000), ("stated", 0)];
     for (thinking, nanos) in rows {
         let dir = empty();
@@ -278,7 +304,7 @@ pub fn thinking_is_charged_to_the_clock_if_the_file_says_so() {
 }
 
 /// Faults in the file, each marked with a caret.
-pub fn faults_in_the_file_are_pointed_at() {
+fn faults_in_the_file_are_pointed_at() {
     let rows = [
         ("outside: {command: \"python3 'x\"}", "a quotation mark"),
         ("outside: {}", "lacks `command`"),
@@ -305,7 +331,7 @@ pub fn faults_in_the_file_are_pointed_at() {
 }
 
 /// A command that starts no program refuses the file instead of deciding in place of the program.
-pub fn commands_that_start_no_program_refuse_such_a_file() {
+fn commands_that_start_no_program_refuse_such_a_file() {
     let for_any = empty();
     let text_of = scenario("good").replace(&format!("command: [python3, {FAULTY}, good]"), "driver: {a: 1}");
     write(for_any.path(), "it.yaml", &text_of);
@@ -355,7 +381,7 @@ fn placed(log: &Path) -> Vec<(u64, Value, Value)> {
     records(log).iter().filter_map(of).collect()
 }
 
-pub fn the_example_decides_as_the_profile_first_fit_does() {
+fn the_example_decides_as_the_profile_first_fit_does() {
     let example = format!("--outside=python3 {FIRST_FIT}");
     let mut placements = 0;
     for file in AGREE {
@@ -383,7 +409,7 @@ fn validator(part: &str) -> jsonschema::Validator {
 }
 
 /// Every message is valid in the transcripts of scenarios with tasks, models and instances.
-pub fn every_message_is_as_the_schema_says() {
+fn every_message_is_as_the_schema_says() {
     let (to, from) = (validator("to_program"), validator("from_program"));
     let mut kinds = BTreeSet::new();
     for file in ["basics/shares-of-one-gpu.yaml", "basics/mac-beside-a100s.yaml", "queues/room-on-its-way.yaml"] {
@@ -472,7 +498,7 @@ expect:
 ";
 
 /// A program that uses `dryrack_outside.py` sends every message and every field of the protocol.
-pub fn all_of_the_protocol_is_used() {
+fn all_of_the_protocol_is_used() {
     let (to, from) = (validator("to_program"), validator("from_program"));
     for (name, scenario) in [("tasks", TASKS), ("instances", INSTANCES), ("models", MODELS)] {
         let dir = empty();
@@ -498,7 +524,7 @@ fn block(mark: &str) -> String {
     begun.split_once("```").expect("its end").0.to_string()
 }
 
-pub fn the_transcript_of_the_page_is_of_a_real_run() {
+fn the_transcript_of_the_page_is_of_a_real_run() {
     let dir = empty();
     write(dir.path(), "it.yaml", &block("<!-- scenario -->"));
     let example = format!("python3 {FIRST_FIT}");
@@ -514,7 +540,7 @@ pub fn the_transcript_of_the_page_is_of_a_real_run() {
 }
 
 /// The Python file and the schema have the version of the protocol, and the page names every fault.
-pub fn the_page_names_every_fault() {
+fn the_page_names_every_fault() {
     for fault in OutsideFault::ALL {
         assert!(PROTOCOL.contains(&format!("`{}`", fault.name())), "{}", fault.name());
     }
@@ -522,7 +548,7 @@ pub fn the_page_names_every_fault() {
 
 /// If the scenario asks a question at the instant of a submission, the program learns of the job from this question.
 /// The decision about the job is still requested.
-pub fn a_question_does_not_take_the_place_of_a_decision() {
+fn a_question_does_not_take_the_place_of_a_decision() {
     let dir = empty();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let scenario = "\

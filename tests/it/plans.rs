@@ -9,6 +9,26 @@ use tempfile::TempDir;
 
 use crate::cli::{dryrack, empty, stderr, stdout};
 
+trials! {
+    Nothing: [
+        a_sweep_is_the_same_however_it_was_run,
+        a_sweep_goes_on_from_wherever_it_was_cut,
+        a_search_finds_what_the_whole_grid_has,
+        a_search_says_what_it_proved,
+        the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
+        a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
+        a_plan_that_is_wrong_is_told_where,
+        all_values_that_are_wrong_are_told,
+        a_fleet_without_prices_has_no_cheapest,
+        what_runs_show_is_made_small,
+        a_mix_may_do_without_a_machine,
+        what_was_run_under_another_profile_is_not_gone_on_with,
+        runs_that_the_plan_does_not_have_are_refused,
+        a_budget_of_time_ends_a_plan_that_goes_on_later,
+        slow_fifty_kills_change_nothing,
+    ]
+}
+
 const SCENARIO: &str = "\
 scenario: A morning on a small fleet
 params: {workers: 4, load: 20/h, first: 4}
@@ -56,7 +76,7 @@ pub fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// The output of a sweep does not depend on the number of threads, on how often it was killed, or on how it was split.
-pub fn a_sweep_is_the_same_however_it_was_run() {
+fn a_sweep_is_the_same_however_it_was_run() {
     let dir = planned(PLAN);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let whole = files(&dir.path().join("whole"));
@@ -82,7 +102,7 @@ pub fn a_sweep_is_the_same_however_it_was_run() {
 }
 
 /// A journal that is cut off at any byte, as by a kill while a line is written, can be resumed with the same result.
-pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
+fn a_sweep_goes_on_from_wherever_it_was_cut() {
     let dir = planned(PLAN);
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let whole = files(&dir.path().join("whole"));
@@ -105,7 +125,7 @@ pub fn a_sweep_goes_on_from_wherever_it_was_cut() {
 }
 
 /// The sweep gives the same result even if it is killed fifty times.
-pub fn slow_fifty_kills_change_nothing() {
+fn slow_fifty_kills_change_nothing() {
     let dir = planned(&PLAN.replace("1..12", "1..40").replace("seeds: 1..4", "seeds: 1..25"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "whole"], 0);
     let length = std::fs::metadata(dir.path().join("whole/runs.jsonl")).expect("it was written").len();
@@ -132,7 +152,7 @@ pub fn slow_fifty_kills_change_nothing() {
 }
 
 /// Over twenty plans, a search finds the same cheapest alternative as the whole grid, and runs at most a quarter of it.
-pub fn a_search_finds_what_the_whole_grid_has() {
+fn a_search_finds_what_the_whole_grid_has() {
     let mut shares = Vec::new();
     for (index, (factors, minimize, wait, load)) in [
         ("workers: 1..60, profile: [fifo, first-fit]", "gpus", "20m", "20/h"),
@@ -179,7 +199,7 @@ pub fn a_search_finds_what_the_whole_grid_has() {
 
 /// The table for people starts with the alternatives that satisfy the constraints, cheapest first, and shows waits in
 /// minutes and hours.
-pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
+fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
     // The plan lists the most expensive first, and an insufficient one in between.
     let plan = PLAN.replace("1..12", "[12, 1, 10, 11]").replace("profile: [fifo, first-fit]", "first: [4]");
     let dir = planned(&plan);
@@ -197,7 +217,7 @@ pub fn the_alternatives_are_shown_with_the_cheapest_that_will_do_first() {
 }
 
 /// The answer says what was run, what was assumed, and how the assumption was tested.
-pub fn a_search_says_what_it_proved() {
+fn a_search_says_what_it_proved() {
     let dir = planned(&format!("{PLAN}method: search\n"));
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 0);
     let answer = said.lines().nth(1).expect("a line of its own");
@@ -234,7 +254,7 @@ pub fn a_search_says_what_it_proved() {
 }
 
 /// The inputs of a plan name nodes and jobs: a pick, a cancellation and a fault.
-pub fn a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick() {
+fn a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick() {
     let scenario = "\
 scenario: A job stays on the node that its user picked
 nodes:
@@ -267,7 +287,7 @@ constraints:
     assert_ne!(hash(scenario), hash(&scenario.replace("b/0", "b/1")));
 }
 
-pub fn a_plan_that_is_wrong_is_told_where() {
+fn a_plan_that_is_wrong_is_told_where() {
     let dir = planned(PLAN);
     for (was, is, wanted) in [
         (
@@ -324,7 +344,7 @@ pub fn a_plan_that_is_wrong_is_told_where() {
 }
 
 /// All wrong values are reported at once, each at its place.
-pub fn all_values_that_are_wrong_are_told() {
+fn all_values_that_are_wrong_are_told() {
     let dir = planned(&PLAN.replace("1..12", "[-1, 2, 1.5]").replace("first-fit", "frist-fit"));
     let said = stderr(dir.path(), &["plan", "plan.yaml"], 2);
     let places: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix(" --> ")).collect();
@@ -334,7 +354,7 @@ pub fn all_values_that_are_wrong_are_told() {
 
 /// Each node draws 0.1 kW idle for the hour that the job runs, and the one with the job draws 0.2 kW more. Each costs 2
 /// currency units an hour.
-pub fn what_runs_show_is_made_small() {
+fn what_runs_show_is_made_small() {
     const SCENARIO: &str = "\
 scenario: One job for an hour
 params: {workers: 1}
@@ -358,7 +378,7 @@ expect: [jobs_completed == 1]
 }
 
 /// Either machine suffices for the one job; the first is cheaper.
-pub fn a_mix_may_do_without_a_machine() {
+fn a_mix_may_do_without_a_machine() {
     const SCENARIO: &str = "\
 scenario: One job for an hour
 params: {cheap: 1, dear: 1}
@@ -379,7 +399,7 @@ expect: [jobs_completed == 1]
 }
 
 /// A node without a price would seem to be the cheapest of all.
-pub fn a_fleet_without_prices_has_no_cheapest() {
+fn a_fleet_without_prices_has_no_cheapest() {
     let dir = planned(&PLAN.replace("minimize: gpus", "minimize: price_per_hour"));
     let unpriced = SCENARIO.replace(", price_per_hour: 12", "");
     std::fs::write(dir.path().join("base.yaml"), &unpriced).expect("a folder of our own");
@@ -395,7 +415,7 @@ pub fn a_fleet_without_prices_has_no_cheapest() {
 }
 
 /// A profile of the user's own is a file beside the plan. If it changes, runs under the old one cannot be resumed.
-pub fn what_was_run_under_another_profile_is_not_gone_on_with() {
+fn what_was_run_under_another_profile_is_not_gone_on_with() {
     let dir = empty();
     let folder = dir.path().join("plans");
     std::fs::create_dir(&folder).expect("a folder of our own");
@@ -416,7 +436,7 @@ pub fn what_was_run_under_another_profile_is_not_gone_on_with() {
 }
 
 /// A journal that was edited by hand is reported as an error of the input, not of dryrack.
-pub fn runs_that_the_plan_does_not_have_are_refused() {
+fn runs_that_the_plan_does_not_have_are_refused() {
     let dir = planned(&PLAN.replace("1..12", "[11, 12]"));
     stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     let journal = dir.path().join("out/runs.jsonl");
@@ -443,7 +463,7 @@ pub fn runs_that_the_plan_does_not_have_are_refused() {
 
 /// No run starts after the time is over. Completed runs are kept, and a process with more time produces the same
 /// result.
-pub fn a_budget_of_time_ends_a_plan_that_goes_on_later() {
+fn a_budget_of_time_ends_a_plan_that_goes_on_later() {
     let plan = PLAN.replace("minimize", "budget: {time: 1ns}\nminimize");
     let dir = planned(&plan);
     let said = stdout(dir.path(), &["plan", "plan.yaml"], 1);

@@ -2,6 +2,16 @@
 
 use assert_cmd::Command;
 
+trials! {
+    Nothing: [
+        every_form_of_the_page_of_usage_and_policies_holds,
+        a_policy_is_rehearsed_on_a_recording_alone,
+        each_column_is_named_as_the_recording_names_it,
+        a_sweep_tries_every_minimum_with_every_window,
+        a_wrong_policy_or_recording_is_told_where,
+    ]
+}
+
 /// One GPU is idle from minute 5 on and one is busy, with a row each minute, as on the page.
 fn recording() -> String {
     let row = |minute: u64| format!("{},{},90\n", minute * 60, if minute < 5 { 95 } else { 0 });
@@ -32,7 +42,7 @@ fn policy(args: &[&str]) -> (i32, String, String) {
     (run.status.code().expect("it ends"), said, text(run.stderr))
 }
 
-pub fn a_policy_is_rehearsed_on_a_recording_alone() {
+fn a_policy_is_rehearsed_on_a_recording_alone() {
     let (code, said, _) = policy(&["policy.yaml", "--usage", "gpus.csv"]);
     let shown = PAGE.split("--usage gpus.csv\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     assert_eq!((code, said.as_str()), (0, shown));
@@ -44,7 +54,7 @@ pub fn a_policy_is_rehearsed_on_a_recording_alone() {
 
 /// With `--each`, the job of a column has the column's name, and its GPU keeps the number of the column: no text or
 /// figure calls it the first.
-pub fn each_column_is_named_as_the_recording_names_it() {
+fn each_column_is_named_as_the_recording_names_it() {
     let each = ["policy.yaml", "--usage", "busy-then-idle.csv", "--each"];
     let (code, said, _) = policy(&each);
     assert_eq!(code, 0, "{said}");
@@ -55,7 +65,7 @@ pub fn each_column_is_named_as_the_recording_names_it() {
     assert_eq!(said["jobs"][1]["covered"]["gpus"], serde_json::json!([1]), "{said:#}");
 }
 
-pub fn a_sweep_tries_every_minimum_with_every_window() {
+fn a_sweep_tries_every_minimum_with_every_window() {
     let sweep = ["policy.yaml", "--usage", "gpus.csv", "--sweep", "--minimums", "10%,95%"];
     let (code, said, _) = policy(&[&sweep[..], &["--windows", "5m,12m,1h", "--out", "sweep.svg"]].concat());
     assert_eq!(code, 0);
@@ -68,7 +78,7 @@ pub fn a_sweep_tries_every_minimum_with_every_window() {
     assert!(code == 2 && fault.contains("soon"), "{fault}");
 }
 
-pub fn a_wrong_policy_or_recording_is_told_where() {
+fn a_wrong_policy_or_recording_is_told_where() {
     let (code, _, fault) = policy(&["wrong.yaml", "--usage", "gpus.csv"]);
     assert!(
         code == 2 && fault.contains("did you mean `mode`?") && fault.contains("the duration must be above 0"),
@@ -89,7 +99,7 @@ pub fn a_wrong_policy_or_recording_is_told_where() {
 
 const PAGE: &str = include_str!("../../scenarios/USAGE-AND-POLICIES.md");
 
-pub fn every_form_of_the_page_of_usage_and_policies_holds() {
+fn every_form_of_the_page_of_usage_and_policies_holds() {
     let dir = tempfile::tempdir().expect("a folder");
     let block = PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let path = dir.path().join("page.yaml");

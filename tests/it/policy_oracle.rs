@@ -15,6 +15,16 @@ use dryrack_workload::{
     AtMinimum, Coverage, Gaps, IdleGpus, PolicyMode, SampleFault, UtilizationPolicy, UtilizationRule,
 };
 
+trials! {
+    Nothing: [
+        the_machine_agrees_with_its_definition_on_random_series,
+        it_is_neither_early_nor_late_at_any_interval_up_to_the_window,
+    ]
+    Time: [
+        slow_the_machine_agrees_with_its_definition_on_100_000_random_series,
+    ]
+}
+
 /// A sample, and when it arrived.
 struct Heard {
     now: u64,
@@ -307,16 +317,16 @@ fn hold(series: u64) {
     }
 }
 
-pub fn the_machine_agrees_with_its_definition_on_random_series() {
+fn the_machine_agrees_with_its_definition_on_random_series() {
     hold(3_000);
 }
 
-pub fn slow_the_machine_agrees_with_its_definition_on_100_000_random_series() {
+fn slow_the_machine_agrees_with_its_definition_on_100_000_random_series() {
     hold(100_000);
 }
 
 /// A GPU that is idle from x on does not fire before a whole window of idle readings, and fires before x + window + 2d.
-pub fn it_is_neither_early_nor_late_at_any_interval_up_to_the_window() {
+fn it_is_neither_early_nor_late_at_any_interval_up_to_the_window() {
     let window = 300;
     let mut checked = 0;
     for interval in 1..=window {

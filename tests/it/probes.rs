@@ -12,6 +12,23 @@ use dryrack_live::clock::{Deadline, pause};
 
 use crate::cli::{dryrack, empty};
 
+trials! {
+    Nothing: [
+        what_is_found_is_ready_to_run_with_the_use_of_others,
+        a_gpu_that_slurm_gave_to_nobody_is_shown_as_free,
+        what_is_not_there_is_said_by_name,
+        a_machine_is_found_beneath_another_root,
+        a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish,
+        what_is_left_of_a_recording_that_was_killed_is_a_recording,
+        a_recording_that_finds_no_room_ends_whole,
+        a_policy_on_watch_says_when_it_would_fire_and_why,
+        the_policies_of_a_scenario_are_watched_too,
+    ]
+    SmallDisks: [
+        slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more,
+    ]
+}
+
 const LINE: &str = "0, GPU-22b2c6ac-2d49-4863-197c-9c469071178a, GeForce RTX 2080, 7979, 1000, 86, 440.64, 7.5";
 
 /// A folder with an nvidia-smi script, which is found before any other.
@@ -44,7 +61,7 @@ fn rows(dir: &Path, file: &str) -> usize {
     recording.rows.len()
 }
 
-pub fn what_is_found_is_ready_to_run_with_the_use_of_others() {
+fn what_is_found_is_ready_to_run_with_the_use_of_others() {
     let dir = with_smi("echo \"$LINE\"");
     let (out, _) = run(dir.path(), &["probe", "--gpus", "nvidia-smi", "--out", "nodes.part.yaml"], 0);
     assert!(out.contains("GeForce RTX 2080") && out.contains("86% busy"), "{out}");
@@ -70,7 +87,7 @@ pub fn what_is_found_is_ready_to_run_with_the_use_of_others() {
 }
 
 /// The answers are those of a Slurm 22.05: `whole` has both GPUs of n1 and `single` the first of n2.
-pub fn a_gpu_that_slurm_gave_to_nobody_is_shown_as_free() {
+fn a_gpu_that_slurm_gave_to_nobody_is_shown_as_free() {
     let dir = empty();
     for (program, file) in [("sinfo", "slurm-22.05-sinfo.json"), ("squeue", "slurm-22.05-squeue.json")] {
         let answer = format!("{}/tests/data/probe/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -86,7 +103,7 @@ pub fn a_gpu_that_slurm_gave_to_nobody_is_shown_as_free() {
     assert!(!out.contains("busy"), "{out}");
 }
 
-pub fn what_is_not_there_is_said_by_name() {
+fn what_is_not_there_is_said_by_name() {
     let dir = empty();
     let (_, err) = run(dir.path(), &["probe", "--from", "slrum"], 2);
     assert!(err.contains("did you mean `slurm`?"), "{err}");
@@ -103,7 +120,7 @@ pub fn what_is_not_there_is_said_by_name() {
 
 /// The host's /proc and /sys as mounted in a container. The card's figures are those of an MI300X, from amd-smi in
 /// GitHub dstackai/dstack runner/internal/runner/metrics/metrics_test.go @43fae1d09d2b.
-pub fn a_machine_is_found_beneath_another_root() {
+fn a_machine_is_found_beneath_another_root() {
     let dir = empty();
     let device = dir.path().join("host/sys/class/drm/card2/device");
     fs::create_dir_all(&device).expect("made");
@@ -131,7 +148,7 @@ pub fn a_machine_is_found_beneath_another_root() {
 }
 
 /// The second probe hangs; at the third the GPU is missing, and then it is back.
-pub fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
+fn a_recording_goes_on_while_a_probe_hangs_and_gpus_vanish() {
     let dir = with_smi(
         "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n\ncase $n in 1) sleep 300;; 2) echo \"1${LINE:1}\" | sed \
          s/GPU-22b2/GPU-33c3/;; *) echo \"$LINE\";; esac",
@@ -170,7 +187,7 @@ pub fn kept_by(keeper: u32) -> rustix::process::Pid {
 }
 
 /// Whether the worker or its keeper is killed, while a program hangs.
-pub fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
+fn what_is_left_of_a_recording_that_was_killed_is_a_recording() {
     for (millis, is_keeper) in [(500, false), (900, true), (1300, false)] {
         let sleep = format!("{}.{millis}", 5000 + std::process::id());
         let dir = with_smi(&format!(
@@ -252,7 +269,7 @@ jobs:
 ";
 
 /// On a file system of a few KiB, complete output stays, incomplete output does not, and each error gives the reason.
-pub fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
+fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
     let script = "dryrack record --gpus nvidia-smi --for 1h --every 100ms --within 20s --out u.csv";
     let (code, said, dir) = on_a_disk_of(32, script);
     assert!(code == Some(2) && said.contains(FULL), "{code:?} {said}");
@@ -283,7 +300,7 @@ pub fn slow_a_disk_that_is_full_costs_what_had_no_room_and_no_more() {
 }
 
 /// The file must not grow beyond a kilobyte, as on a full disk.
-pub fn a_recording_that_finds_no_room_ends_whole() {
+fn a_recording_that_finds_no_room_ends_whole() {
     let dir = empty();
     let exe = env!("CARGO_BIN_EXE_dryrack");
     let script = format!("ulimit -f 1; exec {exe} record --gpus none --for 1h --every 100ms --out u.csv");
@@ -295,7 +312,7 @@ pub fn a_recording_that_finds_no_room_ends_whole() {
     assert!(fs::metadata(dir.path().join("u.csv")).expect("there").len() <= 1024);
 }
 
-pub fn a_policy_on_watch_says_when_it_would_fire_and_why() {
+fn a_policy_on_watch_says_when_it_would_fire_and_why() {
     let dir = with_smi("echo \"${LINE/ 86,/ 3,}\"");
     let policy = "utilization_policy: {min_gpu_utilization: 30%, time_window: 3s}\n";
     fs::write(dir.path().join("policy.yaml"), policy).expect("written");
@@ -308,7 +325,7 @@ pub fn a_policy_on_watch_says_when_it_would_fire_and_why() {
 }
 
 /// The policy of each of its jobs is watched on every GPU.
-pub fn the_policies_of_a_scenario_are_watched_too() {
+fn the_policies_of_a_scenario_are_watched_too() {
     let dir = with_smi("echo \"${LINE/ 86,/ 3,}\"");
     let scenario = "scenario: Two policies, and a job without\nnodes: [{name: a, \
                     machine: a100-80g-x2}]\njobs:\n  - {name: strict, gpus: 1, duration: 1h, usage: 50%, \

@@ -10,6 +10,20 @@ use serde_json::Value;
 use crate::cli::{empty, stderr, stdout};
 use crate::selection::all_scenarios;
 
+trials! {
+    Nothing: [
+        each_replica_is_explained_by_its_own_decision,
+        offers_are_those_that_the_run_saw,
+        what_can_be_picked_is_what_the_run_does_with_the_pick,
+        who_waits_for_its_analysis_is_told_behind_whom,
+        whoever_is_preempted_is_told_for_whom,
+        a_share_that_is_missing_is_told_as_a_share,
+        who_is_over_a_quota_is_not_said_to_fit,
+        a_broken_never_is_explained_by_who_broke_it,
+        answers_agree_with_the_log_in_all_scenarios,
+    ]
+}
+
 const THREE_REPLICAS: &str = "\
 scenario: Three replicas of a model on two nodes
 profile: gpustack
@@ -123,7 +137,7 @@ fn is_explained_as_logged(dir: &Path, replica: &str) {
     assert!((explained - score).abs() < 0.0006, "{replica}: {explained}, logged {score}");
 }
 
-pub fn each_replica_is_explained_by_its_own_decision() {
+fn each_replica_is_explained_by_its_own_decision() {
     let dir = empty();
     run(dir.path(), THREE_REPLICAS);
     for replica in ["chat", "chat[1]", "chat[2]"] {
@@ -140,7 +154,7 @@ pub fn each_replica_is_explained_by_its_own_decision() {
     assert!(said.contains("no attempt `chat #2`"), "{said}");
 }
 
-pub fn offers_are_those_that_the_run_saw() {
+fn offers_are_those_that_the_run_saw() {
     let dir = empty();
     run(dir.path(), TWO_FLEETS);
     for replica in ["task", "task[1]"] {
@@ -152,7 +166,7 @@ pub fn offers_are_those_that_the_run_saw() {
 }
 
 /// A pick that the release places is selectable; one that it refuses at submission is not, for the same reason.
-pub fn what_can_be_picked_is_what_the_run_does_with_the_pick() {
+fn what_can_be_picked_is_what_the_run_does_with_the_pick() {
     let dir = empty();
     for (picked, reason) in [("lone/0", None), ("studio/0", Some("backend_vendor_mismatch"))] {
         run(dir.path(), &PICKED.replace("PICKED", picked));
@@ -169,7 +183,7 @@ pub fn what_can_be_picked_is_what_the_run_does_with_the_pick() {
     }
 }
 
-pub fn who_waits_for_its_analysis_is_told_behind_whom() {
+fn who_waits_for_its_analysis_is_told_behind_whom() {
     let dir = empty();
     run(dir.path(), CANCELLED);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "last", "--at", "35s"], 0);
@@ -184,7 +198,7 @@ pub fn who_waits_for_its_analysis_is_told_behind_whom() {
     );
 }
 
-pub fn whoever_is_preempted_is_told_for_whom() {
+fn whoever_is_preempted_is_told_for_whom() {
     let dir = empty();
     run(dir.path(), PREEMPTED);
     let log = stdout(dir.path(), &["log", "events.jsonl", "--job", "low"], 0);
@@ -195,7 +209,7 @@ pub fn whoever_is_preempted_is_told_for_whom() {
     assert!(failed.contains("1m stopping on m (preempted by urgent)"), "{failed}");
 }
 
-pub fn a_share_that_is_missing_is_told_as_a_share() {
+fn a_share_that_is_missing_is_told_as_a_share() {
     let dir = empty();
     run(dir.path(), SHARES);
     let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "half"], 0);
@@ -204,7 +218,7 @@ pub fn a_share_that_is_missing_is_told_as_a_share() {
 }
 
 /// The explanation is about the replica that broke a `never`, not another of its job.
-pub fn a_broken_never_is_explained_by_who_broke_it() {
+fn a_broken_never_is_explained_by_who_broke_it() {
     let dir = empty();
     for (never, replica) in [("a", "chat"), ("b", "chat[1]")] {
         let expects = format!("  - {{name: not_there, job: chat, never: placed, on: {never}}}\n");
@@ -218,7 +232,7 @@ pub fn a_broken_never_is_explained_by_who_broke_it() {
 
 /// The checks of random worlds run on every scenario, also under each profile that reproduces its report. These include
 /// models and released programs.
-pub fn answers_agree_with_the_log_in_all_scenarios() {
+fn answers_agree_with_the_log_in_all_scenarios() {
     // In a scenario of many jobs each decision is examined on every node, which would take minutes.
     const MOST_JOBS: usize = 100;
     let asked = |rehearsal: &dryrack_engine::Rehearsal| {
@@ -234,7 +248,7 @@ pub fn answers_agree_with_the_log_in_all_scenarios() {
 }
 
 /// `wide` asks for more idle hosts than its project may ever hold.
-pub fn who_is_over_a_quota_is_not_said_to_fit() {
+fn who_is_over_a_quota_is_not_said_to_fit() {
     let dir = empty();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/dstack/quotas-between-projects.yaml");
     stdout(dir.path(), &["run", file, "--out", "run"], 0);

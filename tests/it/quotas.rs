@@ -11,6 +11,12 @@ use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 use dryrack_units::SimTime;
 
+trials! {
+    Nothing: [
+        each_job_begins_when_room_order_and_quotas_let_it,
+    ]
+}
+
 const GPUS: u64 = 16;
 const PROJECTS: [&str; 3] = ["a", "b", "c"];
 /// `c` has no quota of GPUs.
@@ -131,7 +137,7 @@ jobs:
     text
 }
 
-pub fn each_job_begins_when_room_order_and_quotas_let_it() {
+fn each_job_begins_when_room_order_and_quotas_let_it() {
     let folder = tempfile::tempdir().expect("a folder of its own");
     let profile = "name: at-once\nbase: dstack\ntitle: dstack without loops\nflow: {polled: {loops: ideal}}\n";
     std::fs::write(folder.path().join("at-once.profile.yaml"), profile).expect("it can be written");

@@ -7,6 +7,22 @@ use assert_cmd::assert::OutputAssertExt;
 
 use crate::cli::{dryrack, empty};
 
+trials! {
+    Nothing: [
+        a_release_that_cannot_be_meant_is_said_and_nothing_is_done,
+        an_empty_cache_lists_nothing_and_all_that_can_be_installed,
+        a_python_that_will_not_do_is_said,
+    ]
+    Index: [
+        released_for_real_reports_are_bisected_to_the_release_that_mended_them,
+        released_for_real_ray_plans_nodes_and_gangs,
+        released_for_real_what_is_installed_answers_and_decides_as_recorded,
+        released_for_real_what_was_hunted_is_shown_by_the_release,
+        released_for_real_an_index_out_of_reach_leaves_nothing,
+        released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name,
+    ]
+}
+
 /// `dryrack outside` with a separate cache.
 fn outside(cache: &Path, args: &[&str]) -> Command {
     let typed: Vec<&str> = std::iter::once("outside").chain(args.iter().copied()).collect();
@@ -22,7 +38,7 @@ fn said(mut command: Command) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-pub fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
+fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
     let cache = empty();
     let rows: [(&[&str], &str); 7] = [
         (
@@ -60,7 +76,7 @@ pub fn a_release_that_cannot_be_meant_is_said_and_nothing_is_done() {
     assert!(code == Some(2) && help.contains("<RELEASE>..."), "{help}");
 }
 
-pub fn an_empty_cache_lists_nothing_and_all_that_can_be_installed() {
+fn an_empty_cache_lists_nothing_and_all_that_can_be_installed() {
     let cache = empty();
     let nothing = "no release is installed; `dryrack outside list --all` lists all releases\n";
     assert_eq!(said(outside(cache.path(), &["list"])), (Some(0), nothing.to_string(), String::new()));
@@ -73,7 +89,7 @@ pub fn an_empty_cache_lists_nothing_and_all_that_can_be_installed() {
     }
 }
 
-pub fn a_python_that_will_not_do_is_said() {
+fn a_python_that_will_not_do_is_said() {
     let cache = empty();
     let with = |python: &str| {
         let mut command = outside(cache.path(), &["install", "gpustack==0.6.0"]);
@@ -99,7 +115,7 @@ fn kept_or(cache: &Path) -> std::path::PathBuf {
 }
 
 /// Compares one release of each program, from the package index, with its recorded decisions.
-pub fn released_for_real_what_is_installed_answers_and_decides_as_recorded() {
+fn released_for_real_what_is_installed_answers_and_decides_as_recorded() {
     let temporary = empty();
     let cache = kept_or(temporary.path());
     for name in ["gpustack==0.6.0", "dstack==0.19.10"] {
@@ -122,7 +138,7 @@ pub fn released_for_real_what_is_installed_answers_and_decides_as_recorded() {
 }
 
 /// Each committed finding of a hunt is shown by the release in which it was found.
-pub fn released_for_real_what_was_hunted_is_shown_by_the_release() {
+fn released_for_real_what_was_hunted_is_shown_by_the_release() {
     let temporary = empty();
     let cache = kept_or(temporary.path());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/hunted");
@@ -142,7 +158,7 @@ pub fn released_for_real_what_was_hunted_is_shown_by_the_release() {
 const RELEASES_HUNTED: [(&str, usize); 2] = [("gpustack==2.3.0", 12), ("dstack==0.22.5", 1)];
 
 /// Without a network, the error states the reason, and nothing is left that could be mistaken for an environment.
-pub fn released_for_real_an_index_out_of_reach_leaves_nothing() {
+fn released_for_real_an_index_out_of_reach_leaves_nothing() {
     let cache = empty();
     let mut command = outside(cache.path(), &["install", "dstack==0.19.9"]);
     // A port of this machine on which nothing listens.
@@ -203,7 +219,7 @@ fn asked(decide: &str) -> (String, String, Option<i32>) {
     (text(output.stdout), text(output.stderr), output.status.code())
 }
 
-pub fn released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name() {
+fn released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name() {
     let rows = [
         ("__import__('socket').create_connection(('127.0.0.1', 9))", "fault: network: the program tried to leave"),
         ("__import__('subprocess').run(['true'])", "fault: process: the program tried to leave"),
@@ -223,7 +239,7 @@ pub fn released_for_real_an_answer_that_nobody_stated_ends_the_driver_by_name() 
 }
 
 /// Ray decides as the scenarios say: where it differs from dryrack's profile, and where it does not.
-pub fn released_for_real_ray_plans_nodes_and_gangs() {
+fn released_for_real_ray_plans_nodes_and_gangs() {
     let temporary = empty();
     let cache = kept_or(temporary.path());
     outside(&cache, &["install", "ray==2.60.0"]).assert().success();
@@ -242,7 +258,7 @@ pub fn released_for_real_ray_plans_nodes_and_gangs() {
 
 /// Two reports, each with a release that has the fault and the release that fixed it. The test finds these releases by
 /// running them.
-pub fn released_for_real_reports_are_bisected_to_the_release_that_mended_them() {
+fn released_for_real_reports_are_bisected_to_the_release_that_mended_them() {
     let temporary = empty();
     let cache = kept_or(temporary.path());
     let rows = [

@@ -15,6 +15,23 @@ use serde_json::json;
 
 use crate::small_world::{arrival, node, rehearsal};
 
+trials! {
+    Nothing: [
+        metrics_are_what_arithmetic_on_paper_gives,
+        what_gpus_really_did_is_what_arithmetic_on_paper_gives,
+        fragmentation_is_what_arithmetic_on_paper_gives,
+        what_was_before_the_warm_up_counts_nowhere,
+        the_page_of_metrics_defines_each,
+        a_timeline_is_a_trace_of_what_ran_where,
+        a_timeline_is_what_readers_of_traces_ask,
+        the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice,
+        tables_are_what_arithmetic_on_paper_gives,
+        a_summary_of_a_small_fleet_shows_each_gpu,
+        a_summary_of_a_large_fleet_shows_how_full_it_was,
+        a_run_of_nothing_has_metrics_too,
+    ]
+}
+
 fn accounts(rehearsal: &Rehearsal, end: Option<SimTime>) -> RunAccount {
     let mut accounts = RunAccount::of(rehearsal);
     let ended = run(rehearsal, RunOptions::default(), &mut [&mut accounts]);
@@ -36,7 +53,7 @@ fn text(rehearsal: &Rehearsal) -> String {
 }
 
 /// chat: submitted at 10 s, runs at once until 70 s. late: submitted at 20 s, runs from 70 s to 130 s.
-pub fn metrics_are_what_arithmetic_on_paper_gives() {
+fn metrics_are_what_arithmetic_on_paper_gives() {
     let metrics = Metrics::of(&accounts(&rehearsal(60), None));
     let seconds = |seconds| Value::Time(SimDuration::from_secs(seconds));
     let rows = [
@@ -78,7 +95,7 @@ fn held(metrics: &Metrics, rows: &[(&str, Value)]) {
 /// chat prepares from 10 s, runs from 20 s to 80 s and uses half of the GPU; late runs from 80 s to 140 s, and uses all
 /// of it after 30 s. The GPU is held for 130 s, and used for 30 s by each; it is idle while chat prepares and while
 /// late does nothing.
-pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
+fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
     let mut rehearsal = rehearsal(60);
     let shape = Arc::make_mut(&mut rehearsal.nodes[0].spec.shape);
     shape.price_per_hour = Some(Money::new(12_000_000));
@@ -121,7 +138,7 @@ pub fn what_gpus_really_did_is_what_arithmetic_on_paper_gives() {
 
 /// half takes half of the GPU for 100 s; chat and late, which want all of it, come after that. Two of the three tasks
 /// cannot use the other half.
-pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
+fn fragmentation_is_what_arithmetic_on_paper_gives() {
     let mut half = arrival("half", 0, 100);
     let demand = Arc::make_mut(&mut Arc::make_mut(&mut half.spec).demand);
     let DemandKind::Tasks(task) = &mut demand.kind else { panic!("it is of tasks") };
@@ -133,7 +150,7 @@ pub fn fragmentation_is_what_arithmetic_on_paper_gives() {
 }
 
 /// chat: 10 s to 70 s; late: submitted at 20 s, 70 s to 130 s.
-pub fn what_was_before_the_warm_up_counts_nowhere() {
+fn what_was_before_the_warm_up_counts_nowhere() {
     let of = |warm_up| Rehearsal { warm_up: Some(SimTime::from_secs(warm_up)), ..rehearsal(60) };
     let after_chat_came = Metrics::of(&accounts(&of(15), None));
     held(
@@ -163,7 +180,7 @@ pub fn what_was_before_the_warm_up_counts_nowhere() {
     held(&after_all, &[("jobs_submitted", Value::Count(0)), ("gpu_allocated", Value::Undefined)]);
 }
 
-pub fn the_page_of_metrics_defines_each() {
+fn the_page_of_metrics_defines_each() {
     const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/METRICS.md"));
     let rows: String = (METRICS.iter())
         .map(|known| {
@@ -187,7 +204,7 @@ fn shown(rehearsal: &Rehearsal) -> (RunAccount, Spans) {
 
 /// Times in microseconds of chat and late, which follow each other on the one GPU: process 2, and its first thread
 /// after it.
-pub fn a_timeline_is_a_trace_of_what_ran_where() {
+fn a_timeline_is_a_trace_of_what_ran_where() {
     let (accounts, spans) = shown(&rehearsal(60));
     let mut trace = Vec::new();
     write_perfetto(&mut trace, &accounts, &spans).expect("a Vec takes everything");
@@ -240,7 +257,7 @@ pub fn a_timeline_is_a_trace_of_what_ran_where() {
 
 /// Properties that the Trace Event Format requires and readers rely on, in many random worlds: whole times, names for
 /// all processes and threads, one process for each thread, and consecutive slices in a thread.
-pub fn a_timeline_is_what_readers_of_traces_ask() {
+fn a_timeline_is_what_readers_of_traces_ask() {
     let load = |name| load_profile(name, Path::new("")).unwrap_or_else(|faults| panic!("{faults}"));
     let profiles: Vec<Arc<Profile>> = profile_names().map(load).collect();
     let (mut slices, mut beside) = (0, 0);
@@ -282,7 +299,7 @@ pub fn a_timeline_is_what_readers_of_traces_ask() {
     assert!(slices > 200 && beside > 0, "{slices} slices, {beside} threads beside others");
 }
 
-pub fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice() {
+fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice() {
     let rehearsal = rehearsal(60);
     let (accounts, spans) = shown(&rehearsal);
     let metrics = Metrics::of(&accounts);
@@ -331,7 +348,7 @@ late,20,70,70,130,alpha/0,completed,completed,\"late: asked for at 20s, waited 5
     }
 }
 
-pub fn tables_are_what_arithmetic_on_paper_gives() {
+fn tables_are_what_arithmetic_on_paper_gives() {
     let accounts = accounts(&rehearsal(60), None);
     let mut jobs = Vec::new();
     write_jobs_csv(&mut jobs, &accounts, |_| Some(SimDuration::from_millis(1500))).expect("a Vec takes everything");
@@ -348,7 +365,7 @@ alpha,,ready,1,130,120,120,2
     assert_eq!(String::from_utf8(nodes).expect("text"), wanted);
 }
 
-pub fn a_summary_of_a_small_fleet_shows_each_gpu() {
+fn a_summary_of_a_small_fleet_shows_each_gpu() {
     // Records: a declaration, two submissions, two times each placed, started and running, a hold, an exit, two ends:
     // 13.
     // Cut at 100 s: late has run for half of its time. 60 columns for 100 s: chat from column 6 up to 42, late from
@@ -369,7 +386,7 @@ alpha/0   ······chat━━━━━━━━━━━━━━━━━━
     assert_eq!(said, wanted, "\n{said}");
 }
 
-pub fn a_summary_of_a_large_fleet_shows_how_full_it_was() {
+fn a_summary_of_a_large_fleet_shows_how_full_it_was() {
     // Twenty nodes, with a job for each of them in the first third of the time, and a single job after that.
     let nodes = (0..20).map(|index| node(&format!("node-{index:02}"))).collect();
     let mut arrivals: Vec<_> = (0..20).map(|index| arrival(&format!("first-{index:02}"), 0, 60)).collect();
@@ -382,7 +399,7 @@ pub fn a_summary_of_a_large_fleet_shows_how_full_it_was() {
     assert_eq!(waiting, format!("waiting           {}{}  peak 1", "█".repeat(20), " ".repeat(40)), "\n{said}");
 }
 
-pub fn a_run_of_nothing_has_metrics_too() {
+fn a_run_of_nothing_has_metrics_too() {
     let rehearsal = Rehearsal { nodes: Vec::new(), arrivals: Vec::new(), ..rehearsal(60) };
     let metrics = Metrics::of(&accounts(&rehearsal, None));
     assert_eq!(metrics.get("jobs_submitted"), Some(Value::Count(0)));

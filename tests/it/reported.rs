@@ -4,6 +4,14 @@ use std::path::PathBuf;
 
 use crate::cli::{dryrack, empty, stdout};
 
+trials! {
+    Nothing: [
+        each_small_file_is_answered_rightly,
+        a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds,
+        what_was_backfilled_and_each_replica_is_explained,
+    ]
+}
+
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/reported"))
 }
@@ -16,7 +24,7 @@ fn answer(args: &[&str]) -> (i32, String) {
 }
 
 /// Each command with its exit code, a text that its output must contain, and one that it must not.
-pub fn each_small_file_is_answered_rightly() {
+fn each_small_file_is_answered_rightly() {
     let rows: [(&[&str], i32, &str, &str); 15] = [
         (&["test", "explain-fault-easy.yaml"], 0, "1 passed", "internal error"),
         (
@@ -82,7 +90,7 @@ pub fn each_small_file_is_answered_rightly() {
     }
 }
 
-pub fn a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds() {
+fn a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds() {
     let out = empty();
     let dir = out.path().to_str().expect("text");
     let (code, text) = answer(&["plan", "plan-with-seeds-over-a-trace.yaml", "--out", dir]);
@@ -93,7 +101,7 @@ pub fn a_plan_in_which_nothing_is_random_claims_nothing_of_other_seeds() {
     assert!(!page.contains("of all seeds"), "nor does the page");
 }
 
-pub fn what_was_backfilled_and_each_replica_is_explained() {
+fn what_was_backfilled_and_each_replica_is_explained() {
     for (file, job, wanted) in [
         ("explain-of-a-backfilled-job.yaml", "small", "it was on n-1/0 from 0s"),
         ("three-replicas.yaml", "j[1]", "placed on b/0 at 0s"),

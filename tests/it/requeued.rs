@@ -2,6 +2,14 @@
 
 use crate::cli::{empty, stderr, stdout};
 
+trials! {
+    Nothing: [
+        a_table_of_dates_begins_with_its_first_job,
+        an_archive_is_not_taken_for_the_first_file_in_it,
+        a_list_without_times_comes_in_an_order_and_stays,
+    ]
+}
+
 /// 7 was requeued after its node had failed. 7-2 is the id of another job, so the second run of 7 cannot be named that.
 const TABLE: &str = "\
 JobID|JobName|Partition|Submit|Start|End|Elapsed|State|Timelimit|AllocTRES
@@ -17,7 +25,7 @@ nodes: [{name: n, machine: a100-80g-x2, price_per_hour: 6}]
 trace: {format: sacct, file: jobs.txt}
 ";
 
-pub fn a_table_of_dates_begins_with_its_first_job() {
+fn a_table_of_dates_begins_with_its_first_job() {
     let dir = empty();
     for (name, text) in [("jobs.txt", TABLE), ("jobs.yaml", SCENARIO)] {
         std::fs::write(dir.path().join(name), text).expect("a folder of our own");
@@ -38,7 +46,7 @@ pub fn a_table_of_dates_begins_with_its_first_job() {
     assert!(told.contains("`7` has the name of an earlier task"), "{told}");
 }
 
-pub fn an_archive_is_not_taken_for_the_first_file_in_it() {
+fn an_archive_is_not_taken_for_the_first_file_in_it() {
     let dir = empty();
     std::fs::write(dir.path().join("job.csv"), "time,name,num_replicas,application,batch_size\n").expect("our own");
     let made = std::process::Command::new("tar").args(["cf", "jobs.tar", "job.csv"]).current_dir(dir.path()).status();
@@ -57,7 +65,7 @@ openb-pod-8314,88000,327680,8,1000
 
 const NODES: &str = "sn,cpu_milli,memory_mib,gpu,model\nlarge,96000,393216,8,V100M32\nsmall,64000,262144,2,P100\n";
 
-pub fn a_list_without_times_comes_in_an_order_and_stays() {
+fn a_list_without_times_comes_in_an_order_and_stays() {
     let dir = empty();
     let traced =
         |more: &str| format!("scenario: Pods\ntrace: {{format: openb, file: pods.csv, node_file: nodes.csv{more}}}\n");

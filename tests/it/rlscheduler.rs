@@ -11,6 +11,12 @@ use dryrack_metrics::RunAccount;
 use dryrack_rng::Stream;
 use dryrack_scenario::{Options, load_text};
 
+trials! {
+    Nothing: [
+        drawn_lists_start_when_the_program_would_start_them,
+    ]
+}
+
 const PROCESSORS: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +161,7 @@ fn rehearsed(jobs: &[Job], profile: &str) -> Vec<u64> {
     accounts.jobs.values().map(start).collect()
 }
 
-pub fn drawn_lists_start_when_the_program_would_start_them() {
+fn drawn_lists_start_when_the_program_would_start_them() {
     for (policy, score) in POLICIES {
         for (backfills, suffix) in [(false, ""), (true, "-backfill")] {
             let profile = format!("rlscheduler-{policy}{suffix}");

@@ -25,6 +25,15 @@ use dryrack_workload::{
 
 use crate::small_world;
 
+trials! {
+    Nothing: [
+        an_idle_fleet_is_free_again_after_any_sequence,
+    ]
+    Time: [
+        slow_an_idle_fleet_is_free_again_after_100_000_random_sequences,
+    ]
+}
+
 /// What is held, according to the log alone.
 #[derive(Default)]
 struct Ledger {
@@ -245,10 +254,10 @@ fn hold(sequences: u64) {
     assert!(gangs > sequences / 4 && lost > sequences / 100, "{gangs} gangs began, {lost} claims were kept");
 }
 
-pub fn an_idle_fleet_is_free_again_after_any_sequence() {
+fn an_idle_fleet_is_free_again_after_any_sequence() {
     hold(2_000);
 }
 
-pub fn slow_an_idle_fleet_is_free_again_after_100_000_random_sequences() {
+fn slow_an_idle_fleet_is_free_again_after_100_000_random_sequences() {
     hold(100_000);
 }

@@ -8,6 +8,24 @@ use tempfile::TempDir;
 
 use crate::cli::{NOT_READY, dryrack, empty, scenario, stdout};
 
+trials! {
+    Nothing: [
+        each_cell_of_a_matrix_is_a_test_of_its_own,
+        scenarios_are_selected_by_tag_path_and_title,
+        a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named,
+        jobs_that_come_by_chance_are_judged_seed_by_seed,
+        github_shows_each_failure_at_its_line,
+        tap_has_a_point_for_each_run,
+        junit_is_the_same_twice_and_has_every_verdict,
+        a_baseline_names_the_first_decision_that_a_change_altered,
+        a_baseline_tells_what_is_not_there_any_more,
+        a_change_of_a_file_runs_it_again,
+    ]
+    Xmllint: [
+        junit_is_accepted_by_the_schema_of_jenkins,
+    ]
+}
+
 /// Two jobs that each take everything there is, under two profiles and with two lengths.
 const MATRIX: &str = "\
 scenario: A job of ${length} and the next one
@@ -29,7 +47,7 @@ fn matrix() -> TempDir {
     dir
 }
 
-pub fn each_cell_of_a_matrix_is_a_test_of_its_own() {
+fn each_cell_of_a_matrix_is_a_test_of_its_own() {
     let dir = matrix();
     let said = stdout(dir.path(), &["test", "matrix.yaml"], 1);
     for part in [
@@ -51,7 +69,7 @@ pub fn each_cell_of_a_matrix_is_a_test_of_its_own() {
     assert!(said.contains("\nslowest\n  ["), "{said}");
 }
 
-pub fn scenarios_are_selected_by_tag_path_and_title() {
+fn scenarios_are_selected_by_tag_path_and_title() {
     let dir = matrix();
     std::fs::write(dir.path().join("not_ready.yaml"), NOT_READY).expect("a folder of our own");
     let rows: [(&[&str], i32, &str); 7] = [
@@ -75,7 +93,7 @@ pub fn scenarios_are_selected_by_tag_path_and_title() {
     }
 }
 
-pub fn a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named() {
+fn a_part_of_the_seeds_is_counted_and_the_first_otherwise_is_named() {
     let dir = empty();
     let text = "\
 scenario: An even seed is as good as an odd one
@@ -106,7 +124,7 @@ expect:
 }
 
 /// The number of jobs is random, so expectations about them are counted once for each seed.
-pub fn jobs_that_come_by_chance_are_judged_seed_by_seed() {
+fn jobs_that_come_by_chance_are_judged_seed_by_seed() {
     let dir = empty();
     let text = "\
 scenario: As many as come
@@ -142,7 +160,7 @@ expect:
     assert_eq!((1..=40).filter(|seed| runs(*seed)).count() as u32, held(shares[0]));
 }
 
-pub fn github_shows_each_failure_at_its_line() {
+fn github_shows_each_failure_at_its_line() {
     let dir = matrix();
     std::fs::write(dir.path().join("broken.yaml"), "scenario: x\nnodse: []\n").expect("a folder of our own");
     let said = stdout(dir.path(), &["test", ".", "--format", "github"], 2);
@@ -159,7 +177,7 @@ pub fn github_shows_each_failure_at_its_line() {
     );
 }
 
-pub fn tap_has_a_point_for_each_run() {
+fn tap_has_a_point_for_each_run() {
     let dir = matrix();
     let said = stdout(dir.path(), &["test", ".", "--format", "tap"], 1);
     assert!(
@@ -184,7 +202,7 @@ fn every_status() -> TempDir {
     dir
 }
 
-pub fn junit_is_the_same_twice_and_has_every_verdict() {
+fn junit_is_the_same_twice_and_has_every_verdict() {
     let dir = every_status();
     let said = stdout(dir.path(), &["test", ".", "--format", "junit", "--junit", "report.xml"], 2);
     let written = std::fs::read_to_string(dir.path().join("report.xml")).expect("written");
@@ -201,7 +219,7 @@ pub fn junit_is_the_same_twice_and_has_every_verdict() {
 }
 
 /// `junit-10.xsd` is the schema of Jenkins' xUnit plug-in (MIT), from the source package of pytest 8.3.5.
-pub fn junit_is_accepted_by_the_schema_of_jenkins() {
+fn junit_is_accepted_by_the_schema_of_jenkins() {
     let dir = every_status();
     stdout(dir.path(), &["test", ".", "--junit", "report.xml", "-q"], 2);
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit-10.xsd");
@@ -214,7 +232,7 @@ pub fn xmllint_is_here() -> bool {
     Command::new("xmllint").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-pub fn a_baseline_names_the_first_decision_that_a_change_altered() {
+fn a_baseline_names_the_first_decision_that_a_change_altered() {
     let dir = empty();
     let text = "\
 scenario: Two nodes that are alike
@@ -278,7 +296,7 @@ baseline: 0 as stored, 1 changed
     stdout(dir.path(), &["test", ".", "--baseline", "base"], 0);
 }
 
-pub fn a_baseline_tells_what_is_not_there_any_more() {
+fn a_baseline_tells_what_is_not_there_any_more() {
     let dir = scenario();
     let text = "scenario: Two cells\nmatrix: {profile: [fifo, spread]}\nnodes: [{name: a, cpus: 2}]\n\
                 jobs: [{name: j, cpus: 1, duration: 1m}]\nexpect: [{name: ends, job: j, is: completed}]\n";
@@ -308,7 +326,7 @@ baseline: 3 as stored, 0 changed, 2 new, 2 gone
     assert!(said.contains("\nbaseline: 5 as stored, 0 changed\n"), "{said}");
 }
 
-pub fn a_change_of_a_file_runs_it_again() {
+fn a_change_of_a_file_runs_it_again() {
     use std::io::BufRead;
     let dir = scenario();
     let mut child = dryrack(dir.path(), &["test", ".", "--watch", "-q"])

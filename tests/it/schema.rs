@@ -4,12 +4,20 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+trials! {
+    Nothing: [
+        the_committed_schema_is_the_one_that_is_printed,
+        every_scenario_is_valid_under_the_schema,
+        the_schema_refuses_what_is_plainly_wrong,
+    ]
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// `scenarios/scenario.schema.json` equals the output of `dryrack schema`. `DRYRACK_BLESS=1` writes it again.
-pub fn the_committed_schema_is_the_one_that_is_printed() {
+fn the_committed_schema_is_the_one_that_is_printed() {
     let path = root().join("scenarios/scenario.schema.json");
     let printed = serde_json::to_string_pretty(&dryrack_scenario::schema()).unwrap() + "\n";
     if std::env::var_os("DRYRACK_BLESS").is_some() {
@@ -40,7 +48,7 @@ fn faults(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
     validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-pub fn every_scenario_is_valid_under_the_schema() {
+fn every_scenario_is_valid_under_the_schema() {
     let schema = dryrack_scenario::schema();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let mut files = Vec::new();
@@ -62,7 +70,7 @@ pub fn every_scenario_is_valid_under_the_schema() {
 }
 
 /// Errors that an editor should underline.
-pub fn the_schema_refuses_what_is_plainly_wrong() {
+fn the_schema_refuses_what_is_plainly_wrong() {
     let validator = jsonschema::draft202012::new(&dryrack_scenario::schema()).unwrap();
     let fine = "scenario: x\nparams: {n: 1}\nnodes: {fleet: lab}\njobs: [{name: a, gpus: \"${n}\"}]\n";
     assert_eq!(faults(&validator, &read(fine)), Vec::<String>::new());

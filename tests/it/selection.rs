@@ -18,6 +18,14 @@ use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, Demand, Pick};
 use rayon::prelude::*;
 
+trials! {
+    Nothing: [
+        what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds,
+        what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios,
+        what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds,
+    ]
+}
+
 const WORLDS: u64 = 10_000;
 /// The number of worlds in the fast set.
 const SOME_WORLDS: u64 = 500;
@@ -192,7 +200,7 @@ fn gpu_of_model_is_as_offered(
 
 /// In random worlds, a pick that is offered passes the filters, and one that is refused is not placed. This is the fast
 /// set.
-pub fn what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds() {
+fn what_is_offered_fits_and_what_is_refused_does_not_in_some_random_worlds() {
     in_random_worlds(SOME_WORLDS);
 }
 
@@ -267,7 +275,7 @@ fn draw_models(draws: &mut Stream) -> String {
 }
 
 /// The same for models, which have separate rules of placement.
-pub fn what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds() {
+fn what_is_offered_for_a_model_is_placed_and_what_is_refused_is_not_in_random_worlds() {
     let mut tally = Tally::default();
     for seed in 0..150 {
         let mut draws = Stream::new(seed, "model selection test", 0);
@@ -333,7 +341,7 @@ pub fn all_scenarios(with_reproductions: bool) -> Vec<Rehearsal> {
 }
 
 /// The same in all scenarios.
-pub fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
+fn what_is_offered_fits_and_what_is_refused_does_not_in_all_scenarios() {
     for rehearsal in all_scenarios(false) {
         hold(&rehearsal, &mut Stream::new(1, "selection test", 0), &mut Tally::default());
     }

@@ -5,6 +5,14 @@ use std::path::Path;
 
 use dryrack_conform::{Account, Profiles, conform};
 
+trials! {
+    Nothing: [
+        every_recorded_sequence_is_met_by_the_profile_of_its_release,
+        every_recorded_service_has_as_many_replicas_as_its_release_gave_it,
+        a_profile_without_the_faults_of_its_release_does_not_meet_them,
+    ]
+}
+
 fn account(profiles: &mut Profiles) -> Account {
     let mut account = Account::default();
     for version in ["0.6.0", "0.6.1", "0.7.1"] {
@@ -14,7 +22,7 @@ fn account(profiles: &mut Profiles) -> Account {
     account
 }
 
-pub fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
+fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
     let account = account(&mut Profiles::default());
     let told: Vec<String> =
         account.differences.iter().map(|one| format!("{} {}: {}", one.version, one.id, one.text)).collect();
@@ -22,7 +30,7 @@ pub fn every_recorded_sequence_is_met_by_the_profile_of_its_release() {
     assert_eq!((account.records, account.all.asked), (153, 153), "all that was recorded was asked");
 }
 
-pub fn every_recorded_service_has_as_many_replicas_as_its_release_gave_it() {
+fn every_recorded_service_has_as_many_replicas_as_its_release_gave_it() {
     let file = format!("{}/tests/data/dstack/services.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
     let held = |profiles: &mut Profiles| {
         let mut account = Account::default();
@@ -38,7 +46,7 @@ pub fn every_recorded_service_has_as_many_replicas_as_its_release_gave_it() {
     assert!(mended.all.identical < mended.all.asked / 2, "{:?}", mended.all);
 }
 
-pub fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {
+fn a_profile_without_the_faults_of_its_release_does_not_meet_them() {
     let mended = dryrack_profile::load_profile("gpustack", Path::new("")).expect("a profile of ours");
     let account = account(&mut Profiles::fixed(mended));
     assert!(account.all.identical < account.all.asked / 2, "{:?}", account.all);

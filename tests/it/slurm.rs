@@ -14,6 +14,18 @@ use dryrack_scenario::{Options, load_text};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_validation as agreement;
 
+trials! {
+    Nothing: [
+        a_real_slurm_starts_jobs_as_its_profile_predicts,
+        clocks_of_slurm_go_by_what_passes_take,
+    ]
+    Time: [
+        slow_every_recording_of_slurm_is_met,
+        slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn,
+        slow_clocks_are_found_again_from_what_they_started,
+    ]
+}
+
 /// `sched_interval` and `bf_interval` of all recordings, in milliseconds.
 const SCHEDULING_PERIOD: i64 = 1000;
 /// A start that differs by more than this, in milliseconds, counts as a different start.
@@ -304,7 +316,7 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
 }
 
 /// FIFO with one seed, because a run with backfilling takes seconds.
-pub fn a_real_slurm_starts_jobs_as_its_profile_predicts() {
+fn a_real_slurm_starts_jobs_as_its_profile_predicts() {
     let is_quick = |path: &PathBuf| path.file_stem().is_some_and(|name| name == "builtin-1" || name == "partitions-1");
     check(recordings().into_iter().filter(is_quick));
 }
@@ -312,7 +324,7 @@ pub fn a_real_slurm_starts_jobs_as_its_profile_predicts() {
 /// Tests seeds that were used in development and others that were not. Each recording is also compared with the
 /// recorded clocks, and with a second recording of the same submissions (`NAME-again.csv`). If DRYRACK_SLURM names a
 /// folder, the test uses all recordings there instead.
-pub fn slow_every_recording_of_slurm_is_met() {
+fn slow_every_recording_of_slurm_is_met() {
     check(recordings().into_iter());
 }
 
@@ -384,7 +396,7 @@ fn heard(mut records: Vec<Record>, every: u64, phase: u64) -> Vec<Record> {
 /// Rehearsals of Slurm with randomly drawn clocks serve as recordings with unknown clocks. If a clock is determined, it
 /// must be the drawn one, even with few starts and rare polls of Slurm. Some clocks must be determined. DRYRACK_CLOCKS
 /// sets the number of cases.
-pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn() {
+fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn() {
     let mut state = 2_022_u64;
     // Lehmer's generator (Park and Miller 1988).
     let mut draw = |below: u64| {
@@ -438,7 +450,7 @@ pub fn slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn(
 /// Recordings on which nothing was fitted. A clock that sleeps for a second after each pass of backfilling, with the
 /// lengths of passes of the profile, has an error of a tenth of a second at the end. A clock that ticks every second
 /// has an error of more than four times as much.
-pub fn clocks_of_slurm_go_by_what_passes_take() {
+fn clocks_of_slurm_go_by_what_passes_take() {
     let profile = dryrack_profile::load_profile("slurm-22.05", Path::new("")).expect("it comes with dryrack");
     let takes = profile.passes.backfill.expect("it backfills").takes;
     let [least, each] = [takes.least, takes.each].map(|time| time.as_nanos() as i64);
@@ -464,7 +476,7 @@ pub fn clocks_of_slurm_go_by_what_passes_take() {
 
 /// A rehearsal with these clocks serves as a recording with unknown clocks. Their periods and phases must be found
 /// again.
-pub fn slow_clocks_are_found_again_from_what_they_started() {
+fn slow_clocks_are_found_again_from_what_they_started() {
     let recording = Recording::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/slurm/builtin-1.csv")));
     let scenario = some_of(&recording, 0, 40);
     let known = "base: slurm-22.05\nname: its-clocks\ntitle: One\n";

@@ -7,6 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
+trials! {
+    Nothing: [
+        a_streamed_run_decides_and_measures_as_one_whose_jobs_are_made_before,
+        a_trace_is_streamed_as_it_is_read,
+        what_cannot_be_had_of_a_streamed_run_is_refused,
+    ]
+}
+
 fn dryrack(folder: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dryrack"));
     let output = command.args(args).current_dir(folder).output().expect("it starts");
@@ -58,7 +66,7 @@ expect:
   - {name: tried, metric: max(attempts) >= 2}
 "#;
 
-pub fn a_streamed_run_decides_and_measures_as_one_whose_jobs_are_made_before() {
+fn a_streamed_run_decides_and_measures_as_one_whose_jobs_are_made_before() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["scenarios/theory/mmc.yaml", "scenarios/theory/mg1.yaml"] {
         both(root, &[file, "--set", "params.jobs=3000"]);
@@ -72,7 +80,7 @@ pub fn a_streamed_run_decides_and_measures_as_one_whose_jobs_are_made_before() {
     assert!(metric("jobs_failed") > 5 && metric("failures_survived") > 0 && metric("jobs_completed") > 50, "{made}");
 }
 
-pub fn a_trace_is_streamed_as_it_is_read() {
+fn a_trace_is_streamed_as_it_is_read() {
     let folder = TempDir::new().expect("a folder");
     let (code, ..) = dryrack(folder.path(), &["trace", "lublin", "--size", "64", "--jobs", "700", "--out", "jobs.swf"]);
     assert_eq!(code, 0);
@@ -88,7 +96,7 @@ pub fn a_trace_is_streamed_as_it_is_read() {
     }
 }
 
-pub fn what_cannot_be_had_of_a_streamed_run_is_refused() {
+fn what_cannot_be_had_of_a_streamed_run_is_refused() {
     let folder = TempDir::new().expect("a folder");
     let row =
         |name: &str, at: u64| format!("{{\"job\":\"{name}\",\"submit_ns\":{at},\"duration_ns\":9,\"processors\":1}}\n");

@@ -17,6 +17,16 @@ use dryrack_scenario::{Options, load};
 use dryrack_units::SimTime;
 use rayon::prelude::*;
 
+trials! {
+    Nothing: [
+        the_formulas_are_those_of_the_textbook,
+        intervals_hold_the_mean_wait_of_theory,
+    ]
+    Coverage: [
+        theory_coverage,
+    ]
+}
+
 /// The number of batches of the jobs after the warm-up.
 const BATCHES: usize = 10;
 
@@ -118,7 +128,7 @@ fn coverage(queue: &Queue, seeds: u64, jobs: usize) -> (usize, f64) {
 /// Checks the formulas against values worked out on paper: 4 servers and 2 erlangs give 4/23, 2 servers and 1 erlang
 /// give 1/3; service times of 5 minutes on average, uniform up to 10, at 6 an hour give 200 s; with one server and
 /// memoryless service times both are rho / (mu - lambda).
-pub fn the_formulas_are_those_of_the_textbook() {
+fn the_formulas_are_those_of_the_textbook() {
     assert!((erlang_c(4, 12.0, 6.0) - 4.0 / 23.0 / 12.0).abs() < 1e-12);
     assert!((erlang_c(2, 12.0, 12.0) - 1.0 / 3.0 / 12.0).abs() < 1e-12);
     assert!((pollaczek_khinchine(6.0 / 3600.0, 300.0, 120_000.0) - 200.0).abs() < 1e-9);
@@ -128,7 +138,7 @@ pub fn the_formulas_are_those_of_the_textbook() {
 
 /// Of 20 intervals of 95 %, at least 16 contain the mean, except with a probability of 0.03 %; and the mean over all
 /// seeds is near it.
-pub fn intervals_hold_the_mean_wait_of_theory() {
+fn intervals_hold_the_mean_wait_of_theory() {
     for queue in queues().iter().filter(|queue| [6, 12].contains(&queue.per_hour)) {
         let (held, mean) = coverage(queue, 20, 2_000);
         assert!(held >= 16, "{} at {}/h: {held} of 20 hold {} s", queue.file, queue.per_hour, queue.wait);
@@ -137,7 +147,7 @@ pub fn intervals_hold_the_mean_wait_of_theory() {
 }
 
 /// Of a thousand intervals of 95 %, with seeds fixed beforehand, 930 to 970 contain the mean.
-pub fn theory_coverage() {
+fn theory_coverage() {
     let mut wrong = Vec::new();
     for queue in queues() {
         let (held, mean) = coverage(&queue, 1000, queue.jobs);
