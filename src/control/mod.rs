@@ -138,13 +138,13 @@ impl Control {
     pub fn with_grouping(profile: Arc<Profile>, seed: u64, grouping: Grouping) -> Control {
         let mut core = Core::new(profile, seed, grouping);
         let flow = AnyFlow::new(&mut core);
-        core.scales_up = !flow.as_ref().requests_instances();
+        core.scale_up.is_enabled = !flow.as_ref().requests_instances();
         Control { core, flow, has_news: false, was_asked: false }
     }
 
     /// Sets whether computed results are cached. The outputs are the same either way.
     pub fn with_caching(mut self, caching: Caching) -> Control {
-        self.core.caching = caching;
+        self.core.deciding.caching = caching;
         self.flow.as_mut().caching_changed(&mut self.core);
         self
     }

@@ -84,7 +84,7 @@ impl Core {
         }
         let kept_on = kept.claims().iter().map(|claim| claim.node).collect();
         if !kept.is_empty() {
-            self.kept_claims.insert(attempt, kept.clone());
+            self.kept.claims.insert(attempt, kept.clone());
         }
         self.emit(Event::Ended { attempt, from, outcome, because, kept: kept_on });
         placement.claims().iter().for_each(|claim| self.instance_released(claim.node));

@@ -8,9 +8,30 @@ use super::store::ReplicaIndex;
 use dryrack_event::Event;
 use dryrack_ids::{AttemptId, FleetId, NodeId};
 use dryrack_scheduler::{
-    Caching, Candidate, Decision, Draw, Grouping, PlacementContext, decide_for, evaluate, still_fits,
+    Caching, Candidate, Decision, Draw, Grouping, PlacementContext, Rankings, Refusals, SchedulerOptions, decide_for,
+    evaluate, still_fits,
 };
 use dryrack_workload::{Demand, JobSpec};
+
+/// How decisions are computed, and what is remembered from one decision to the next.
+pub(crate) struct Deciding {
+    pub grouping: Grouping,
+    pub caching: Caching,
+    pub rankings: Rankings,
+    pub refusals: Refusals,
+}
+
+impl Deciding {
+    pub fn new(scheduler: &SchedulerOptions, grouping: Grouping) -> Deciding {
+        let rankings = Rankings::new(scheduler);
+        Deciding { grouping, caching: Caching::On, rankings, refusals: Refusals::default() }
+    }
+
+    /// Forgets all results, because these options apply from now on.
+    pub fn forget(&mut self, scheduler: &SchedulerOptions) {
+        (self.rankings, self.refusals) = (Rankings::new(scheduler), Refusals::default());
+    }
+}
 
 impl Core {
     /// Decides about a replica on the current fleet.
@@ -24,24 +45,24 @@ impl Core {
         let demand = &self.demands[number as usize].demand;
         let context = self.context(attempt);
         let (scheduler, fleet) = (&self.profile.scheduler, &self.fleet);
-        let may_keep = match (self.caching, self.grouping) {
+        let may_keep = match (self.deciding.caching, self.deciding.grouping) {
             (Caching::Off, _) | (_, Grouping::EachNode) => false,
             (Caching::On | Caching::Paranoid, Grouping::Classes) => keep == 1,
         };
-        let plain = || decide_for(scheduler, demand, context, fleet, self.grouping, keep);
+        let plain = || decide_for(scheduler, demand, context, fleet, self.deciding.grouping, keep);
         if !may_keep {
             return plain();
         }
-        let ranked = self.rankings.decide(scheduler, (number, demand), fleet, context.draw);
-        match ranked.or_else(|| self.refusals.still(number, fleet)) {
-            Some(kept) if self.caching == Caching::Paranoid => {
+        let ranked = self.deciding.rankings.decide(scheduler, (number, demand), fleet, context.draw);
+        match ranked.or_else(|| self.deciding.refusals.still(number, fleet)) {
+            Some(kept) if self.deciding.caching == Caching::Paranoid => {
                 assert_eq!(kept, plain(), "{attempt}: what was kept is not what is computed");
                 kept
             }
             Some(kept) => kept,
             None => {
                 let decision = plain();
-                self.refusals.keep(scheduler, (number, demand), fleet, &decision);
+                self.deciding.refusals.keep(scheduler, (number, demand), fleet, &decision);
                 decision
             }
         }
@@ -56,7 +77,7 @@ impl Core {
 
     /// Emits what the scheduler would decide about a demand now. Nothing is placed.
     pub(crate) fn evaluate(&mut self, name: &Arc<str>, demand: &Demand) {
-        let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.grouping);
+        let (refusal, reasons) = evaluate(&self.profile.scheduler, demand, &self.fleet, self.deciding.grouping);
         self.emit(Event::Evaluated { name: Arc::clone(name), refusal, reasons });
     }
 

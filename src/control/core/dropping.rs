@@ -56,7 +56,7 @@ impl Core {
             let of_job =
                 AttemptId { job, replica: 0, number: 0 }..=AttemptId { job, replica: u32::MAX, number: u32::MAX };
             // Skip a job that has not ended. Also skip a job with kept claims: it is marked again when they are freed.
-            if record.live > 0 || record.parked || self.kept_claims.range(of_job).next().is_some() {
+            if record.live > 0 || record.parked || self.kept.claims.range(of_job).next().is_some() {
                 continue;
             }
             let (over, mut replicas) = (record.over, 0);

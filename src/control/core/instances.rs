@@ -135,7 +135,7 @@ impl Core {
             InstanceState::Idle => {
                 let cloud = self.fleet.fleet(fleet).cloud.as_ref().expect("its fleet is a cloud's");
                 if let Some(longest) = longest_idle(idle_rule(cloud.idle_duration, of_run), made_for) {
-                    let waits_for_pass = made_for == InstancePurpose::Run && self.scales_up;
+                    let waits_for_pass = made_for == InstancePurpose::Run && self.scale_up.is_enabled;
                     let longest = if waits_for_pass { longest.max(LEAST_IDLE) } else { longest };
                     self.timers.set(since.saturating_add(longest), Timer::IdleTooLong { node, epoch });
                 }
@@ -363,7 +363,7 @@ impl Core {
     /// Whether instances are requested at all. The profile can forbid it for a flow that requests instances when it
     /// places replicas.
     fn makes_instances(&self) -> bool {
-        self.scales_up
+        self.scale_up.is_enabled
             || self.profile.program.is_some()
             || self.profile.scheduler.offers.new_instances != NewInstances::Never
     }

@@ -1,6 +1,8 @@
 //! Claims that are kept after their attempt has ended, because a node cannot confirm the stop or is still completing
 //! the attempt.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Core;
 use super::timer::Timer;
 use crate::attempts::STOPS_ASKED_FOR;
@@ -8,18 +10,27 @@ use dryrack_event::{Command, Event, Lifecycle};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub claims: BTreeMap<AttemptId, Placement>,
+    /// Attempts with kept claims whose nodes are no longer asked about them.
+    given_up: BTreeSet<AttemptId>,
+    /// Ended attempts that the flow still has a record of, with or without a kept claim.
+    pub carried: BTreeSet<AttemptId>,
+}
+
 impl Core {
     /// Asks attempts with kept claims on a node to stop again, once the node's heartbeats arrive again.
     pub(super) fn expect_stops_on(&mut self, node: NodeId) {
         let touches = |(_, kept): &(&AttemptId, &Placement)| kept.touches(node);
-        let kept: Vec<AttemptId> = self.kept_claims.iter().filter(touches).map(|(attempt, _)| *attempt).collect();
+        let kept: Vec<AttemptId> = self.kept.claims.iter().filter(touches).map(|(attempt, _)| *attempt).collect();
         kept.into_iter().for_each(|attempt| self.expect_stop(attempt, STOPS_ASKED_FOR));
     }
 
     /// Frees all kept claims on a node that is gone.
     pub(crate) fn forget_kept_claims(&mut self, node: NodeId) {
         let touches = |(_, kept): &(&AttemptId, &Placement)| kept.touches(node);
-        let touching: Vec<AttemptId> = self.kept_claims.iter().filter(touches).map(|(attempt, _)| *attempt).collect();
+        let touching: Vec<AttemptId> = self.kept.claims.iter().filter(touches).map(|(attempt, _)| *attempt).collect();
         for attempt in touching {
             self.free_kept(attempt, |other| other == node);
         }
@@ -27,7 +38,7 @@ impl Core {
 
     /// Frees the kept claims of an ended attempt on those nodes for which `is_free` holds.
     pub(crate) fn free_kept(&mut self, attempt: AttemptId, is_free: impl Fn(NodeId) -> bool) {
-        let Some(kept) = self.kept_claims.remove(&attempt) else { return };
+        let Some(kept) = self.kept.claims.remove(&attempt) else { return };
         let (free, remains) = kept.split(is_free);
         for claim in free.claims() {
             self.release_claim(attempt, claim);
@@ -39,12 +50,12 @@ impl Core {
                 self.note_asking(attempt, true);
                 self.job_is_over(attempt.job);
             }
-            false => drop(self.kept_claims.insert(attempt, remains)),
+            false => drop(self.kept.claims.insert(attempt, remains)),
         }
     }
 
     pub(crate) fn late_fact(&mut self, attempt: AttemptId, fact: Lifecycle) {
-        if self.carried.contains(&attempt) {
+        if self.kept.carried.contains(&attempt) {
             return;
         }
         if fact.is_end() {
@@ -64,7 +75,7 @@ impl Core {
     /// Asks an attempt to stop again, if one of its nodes is ready to answer. A silent node is asked when it returns.
     pub(crate) fn stop_again(&mut self, attempt: AttemptId, left: u8) {
         let is_ready = |node: NodeId| self.fleet.node(node).status.state == NodeState::Ready;
-        if !self.kept_claims[&attempt].claims().iter().any(|claim| is_ready(claim.node)) {
+        if !self.kept.claims[&attempt].claims().iter().any(|claim| is_ready(claim.node)) {
             return;
         }
         self.command(Command::Stop { attempt });
@@ -76,14 +87,14 @@ impl Core {
 
     /// Kept claims of ended attempts that become free once their nodes confirm the end.
     pub(crate) fn awaited_claims(&self) -> impl Iterator<Item = &Placement> {
-        self.kept_claims.iter().filter(|(attempt, _)| !self.given_up.contains(attempt)).map(|(_, kept)| kept)
+        self.kept.claims.iter().filter(|(attempt, _)| !self.kept.given_up.contains(attempt)).map(|(_, kept)| kept)
     }
 
     /// Records whether the control plane still asks the nodes of an ended attempt about its kept claims.
     fn note_asking(&mut self, attempt: AttemptId, is_asked_about: bool) {
         let has_changed = match is_asked_about {
-            true => self.given_up.remove(&attempt),
-            false => self.given_up.insert(attempt),
+            true => self.kept.given_up.remove(&attempt),
+            false => self.kept.given_up.insert(attempt),
         };
         if has_changed {
             self.fleet.ask_again();
@@ -93,7 +104,7 @@ impl Core {
     /// Asserts that no claim is kept on a ready node. Such a node has had enough time to confirm that the attempt has
     /// stopped.
     pub(crate) fn check_kept_claims(&self) {
-        for (attempt, kept) in self.kept_claims.iter().filter(|(attempt, _)| !self.carried.contains(attempt)) {
+        for (attempt, kept) in self.kept.claims.iter().filter(|(attempt, _)| !self.kept.carried.contains(attempt)) {
             for claim in kept.claims() {
                 let state = self.fleet.node(claim.node).status.state;
                 assert_ne!(state, NodeState::Ready, "{attempt} has ended, and its node could long have said so");

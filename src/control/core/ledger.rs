@@ -101,7 +101,7 @@ impl Core {
     /// Asserts that the quotas count exactly what the attempts of each project hold.
     pub(super) fn assert_quotas(&self) {
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
-        let kept = self.kept_claims.iter().map(|(attempt, placement)| (attempt.job, placement));
+        let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         let all: Vec<_> = live.chain(kept).collect();
         for (project, said) in self.quotas.held() {
             let own = all.iter().filter(|(job, _)| self.jobs[job.index()].spec.project.as_deref() == Some(project));

@@ -28,35 +28,33 @@ pub use examined::{AnalysesAhead, Watch, Watched};
 pub use instances::LONGEST_PROVISIONING;
 pub(crate) use usage::check_sample;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::flow::Held;
 use super::profile::{Profile, Trigger};
+use deciding::Deciding;
 use dependencies::Dependencies;
 use dropping::Dropping;
 use dryrack_event::{Command, Event, Output};
 use dryrack_fleet::{Fleet, Placement};
-use dryrack_ids::{AttemptId, NodeId, Records};
+use dryrack_ids::{NodeId, Records};
 use dryrack_policy::Quotas;
-use dryrack_scheduler::{Caching, Grouping, OrderKey, Rankings, Refusals};
+use dryrack_scheduler::{Grouping, OrderKey};
 use dryrack_units::SimTime;
-use dryrack_workload::Demand;
 use examined::Examined;
 use instances::Instances;
+use kept::Kept;
 use nodes::NodeRecord;
 use scale_up::ScaleUp;
 use services::Services;
 use shares::Shares;
-use store::{DemandRecord, JobRecord, Replica, ReplicaIndex};
+use store::{Demands, JobRecord, Replica, ReplicaIndex};
 use timer::Timers;
 
 pub(crate) struct Core {
     pub profile: Arc<Profile>,
-    pub grouping: Grouping,
-    pub caching: Caching,
-    pub rankings: Rankings,
-    pub refusals: Refusals,
+    pub deciding: Deciding,
     /// Random seed for everything that the profile leaves to chance.
     pub seed: u64,
     pub now: SimTime,
@@ -68,19 +66,10 @@ pub(crate) struct Core {
     pub replicas: Records<Replica>,
     /// Ended jobs that can be dropped, and jobs dropped since the last `take_dropped`. `None` if all records are kept.
     dropping: Option<Dropping>,
-    pub demands: Vec<DemandRecord>,
-    demand_index: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
-    /// Numbers of demands by memory address. Most jobs share a demand that is already known, and the address finds it
-    /// fastest.
-    demand_places: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
+    pub demands: Demands,
     /// GPU time that each user has used. Present only if the queue order needs it.
     pub shares: Option<Shares>,
-    /// Claims that are kept after their attempt has ended, because a node has not confirmed the stop yet.
-    pub kept_claims: BTreeMap<AttemptId, Placement>,
-    /// Attempts with kept claims whose nodes are no longer asked about them.
-    given_up: BTreeSet<AttemptId>,
-    /// Ended attempts that the flow still has a record of, with or without a kept claim.
-    pub carried: BTreeSet<AttemptId>,
+    pub kept: Kept,
     pub timers: Timers,
     /// The number of the computation that the flow waits for, if any.
     pub computing: Option<u64>,
@@ -90,9 +79,7 @@ pub(crate) struct Core {
     pub to_judge: BTreeSet<ReplicaIndex>,
     pub quotas: Quotas,
     instances: Instances,
-    scale_up: ScaleUp,
-    /// Whether the core requests instances for waiting replicas. False if the flow requests instances itself.
-    pub scales_up: bool,
+    pub scale_up: ScaleUp,
     services: Services,
     dependencies: Dependencies,
     outbox: VecDeque<Output>,
@@ -107,13 +94,10 @@ impl Core {
         let shares = is_fair.then(|| Shares::new(&profile.scheduler.fair_share));
         Core {
             fleet: if profile.scheduler.needs_kinds() { Fleet::with_kinds() } else { Fleet::default() },
-            rankings: Rankings::new(&profile.scheduler),
+            deciding: Deciding::new(&profile.scheduler, grouping),
             quotas: Quotas::new(&profile.policies.quotas),
             shares,
             profile,
-            grouping,
-            caching: Caching::On,
-            refusals: Refusals::default(),
             seed,
             now: SimTime::ZERO,
             settled_at: SimTime::ZERO,
@@ -121,19 +105,14 @@ impl Core {
             jobs: Records::default(),
             replicas: Records::default(),
             dropping: None,
-            demands: Vec::new(),
-            demand_index: HashMap::default(),
-            demand_places: HashMap::default(),
-            kept_claims: BTreeMap::new(),
-            given_up: BTreeSet::new(),
-            carried: BTreeSet::new(),
+            demands: Demands::default(),
+            kept: Kept::default(),
             timers: Timers::default(),
             computing: None,
             flaps: VecDeque::new(),
             to_judge: BTreeSet::new(),
             instances: Instances::default(),
             scale_up: ScaleUp::default(),
-            scales_up: true,
             services: Services::new(),
             dependencies: Dependencies::default(),
             outbox: VecDeque::new(),
@@ -198,7 +177,7 @@ impl Core {
     /// The claims of each attempt. This includes claims that an attempt keeps after its end.
     pub fn held(&self) -> Vec<Placement> {
         let live = self.replicas.values().filter_map(|replica| replica.placement.clone());
-        live.chain(self.kept_claims.values().cloned()).collect()
+        live.chain(self.kept.claims.values().cloned()).collect()
     }
 
     /// The placement of a replica that holds a place.
@@ -219,11 +198,10 @@ impl Core {
         // Lines and accounts are numbered in the order of all jobs, including ended jobs. So the records of ended jobs
         // are needed here.
         assert!(self.dropping.is_none(), "a profile changes where ended jobs are dropped");
-        self.rankings = Rankings::new(&profile.scheduler);
-        self.refusals = Refusals::default();
+        self.deciding.forget(&profile.scheduler);
         let before = std::mem::replace(&mut self.profile, Arc::new(profile));
         self.reconfigured = Some(self.now);
-        for demand in &mut self.demands {
+        for demand in self.demands.iter_mut() {
             (demand.held, demand.refused_at) = (None, None);
         }
         self.fleet.ask_again();
@@ -262,7 +240,7 @@ impl Core {
     fn follow_quotas(&mut self) {
         self.quotas = Quotas::new(&self.profile.policies.quotas);
         let live = self.replicas.values().filter_map(|replica| Some((replica.job, replica.placement.as_ref()?)));
-        let kept = self.kept_claims.iter().map(|(attempt, placement)| (attempt.job, placement));
+        let kept = self.kept.claims.iter().map(|(attempt, placement)| (attempt.job, placement));
         let held: Vec<_> = live.chain(kept).map(|(job, placement)| (job, self.holding(placement))).collect();
         for (job, holding) in held {
             self.quotas.take(self.jobs[job.index()].spec.project.as_deref(), holding);

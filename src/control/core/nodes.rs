@@ -38,7 +38,7 @@ impl Core {
         });
         self.declare_instance(node, state, spec);
         // A demand that did not fit anywhere may fit on the new node.
-        for demand in &mut self.demands {
+        for demand in self.demands.iter_mut() {
             demand.held = None;
         }
     }

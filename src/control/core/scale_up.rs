@@ -39,8 +39,9 @@ const FIRST_BACKOFF: SimDuration = SimDuration::from_secs(5 * 60);
 const LONGEST_BACKOFF: SimDuration = SimDuration::from_secs(30 * 60);
 
 /// Waiting replicas whose instances are on their way, and what is known about offers and demands.
-#[derive(Default)]
-pub(super) struct ScaleUp {
+pub(crate) struct ScaleUp {
+    /// Whether the core requests instances for waiting replicas. False if the flow requests instances itself.
+    pub is_enabled: bool,
     /// The place of each of these replicas once its instances are up.
     upcoming: BTreeMap<ReplicaIndex, Placement>,
     /// Demands that fit on no instance of any cloud.
@@ -49,6 +50,18 @@ pub(super) struct ScaleUp {
     backoffs: BTreeMap<(FleetId, u32), (SimTime, SimDuration)>,
     /// The fleet's growth and the version of the waiting list at the end of the last search.
     searched: Option<(u64, WaitingChanges)>,
+}
+
+impl Default for ScaleUp {
+    fn default() -> ScaleUp {
+        ScaleUp {
+            is_enabled: true,
+            upcoming: BTreeMap::new(),
+            never_fit: BTreeSet::new(),
+            backoffs: BTreeMap::new(),
+            searched: None,
+        }
+    }
 }
 
 /// Why no instance is requested for a replica.
@@ -88,7 +101,7 @@ impl Core {
 
     /// Whether a cloud could make another instance for a waiting replica.
     fn may_scale_up(&self) -> bool {
-        self.scales_up && self.clouds().any(|(fleet, cloud)| self.may_grow(fleet, cloud))
+        self.scale_up.is_enabled && self.clouds().any(|(fleet, cloud)| self.may_grow(fleet, cloud))
     }
 
     fn may_grow(&self, fleet: FleetId, cloud: &Cloud) -> bool {
@@ -216,7 +229,7 @@ impl Core {
 
     fn place_on(&self, index: ReplicaIndex, fleet: &Fleet) -> Option<Candidate> {
         let context = self.context(self.replicas[index as usize].attempt_id());
-        match decide_for(&self.profile.scheduler, self.demand_of(index), context, fleet, self.grouping, 1) {
+        match decide_for(&self.profile.scheduler, self.demand_of(index), context, fleet, self.deciding.grouping, 1) {
             Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
             Decision::Refuse { .. } => None,
         }
@@ -250,7 +263,7 @@ impl Core {
 
     /// Starts the back-off of an offer whose instance has failed to come up.
     pub(crate) fn offer_failed(&mut self, node: NodeId) {
-        let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.scales_up) else { return };
+        let Some((offer, fleet)) = self.offer_of(node).filter(|_| self.scale_up.is_enabled) else { return };
         let before = self.scale_up.backoffs.get(&(fleet, offer)).map(|(_, length)| length.saturating_mul(2));
         let length = before.unwrap_or(FIRST_BACKOFF).min(LONGEST_BACKOFF);
         let until = self.now.saturating_add(length);

@@ -1,5 +1,7 @@
 //! The records of jobs and replicas.
 
+use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -52,6 +54,15 @@ pub struct DemandRecord {
     pub held: Option<(Refusal, Histogram)>,
     /// The fleet's growth when a polled or scanned flow last refused this demand.
     pub refused_at: Option<u64>,
+}
+
+/// The demands of all jobs, by number.
+#[derive(Default)]
+pub struct Demands {
+    records: Vec<DemandRecord>,
+    numbers: HashMap<Arc<Demand>, u32, foldhash::fast::FixedState>,
+    /// Numbers by memory address. Most jobs share a demand that is already known, and the address finds it fastest.
+    by_address: HashMap<*const Demand, u32, foldhash::fast::FixedState>,
 }
 
 /// The step for which a pending replica waits.
@@ -116,6 +127,47 @@ pub struct Replica {
     pub fresh: Option<u64>,
 }
 
+impl Demands {
+    /// The number of a demand. A demand that is not known yet gets the next number.
+    fn number(&mut self, demand: &Arc<Demand>) -> u32 {
+        // The answer for a model depends on the job of the replica, so deployments share no record.
+        if demand.model().is_none() {
+            let known = self.by_address.get(&Arc::as_ptr(demand)).or_else(|| self.numbers.get(demand));
+            if let Some(number) = known {
+                return *number;
+            }
+        }
+        let number = self.records.len() as u32;
+        self.numbers.insert(Arc::clone(demand), number);
+        // The record below keeps the demand in memory, so its address cannot be used for another demand.
+        self.by_address.insert(Arc::as_ptr(demand), number);
+        self.records.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
+        number
+    }
+
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut DemandRecord> {
+        self.records.iter_mut()
+    }
+}
+
+impl Index<usize> for Demands {
+    type Output = DemandRecord;
+
+    fn index(&self, number: usize) -> &DemandRecord {
+        &self.records[number]
+    }
+}
+
+impl IndexMut<usize> for Demands {
+    fn index_mut(&mut self, number: usize) -> &mut DemandRecord {
+        &mut self.records[number]
+    }
+}
+
 impl JobRecord {
     /// The queue entry of a replica of this job that was requested at `wanted`.
     pub fn entry(&self, job: JobId, replica: ReplicaIndex, wanted: SimTime, ran: SimDuration) -> Entry {
@@ -164,7 +216,7 @@ impl Replica {
 impl Core {
     /// Adds the record of a job in this line. The caller adds its replicas next.
     pub(crate) fn add_job(&mut self, spec: &Arc<JobSpec>, line: u32) {
-        let demand = self.demand_number(&spec.demand);
+        let demand = self.demands.number(&spec.demand);
         let first = self.replicas.len() as ReplicaIndex;
         let fair_share = &self.profile.scheduler.fair_share;
         let user = self.shares.as_mut().map_or(0, |shares| shares.number(spec.user.as_ref(), fair_share, self.now));
@@ -219,22 +271,6 @@ impl Core {
             fresh: None,
         });
         index
-    }
-
-    fn demand_number(&mut self, demand: &Arc<Demand>) -> u32 {
-        // The answer for a model depends on the job of the replica, so deployments share no record.
-        if demand.model().is_none() {
-            let known = self.demand_places.get(&Arc::as_ptr(demand)).or_else(|| self.demand_index.get(demand));
-            if let Some(number) = known {
-                return *number;
-            }
-        }
-        let number = self.demands.len() as u32;
-        self.demand_index.insert(Arc::clone(demand), number);
-        // The record below keeps the demand in memory, so its address cannot be used for another demand.
-        self.demand_places.insert(Arc::as_ptr(demand), number);
-        self.demands.push(DemandRecord { demand: Arc::clone(demand), held: None, refused_at: None });
-        number
     }
 
     /// Ends a job after all its replicas have ended for good.

@@ -162,9 +162,9 @@ impl Core {
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::CheckMinimum { fleet, at } => self.is_minimum_check_due(fleet, at),
             Timer::StopAgain { attempt, .. } => {
-                self.kept_claims.contains_key(&attempt) && !self.carried.contains(&attempt)
+                self.kept.claims.contains_key(&attempt) && !self.kept.carried.contains(&attempt)
             }
-            Timer::Completed { attempt } => self.kept_claims.contains_key(&attempt),
+            Timer::Completed { attempt } => self.kept.claims.contains_key(&attempt),
             Timer::ComputationExpired { number } => self.computing == Some(number),
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }

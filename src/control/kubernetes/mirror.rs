@@ -123,7 +123,7 @@ impl Kubernetes {
         let current = core.replica_of(*attempt).map(|index| &core.replicas[index as usize]);
         let placement = match current.filter(|replica| replica.is_at(*attempt)) {
             Some(replica) => replica.placement.as_ref(),
-            None => core.kept_claims.get(attempt),
+            None => core.kept.claims.get(attempt),
         };
         placement.is_some_and(|placement| placement.touches(node))
     }

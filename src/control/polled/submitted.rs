@@ -210,7 +210,7 @@ fn seek(
         core.examine_part_if_watched(index, &demand, seats);
         let ask = Ask { master, ..Ask::of_whole(&demand, context) };
         let options = &core.profile.scheduler.offers;
-        return match offers::seek(options, &demand, &ask, &core.fleet, core.grouping, 1) {
+        return match offers::seek(options, &demand, &ask, &core.fleet, core.deciding.grouping, 1) {
             Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
             Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
         };
@@ -224,7 +224,7 @@ fn seek(
         return Err(held.clone());
     }
     core.examine_part_if_watched(index, &demand, seats);
-    match decide_for(&core.profile.scheduler, &demand, context, &core.fleet, core.grouping, 1) {
+    match decide_for(&core.profile.scheduler, &demand, context, &core.fleet, core.deciding.grouping, 1) {
         Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
         Decision::Refuse { refusal, reasons } => {
             if alike {

@@ -214,7 +214,7 @@ impl Scanned {
     ) -> (Decision, Option<Box<Watched>>) {
         let carried = read.and_then(|_| self.carried_by(entry.row)).filter(|carried| carried.claims);
         let own = carried.filter(|_| self.options.own_claim == OwnClaim::Free);
-        let own = own.and_then(|carried| Some((carried.attempt, core.kept_claims.get(&carried.attempt).cloned()?)));
+        let own = own.and_then(|carried| Some((carried.attempt, core.kept.claims.get(&carried.attempt).cloned()?)));
         let demand = Arc::clone(&core.demands[entry.demand as usize].demand);
         if let Some((attempt, placement)) = &own {
             placement.claims().iter().for_each(|claim| core.fleet.release_of(*attempt, claim));

@@ -148,11 +148,11 @@ impl Scanned {
     pub(super) fn carry(&mut self, core: &mut Core, index: ReplicaIndex, carried: Option<Carried>) {
         let id = self.row_of[&index];
         let row = self.rows.get_mut(&id).expect("the index names it");
-        core.carried.extend(carried.iter().map(|carried| carried.attempt));
+        core.kept.carried.extend(carried.iter().map(|carried| carried.attempt));
         if let Some(before) = std::mem::replace(&mut row.carried, carried)
             && row.carried.as_ref().is_none_or(|carried| carried.attempt != before.attempt)
         {
-            core.carried.remove(&before.attempt);
+            core.kept.carried.remove(&before.attempt);
         }
         self.watch_row(core, id);
     }

@@ -126,7 +126,7 @@ impl Backfilling {
 impl Queue {
     /// Discards all kept results and starts again.
     pub(in crate::queue) fn keep_backfilling(&mut self, core: &mut Core) {
-        self.backfilling = Backfilling::of(&core.profile, core.grouping, core.caching);
+        self.backfilling = Backfilling::of(&core.profile, core.deciding.grouping, core.deciding.caching);
         if self.backfilling.is_some() || core.profile.scheduler.preempt != Preempt::Nobody {
             core.fleet.keep_node_changes();
         }
@@ -289,7 +289,7 @@ impl Queue {
             false => first_fit_time(core, index),
         };
         self.backfilling = Some(kept);
-        if core.caching == Caching::Paranoid {
+        if core.deciding.caching == Caching::Paranoid {
             assert_eq!(found, first_fit_time(core, index), "the reservation is not what is computed");
         }
         found
@@ -309,7 +309,7 @@ impl Queue {
     fn backfill_conservative(&mut self, core: &mut Core) {
         let kept = self.backfilling.take();
         let is_planned = kept.as_ref().is_some_and(|kept| self.can_plan(core, kept));
-        let plain = (!is_planned || core.caching == Caching::Paranoid).then(|| self.reserve_plainly(core));
+        let plain = (!is_planned || core.deciding.caching == Caching::Paranoid).then(|| self.reserve_plainly(core));
         let starts = match (kept, plain) {
             (Some(mut kept), plain) if is_planned => {
                 let starts = plan_reservations(core, &mut kept, plain.as_deref());
@@ -372,7 +372,7 @@ pub(in crate::queue) fn fits_now_kept(
             found
         }
     };
-    if core.caching == Caching::Paranoid {
+    if core.deciding.caching == Caching::Paranoid {
         assert_eq!(found, judge_on(core, index, &core.fleet), "what is kept is not what is computed");
     }
     found
@@ -395,7 +395,7 @@ fn fits_beside(
     let (scheduler, demand) = (&core.profile.scheduler, &core.demands[number as usize].demand);
     let outlook = &kept.outlooks[&number];
     let found = outlook.fits_beside((scheduler, demand), (&core.fleet, &kept.calendar), at, claims);
-    if core.caching == Caching::Paranoid {
+    if core.deciding.caching == Caching::Paranoid {
         assert_eq!(found, fits_beside_plainly(core, index, at, claims), "the head is put off, or is not");
     }
     found

@@ -201,7 +201,7 @@ pub(in crate::queue) fn judge_on(core: &Core, index: ReplicaIndex, fleet: &Fleet
     let replica = &core.replicas[index as usize];
     let demand = &core.demands[replica.demand as usize].demand;
     let context = core.context(replica.attempt_id());
-    match decide_for(&core.profile.scheduler, demand, context, fleet, core.grouping, 1) {
+    match decide_for(&core.profile.scheduler, demand, context, fleet, core.deciding.grouping, 1) {
         Decision::Place(mut candidates) => Some(candidates.swap_remove(0)),
         Decision::Refuse { .. } => None,
     }

@@ -115,7 +115,7 @@ impl Queue {
                 Some(false) => None,
                 Some(true) | None => self.place_in_shadow(core, head, &mut shadow),
             };
-            if core.caching == Caching::Paranoid {
+            if core.deciding.caching == Caching::Paranoid {
                 assert_eq!(
                     found,
                     self.place_plainly(core, head, &nominations),
@@ -273,7 +273,7 @@ impl Queue {
             let replica = &core.replicas[index as usize];
             let demand = &core.demands[replica.demand as usize].demand;
             let context = core.context(replica.attempt_id());
-            decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.grouping, keep)
+            decide_for(&core.profile.scheduler, demand, context, &beside(core, &promised), core.deciding.grouping, keep)
         };
         match decision {
             // The promised room is still free. So the replica waits for its turn and not for room.
@@ -395,7 +395,8 @@ fn release(fleet: &mut Fleet, placement: &Placement) {
 }
 
 fn may_use_shadow(core: &Core) -> bool {
-    let keeps = matches!((core.caching, core.grouping), (Caching::On | Caching::Paranoid, Grouping::Classes));
+    let keeps =
+        matches!((core.deciding.caching, core.deciding.grouping), (Caching::On | Caching::Paranoid, Grouping::Classes));
     keeps && core.fleet.is_of_nodes_alone()
 }
 
@@ -405,7 +406,7 @@ fn would_fit_now(core: &mut Core, index: ReplicaIndex) -> bool {
     let demand = &core.demands[replica.demand as usize].demand;
     let (options, draw) = (&core.profile.scheduler, core.context(replica.attempt_id()).draw);
     let ranked = match may_use_shadow(core) {
-        true => core.rankings.decide(options, (replica.demand, demand), &core.fleet, draw),
+        true => core.deciding.rankings.decide(options, (replica.demand, demand), &core.fleet, draw),
         false => None,
     };
     match ranked {

@@ -60,9 +60,9 @@ impl Shadow {
         let replica = &core.replicas[index as usize];
         let demand = &core.demands[replica.demand as usize].demand;
         let (options, context) = (&core.profile.scheduler, core.context(replica.attempt_id()));
-        let plain = || decide_for(options, demand, context, &self.fleet, core.grouping, 1);
+        let plain = || decide_for(options, demand, context, &self.fleet, core.deciding.grouping, 1);
         match self.rankings.decide(options, (replica.demand, demand), &self.fleet, context.draw) {
-            Some(ranked) if core.caching == Caching::Paranoid => {
+            Some(ranked) if core.deciding.caching == Caching::Paranoid => {
                 assert_eq!(ranked, plain(), "{}: what was kept is not what is computed", replica.attempt_id());
                 ranked
             }

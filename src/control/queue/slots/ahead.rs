@@ -129,7 +129,7 @@ impl FutureEnds {
         let kept = |(attempt, kept): (&AttemptId, &Placement)| {
             kept.claims().iter().map(|it| (it.node, *attempt)).collect::<Vec<_>>()
         };
-        self.kept = core.kept_claims.iter().flat_map(kept).collect();
+        self.kept = core.kept.claims.iter().flat_map(kept).collect();
         self.kept.sort_unstable();
         for node in 0..core.fleet.len() {
             self.update_node(core, NodeId::new(node));
@@ -309,7 +309,7 @@ fn each_status(core: &Core, node: NodeId, line: &NodeEnds, mut each: impl FnMut(
 
 fn status_now(core: &Core, node: NodeId, line: &NodeEnds) -> NodeStatus {
     let mut status = core.fleet.node(node).status.clone();
-    line.kept.iter().for_each(|attempt| give_back(core, &mut status, (node, &core.kept_claims[attempt])));
+    line.kept.iter().for_each(|attempt| give_back(core, &mut status, (node, &core.kept.claims[attempt])));
     status
 }
 

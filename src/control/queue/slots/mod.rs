@@ -74,7 +74,7 @@ impl Queue {
         waiting.retain(|key| self.denied(core, key.replica()).is_none());
         let scheduler = &core.profile.scheduler;
         let is_counted = scheduler.gangs == GangPlaces::Neighbours && asks_for_readiness(scheduler);
-        match (core.caching, core.grouping) {
+        match (core.deciding.caching, core.deciding.grouping) {
             (Caching::On | Caching::Paranoid, Grouping::Classes) if is_counted => self.backfill_counted(core, &waiting),
             _ => self.backfill_plainly(core, &waiting),
         }
@@ -99,7 +99,7 @@ impl Queue {
     fn backfill_counted(&mut self, core: &mut Core, waiting: &[QueueKey]) {
         let now = down_to(core.now, SECOND);
         let mut table = Table::new(now, core.profile.scheduler.slots, core.fleet.len());
-        let mut plain = (core.caching == Caching::Paranoid)
+        let mut plain = (core.deciding.caching == Caching::Paranoid)
             .then(|| plain::Table::new(now, core.profile.scheduler.slots, core.fleet.len()));
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.begin(core);
@@ -295,5 +295,5 @@ fn place_now(core: &Core, index: ReplicaIndex, ahead: &FutureEnds, rooms: &ahead
 /// Whether an attempt is completing on these nodes, so that its resources are about to be free.
 fn is_completing_on(core: &Core, nodes: &[NodeId]) -> bool {
     let touched = |kept: &Placement| nodes.iter().any(|node| kept.touches(*node));
-    core.kept_claims.values().any(touched)
+    core.kept.claims.values().any(touched)
 }

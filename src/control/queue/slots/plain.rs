@@ -206,7 +206,7 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
 /// Whether an attempt is completing on the nodes of the candidate, so that its resources are about to be free.
 fn is_completing(core: &Core, candidate: &Candidate) -> bool {
     let touched = |kept: &Placement| candidate.placement.claims().iter().any(|claim| kept.touches(claim.node));
-    core.kept_claims.values().any(touched)
+    core.kept.claims.values().any(touched)
 }
 
 /// The fleet with only these nodes, and without the claims of completing attempts.
@@ -218,7 +218,7 @@ pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
             fleet.set_node_state(node, NodeState::NotReady);
         }
     }
-    for kept in core.kept_claims.values().flat_map(|kept| kept.claims()) {
+    for kept in core.kept.claims.values().flat_map(|kept| kept.claims()) {
         fleet.release(kept);
     }
     fleet
