@@ -36,14 +36,25 @@ impl Ground<'_> {
 
     /// The nodes that the job may use from this time on for this long.
     pub fn bits(&self, from: SimTime, length: SimDuration) -> Vec<u64> {
-        let until = from.saturating_add(length);
         let mut bits = self.widest();
-        for (place, booked) in self.booked.iter().enumerate() {
-            if Some(place) != self.own && booked.from < until && booked.until > from {
-                bits.iter_mut().zip(&booked.bits).for_each(|(bits, taken)| *bits &= !taken);
-            }
+        for booked in self.closed(from, length) {
+            bits.iter_mut().zip(&booked.bits).for_each(|(bits, taken)| *bits &= !taken);
         }
         bits
+    }
+
+    /// The reservations that keep nodes from the job, if it starts at this time and lasts this long.
+    fn closed(&self, from: SimTime, length: SimDuration) -> impl Iterator<Item = &Booked> {
+        let (until, own) = (from.saturating_add(length), self.own);
+        let is_in_the_way =
+            move |(place, booked): &(usize, &Booked)| Some(*place) != own && booked.from < until && booked.until > from;
+        self.booked.iter().enumerate().filter(is_in_the_way).map(|(_, booked)| booked)
+    }
+
+    /// How many reservations keep nodes from the job. Of two jobs that start at the same time, the longer one meets all
+    /// reservations that the shorter one meets, so equal numbers mean the same reservations.
+    pub fn closed_by(&self, from: SimTime, length: SimDuration) -> usize {
+        self.closed(from, length).count()
     }
 
     /// The same nodes in ascending order.

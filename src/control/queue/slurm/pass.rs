@@ -1,24 +1,31 @@
 //! A pass of the main scheduler over partitions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::Ground;
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
 use crate::flow::Held;
 use crate::queue::Queue;
 use crate::queue::slots::plain::{Nodes, fleet_of};
+use crate::queue::slots::table::{contains, word_count};
 use crate::queue::slots::{SECOND, down_to, limit_of};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeStatus;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::{Candidate, Decision, QueueKey, place_among_neighbours, room};
+use dryrack_units::{SimDuration, SimTime};
 
 /// The partitions whose jobs wait for the rest of the pass, and their nodes.
-#[derive(Default)]
 struct Blocked {
     partitions: BTreeSet<usize>,
-    nodes: BTreeSet<NodeId>,
+    /// The nodes as bits.
+    nodes: Vec<u64>,
+    /// Why jobs do not start, by the number of the demand and the number of advance reservations that keep nodes from
+    /// them. Equal jobs get equal answers until a job starts or a partition is blocked, so that a long queue of equal
+    /// jobs is judged once. (The demand states the partition and the job's own reservation.)
+    refused: BTreeMap<(u32, usize), Held>,
 }
 
 impl Queue {
@@ -38,7 +45,8 @@ impl Queue {
         self.calculate_priorities(core);
         self.count_usage(core);
         let waiting: Vec<QueueKey> = self.queue.iter(core.now).collect();
-        let mut blocked = Blocked::default();
+        let nodes = vec![0; word_count(core.fleet.len())];
+        let mut blocked = Blocked { partitions: BTreeSet::new(), nodes, refused: BTreeMap::new() };
         for key in waiting {
             let index = key.replica();
             let slurm = self.slurm.as_ref().expect("checked above");
@@ -55,8 +63,9 @@ impl Queue {
                 core.hold(index, (Refusal::Unfit, Histogram::of(reason, all)));
                 continue;
             }
-            match self.decide_beside_blocked(core, index, &blocked) {
+            match self.decide_beside_blocked(core, index, &mut blocked) {
                 Ok(candidate) => {
+                    blocked.refused.clear();
                     self.leave_queue(core, index, Wait::Nothing);
                     self.place(core, index, candidate);
                     self.note_started(core, index);
@@ -66,7 +75,9 @@ impl Queue {
                 Err(held) => {
                     core.hold(index, held);
                     blocked.partitions.insert(section);
-                    blocked.nodes.extend(&self.slurm.as_ref().expect("checked above").partitions[section].nodes);
+                    blocked.refused.clear();
+                    let taken = &self.slurm.as_ref().expect("checked above").partitions[section].bits;
+                    blocked.nodes.iter_mut().zip(taken).for_each(|(nodes, taken)| *nodes |= taken);
                 }
             }
         }
@@ -83,41 +94,61 @@ impl Queue {
         &mut self,
         core: &mut Core,
         index: ReplicaIndex,
-        blocked: &Blocked,
+        blocked: &mut Blocked,
     ) -> Result<Candidate, Held> {
         let ground = self.ground_of(core, index).expect("there is a configuration of Slurm");
         let (now, limit) = (down_to(core.now, SECOND), limit_of(core, index));
-        let (open, reserved) = (ground.nodes(now, limit), ground.reserved(now, limit));
-        let left: Vec<NodeId> = open.iter().copied().filter(|node| !blocked.nodes.contains(node)).collect();
-        let kept = (open.len() - left.len()) as u32;
-        if kept == 0 && reserved == 0 {
+        let alike = (core.replicas[index as usize].demand, ground.closed_by(now, limit));
+        if let Some(held) = blocked.refused.get(&alike) {
             core.examine_if_watched(index, |_| None);
-            return match core.decide_now(index, 1) {
-                Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
-                Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
-            };
+            return Err(held.clone());
         }
-        let found = place_on(core, index, &left);
-        // A refusal is explained on all nodes, because its reasons count all of them.
-        let visible = Nodes::of(left.iter().copied(), core.fleet.len());
-        core.examine_if_watched(index, |core| found.is_some().then(|| fleet_of(core, &visible)));
-        if let Some(candidate) = found {
-            return Ok(candidate);
+        let found = decide_on(core, index, &ground, (now, limit), &blocked.nodes);
+        if let Err(held) = &found {
+            blocked.refused.insert(alike, held.clone());
         }
-        let mut reasons = Histogram::default();
-        reasons.add(Reason::HeldForPriority, kept);
-        // Reserved nodes are the reason if the others were not enough even without any job on them.
-        if reserved > 0 && !would_fit_on_empty(core, index, &open) {
-            reasons.add(Reason::InReservation, reserved);
-        }
-        if let Decision::Refuse { reasons: others, .. } = core.decide_now(index, 1) {
-            others.iter().for_each(|(reason, count)| reasons.add(reason, count));
-        }
-        if reasons.is_empty() {
-            reasons.add(Reason::InReservation, reserved);
-        }
-        Err((Refusal::Unfit, reasons))
+        found
     }
+}
+
+/// Where a replica starts now on its nodes without those that are kept for jobs ahead of it. The error says why nowhere.
+fn decide_on(
+    core: &mut Core,
+    index: ReplicaIndex,
+    ground: &Ground<'_>,
+    (now, limit): (SimTime, SimDuration),
+    blocked: &[u64],
+) -> Result<Candidate, Held> {
+    let (open, reserved) = (ground.nodes(now, limit), ground.reserved(now, limit));
+    let left: Vec<NodeId> = open.iter().copied().filter(|node| !contains(blocked, *node)).collect();
+    let kept = (open.len() - left.len()) as u32;
+    if kept == 0 && reserved == 0 {
+        core.examine_if_watched(index, |_| None);
+        return match core.decide_now(index, 1) {
+            Decision::Place(mut candidates) => Ok(candidates.swap_remove(0)),
+            Decision::Refuse { refusal, reasons } => Err((refusal, reasons)),
+        };
+    }
+    let found = place_on(core, index, &left);
+    // A refusal is explained on all nodes, because its reasons count all of them.
+    let visible = Nodes::of(left.iter().copied(), core.fleet.len());
+    core.examine_if_watched(index, |core| found.is_some().then(|| fleet_of(core, &visible)));
+    if let Some(candidate) = found {
+        return Ok(candidate);
+    }
+    let mut reasons = Histogram::default();
+    reasons.add(Reason::HeldForPriority, kept);
+    // Reserved nodes are the reason if the others were not enough even without any job on them.
+    if reserved > 0 && !would_fit_on_empty(core, index, &open) {
+        reasons.add(Reason::InReservation, reserved);
+    }
+    if let Decision::Refuse { reasons: others, .. } = core.decide_now(index, 1) {
+        others.iter().for_each(|(reason, count)| reasons.add(reason, count));
+    }
+    if reasons.is_empty() {
+        reasons.add(Reason::InReservation, reserved);
+    }
+    Err((Refusal::Unfit, reasons))
 }
 
 /// Whether these nodes would have room for a replica if nothing ran on them.
