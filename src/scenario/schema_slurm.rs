@@ -5,6 +5,7 @@ use super::schema::{Kind, Shape};
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const NAMES: Kind = Kind::ListOf(&Kind::Text);
 const WEIGHT: Kind = Kind::Whole;
+const WEIGHTS: Kind = Kind::Named(&Kind::Amount("1000"));
 const TRES: Kind = Kind::Named(&Kind::Whole);
 
 pub(super) const SHAPES: &[Shape] = &[
@@ -23,6 +24,11 @@ pub(super) const SHAPES: &[Shape] = &[
                 "reservations",
                 Kind::ListOf(&Kind::Map("advance_reservation")),
                 "Advance reservations of nodes for users or accounts",
+            ),
+            (
+                "accounts",
+                Kind::ListOf(&Kind::Map("slurm_account")),
+                "Accounts with their users and shares, for weight_fairshare",
             ),
             ("priority", Kind::Map("multifactor"), "Weights of priority/multifactor; default: priority/basic"),
         ],
@@ -46,6 +52,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("max_nodes", Kind::Whole, "Most nodes of a job; jobs with more nodes wait"),
             ("min_nodes", Kind::Whole, "Least nodes of a job; jobs with fewer nodes wait"),
             ("allow_accounts", NAMES, "Accounts whose jobs may run; default: all accounts"),
+            (
+                "tres_billing_weights",
+                WEIGHTS,
+                "How much each `cpu`, `node` and `gres/gpu` counts as usage; default: each core counts 1",
+            ),
         ],
     },
     Shape {
@@ -83,21 +94,31 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
     },
     Shape {
+        name: "slurm_account",
+        called: &[],
+        required: &["name"],
+        fields: &[
+            ("name", Kind::Text, "Name of the account"),
+            ("parent", Kind::Text, "Account above it; default: root"),
+            ("fairshare", Kind::Whole, "Shares of the account, relative to its siblings; default: 1"),
+            ("users", Kind::Named(&Kind::Whole), "Users of the account, each with the user's shares"),
+        ],
+    },
+    Shape {
         name: "multifactor",
         called: &[],
         required: &[],
         fields: &[
             ("weight_age", WEIGHT, "Weight of the time that a job has waited"),
+            ("weight_fairshare", WEIGHT, "Weight of how little the user has used, relative to the user's shares"),
             ("weight_job_size", WEIGHT, "Weight of the job's nodes and cores"),
             ("weight_partition", WEIGHT, "Weight of the partition's priority_job_factor"),
             ("weight_qos", WEIGHT, "Weight of the QOS's priority"),
-            (
-                "weight_tres",
-                Kind::Named(&Kind::Amount("1000")),
-                "Weights of `cpu`, `node` and `gres/gpu` in the job's request",
-            ),
+            ("weight_tres", WEIGHTS, "Weights of `cpu`, `node` and `gres/gpu` in the job's request"),
             ("max_age", TIME, "Waiting time after which the age factor stops to grow; default: 7 days"),
             ("favor_small", Kind::Flag, "Whether smaller jobs get a higher size factor"),
+            ("decay_half_life", TIME, "Time in which past usage loses half of its weight; default: 7 days; 0s: never"),
+            ("no_fair_tree", Kind::Flag, "Whether the classic fair share is used instead of Fair Tree"),
             (
                 "calc_period",
                 TIME,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::world::World;
 use dryrack_control::Profile;
 use dryrack_scheduler::slurm::{
-    DEFAULT_QOS, MEMBER, Partition, Reservation, SlurmOptions, partition_label, reservation_label,
+    Associations, DEFAULT_QOS, MEMBER, Partition, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::SimDuration;
 use dryrack_workload::{Demand, DemandKind, SlurmTerms};
@@ -89,7 +89,7 @@ pub(super) fn terms(
         return None;
     };
     let partition = partition(fields, slurm, report);
-    let account = fields.text("account", "the name of an account", report).map(Arc::from);
+    let account = account(fields, slurm, report);
     let qos = qos(fields, slurm, report);
     let reservation = reservation(fields, slurm, account.as_deref(), report);
     let labels = partition.map(|partition| partition_label(&partition.name)).into_iter();
@@ -113,6 +113,45 @@ pub(super) fn terms(
     let partition = partition.map(|partition| Arc::clone(&partition.name));
     let reservation = reservation.map(|reservation| Arc::clone(&reservation.name));
     Some(Arc::new(SlurmTerms { partition, account, qos, reservation }))
+}
+
+/// The account of a job: the one that it names, or the default account of its user. If the cluster has accounts, the
+/// user must be one of the account's.
+fn account(fields: &Fields<'_>, slurm: &SlurmOptions, report: &mut Report) -> Option<Arc<str>> {
+    let typed = fields.text("account", "the name of an account", report);
+    if slurm.accounts.is_empty() {
+        return typed.map(Arc::from);
+    }
+    let known = Associations::of(&slurm.accounts);
+    let span = fields.get("account").map_or(fields.place(), |tree| tree.span);
+    // The user is read and checked with the job itself.
+    let Some(user) = fields.get("user").and_then(Tree::scalar) else {
+        let help = "add `user:` with a user of `slurm.accounts`";
+        report.error_with_help(fields.place(), "the job names no user, but the cluster has accounts", help);
+        return None;
+    };
+    let names = || slurm.accounts.iter().map(|account| &*account.name);
+    match typed {
+        Some(typed) if !names().any(|name| name == typed) && typed != "root" => {
+            report.unknown(span, format!("no account is named `{typed}`"), typed, names());
+            None
+        }
+        Some(typed) if known.find(user, typed).is_none() => {
+            let message = format!("the account `{typed}` has no user `{user}`");
+            report.error_with_help(span, message, "add the user to the account in `slurm.accounts`");
+            None
+        }
+        Some(typed) => Some(Arc::from(typed)),
+        None => {
+            let found = known.default_account(user).cloned();
+            if found.is_none() {
+                let span = fields.get("user").map_or(fields.place(), |tree| tree.span);
+                let users = slurm.accounts.iter().flat_map(|account| account.users.keys().map(|user| &**user));
+                report.unknown(span, format!("no account has a user `{user}`"), user, users);
+            }
+            found
+        }
+    }
 }
 
 /// The QOS of a job. `None` if it names none and there is no default QOS.

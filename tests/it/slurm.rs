@@ -140,6 +140,8 @@ impl Recording {
                 format!("ticks: {{place: [{}], backfill: [{}]}}\n", list(&ticks[0]), list(&ticks[1]))
             }
         };
+        // A controller without waiting jobs does not backfill. Its clock goes on.
+        let backfill = if backfill < 0 { backfill.rem_euclid(SCHEDULING_PERIOD) } else { backfill };
         format!(
             "base: slurm-22.05\nname: its-clocks\ntitle: As recorded\n{ticks}passes:\n  \
              place: {{offset: {main}ms}}\n  backfill: {{offset: {backfill}ms}}\n"
@@ -153,6 +155,7 @@ impl Recording {
             let times = text.lines().filter_map(|line| line.strip_prefix(pass)?.strip_prefix(','));
             let mut times: Vec<i64> = times.map(|at| at.parse().expect("a number")).collect();
             times.dedup();
+            times.retain(|at| *at >= 0);
             times
         };
         Some(["main", "backfill"].map(of))

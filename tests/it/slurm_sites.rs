@@ -35,6 +35,20 @@ const BY_QOS: &str = "  qos:
     calc_period: 1m
 ";
 
+const BY_FAIR_SHARE: &str = "slurm:
+  partitions:
+    - {name: main, default: true, tres_billing_weights: {cpu: 1, gres/gpu: 1.5}}
+  accounts:
+    - {name: physics, fairshare: 30}
+    - {name: biology, fairshare: 10, users: {man: 1, mail: 5}}
+    - {name: lab, parent: physics, fairshare: 2, users: {bin: 3, daemon: 1}}
+    - {name: lattice, parent: physics, fairshare: 1, users: {games: 1}}
+  priority:
+    weight_fairshare: 10000
+    decay_half_life: 2m
+    calc_period: 1m
+";
+
 /// The configuration of the cluster in which a recording of this name was made. `priorities` is when it first computed
 /// priorities, and `reservations` is when its first reservation began, in milliseconds since a whole minute before the
 /// first submission.
@@ -53,6 +67,10 @@ pub fn configuration(recording: &str, priorities: Option<i64>, reservations: Opt
         Some("aged") => {
             let rest = "    weight_tres: {cpu: 100, gres/gpu: 400}\n    calc_period: 1m\n";
             [WEIGHTED_PARTITIONS, BY_AGE_AND_SIZE, rest, &calc_offset()].concat()
+        }
+        Some("fairshare") => {
+            let first = priorities.expect("they were recorded").rem_euclid(60_000);
+            format!("{BY_FAIR_SHARE}    calc_offset: {first}ms\n")
         }
         Some("qos") => [WEIGHTED_PARTITIONS, BY_QOS, &calc_offset()].concat(),
         Some("reservations") => {

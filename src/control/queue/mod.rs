@@ -244,6 +244,7 @@ impl Flow for Queue {
         if (before.0 == Phase::Stopping) != (phase == Phase::Stopping) {
             self.note_stopping(core, index, phase);
         }
+        self.note_usage(core, index, before.0);
         self.note_phase(core, index, before);
     }
 
@@ -298,7 +299,8 @@ impl Flow for Queue {
         let mut waiting: Vec<ReplicaIndex> = self.queue.iter(core.now).map(|key| key.replica()).collect();
         waiting.extend(self.take_set_aside());
         let profile = Arc::clone(&core.profile);
-        self.slurm = slurm::Slurm::of(profile.slurm.as_ref());
+        let before = std::mem::replace(&mut self.slurm, slurm::Slurm::of(profile.slurm.as_ref()));
+        self.take_usage_of(before, core);
         self.ahead = slots::FutureEnds::default();
         self.preempting.begin_anew();
         self.queue = WaitQueue::new(profile.scheduler.discipline, &profile.scheduler.order);

@@ -4,14 +4,17 @@
 //! This module owns the options and the arithmetic over them. It must not know which jobs wait or run. The rules are
 //! those of Slurm 22.05, as far as scenarios/SLURM.md says that they were compared with it.
 
+mod fairshare;
 mod multifactor;
 mod qos;
 mod reservation;
 
+pub use fairshare::{Account, Associations, kept};
 pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
 pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
 pub use reservation::Reservation;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +29,9 @@ pub struct SlurmOptions {
     pub partitions: Vec<Partition>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub qos: Vec<Qos>,
+    /// Accounts with their users and shares. Without them, all jobs have the same fair share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<Account>,
     /// Advance reservations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<Reservation>,
@@ -35,7 +41,7 @@ pub struct SlurmOptions {
 }
 
 /// A partition (`PartitionName=` in slurm.conf).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Partition {
     pub name: Arc<str>,
@@ -63,6 +69,9 @@ pub struct Partition {
     /// Only jobs of these accounts may run. All accounts if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow_accounts: Vec<String>,
+    /// How much each resource counts as usage (`TRESBillingWeights`). Each core counts 1 if empty.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tres_billing_weights: BTreeMap<Tres, f64>,
 }
 
 fn one() -> u16 {
@@ -83,6 +92,15 @@ impl Partition {
             max_nodes: None,
             min_nodes: None,
             allow_accounts: Vec::new(),
+            tres_billing_weights: BTreeMap::new(),
+        }
+    }
+
+    /// What a job that holds this uses per second.
+    pub fn billing(&self, held: Requested) -> f64 {
+        match self.tres_billing_weights.is_empty() {
+            true => held.cpus as f64,
+            false => self.tres_billing_weights.iter().map(|(tres, weight)| weight * held.of(*tres) as f64).sum(),
         }
     }
 
@@ -119,7 +137,16 @@ impl SlurmOptions {
         }
         faults.extend(self.faulty_qos());
         faults.extend(self.faulty_reservations());
+        faults.extend(fairshare::faulty(&self.accounts));
         let is_odd = |weight: &f64| !weight.is_finite() || *weight < 0.0;
+        let billing = self.partitions.iter().flat_map(|partition| partition.tres_billing_weights.values());
+        if billing.into_iter().any(is_odd) {
+            faults.push("has a weight in `tres_billing_weights` that is not a positive number".to_string());
+        }
+        let wants_accounts = self.priority.as_ref().is_some_and(|priority| priority.weight_fairshare > 0);
+        if wants_accounts && self.accounts.is_empty() {
+            faults.push("has `weight_fairshare`, but no `accounts` with shares".to_string());
+        }
         if self.priority.as_ref().is_some_and(|priority| priority.weight_tres.values().any(is_odd)) {
             faults.push("has a weight in `weight_tres` that is not a positive number".to_string());
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::fairshare::ShareAlgorithm;
 use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// A trackable resource, by Slurm's name.
@@ -28,6 +29,8 @@ pub struct Multifactor {
     #[serde(default)]
     pub weight_age: u32,
     #[serde(default)]
+    pub weight_fairshare: u32,
+    #[serde(default)]
     pub weight_job_size: u32,
     #[serde(default)]
     pub weight_partition: u32,
@@ -41,6 +44,12 @@ pub struct Multifactor {
     /// Whether smaller jobs get the larger factor of size.
     #[serde(default)]
     pub favor_small: bool,
+    /// The time in which past usage loses half of its weight. Zero if it never does.
+    #[serde(with = "text_form", default = "week", skip_serializing_if = "is_week")]
+    pub decay_half_life: SimDuration,
+    /// Whether the factor of fair share is the classic one (`PriorityFlags=NO_FAIR_TREE`).
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub no_fair_tree: bool,
     /// How often the priorities of waiting jobs are computed again. Zero if they never are, as without slurmdbd.
     #[serde(with = "text_form", default = "five_minutes")]
     pub calc_period: SimDuration,
@@ -50,6 +59,11 @@ pub struct Multifactor {
 }
 
 impl Multifactor {
+    /// How the factors of fair share are computed.
+    pub fn share_algorithm(&self) -> ShareAlgorithm {
+        if self.no_fair_tree { ShareAlgorithm::Classic } else { ShareAlgorithm::FairTree }
+    }
+
     /// How often priorities have been computed by this time.
     pub fn calculations(&self, now: SimTime) -> u64 {
         if self.calc_period.is_zero() {
@@ -65,6 +79,14 @@ impl Multifactor {
         let later = calculations.checked_mul(period)?;
         Some(SimTime::from_nanos(self.calc_offset.as_nanos().checked_add(later)?))
     }
+}
+
+fn is_no(value: &bool) -> bool {
+    !value
+}
+
+fn is_week(duration: &SimDuration) -> bool {
+    *duration == week()
 }
 
 fn is_no_time(duration: &SimDuration) -> bool {
@@ -101,6 +123,8 @@ impl Requested {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shares {
     pub waited: SimDuration,
+    /// The factor of fair share.
+    pub fairshare: f64,
     /// The partition's factor, relative to the largest of all partitions.
     pub partition: f64,
     /// The QOS' priority, relative to the largest of all QOS.
@@ -130,6 +154,7 @@ pub fn multifactor(
         .map(|(tres, weight)| weight * (job.of(*tres) as f64 / partition.of(*tres) as f64))
         .sum();
     let sum = age.min(1.0) * f64::from(options.weight_age)
+        + shares.fairshare * f64::from(options.weight_fairshare)
         + size * f64::from(options.weight_job_size)
         + shares.partition * f64::from(options.weight_partition)
         + shares.qos * f64::from(options.weight_qos)
@@ -163,12 +188,15 @@ mod tests {
     fn a_priority_is_the_one_that_slurm_computed() {
         let options = Multifactor {
             weight_age: 1000,
+            weight_fairshare: 0,
             weight_job_size: 500,
             weight_partition: 2000,
             weight_qos: 3000,
             weight_tres: BTreeMap::from([(Tres::Cpu, 100.0), (Tres::Gpu, 400.0)]),
             max_age: SimDuration::from_secs(600),
             favor_small: false,
+            decay_half_life: week(),
+            no_fair_tree: false,
             calc_period: SimDuration::from_secs(60),
             calc_offset: SimDuration::ZERO,
         };

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::requested;
+use super::{held_by, requested};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use dryrack_event::Reason;
-use dryrack_scheduler::slurm::{Held, HeldOf, Requested};
+use dryrack_scheduler::slurm::{Held, HeldOf};
 use dryrack_units::SimDuration;
 use dryrack_workload::JobSpec;
 
@@ -67,12 +67,7 @@ impl super::Slurm {
     fn add_usage(&mut self, core: &Core, index: ReplicaIndex) {
         let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
         let (Some(name), Some(placement)) = (qos_of(spec), &core.replicas[index as usize].placement) else { return };
-        let claims = placement.claims();
-        let held = Requested {
-            nodes: claims.len() as u64,
-            cpus: claims.iter().map(|claim| claim.cpu.get().div_ceil(1000)).sum(),
-            gpus: claims.iter().map(|claim| claim.gpus.len() as u64).sum(),
-        };
+        let held = held_by(placement.claims());
         for party in parties(spec) {
             self.usage.entry((Arc::clone(name), party)).or_default().add(held);
         }

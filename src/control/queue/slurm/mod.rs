@@ -1,10 +1,12 @@
 //! What Slurm's main scheduler and sched/backfill know of a job besides its resources: its partition ([`ground`]), its
-//! priority ([`priority`]), its advance reservation, and the limits of its QOS ([`limits`]).
+//! priority ([`priority`]), what its user and account have used ([`fair`]), its advance reservation, and the limits of
+//! its QOS ([`limits`]).
 //!
 //! The main scheduler ([`pass`]) visits all waiting jobs in order of the partition's tier and the job's priority. A job
 //! that its partition, QOS or reservation does not allow is passed over. A job that does not fit ends the pass for its partition, and the
 //! nodes of that partition are kept from the jobs behind it. Backfilling asks [`Queue::denied`] too.
 
+mod fair;
 mod ground;
 mod limits;
 mod pass;
@@ -18,6 +20,7 @@ use crate::queue::Queue;
 use crate::queue::passes::SeenByPass;
 use crate::queue::slots::table::{insert, word_count};
 use dryrack_event::Reason;
+use dryrack_fleet::NodeClaim;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::{
     Multifactor, Partition, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
@@ -38,6 +41,8 @@ pub(super) struct Slurm {
     cluster: Requested,
     /// When priorities were last computed.
     calculated: SimTime,
+    /// What accounts and their users have used, if the cluster has accounts.
+    fair: Option<fair::FairShares>,
     /// The state that the last pass of the main scheduler saw. If it has not changed, the next pass is skipped.
     placed: Option<SeenByPass>,
 }
@@ -78,6 +83,7 @@ impl Slurm {
             known: 0,
             cluster: Requested::default(),
             calculated: SimTime::ZERO,
+            fair: fair::FairShares::of(options),
             placed: None,
         }))
     }
@@ -130,6 +136,15 @@ fn add(sum: &mut Requested, core: &Core, node: NodeId) {
     sum.nodes += 1;
     sum.cpus += shape.cpu_capacity().get() / 1000;
     sum.gpus += shape.gpus.len() as u64;
+}
+
+/// What a job holds.
+fn held_by(claims: &[NodeClaim]) -> Requested {
+    Requested {
+        nodes: claims.len() as u64,
+        cpus: claims.iter().map(|claim| claim.cpu.get().div_ceil(1000)).sum(),
+        gpus: claims.iter().map(|claim| claim.gpus.len() as u64).sum(),
+    }
 }
 
 /// What a job asks for, as Slurm counts it before the job has nodes.
@@ -205,6 +220,9 @@ impl Queue {
     pub(in crate::queue) fn rank_in_slurm(&mut self, core: &mut Core, index: ReplicaIndex) {
         let Some(slurm) = &mut self.slurm else { return };
         slurm.follow_fleet(core);
+        if let (Some(weights), Some(fair)) = (weights(core), &mut slurm.fair) {
+            fair.catch_up(weights, core.now);
+        }
         core.replicas[index as usize].key = self.key_of(core, index);
     }
 }

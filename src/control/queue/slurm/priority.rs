@@ -23,6 +23,7 @@ impl Slurm {
         let replica = &core.replicas[index as usize];
         let spec = &core.jobs[replica.job.index()].spec;
         let shares = Shares {
+            fairshare: self.fair.as_ref().map_or(0.0, |fair| fair.factor_of(spec)),
             waited: self.calculated.checked_since(replica.wanted).unwrap_or_default(),
             partition: section.factor,
             qos: qos_factor(core, spec),
@@ -35,6 +36,9 @@ impl Slurm {
 impl Queue {
     /// Computes the priorities of all waiting jobs again, if that is due since the last time.
     pub(in crate::queue) fn calculate_priorities(&mut self, core: &mut Core) {
+        if let (Some(weights), Some(fair)) = (weights(core), self.fair_shares()) {
+            fair.catch_up(weights, core.now);
+        }
         let Some(weights) = weights(core) else { return };
         let last = weights.calculations(core.now).checked_sub(1).and_then(|before| weights.calculated_after(before));
         let Some(last) = last else { return };
