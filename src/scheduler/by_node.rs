@@ -2,13 +2,14 @@
 //! status of a node differs from its current one. They exist only for demands that are decided node by node.
 //! [`super::room`] counts how many tasks the nodes hold.
 
-use super::decide::Candidate;
-use super::deployment::PlacementContext;
-use super::filter::Verdict;
+use super::context::PlacementContext;
+use super::decision::Candidate;
+use super::gpu_order::GpuOrder;
 use super::node_class::{NodeClass, class_of_node};
-use super::options::{GangPlaces, GpuOrder, SchedulerOptions, Ties};
+use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::ranking::fixed;
 use super::tasks::TaskPlacer;
+use super::verdict::Verdict;
 use dryrack_fleet::{Fleet, NodeStatus, ShapeGroup};
 use dryrack_ids::NodeId;
 use dryrack_workload::{Demand, Gang, GpuTake, Pick, TaskGroup};

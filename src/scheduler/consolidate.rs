@@ -9,8 +9,8 @@
 use std::cmp::Reverse;
 
 use super::fit;
+use super::gpu_order::GpuOrder;
 use super::node_class::NodeClass;
-use super::options::GpuOrder;
 use dryrack_ids::NodeId;
 use dryrack_workload::TaskGroup;
 

@@ -1,31 +1,14 @@
 //! Decisions about one demand of any kind.
 
-use smallvec::SmallVec;
-
-use super::deployment::PlacementContext;
+use super::context::PlacementContext;
+use super::decision::Decision;
+use super::dispatch::with_placer;
 use super::node_class::Grouping;
 use super::options::SchedulerOptions;
-use super::placer::with_placer;
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_units::Score;
 use dryrack_workload::Demand;
-
-/// A possible placement and its score.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    pub placement: Placement,
-    pub score: Score,
-}
-
-/// The scheduler's answer for one demand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Candidates, best first. There is at least one.
-    Place(SmallVec<[Candidate; 1]>),
-    /// Reasons, each with its number of nodes. Together they cover every node.
-    Refuse { refusal: Refusal, reasons: Histogram },
-}
 
 /// Decides about one demand. `keep` is the number of candidates wanted. A gang always gets one candidate.
 pub fn decide(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet, grouping: Grouping, keep: usize) -> Decision {

@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 
 use super::draw::Draw;
 use super::fragment;
+use super::gpu_order::GpuOrder;
 use super::islands;
 use super::node_class::NodeClass;
-use super::options::{GpuOrder, SchedulerOptions};
+use super::options::SchedulerOptions;
 use super::target::Target;
 use dryrack_event::Reason;
 use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus, restricted};

@@ -2,7 +2,7 @@
 //! scorers, together with the order of the queue.
 //!
 //! This room owns every verdict and its reason. Each kind of demand (tasks, a model, requirements) has a placer, and
-//! only `placer::with_placer` chooses among them. A stage maps a slice of classes to a slice of verdicts. A class
+//! only `dispatch::with_placer` chooses among them. A stage maps a slice of classes to a slice of verdicts. A class
 //! holds nodes in equal state, or a single node. Automatic placement and manual picks pass the same stages. The
 //! scheduler reads a fleet, must never change it, and never asks for the time.
 
@@ -10,13 +10,19 @@
 
 mod by_node;
 mod consolidate;
+mod context;
 mod decide;
+mod decision;
 pub mod deployment;
+mod dispatch;
 mod draw;
+mod entry;
 mod examine;
 mod filter;
+mod finding;
 mod fit;
 mod fragment;
+mod gpu_order;
 mod islands;
 mod lack;
 mod memo;
@@ -26,6 +32,7 @@ pub mod offers;
 mod options;
 mod order;
 mod own;
+mod pick;
 mod placer;
 mod queue;
 mod racks;
@@ -38,39 +45,45 @@ mod sets;
 mod shortage;
 mod sight;
 pub mod slurm;
+mod stage_name;
 mod stages;
 mod states;
 mod target;
 mod tasks;
 mod uniform;
+mod verdict;
 
 pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
-pub use decide::{
-    Candidate, Decision, decide, decide_for, evaluate, ever_fits, placement_scores, refused_at_submission, still_fits,
-};
-pub use deployment::{DeploymentOptions, PlacementContext};
+pub use context::PlacementContext;
+pub use decide::{decide, decide_for, evaluate, ever_fits, placement_scores, refused_at_submission, still_fits};
+pub use decision::{Candidate, Decision};
+pub use deployment::DeploymentOptions;
 pub use draw::Draw;
-pub use examine::{Examination, GpuFinding, NodeFinding, Shortage, examine, examine_for};
-pub use filter::{FilterName, Verdict};
+pub use entry::Entry;
+pub use examine::{Examination, examine, examine_for};
+pub use filter::{Exemption, FilterName, FilterStage};
+pub use finding::{GpuFinding, NodeFinding, Shortage};
 pub use fit::{is_large_enough, is_of_type};
 pub use fragment::{Free, fragment};
+pub use gpu_order::GpuOrder;
 pub use lack::lacks;
 pub use memo::FragmentMemo;
 pub use node_class::{Grouping, NodeClass};
 pub use options::{
-    Backfill, Discipline, Exemption, FairShare, FilterStage, GangPlaces, GpuOrder, Lines, NeverFits, Preempt,
-    SchedulerOptions, SlotOptions, Ties, Unfit, WeightedScorer,
+    Backfill, Discipline, FairShare, GangPlaces, Lines, NeverFits, Preempt, SchedulerOptions, SlotOptions, Ties, Unfit,
 };
 pub use order::OrderKey;
 pub use own::{
     NodeView, OwnFilter, OwnKey, OwnScorer, RequestView, StageError, Variable, WaitingView, check_filter, check_order,
     check_scorer, order_variables, placement_variables, register_filter, register_order, register_scorer,
 };
-pub use queue::{Entry, MOST_KEYS, QueueKey, WaitQueue};
+pub use pick::{on_gpu, on_node};
+pub use queue::{MOST_KEYS, QueueKey, WaitQueue};
 pub use ranking::{Caching, Rankings};
 pub use refusals::Refusals;
 pub use room::{asks_for_readiness, is_by_room, nodes_among_neighbours, place_among_neighbours, room};
-pub use scorer::ScorerName;
-pub use select::{Selectable, on_gpu, on_node, refused_picks, select, select_for};
+pub use scorer::{ScorerName, WeightedScorer};
+pub use select::{Selectable, refused_picks, select, select_for};
 pub use sight::{SchedulerView, Seats};
 pub use target::{Target, TargetShape, TaskShape};
+pub use verdict::Verdict;

@@ -10,8 +10,8 @@
 
 use super::consolidate::NodeShare;
 use super::fit;
+use super::gpu_order::GpuOrder;
 use super::node_class::NodeClass;
-use super::options::GpuOrder;
 use dryrack_ids::NodeId;
 use dryrack_units::MilliCpu;
 use dryrack_workload::{Gang, TaskGroup};

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::deployment::{DeploymentFilter, DeploymentOptions};
-use super::filter::{FilterName, Reads};
+use super::filter::{FilterName, FilterStage};
+use super::gpu_order::GpuOrder;
 use super::offers::OfferOptions;
 use super::order::OrderKey;
 use super::own::OwnFilter;
-use super::scorer::ScorerName;
+use super::scorer::{ScorerName, WeightedScorer};
 use super::target::Target;
+use super::verdict::Reads;
 use dryrack_units::{SimDuration, text_form};
 
 /// The scheduler's part of a profile. Stages run in the order in which they are listed.
@@ -102,62 +104,11 @@ pub enum Discipline {
     Skipping,
 }
 
-/// A kind of stage whose stages have names in a profile.
-pub(super) trait StageName: Sized {
-    /// The names of all built-in stages. They are listed in the error about an unknown name.
-    const NAMES: &'static [&'static str];
-
-    /// The built-in stage with this name, or the stage that a program registered under it.
-    fn named(name: &str) -> Option<Self>;
-}
-
-/// One filter. A demand that matches `unless` passes the filter without being judged. Only a historic profile may have
-/// an `unless`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FilterStage {
-    pub stage: FilterName,
-    pub unless: Option<Exemption>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Exemption {
-    /// GPUs on several nodes were picked manually. In GPUStack before 0.6.0, such a pick read the workers again from
-    /// the store and so bypassed the filters (issue 1548).
-    PickedOnSeveralNodes,
-}
-
 impl SchedulerOptions {
     /// Whether a stage reads the reliability of nodes.
     pub fn asks_for_reliance(&self) -> bool {
         self.deployments.readiness.weight > 0 || self.scorers.iter().any(|scorer| scorer.stage == ScorerName::Readiness)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WeightedScorer {
-    pub stage: ScorerName,
-    pub weight: f64,
-}
-
-/// Which suitable GPUs of a node are taken first. In every order, degraded GPUs are taken last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GpuOrder {
-    /// Lowest index.
-    First,
-    /// The GPU with the least free share or memory that is enough, then lowest index.
-    Tightest,
-    /// The GPU with the most free share or memory, then lowest index.
-    Emptiest,
-    /// If a task takes part of one GPU: the GPU whose use fragments the node least, then lowest index. Otherwise lowest
-    /// index.
-    LeastFragmentation,
-    /// If a task takes whole GPUs: GPUs of one NVLink island, if an island has enough (`scheduler::islands`). If a task
-    /// takes part of a GPU: as `tightest`.
-    Islands,
-    /// Any GPU, with equal probability.
-    Random,
 }
 
 /// What happens to a job that would not fit even if all declared nodes were ready, healthy and empty.

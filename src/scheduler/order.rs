@@ -1,9 +1,9 @@
 //! The keys by which a queue can be sorted. Each key is one row of the table below: its name in profiles, a short
 //! description, and the number by which it ranks an entry. The lowest number comes first.
 
-use super::options::StageName;
+use super::entry::Entry;
 use super::own::{OwnKey, WaitingView, order_named};
-use super::queue::{Entry, ascending};
+use super::stage_name::StageName;
 use dryrack_units::{SimDuration, SimTime};
 
 /// How a key ranks an entry.
@@ -196,4 +196,13 @@ impl StageName for OrderKey {
         let known = OrderKey::ALL.iter().copied().find(|known| known.name() == name);
         known.or_else(|| order_named(name).map(OrderKey::Own))
     }
+}
+
+/// Maps a floating-point number to bits that sort in the same order. NaN comes last.
+pub(super) fn ascending(value: f64) -> u64 {
+    if value.is_nan() {
+        return u64::MAX;
+    }
+    let bits = (value + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }

@@ -1,21 +1,15 @@
-//! Placers. Each placer handles one kind of demand, and [`with_placer`] chooses the placer for a demand.
+//! What each placer can do. A placer handles one kind of demand.
 
 use smallvec::SmallVec;
 
-use super::decide::{Candidate, Decision};
-use super::deployment::{ModelPlacer, PlacementContext};
-use super::examine::NodeFinding;
-use super::filter::Verdict;
+use super::decision::{Candidate, Decision};
+use super::finding::NodeFinding;
 use super::node_class::Grouping;
-use super::offers::{Ask, OfferPlacer};
-use super::options::SchedulerOptions;
-use super::sets::SetPlacer;
-use super::tasks::TaskPlacer;
+use super::verdict::Verdict;
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_fleet::{Fleet, Placement};
+use dryrack_fleet::Placement;
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::Score;
-use dryrack_workload::{Demand, DemandKind, TaskGroup};
 
 /// Places one demand on a fleet.
 pub trait Placer {
@@ -76,29 +70,5 @@ pub trait Placer {
     /// The scores of the current places of the demand's replicas, on the fleet with all its claims.
     fn placement_scores(&self, placements: &[&Placement]) -> Vec<Score> {
         vec![Score::ZERO; placements.len()]
-    }
-}
-
-/// Calls `ask` with the placer of the demand's kind.
-pub fn with_placer<R>(
-    options: &SchedulerOptions,
-    demand: &Demand,
-    context: PlacementContext,
-    fleet: &Fleet,
-    ask: impl FnOnce(&dyn Placer) -> R,
-) -> R {
-    let Demand { tasks, kind, gang, pick } = demand;
-    match kind {
-        DemandKind::Tasks(task) => {
-            let group = TaskGroup { tasks: *tasks, task, gang: *gang, pick: pick.as_ref() };
-            ask(&TaskPlacer { options, group, context, fleet })
-        }
-        DemandKind::Model(deployment) => {
-            ask(&ModelPlacer::new(&options.deployments, demand, deployment, context, fleet))
-        }
-        DemandKind::Sets(sets) => ask(&SetPlacer { options, sets, gang: *gang, pick: pick.as_ref(), context, fleet }),
-        DemandKind::Requirements(_) => {
-            ask(&OfferPlacer::new(&options.offers, demand, Ask::of_whole(demand, context), fleet))
-        }
     }
 }

@@ -11,10 +11,11 @@ use std::ops::Bound;
 
 use smallvec::SmallVec;
 
+use super::entry::Entry;
 use super::options::Discipline;
 use super::order::{Moment, OrderKey};
 use dryrack_ids::OrderedSet;
-use dryrack_units::{SimDuration, SimTime};
+use dryrack_units::SimTime;
 
 /// Sort key of an entry in the queue. It contains the number of the submission, so it is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,32 +32,6 @@ pub struct QueueKey {
 
 /// Maximum number of keys in one order. Priority does not count.
 pub const MOST_KEYS: usize = 2;
-
-/// The properties of an entry that an order can read.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// The priority tier of the job's partition, which counts before everything else. 0 without partitions.
-    pub tier: u16,
-    /// The priority by Slurm's priority/multifactor. 0 if it is not computed.
-    pub multifactor: u32,
-    pub priority: i32,
-    pub at: SimTime,
-    pub estimate: Option<SimDuration>,
-    /// How long the job has run, without lost work.
-    pub ran: SimDuration,
-    /// The level of the job's attained service, if the order reads it.
-    pub level: u32,
-    /// The turn of the job within that level, if the order reads it.
-    pub turn: i64,
-    /// The number of the account of the job's user, if there are accounts.
-    pub user: u32,
-    pub tasks: u32,
-    /// The number of the job's submission.
-    pub submitted: u64,
-    /// The entry's own number, which the queue returns.
-    pub replica: u32,
-    pub line: u32,
-}
 
 impl QueueKey {
     /// Makes the key of an entry. If the order changes with time, the key does not say where the entry is now. Only
@@ -87,15 +62,6 @@ impl QueueKey {
     pub fn line(self) -> u32 {
         self.line
     }
-}
-
-/// Maps a floating-point number to bits that sort in the same order. NaN comes last.
-pub(super) fn ascending(value: f64) -> u64 {
-    if value.is_nan() {
-        return u64::MAX;
-    }
-    let bits = (value + 0.0).to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
 /// Waiting entries with the same demand.
@@ -532,6 +498,7 @@ impl WaitQueue {
 mod tests {
     use super::*;
     use dryrack_rng::Stream;
+    use dryrack_units::SimDuration;
 
     /// Compares with all waiting entries, sorted in their current order.
     #[test]

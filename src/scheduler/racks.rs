@@ -8,10 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::filter::Verdict;
 use super::fit;
+use super::gpu_order::GpuOrder;
 use super::node_class::NodeClass;
-use super::options::GpuOrder;
+use super::verdict::Verdict;
 use dryrack_event::Reason;
 use dryrack_workload::{Gang, TaskGroup};
 

@@ -15,18 +15,22 @@ use std::collections::BinaryHeap;
 use smallvec::{SmallVec, smallvec};
 
 use super::consolidate;
-use super::decide::{Candidate, Decision, ever_fits};
+use super::decide::ever_fits;
+use super::decision::{Candidate, Decision};
 use super::draw::Draw;
-use super::filter::{self, FilterName, Reads, Verdict};
+use super::filter::FilterStage;
+use super::filter::{self, FilterName};
 use super::fit::{self, GpuChoice, Load};
 use super::fragment::{self, Free};
+use super::gpu_order::GpuOrder;
 use super::memo::{FragmentMemo, Taken};
 use super::node_class::{NodeClass, class_of_node, class_with_members};
-use super::options::{FilterStage, GangPlaces, GpuOrder, SchedulerOptions, Ties};
+use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::scorer::{self, ScorerName};
 use super::states::States;
 use super::tasks::{before_filters, claim};
 use super::uniform::Uniform;
+use super::verdict::{Reads, Verdict};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{ClassId, Fleet, GpuState, Placement};
 use dryrack_ids::NodeId;
@@ -469,7 +473,7 @@ fn judge(
                 });
             }
             stage => score_each(judged, scorer.weight, |id| {
-                scorer::score(options, stage, fleet.largest(), demand, &class_with_members(fleet.class(id)))
+                scorer::score(&options.target, stage, fleet.largest(), demand, &class_with_members(fleet.class(id)))
             }),
         }
     }

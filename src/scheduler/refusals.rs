@@ -2,7 +2,7 @@
 //! computed plainly. A refusal stays valid until a class changes on which the demand might fit. As for rankings,
 //! [`super::Caching::Paranoid`] checks the cache against the plain computation.
 
-use super::decide::Decision;
+use super::decision::Decision;
 use super::node_class::NodeClass;
 use super::options::SchedulerOptions;
 use super::ranking::{by_class, fixed};

@@ -3,8 +3,8 @@
 //! demand by adding up.
 
 use super::by_node::tasks_of;
-use super::decide::Candidate;
-use super::deployment::PlacementContext;
+use super::context::PlacementContext;
+use super::decision::Candidate;
 use super::filter;
 use super::filter::FilterName;
 use super::fit;

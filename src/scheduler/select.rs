@@ -1,15 +1,13 @@
 //! What can be picked manually: every node and GPU, with the reason for each refusal. The filters are the same as for a
 //! decision.
 
-use std::sync::Arc;
-
-use super::deployment::PlacementContext;
-use super::filter::Verdict;
+use super::context::PlacementContext;
+use super::dispatch::with_placer;
 use super::options::SchedulerOptions;
-use super::placer::with_placer;
+use super::verdict::Verdict;
 use dryrack_fleet::Fleet;
 use dryrack_ids::{GpuId, NodeId};
-use dryrack_workload::{Demand, DemandKind, Deployment, Pick};
+use dryrack_workload::{Demand, Pick};
 
 /// One node and its GPUs, as choices for a manual pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,26 +56,4 @@ pub fn refused_picks(options: &SchedulerOptions, demand: &Demand, fleet: &Fleet)
         });
     verdicts.retain(|verdict| !verdict.is_fit());
     verdicts
-}
-
-/// The demand with this node as its pick.
-pub fn on_node(demand: &Demand, node: NodeId) -> Demand {
-    Demand { pick: Some(Pick::Nodes(vec![node])), ..without_pick(demand) }
-}
-
-/// The demand with exactly this GPU as its pick, for one task.
-pub fn on_gpu(demand: &Demand, gpu: GpuId) -> Demand {
-    Demand { tasks: 1, pick: Some(Pick::AllGpus(vec![gpu])), ..without_pick(demand) }
-}
-
-/// The demand without its pick. The conditions of an exact pick for each picked node then apply to every node.
-pub(super) fn without_pick(demand: &Demand) -> Demand {
-    let kind = match &demand.kind {
-        // This number applies only to a pick.
-        DemandKind::Model(deployment) if deployment.gpus_per_replica.is_some() => {
-            Arc::new(Deployment { gpus_per_replica: None, ..(**deployment).clone() }).into()
-        }
-        kind => kind.clone(),
-    };
-    Demand { tasks: demand.tasks, kind, gang: demand.gang, pick: None }
 }

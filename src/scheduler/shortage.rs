@@ -1,6 +1,6 @@
 //! The resources that a node lacks for one task.
 
-use super::examine::Shortage;
+use super::finding::Shortage;
 use super::fit;
 use super::node_class::NodeClass;
 use dryrack_units::{Bytes, GpuShare};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::deployment::PlacementContext;
+use super::context::PlacementContext;
 use super::examine::{Examination, examine_for};
 use super::node_class::Grouping;
 use super::offers::{Ask, OfferPlacer, Plan, plan, seek};

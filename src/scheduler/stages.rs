@@ -11,10 +11,12 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::filter::FilterName;
-use super::options::{Exemption, FilterStage, StageName, WeightedScorer};
+use super::filter::{Exemption, FilterStage};
 use super::order::OrderKey;
 use super::own::{OwnFilter, OwnKey, OwnScorer};
 use super::scorer::ScorerName;
+use super::scorer::WeightedScorer;
+use super::stage_name::StageName;
 
 /// A stage by its name.
 struct ByName<T>(T);

@@ -7,18 +7,20 @@ use std::collections::BinaryHeap;
 use smallvec::SmallVec;
 
 use super::consolidate::{NodeShare, consolidate};
-use super::decide::{Candidate, Decision};
-use super::deployment::PlacementContext;
-use super::examine::NodeFinding;
-use super::filter::{self, Verdict};
+use super::context::PlacementContext;
+use super::decision::{Candidate, Decision};
+use super::filter;
+use super::filter::FilterStage;
+use super::finding::NodeFinding;
 use super::fit::{self, GpuChoice, Load};
 use super::neighbours::neighbours;
 use super::node_class::{Grouping, NodeClass, class_of_node, ideal_classes, node_classes};
-use super::options::{FilterStage, GangPlaces, SchedulerOptions, Ties};
+use super::options::{GangPlaces, SchedulerOptions, Ties};
 use super::placer::Placer;
 use super::racks;
 use super::scorer;
 use super::shortage::shortages;
+use super::verdict::Verdict;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, NodeClaim, NodeShape, Placement};
 use dryrack_ids::{GpuId, NodeId};
@@ -162,7 +164,7 @@ impl TaskPlacer<'_> {
         let refusal = |stage: &FilterStage| {
             Some((stage.stage.name(), filter::judge_one(stage, options.gpus, group, class).reason()?))
         };
-        let score = |stage| scorer::score(options, stage, largest, group, class);
+        let score = |stage| scorer::score(&options.target, stage, largest, group, class);
         NodeFinding {
             shortages: shortages(group, class),
             refusals: options.filters.iter().filter_map(refusal).collect(),
@@ -174,7 +176,7 @@ impl TaskPlacer<'_> {
     }
 
     pub fn score(&self, class: &NodeClass) -> Score {
-        scorer::total(self.options, self.fleet.largest(), self.group, class)
+        scorer::total(&self.options.scorers, &self.options.target, self.fleet.largest(), self.group, class)
     }
 
     pub fn capacity(&self, class: &NodeClass, limit: u32) -> u32 {

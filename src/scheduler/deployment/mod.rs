@@ -28,7 +28,6 @@ mod single_gpu;
 mod why;
 
 pub use candidate::{Candidate, CandidatePart};
-pub use demand::PlacementContext;
 pub use evaluate::{Evaluation, evaluate};
 pub use finding::{Need, NodeFindings, findings};
 pub use options::{

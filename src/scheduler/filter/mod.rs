@@ -9,44 +9,29 @@ mod resources;
 
 pub use compatible::{model_refusal, model_refusal_without_gpu};
 
+use serde::{Deserialize, Serialize};
+
+use super::gpu_order::GpuOrder;
 use super::node_class::NodeClass;
-use super::options::{Exemption, FilterStage, GpuOrder, StageName};
 use super::own::{NodeView, OwnFilter, RequestView, filter_named};
-use dryrack_event::Reason;
+use super::stage_name::StageName;
+use super::verdict::{Reads, Verdict};
 use dryrack_workload::{Pick, TaskGroup};
 
-/// A filter's answer for one class.
+/// One filter. A demand that matches `unless` passes the filter without being judged. Only a historic profile may have
+/// an `unless`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Fit,
-    /// These nodes do not fit now.
-    Unfit(Reason),
-    /// These nodes will never fit this demand.
-    Never(Reason),
+pub struct FilterStage {
+    pub stage: FilterName,
+    pub unless: Option<Exemption>,
 }
 
-impl Verdict {
-    pub fn is_fit(self) -> bool {
-        self == Verdict::Fit
-    }
-
-    pub fn reason(self) -> Option<Reason> {
-        match self {
-            Verdict::Fit => None,
-            Verdict::Unfit(reason) | Verdict::Never(reason) => Some(reason),
-        }
-    }
-}
-
-/// The properties of a node that a filter reads, besides the demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    /// Only whether the node is picked. If there is no pick, every node passes.
-    Pick,
-    /// Only properties that never change. One answer is valid for all nodes of a shape as long as they exist.
-    Shape,
-    /// Properties that change with time.
-    State,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exemption {
+    /// GPUs on several nodes were picked manually. In GPUStack before 0.6.0, such a pick read the workers again from
+    /// the store and so bypassed the filters (issue 1548).
+    PickedOnSeveralNodes,
 }
 
 /// The inputs of one filter.

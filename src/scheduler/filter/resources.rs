@@ -2,8 +2,8 @@
 
 use super::Verdict;
 use crate::fit::first_shortage;
+use crate::gpu_order::GpuOrder;
 use crate::node_class::NodeClass;
-use crate::options::GpuOrder;
 use dryrack_workload::TaskGroup;
 
 pub fn judge(demand: TaskGroup<'_>, order: GpuOrder, class: &NodeClass) -> Verdict {

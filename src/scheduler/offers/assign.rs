@@ -8,7 +8,7 @@ use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
 use super::pool::{ClassOffer, class_offers, in_order, listed};
 use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
 use crate::PlacementContext;
-use crate::decide::{Candidate, Decision};
+use crate::decision::{Candidate, Decision};
 use crate::node_class::{Grouping, NodeClass, all_classes};
 use crate::placer::Placer;
 use dryrack_event::{Histogram, Reason, Refusal};

@@ -8,7 +8,7 @@ use dryrack_expression::{Expression, ExpressionError, Type, Variable};
 
 use super::view::{OF_ORDER, OF_PLACEMENT, is_of_shape};
 use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
-use crate::filter::Reads;
+use crate::verdict::Reads;
 
 /// Checks the expression of a filter. The filter refuses a node if the expression is true.
 ///

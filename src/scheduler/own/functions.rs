@@ -7,9 +7,10 @@ use dryrack_event::OwnReason;
 use super::names::{FILTERS, KEYS, Named, SCORERS};
 use super::view::{NodeView, RequestView, WaitingView};
 use super::{FilterRule, KeyRule, OwnFilter, OwnKey, OwnScorer, Rule, ScorerRule};
-use crate::filter::{FilterName, Reads};
+use crate::filter::FilterName;
 use crate::order::OrderKey;
 use crate::scorer::ScorerName;
+use crate::verdict::Reads;
 
 /// Why a stage cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub use functions::{StageError, register_filter, register_order, register_scorer
 pub use names::{filter_named, order_named, scorer_named};
 pub use view::{NodeView, RequestView, WaitingView};
 
-use super::filter::{Reads, Verdict};
+use super::verdict::{Reads, Verdict};
 
 /// Limit of a score. A larger score is cut to this value, and NaN becomes the lowest score, because the sum of scores
 /// must stay a number.

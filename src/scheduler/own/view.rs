@@ -8,8 +8,8 @@ use dryrack_fleet::{GpuState, NodeShape, NodeStatus};
 use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::{Deployment, GpuTake, Requirements, TaskGroup};
 
+use crate::entry::Entry;
 use crate::node_class::NodeClass;
-use crate::queue::Entry;
 
 /// A node, or a class of nodes in equal state, as a custom stage reads it. A view has no node name, because nodes in
 /// equal state are judged once.

@@ -10,22 +10,34 @@ use smallvec::SmallVec;
 use super::fragment;
 use super::islands;
 use super::node_class::NodeClass;
-use super::options::{SchedulerOptions, StageName};
 use super::own::{NodeView, OwnScorer, RequestView, scorer_named};
+use super::stage_name::StageName;
+use super::target::Target;
 use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
 use dryrack_workload::{GpuTake, TaskGroup};
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WeightedScorer {
+    pub stage: ScorerName,
+    pub weight: f64,
+}
+
 /// The weighted sum of all scorers; zero without scorers.
-pub fn total(options: &SchedulerOptions, largest: &Largest, demand: TaskGroup<'_>, class: &NodeClass) -> Score {
-    let weighted =
-        options.scorers.iter().map(|scorer| score(options, scorer.stage, largest, demand, class) * scorer.weight);
+pub fn total(
+    scorers: &[WeightedScorer],
+    target: &Target,
+    largest: &Largest,
+    demand: TaskGroup<'_>,
+    class: &NodeClass,
+) -> Score {
+    let weighted = scorers.iter().map(|scorer| score(target, scorer.stage, largest, demand, class) * scorer.weight);
     weighted.fold(Score::ZERO, |sum, part| sum + part)
 }
 
 /// The inputs of a scorer.
 pub(super) struct Scored<'a> {
-    options: &'a SchedulerOptions,
+    target: &'a Target,
     largest: &'a Largest,
     demand: TaskGroup<'a>,
     class: &'a NodeClass<'a>,
@@ -85,7 +97,7 @@ scorers! {
     /// Fragmentation gradient descent: prefers the node on which the fewest GPUs become useless for the target workload
     /// (`scheduler::fragment`).
     Fgd => "fgd", "least growth of fragmentation",
-        |it| f64::from(fragment::score(&it.options.target, it.demand, it.class));
+        |it| f64::from(fragment::score(it.target, it.demand, it.class));
     /// Prefers the node with the least CPU and GPU left, as in the Kubernetes simulator for openb. The module `openb`
     /// names the source of this scorer and of the next three.
     BestFitOpenb => "best_fit_openb", "least free CPUs and GPUs left", |it| openb::best_fit(it.demand, it.class);
@@ -115,13 +127,13 @@ impl StageName for ScorerName {
 }
 
 pub fn score(
-    options: &SchedulerOptions,
+    target: &Target,
     scorer: ScorerName,
     largest: &Largest,
     demand: TaskGroup<'_>,
     class: &NodeClass,
 ) -> Score {
-    Score::new(scorer.value(&Scored { options, largest, demand, class }))
+    Score::new(scorer.value(&Scored { target, largest, demand, class }))
 }
 
 /// The reliability of a node, multiplied by the fraction of its GPUs that are ready and not degraded.

@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use super::decide::{Candidate, Decision};
-use super::deployment::PlacementContext;
-use super::examine::NodeFinding;
-use super::filter::Verdict;
+use super::context::PlacementContext;
+use super::decision::{Candidate, Decision};
+use super::finding::NodeFinding;
 use super::node_class::{Grouping, NodeClass, class_of_node, node_classes};
 use super::options::{GangPlaces, SchedulerOptions};
 use super::placer::Placer;
 use super::tasks::{TaskPlacer, has_room, histogram};
+use super::verdict::Verdict;
 use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, NodeClaim, NodeState, NodeStatus, Placement};
 use dryrack_ids::{GpuId, NodeId};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use crate::decide::Candidate;
+use crate::decision::Candidate;
 use dryrack_fleet::{Fleet, GpuClaim, NodeClaim, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::Score;

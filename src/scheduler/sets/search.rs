@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::partial::Partial;
 use super::{Among, SetPlacer, World};
-use crate::filter::Verdict;
 use crate::options::GangPlaces;
+use crate::verdict::Verdict;
 use dryrack_ids::NodeId;
 use dryrack_workload::Gang;
 

@@ -1,0 +1,35 @@
+//! The placer for a demand. Only this file chooses among the kinds of demands.
+
+use super::context::PlacementContext;
+use super::deployment::ModelPlacer;
+use super::offers::{Ask, OfferPlacer};
+use super::options::SchedulerOptions;
+use super::placer::Placer;
+use super::sets::SetPlacer;
+use super::tasks::TaskPlacer;
+use dryrack_fleet::Fleet;
+use dryrack_workload::{Demand, DemandKind, TaskGroup};
+
+/// Calls `ask` with the placer of the demand's kind.
+pub fn with_placer<R>(
+    options: &SchedulerOptions,
+    demand: &Demand,
+    context: PlacementContext,
+    fleet: &Fleet,
+    ask: impl FnOnce(&dyn Placer) -> R,
+) -> R {
+    let Demand { tasks, kind, gang, pick } = demand;
+    match kind {
+        DemandKind::Tasks(task) => {
+            let group = TaskGroup { tasks: *tasks, task, gang: *gang, pick: pick.as_ref() };
+            ask(&TaskPlacer { options, group, context, fleet })
+        }
+        DemandKind::Model(deployment) => {
+            ask(&ModelPlacer::new(&options.deployments, demand, deployment, context, fleet))
+        }
+        DemandKind::Sets(sets) => ask(&SetPlacer { options, sets, gang: *gang, pick: pick.as_ref(), context, fleet }),
+        DemandKind::Requirements(_) => {
+            ask(&OfferPlacer::new(&options.offers, demand, Ask::of_whole(demand, context), fleet))
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What an explanation shows of one node.
+
+use super::verdict::Verdict;
+use dryrack_event::Reason;
+use dryrack_ids::NodeId;
+use dryrack_units::{Bytes, Score};
+
+#[derive(Clone, Debug)]
+pub struct NodeFinding {
+    pub node: NodeId,
+    pub verdict: Verdict,
+    /// Every filter that refuses the node, by its name and with its own reason. The first filter decides the verdict.
+    pub refusals: Vec<(&'static str, Reason)>,
+    /// The resources that are missing for one task, if any.
+    pub shortages: Vec<Shortage>,
+    /// For a model: each GPU, the memory that would be taken, and the memory that is free.
+    pub gpus: Vec<GpuFinding>,
+    /// How many tasks would fit on the node.
+    pub capacity: u32,
+    /// The score of each scorer, by its name.
+    pub scores: Vec<(&'static str, Score)>,
+    pub total: Score,
+}
+
+/// One GPU, judged for one replica of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuFinding {
+    pub index: u16,
+    pub total: Bytes,
+    /// The memory that the replica would take if it used this GPU alone.
+    pub takes: Bytes,
+    /// The free memory, as the profile accounts for it.
+    pub free: Bytes,
+}
+
+/// A resource that a node does not have enough of. The name of the resource implies the unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    pub resource: &'static str,
+    pub needed: String,
+    pub free: String,
+}
+
+impl NodeFinding {
+    /// A finding with only a verdict. Nothing else is known about the node.
+    pub fn of(node: NodeId, verdict: Verdict) -> NodeFinding {
+        NodeFinding {
+            node,
+            verdict,
+            refusals: Vec::new(),
+            shortages: Vec::new(),
+            gpus: Vec::new(),
+            capacity: u32::from(verdict.is_fit()),
+            scores: Vec::new(),
+            total: Score::ZERO,
+        }
+    }
+}
