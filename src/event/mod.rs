@@ -8,6 +8,7 @@
 
 mod codec;
 mod compact;
+mod decider;
 mod dependence;
 mod input;
 mod log;
@@ -15,16 +16,19 @@ mod output;
 mod outside;
 mod own_reason;
 mod packed;
+mod phase;
 mod predicted;
 mod reason;
 mod wire;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
+pub use decider::{Answer, Decider};
 pub use dependence::Dependence;
-pub use input::{Declaration, External, FleetFact, Input, InputClass, Lifecycle, Phase, UsageFact, UserRequest};
+pub use input::{Declaration, External, FleetFact, Input, InputClass, Lifecycle, UsageFact, UserRequest};
 pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, RecordBody, Sink};
 pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
-pub use outside::{Answer, Decider, Outside, OutsideFault, StandIn};
+pub use outside::{Outside, OutsideFault, StandIn};
 pub use own_reason::OwnReason;
+pub use phase::Phase;
 pub use predicted::{AttemptTimeline, Prediction};
 pub use reason::{Histogram, Reason};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::input::Phase;
+use super::phase::Phase;
 use super::reason::{Histogram, Reason};
 use dryrack_fleet::{GpuState, InstanceState, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};

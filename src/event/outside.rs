@@ -1,17 +1,12 @@
-//! Messages and faults of a scheduler in another process, and the trait through which a world drives such a scheduler.
+//! Messages and faults of a scheduler in another process.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::input::Input;
-use super::log::Sink;
-use super::output::{Command, Refusal};
+use super::output::Refusal;
 use super::reason::{Histogram, Reason};
-use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::Demand;
 
 /// A message of a scheduler in another process, or a report of its failure. Its placements are separate
 /// ([`External::Decided`](crate::External::Decided)).
@@ -139,39 +134,6 @@ faults! {
     Standstill => "standstill", true, "was asked again and again without progress at one instant";
     ProcessDied => "process_died", true, "died";
     GivenUp => "given_up", true, "gave up";
-}
-
-/// A scheduler in another process, as the world drives it. It receives every record and every command of the run. The
-/// world asks it for decisions when nothing else happens in the current instant.
-pub trait Decider: Sink {
-    /// Starts the scheduler. Returns its first messages, which are inputs of the run's first instant.
-    fn join(&mut self) -> Answer;
-
-    /// Passes on a command of the control plane.
-    fn command(&mut self, now: SimTime, command: &Command);
-
-    /// Asks for decisions if there is a reason to ask: something has changed, or the time in `wakes_at` has come.
-    /// Otherwise returns `None`.
-    fn decide(&mut self, now: SimTime, fleet: &Fleet) -> Option<Answer>;
-
-    /// Whether the scheduler itself answers the scenario's queries.
-    fn evaluates(&self) -> bool;
-
-    /// Asks whether a demand would fit now.
-    fn evaluate(&mut self, now: SimTime, fleet: &Fleet, name: &Arc<str>, demand: &Arc<Demand>) -> Answer;
-
-    /// The time at which the scheduler wants to be asked even if nothing has changed by then.
-    fn wakes_at(&self) -> Option<SimTime>;
-}
-
-/// The answer of a scheduler in another process, as inputs of the control plane.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
-    pub inputs: Vec<Input>,
-    /// The delay from the question to the arrival of these inputs.
-    pub after: SimDuration,
-    /// Whether the scheduler has failed for good. Then the run ends with these inputs.
-    pub is_last: bool,
 }
 
 #[cfg(test)]

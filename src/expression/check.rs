@@ -9,7 +9,7 @@ use dryrack_nearest::nearest;
 
 use super::fault::ExpressionError;
 use super::syntax::{self, token_at};
-use super::{ASSUMED_ELEMENTS, MOST_CHARACTERS, MOST_STEPS, Type, Variable};
+use super::variable::{ASSUMED_ELEMENTS, MOST_CHARACTERS, MOST_STEPS, Type, Variable};
 
 /// A checked expression.
 pub(super) struct Checked {

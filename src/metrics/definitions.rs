@@ -13,20 +13,10 @@ use super::account::RunAccount;
 use super::finished::Row;
 use super::own::own_values;
 use super::series::Function;
+use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_engine::{Accounts, Standing};
 use dryrack_event::Outcome;
 use dryrack_units::{Money, SimDuration, SimTime};
-
-/// The definition of a metric. The name ends with the unit if the metric has one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Definition {
-    pub name: &'static str,
-    /// The unit: `count`, `s`, `h`, `kWh`, `part` (of 1), `ratio`, or `price` (in the currency of the scenario).
-    pub counts_in: &'static str,
-    pub meaning: &'static str,
-    /// The source of the definition. Empty if the definition is obvious or dryrack's own.
-    pub source: &'static str,
-}
 
 macro_rules! metrics {
     ($($name:literal, $counts_in:literal: $meaning:literal, $source:literal;)*) => {
@@ -83,19 +73,6 @@ metrics! {
     "policies_ended", "count": "runs that a utilization policy ended", "";
     "policy_saved_hours", "h": "GPU hours that these would have held longer, at levels that the policy takes as idle; of those that would have ended by themselves and whose usage is stated", "dryrack policy counts alike";
     "policy_lost_hours", "h": "the same at all other levels: work that was cut off", "";
-}
-
-/// In slowdowns, a shorter run counts as this long (Feitelson 2001 uses the same 10 s).
-pub(super) const SLOWDOWN_BOUND: SimDuration = SimDuration::from_secs(10);
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    Count(u64),
-    Time(SimDuration),
-    Ratio(f64),
-    Money(Money),
-    /// There is no data for the metric. For example, no replica was placed, no GPU was ready, or no node has a price.
-    Undefined,
 }
 
 /// The metrics of one run: first the metrics of [`METRICS`] in their order, then the registered metrics by name.

@@ -17,10 +17,11 @@ mod run_metrics;
 mod series;
 mod unplaceable;
 mod usage_account;
+mod value;
 
 pub use account::{JobAccount, ReplicaAccount, RunAccount, Stint};
 pub use blame::{Blame, Shortages, WaitAccount};
-pub use definitions::{Definition, METRICS, Metrics, Value, WAIT_PERCENTS, quantile, wait_quantiles};
+pub use definitions::{METRICS, Metrics, WAIT_PERCENTS, quantile, wait_quantiles};
 pub use finished::{JobFigures, Row};
 pub use fragment_account::FragmentAccount;
 pub use load::{LoadAccount, Sample};
@@ -30,3 +31,4 @@ pub use run_metrics::RunMetrics;
 pub use series::{Function, Series, Unit};
 pub use unplaceable::UnplaceableAccount;
 pub use usage_account::{SavedAccount, UsageAccount, gpu_parts};
+pub use value::{Definition, Value};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 use super::account::RunAccount;
-use super::definitions::{Definition, METRICS, Value};
+use super::definitions::METRICS;
 use super::finished::Row;
+use super::value::{Definition, Value};
 use dryrack_units::SimDuration;
 
 /// Computes a metric from all counted replicas of a run. Returns `None` if there is nothing to compute it from.

@@ -1,8 +1,8 @@
 //! Series: one value for each replica of a run, and functions that aggregate these values.
 
 use super::account::RunAccount;
-use super::definitions::{Definition, SLOWDOWN_BOUND, Value};
 use super::finished::Row;
+use super::value::{Definition, SLOWDOWN_BOUND, Value};
 use dryrack_event::Outcome;
 use dryrack_units::{SimDuration, SimTime};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 
-use super::swf::SwfHeader;
+use super::swf_header::SwfHeader;
 use super::tally::Tally;
 
 /// A machine of a trace.

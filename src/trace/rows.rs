@@ -7,7 +7,7 @@ use dryrack_units::SimTime;
 
 use super::error::{Faults, TraceError};
 use super::row::{RunBasis, TaskTrace, TraceTask};
-use super::swf::SwfHeader;
+use super::swf_header::SwfHeader;
 use super::table::Table;
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};

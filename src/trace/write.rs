@@ -10,7 +10,7 @@ use dryrack_units::{GpuShare, SimDuration};
 
 use super::own::{BETWEEN_MODELS, COLUMNS, Line, word};
 use super::row::{Outcome, RunBasis, TraceTask};
-use super::swf::SwfHeader;
+use super::swf_header::SwfHeader;
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,7 +109,7 @@ fn is_same(one: &Spell, other: &Spell) -> bool {
 
 fn read(spell: &mut Spell, policy: &UtilizationPolicy, counts_from: SimTime, at: SimTime, reading: Option<Permille>) {
     let Some(reading) = reading.filter(|_| at >= counts_from) else { return };
-    if !super::is_idle(policy, reading) {
+    if !super::idle::is_idle(policy, reading) {
         spell.samples = 0;
         return;
     }

@@ -49,7 +49,7 @@ impl Dstack {
             self.last_misfit = number - 1;
         }
         for (gpu, last_busy) in self.last_busy.iter_mut().enumerate() {
-            let idle = ring.reading(index, gpu).is_some_and(|reading| super::is_idle(policy, reading));
+            let idle = ring.reading(index, gpu).is_some_and(|reading| super::idle::is_idle(policy, reading));
             if !idle || gpu >= gpus {
                 *last_busy = number;
             }

@@ -47,6 +47,7 @@
 
 mod covered;
 mod dstack;
+mod idle;
 mod named;
 mod own;
 mod recording;
@@ -63,8 +64,8 @@ use own::Own;
 use ring::Ring;
 use rule::Rule;
 
-use dryrack_units::{Permille, SimTime};
-use dryrack_workload::{AtMinimum, Coverage, SampleFault, UtilizationPolicy, UtilizationRule};
+use dryrack_units::SimTime;
+use dryrack_workload::{Coverage, SampleFault, UtilizationPolicy, UtilizationRule};
 
 /// Watches one run. The monitor has no clock: the caller gives it samples and times.
 pub struct UtilizationMonitor {
@@ -73,13 +74,6 @@ pub struct UtilizationMonitor {
     width: usize,
     ring: Ring,
     rule: Box<dyn Rule + Send + Sync>,
-}
-
-fn is_idle(policy: &UtilizationPolicy, reading: Permille) -> bool {
-    match policy.at_minimum {
-        AtMinimum::Busy => reading < policy.min_gpu_utilization,
-        AtMinimum::Idle => reading <= policy.min_gpu_utilization,
-    }
 }
 
 impl UtilizationMonitor {

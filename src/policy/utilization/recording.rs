@@ -86,7 +86,7 @@ fn account(judged: &mut JudgedJob, policy: &UtilizationPolicy, rows: &[UsageRow]
         let known = to.since(from).as_nanos().min(policy.longest_gap.max(policy.interval).as_nanos());
         let known_to = from.saturating_add(SimDuration::from_nanos(known));
         for (gpu, reading) in row.utilization.iter().enumerate() {
-            let is_idle = reading.map(|reading| super::is_idle(policy, reading));
+            let is_idle = reading.map(|reading| super::idle::is_idle(policy, reading));
             judged.all.add(is_idle, known_to.since(from), to.since(known_to));
             let Some((at, idle_gpus)) = &fired else { continue };
             let (left, unknown) = (known_to.max(*at).since(from.max(*at).min(known_to.max(*at))), to.max(*at));
