@@ -64,12 +64,14 @@ pub struct Config {
     pub percentage_of_nodes_to_score: Option<u64>,
     /// A `KubeSchedulerConfiguration` of the user's own, with plugins and profiles. Its back-offs are used if it has any.
     pub own: Option<Value>,
+    /// Flags of the program besides `--config` and `--secure-port`.
+    pub flags: Vec<String>,
 }
 
 impl Default for Config {
     /// The back-offs that kube-scheduler has by default.
     fn default() -> Config {
-        Config { initial_backoff: 1, max_backoff: 10, percentage_of_nodes_to_score: None, own: None }
+        Config { initial_backoff: 1, max_backoff: 10, percentage_of_nodes_to_score: None, own: None, flags: Vec::new() }
     }
 }
 
@@ -135,9 +137,10 @@ impl Config {
         format!("{file:#}\n")
     }
 
-    /// The flags. The program serves no HTTPS.
-    pub(crate) fn flags(file: &Path) -> [String; 2] {
-        [format!("--config={}", file.display()), "--secure-port=0".to_owned()]
+    /// The flags. Ours come last, so that they hold. The program serves no HTTPS.
+    pub(crate) fn all_flags(&self, file: &Path) -> Vec<String> {
+        let ours = [format!("--config={}", file.display()), "--secure-port=0".to_owned()];
+        self.flags.iter().cloned().chain(ours).collect()
     }
 }
 

@@ -18,6 +18,7 @@
 
 mod answer;
 mod config;
+mod decider;
 mod discovery;
 mod fault;
 mod heard;
@@ -36,6 +37,7 @@ mod watch;
 mod write;
 
 pub use config::{Config, ConfigError, Release};
+pub use decider::{KubeScheduler, KubeSchedulerSetup, find_program};
 pub use fault::Fault;
 pub use heard::{Attempt, Heard, Unserved};
 pub use limits::Limits;

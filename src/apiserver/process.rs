@@ -56,7 +56,8 @@ impl Program {
         let said = said.map_err(|error| fault(error.to_string()))?;
         let text = String::from_utf8_lossy(&said.stdout);
         Release::parse(&text).ok_or_else(|| {
-            fault(format!("--version says {:?}; `Kubernetes v1.35.4` or the like was expected", text.trim()))
+            let said = text.lines().next().unwrap_or_default();
+            fault(format!("--version says {said:?}; `Kubernetes v1.35.4` or the like was expected"))
         })
     }
 
@@ -71,7 +72,7 @@ impl Program {
         std::fs::write(&access, server.kubeconfig()).map_err(fault)?;
         std::fs::write(&file, config.file(&release, &access, own_loopback(server.token()))).map_err(fault)?;
         let mut command = Command::new("sh");
-        command.args(["-c", WATCHED]).arg(path).args(Config::flags(&file));
+        command.args(["-c", WATCHED]).arg(path).args(config.all_flags(&file));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
         let mut process = command.spawn().map_err(fault)?;
         let group = Pid::from_child(&process);

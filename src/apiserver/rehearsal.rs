@@ -120,6 +120,16 @@ impl Rehearsal {
         Ok(rehearsal)
     }
 
+    /// Changes the limit in real time of each wait.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Whether the program may try a pod again without a further event, once a back-off is over.
+    pub fn may_be_moved(&self) -> bool {
+        self.may_be_moved
+    }
+
     pub fn release(&self) -> &Release {
         &self.program.release
     }

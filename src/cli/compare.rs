@@ -19,7 +19,6 @@ use super::select::{refuse_others, scenario_files};
 use super::swarm::seeds;
 use dryrack_compare::{Difference, DifferenceKind, RunDecisions, SideDecision, decide, first_difference};
 use dryrack_engine::Progress;
-use dryrack_event::Decider;
 use dryrack_profile::load_profile;
 use dryrack_report::table;
 use dryrack_scenario::{Cell, Loaded, load, outline};
@@ -37,8 +36,8 @@ pub struct CompareArgs {
     /// Kind of random worlds: models, fleets, long-runs or tasks [default: the kind that suits the program]
     #[arg(long, value_name = "KIND", requires = "seeds")]
     pub(super) world: Option<String>,
-    /// Profile, release such as gpustack==0.6.0, or outside:COMMAND; give at least two, and each is compared with
-    /// the first
+    /// Profile, release such as gpustack==0.6.0, kube-scheduler=PATH, or outside:COMMAND; give at least two, and each
+    /// is compared with the first
     #[arg(long, required = true, value_name = "SCHEDULER")]
     pub(super) with: Vec<String>,
     /// Seed of all random draws [default: the seed of the file]
@@ -70,9 +69,13 @@ impl CompareSide {
     }
 }
 
+fn is_program(typed: &str) -> bool {
+    typed.contains("==") || typed.starts_with(dryrack_outside::KUBE_SCHEDULER)
+}
+
 /// The program that an argument of `--with` names; `None` if it names a profile.
 pub(super) fn program_of(typed: &str) -> Option<&str> {
-    typed.strip_prefix("outside:").or_else(|| typed.contains("==").then_some(typed))
+    typed.strip_prefix("outside:").or_else(|| is_program(typed).then_some(typed))
 }
 
 /// One run of a file, by each side. A side that cannot run it says why.
@@ -178,7 +181,7 @@ impl CompareArgs {
             load(file, &overrides.lower(file)).map_err(|faults| Failure::Input(faults.to_string()))?;
         let mut session = outside.map(|setup| start(setup, &rehearsal)).transpose()?;
         let (progress, seed) = (Progress::default(), rehearsal.seed);
-        let decider = session.as_mut().map(|session| session as &mut dyn Decider);
+        let decider = session.as_mut().map(|session| session.as_decider());
         let ran =
             guarded_run(|| decide(&rehearsal, expectations, &progress, decider)).map_err(|broken| match broken {
                 WorkFailure::Runaway(runaway) => Failure::Input(runaway_text(&runaway)),

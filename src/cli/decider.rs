@@ -10,9 +10,9 @@ use super::output::warn;
 use super::run::quoted;
 use dryrack_control::Profile;
 use dryrack_engine::{Progress, Rehearsal};
-use dryrack_event::Sink;
+use dryrack_event::{OutsideProgram, Sink};
 use dryrack_expect::Expectation;
-use dryrack_outside::{self as outside, ProgramName, Session, Setup};
+use dryrack_outside::{self as outside, ProgramName, Setup};
 use dryrack_rehearse::{Rehearsed, rehearse, rehearse_decided};
 use dryrack_scenario::Outside;
 use dryrack_scheduler::Caching;
@@ -21,7 +21,8 @@ use dryrack_units::SimTime;
 /// The flags for a scheduler in another process.
 #[derive(Debug, Args)]
 pub struct OutsideArgs {
-    /// Command line of a scheduler that decides in place of the profile, such as "python3 first_fit.py"
+    /// Command line of a scheduler that decides in place of the profile, such as "python3 first_fit.py", or a
+    /// kube-scheduler and its flags, as in kube-scheduler=PATH
     #[arg(long, value_name = "CMD", conflicts_with_all = ["stream", "paranoid", "plain"])]
     pub outside: Option<String>,
     /// Write every message from and to that scheduler to FILE
@@ -34,7 +35,7 @@ pub struct OutsideArgs {
 
 impl OutsideArgs {
     /// Refuses these flags if no scheduler in another process decides (`session` is `None`).
-    pub fn check(&self, session: Option<&Session>) -> Result<(), Failure> {
+    pub fn check(&self, session: Option<&Started>) -> Result<(), Failure> {
         let flags = [("--transcript", self.transcript.is_some()), ("--timings", self.timings)];
         match flags.iter().find(|(_, is_given)| *is_given && session.is_none()) {
             Some((flag, _)) => {
@@ -46,6 +47,9 @@ impl OutsideArgs {
         }
     }
 }
+
+/// A scheduler in another process that was started.
+pub type Started = Box<dyn OutsideProgram>;
 
 /// Whether a scheduler in another process decides, and which.
 #[derive(Clone, Debug, Default)]
@@ -94,26 +98,27 @@ pub fn decider(
     setup: Setup,
     rehearsal: &Rehearsal,
     flags: &[(&str, bool)],
-) -> Result<Session, Failure> {
+) -> Result<Started, Failure> {
     if let Some((flag, _)) = flags.iter().find(|(_, is_given)| *is_given) {
         let why = "a scheduler in another process decides in this file";
         return Err(Failure::Input(format!("error: --{flag}: {why}\n")));
     }
-    let session = start(setup, rehearsal)?;
+    let mut session = start(setup, rehearsal)?;
     let Some(file) = &args.transcript else { return Ok(session) };
     let out =
         std::fs::File::create(file).map_err(|error| Failure::file(file, format!("cannot be created: {error}")))?;
-    Ok(session.with_transcript(Box::new(std::io::BufWriter::new(out))))
+    session.write_transcript(Box::new(std::io::BufWriter::new(out)));
+    Ok(session)
 }
 
 /// Starts the scheduler in another process for this rehearsal.
-pub fn start(setup: Setup, rehearsal: &Rehearsal) -> Result<Session, Failure> {
-    Session::start(setup, &rehearsal.title, rehearsal.seed).map_err(|error| Failure::Input(format!("error: {error}\n")))
+pub fn start(setup: Setup, rehearsal: &Rehearsal) -> Result<Started, Failure> {
+    dryrack_rehearse::start(setup, rehearsal).map_err(|error| Failure::Input(format!("error: {error}\n")))
 }
 
 /// Runs the rehearsal. If there is a session, the scheduler in the other process decides.
 pub fn with_decider(
-    session: &mut Option<Session>,
+    session: &mut Option<Started>,
     rehearsal: &Rehearsal,
     expectations: Vec<Expectation>,
     progress: &Progress,
@@ -122,7 +127,7 @@ pub fn with_decider(
 ) -> Rehearsed {
     match session {
         None => rehearse(rehearsal, expectations, progress, caching, sinks),
-        Some(session) => rehearse_decided(rehearsal, expectations, progress, sinks, session),
+        Some(session) => rehearse_decided(rehearsal, expectations, progress, sinks, session.as_decider()),
     }
 }
 
@@ -151,11 +156,14 @@ pub fn named_after(rehearsal: &Rehearsal, who: &ProgramName) -> Rehearsal {
 }
 
 /// Ends the scheduler's process, and prints its timings and its failure if there are any. Returns whether it failed.
-pub fn farewell(session: Option<&mut Session>, args: &OutsideArgs, at: SimTime) -> bool {
+pub fn farewell(session: Option<&mut Started>, args: &OutsideArgs, at: SimTime) -> bool {
     let Some(session) = session else { return false };
     session.end();
     if args.timings {
-        warn(&format!("outside: {}\n", session.timings));
+        warn(&format!("outside: {}\n", session.timings()));
+    }
+    for remark in session.remarks() {
+        warn(&format!("note: {remark}\n"));
     }
     if let Some(failure) = session.failure() {
         warn(&failure_text(failure, at));

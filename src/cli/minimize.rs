@@ -17,7 +17,7 @@ use dryrack_minimize::{
     Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
     named_profile, with_entries, without_entry,
 };
-use dryrack_outside::Command;
+use dryrack_outside::{Command, KUBE_SCHEDULER};
 use dryrack_released::Release;
 use dryrack_scenario::{Options, Outside, load};
 use dryrack_units::counted;
@@ -192,7 +192,14 @@ impl MinimizeArgs {
             true => quoted(&self.seen_from_out(word)),
             false => quoted(word),
         };
-        command.words().iter().map(word).collect::<Vec<_>>().join(" ")
+        match &command {
+            Command::Lines(words) => words.iter().map(word).collect::<Vec<_>>().join(" "),
+            Command::KubeScheduler { program, flags } => {
+                let program = quoted(&self.seen_from_out(&program.display().to_string()));
+                let flags: String = flags.iter().map(|flag| format!(" {}", word(flag))).collect();
+                format!("{KUBE_SCHEDULER}{program}{flags}")
+            }
+        }
     }
 
     /// The failed expectation that must still fail in the result. If there is none, prints the reason and returns

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::decider::{OutsideArgs, OutsideChoice, decider, farewell, named_after, with_decider};
+use super::decider::{OutsideArgs, OutsideChoice, Started, decider, farewell, named_after, with_decider};
 use super::exit::{Exit, ExitResult, Failure};
 use super::fault::fault_text;
 use super::guard::guarded;
@@ -14,7 +14,7 @@ use super::progress::with_line;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_metrics::Metrics;
-use dryrack_outside::{ProgramName, Session, Setup};
+use dryrack_outside::{ProgramName, Setup};
 use dryrack_profile::ComparedBase;
 use dryrack_rehearse::{Rehearsed, header, rehearse_streamed};
 use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
@@ -52,7 +52,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    fn decider(&self, setup: Setup, rehearsal: &Rehearsal) -> Result<Session, Failure> {
+    fn decider(&self, setup: Setup, rehearsal: &Rehearsal) -> Result<Started, Failure> {
         let flags = [("stream", self.stream), ("paranoid", self.paranoid), ("plain", self.plain)];
         decider(&self.outside, setup, rehearsal, &flags)
     }
@@ -239,7 +239,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
         files.extend(tables(dir, &rehearsal, &rehearsed, metrics)?);
         WholeFile::keep_all(files)?;
     }
-    let who = session.as_ref().and_then(Session::who);
+    let who = session.as_ref().and_then(|session| session.who());
     let named = who.as_ref().map(|who| named_after(&rehearsal, who));
     let of = named.as_ref().unwrap_or(&rehearsal);
     let shown = Shown { rehearsal: of, rehearsed: &rehearsed, metrics, trace: trace.as_ref(), who: who.as_ref() };

@@ -22,6 +22,7 @@ mod tap;
 mod watch;
 mod why;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -170,6 +171,9 @@ fn once(args: &TestArgs, format: TestFormat) -> ExitResult {
     // A reproduction loads the same file as the first case, so print the warnings of the first case only.
     outcome.tested.iter().for_each(|tested| warn(&tested.cases[0].warnings.to_string()));
     report(&outcome, format)?;
+    let remarks = outcome.tested.iter().flat_map(|tested| &tested.cases).flat_map(|case| &case.remarks);
+    // Each remark once, however many scenarios it is about.
+    remarks.collect::<BTreeSet<_>>().into_iter().for_each(|remark| warn(&format!("note: {remark}\n")));
     Ok(exit_of(&outcome))
 }
 

@@ -432,10 +432,9 @@ impl Profile {
         faults.extend(self.faulty_backfill_pass());
         let is_outside = |pass: PassOptions| pass.trigger == Trigger::Outside;
         faults.extend((self.program.is_some() && !is_outside(self.passes.place)).then_some(ProfileError::Program));
+        let can_leave = self.flow.is_queue() || (self.flow.kubernetes().is_some() && self.program.is_some());
         faults.extend(is_outside(self.passes.analyse).then_some(ProfileError::Outside("passes.analyse")));
-        faults.extend(
-            (!self.flow.is_queue() && is_outside(self.passes.place)).then_some(ProfileError::Outside("passes.place")),
-        );
+        faults.extend((is_outside(self.passes.place) && !can_leave).then_some(ProfileError::Outside("passes.place")));
         let places_parts = self.flow.polled().is_some_and(|runs| runs.gang != GangRule::Whole);
         faults.extend((!self.policies.quotas.is_empty() && places_parts).then_some(ProfileError::QuotasOfParts));
         let preempts = self.flow.is_queue() && self.scheduler.preempt != Preempt::Nobody;

@@ -18,7 +18,9 @@ mod own_reason;
 mod packed;
 mod phase;
 mod predicted;
+mod program;
 mod reason;
+mod timings;
 mod wire;
 
 pub use codec::{CodecError, decode_line, encode_event, encode_input, encode_line};
@@ -31,4 +33,6 @@ pub use outside::{Outside, OutsideFault, StandIn};
 pub use own_reason::OwnReason;
 pub use phase::Phase;
 pub use predicted::{AttemptTimeline, Prediction};
+pub use program::{OutsideProgram, ProgramFailure, ProgramName};
 pub use reason::{Histogram, Reason};
+pub use timings::Timings;

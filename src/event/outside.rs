@@ -134,6 +134,7 @@ faults! {
     Standstill => "standstill", true, "was asked again and again without progress at one instant";
     ProcessDied => "process_died", true, "died";
     GivenUp => "given_up", true, "gave up";
+    SelectorIgnored => "selector_ignored", true, "bound a pod to a node that its selector excludes";
 }
 
 #[cfg(test)]

@@ -156,6 +156,13 @@ fn judged(
     let is_decided_outside = outside.is_some();
     let (rehearsed, failed) = match outside {
         None => (rehearse(&rehearsal, expectations.clone(), &progress, Caching::On, vec![&mut standings]), None),
+        Some(setup) if setup.command.words().is_none() => {
+            let mut program = dryrack_rehearse::start(setup, &rehearsal)?;
+            let sinks: Vec<&mut dyn Sink> = vec![&mut standings];
+            let rehearsed = rehearse_decided(&rehearsal, expectations.clone(), &progress, sinks, program.as_decider());
+            program.end();
+            (rehearsed, program.failure().map(of_program))
+        }
         Some(setup) => {
             let mut session = Session::start_or_keep(kept.take(), setup, &rehearsal.title, rehearsal.seed)?;
             let sinks: Vec<&mut dyn Sink> = vec![&mut standings];

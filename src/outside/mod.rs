@@ -20,12 +20,11 @@ mod objects;
 mod placing;
 mod session;
 mod setup;
-mod timings;
 
+pub use dryrack_event::{ProgramFailure as Failure, ProgramName, Timings};
 pub use message::PROTOCOL;
-pub use session::{Failure, IdleProcess, NotStarted, ProgramName, Session};
-pub use setup::{Command, CommandError, Setup, ThinkTime};
-pub use timings::Timings;
+pub use session::{IdleProcess, NotStarted, Session};
+pub use setup::{Command, CommandError, KUBE_SCHEDULER, Setup, ThinkTime};
 
 /// The JSON Schema of all messages.
 pub const SCHEMA: &str = include_str!("protocol.schema.json");

@@ -1,7 +1,6 @@
 //! The dialogue with the program during one run: the messages and questions to it, its answers, and its failures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +14,9 @@ use super::mirror::{Changes, Mirror};
 use super::objects;
 use super::placing::Places;
 use super::setup::{Setup, ThinkTime};
-use super::timings::Timings;
 use dryrack_event::{
-    Answer, Command, Decider, Event, External, Histogram, Input, Outside, OutsideFault, Reason, Refusal, Sink,
-    UsageFact,
+    Answer, Command, Decider, Event, External, Histogram, Input, Outside, OutsideFault, OutsideProgram,
+    ProgramFailure as Failure, ProgramName, Reason, Refusal, Sink, Timings, UsageFact,
 };
 use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, FleetId, JobId, NodeId};
@@ -34,34 +32,12 @@ const MOST_REFUSED: u32 = 3;
 /// The largest number of questions in a row without a decision.
 const MOST_IDLE: u32 = 1_000_000;
 
-/// The name and version that the program states.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramName {
-    pub name: Arc<str>,
-    pub version: Arc<str>,
-}
-
-impl fmt::Display for ProgramName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.version)
-    }
-}
-
 /// The error for a program that could not be started.
 #[derive(Debug, Error)]
 #[error("the scheduler in another process could not be started: {program}: {why}")]
 pub struct NotStarted {
-    program: String,
-    why: String,
-}
-
-/// A failure after which the program is not started again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub fault: OutsideFault,
-    pub text: String,
-    /// The last part of its stderr.
-    pub errors: String,
+    pub program: String,
+    pub why: String,
 }
 
 pub struct Session {
@@ -119,10 +95,14 @@ impl Session {
                 && kept.setup.folder == setup.folder
                 && kept.setup.driver == setup.driver
         };
+        let Some(words) = setup.command.words() else {
+            let why = "it speaks the API of Kubernetes, and this command drives programs of the protocol of JSON lines";
+            return Err(NotStarted { program: setup.command.to_string(), why: why.to_string() });
+        };
         let child = match kept.filter(is_alike) {
             Some(kept) => kept.child,
-            None => Child::start(setup.command.words(), &setup.folder)
-                .map_err(|error| NotStarted { program: setup.command.words()[0].clone(), why: error.to_string() })?,
+            None => Child::start(words, &setup.folder)
+                .map_err(|error| NotStarted { program: words[0].clone(), why: error.to_string() })?,
         };
         Ok(Session {
             restarts_left: setup.restarts,
@@ -148,12 +128,6 @@ impl Session {
             failure: None,
             transcript: None,
         })
-    }
-
-    /// Writes every message to `out`, after `> ` if it goes to the program and after `< ` if it comes from the program.
-    pub fn with_transcript(mut self, out: Box<dyn Write + Send>) -> Session {
-        self.transcript = Some(out);
-        self
     }
 
     /// Whether the last answer says anything about the attempt.
@@ -303,7 +277,7 @@ impl Session {
         (self.has_snapshot, self.wake_at) = (false, None);
         self.indexes.clear();
         self.refused.clear();
-        let child = Child::start(self.setup.command.words(), &self.setup.folder);
+        let child = Child::start(self.setup.command.words().unwrap_or_default(), &self.setup.folder);
         self.child = Some(child.map_err(|error| LineFault::new(OutsideFault::NotStarted, error.to_string()))?);
         Ok(())
     }
@@ -682,5 +656,35 @@ impl Decider for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+impl OutsideProgram for Session {
+    fn who(&self) -> Option<ProgramName> {
+        Session::who(self)
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        Session::failure(self)
+    }
+
+    fn end(&mut self) {
+        Session::end(self);
+    }
+
+    fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn write_transcript(&mut self, out: Box<dyn Write + Send>) {
+        self.transcript = Some(out);
+    }
+
+    fn as_decider(&mut self) -> &mut dyn Decider {
+        self
     }
 }

@@ -1,5 +1,6 @@
 //! The command of a scheduler in another process, and the rules under which it decides.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,7 +62,15 @@ pub enum ThinkTime {
 
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command(Vec<String>);
+pub enum Command {
+    /// A program that speaks the protocol of this room.
+    Lines(Vec<String>),
+    /// A kube-scheduler, which speaks the API of Kubernetes, and its flags.
+    KubeScheduler { program: PathBuf, flags: Vec<String> },
+}
+
+/// How the text of a command begins that names a kube-scheduler.
+pub const KUBE_SCHEDULER: &str = "kube-scheduler=";
 
 /// Why a text is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -72,6 +81,10 @@ pub enum CommandError {
     Open(char),
     #[error("the command contains a zero byte")]
     Zero,
+    #[error("`kube-scheduler=` names no program; expected its path, as in `kube-scheduler=./kube-scheduler`")]
+    NoKubeScheduler,
+    #[error("the path begins with `~/`, but there is no home folder (`HOME` is not set)")]
+    NoHome,
     #[error("{0}")]
     Unreleased(String),
     #[error("{0}")]
@@ -84,16 +97,39 @@ impl Command {
             None => Err(CommandError::Empty),
             Some(program) if program.is_empty() => Err(CommandError::Empty),
             Some(_) if words.iter().any(|word| word.contains('\0')) => Err(CommandError::Zero),
-            Some(_) => Ok(Command(words)),
+            Some(_) => Ok(Command::Lines(words)),
         }
     }
 
-    /// Reads the value of `--outside`. It is a command line, or a released program such as `gpustack==0.6.0`, whose
-    /// command comes from `released`.
+    /// A kube-scheduler: its path, and its flags. A path that begins with `~/` is relative to the home folder.
+    pub fn kube_scheduler(words: &[String]) -> Result<Command, CommandError> {
+        match words.split_first() {
+            None => Err(CommandError::Empty),
+            Some((program, _)) if program.is_empty() => Err(CommandError::NoKubeScheduler),
+            Some(_) if words.iter().any(|word| word.contains('\0')) => Err(CommandError::Zero),
+            Some((program, flags)) => {
+                let program = at_home(program).ok_or(CommandError::NoHome)?;
+                Ok(Command::KubeScheduler { program, flags: flags.to_vec() })
+            }
+        }
+    }
+
+    /// Reads the value of `--outside`. It is a command line, a released program such as `gpustack==0.6.0`, whose
+    /// command comes from `released`, or `kube-scheduler=PATH` with flags of that program.
     pub fn read(text: &str) -> Result<Command, CommandError> {
         match text.trim().split_once("==") {
             Some((name, version)) if is_word(name) && is_word(version) => released(name, version),
-            _ => Command::of(words(text)?),
+            _ => Command::of_words(words(text)?),
+        }
+    }
+
+    fn of_words(mut words: Vec<String>) -> Result<Command, CommandError> {
+        match words.first_mut().and_then(|first| first.strip_prefix(KUBE_SCHEDULER).map(str::to_string)) {
+            Some(path) => {
+                words[0] = path;
+                Command::kube_scheduler(&words)
+            }
+            None => Command::of(words),
         }
     }
 
@@ -105,12 +141,33 @@ impl Command {
                 Ok(_) => Ok(()),
                 Err(error) => Err(CommandError::Unreleased(error.to_string())),
             },
-            _ => Command::of(words(text)?).map(|_| ()),
+            _ => Command::of_words(words(text)?).map(|_| ()),
         }
     }
 
-    pub fn words(&self) -> &[String] {
-        &self.0
+    /// The words of a program that speaks the protocol of this room.
+    pub fn words(&self) -> Option<&[String]> {
+        match self {
+            Command::Lines(words) => Some(words),
+            Command::KubeScheduler { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::Lines(words) => f.write_str(&words.join(" ")),
+            Command::KubeScheduler { program, .. } => write!(f, "{KUBE_SCHEDULER}{}", program.display()),
+        }
+    }
+}
+
+/// A path with its `~/` replaced by the home folder. `None` if there is no home folder.
+fn at_home(path: &str) -> Option<PathBuf> {
+    match path.strip_prefix("~/") {
+        Some(rest) => std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest)),
+        None => Some(PathBuf::from(path)),
     }
 }
 
@@ -173,8 +230,12 @@ mod tests {
             ("./run --x==3", &["./run", "--x==3"]),
         ];
         for (text, wanted) in rows {
-            assert_eq!(Command::read(text).expect(text).words(), wanted, "{text}");
+            assert_eq!(Command::read(text).expect(text).words().expect("lines"), wanted, "{text}");
         }
+        let flags = vec!["--config".to_string(), "my file.yaml".to_string()];
+        let wanted = Command::KubeScheduler { program: PathBuf::from("./bin/kube-scheduler"), flags };
+        assert_eq!(Command::read("kube-scheduler=./bin/kube-scheduler --config 'my file.yaml'"), Ok(wanted));
+        assert_eq!(Command::read("kube-scheduler="), Err(CommandError::NoKubeScheduler));
         assert_eq!(Command::read("   "), Err(CommandError::Empty));
         assert_eq!(Command::read("a 'b"), Err(CommandError::Open('\'')));
         assert!(matches!(Command::read("gpustak==0.6.0"), Err(CommandError::Unreleased(_))));

@@ -6,11 +6,13 @@
 
 #![warn(clippy::unwrap_used)]
 
+use dryrack_apiserver::{KubeScheduler, KubeSchedulerSetup};
 use dryrack_engine::{Progress, Rehearsal, RunEnd, RunOptions, run, run_decided, run_streamed};
-use dryrack_event::{Decider, Digest, Digester, FORMAT_VERSION, LogHeader, Sink};
+use dryrack_event::{Decider, Digest, Digester, FORMAT_VERSION, LogHeader, OutsideProgram, Sink};
 use dryrack_expect::{Expectation, Horizon, Judge, Verdict};
 use dryrack_ids::Names;
 use dryrack_metrics::{RunAccount, RunMetrics};
+use dryrack_outside::{Command, NotStarted, Session, Setup};
 use dryrack_scheduler::Caching;
 use dryrack_units::SimTime;
 use dryrack_workload::Arrival;
@@ -48,6 +50,32 @@ pub fn rehearse_decided(
 ) -> Rehearsed {
     let (source, accounts) = (Source::Decided(decider), RunAccount::of(rehearsal));
     rehearse_with((rehearsal, source), expectations, accounts, progress, Caching::On, more)
+}
+
+/// Starts the scheduler in another process for this rehearsal, by the protocol that it speaks.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start(setup: Setup, rehearsal: &Rehearsal) -> Result<Box<dyn OutsideProgram>, NotStarted> {
+    let Command::KubeScheduler { program, flags } = &setup.command else {
+        return Ok(Box::new(Session::start(setup, &rehearsal.title, rehearsal.seed)?));
+    };
+    let Some(options) = rehearsal.profile.flow.kubernetes() else {
+        let why = "it can decide only under a profile of Kubernetes".to_string();
+        return Err(NotStarted { program: setup.command.to_string(), why });
+    };
+    let started = KubeScheduler::new(KubeSchedulerSetup {
+        program: program.clone(),
+        flags: flags.clone(),
+        folder: setup.folder.clone(),
+        start: setup.start,
+        deadline: setup.deadline,
+        restarts: setup.restarts,
+        initial_backoff: options.queue.initial_backoff,
+        max_backoff: options.queue.max_backoff,
+    });
+    let not_started = |error: dryrack_apiserver::NotStarted| NotStarted { program: error.program, why: error.why };
+    Ok(Box::new(started.map_err(not_started)?))
 }
 
 /// The source of jobs and of decisions.

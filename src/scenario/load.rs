@@ -370,7 +370,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     };
     let outside = decider(&file, folder, options, report);
     refuse_sets(outside.as_ref(), &arrivals, &world, report);
-    let profile = decided(with_target(profile, target, &arrivals), outside.as_ref());
+    let profile = decided(with_target(profile, target, &arrivals), outside.as_ref(), &file, report);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
     estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
@@ -524,10 +524,26 @@ fn refuse_sets(outside: Option<&Setup>, arrivals: &[Arrival], world: &World, rep
 }
 
 /// The profile with its decisions left to the scheduler in another process, if there is one.
-fn decided(profile: Arc<Profile>, outside: Option<&Setup>) -> Arc<Profile> {
+fn decided(profile: Arc<Profile>, outside: Option<&Setup>, file: &Fields<'_>, report: &mut Report) -> Arc<Profile> {
     let Some(setup) = outside else { return profile };
-    let when_unsafe = if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused };
-    Arc::new(profile.decided_by(Program { when_unsafe }))
+    let program = Program { when_unsafe: if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused } };
+    match setup.command {
+        Command::Lines(_) => Arc::new(profile.decided_by(program)),
+        Command::KubeScheduler { .. } if profile.flow.kubernetes().is_some() => {
+            Arc::new(profile.decided_by_kube_scheduler(program))
+        }
+        Command::KubeScheduler { .. } => {
+            let span = file.get("profile").map_or(file.place(), |tree| tree.span);
+            let message =
+                format!("kube-scheduler cannot decide under `{}`, which is no profile of Kubernetes", profile.name);
+            report.error_with_help(
+                span,
+                message,
+                "write `profile: kubernetes-1.35`, or add `--profile kubernetes-1.35`",
+            );
+            profile
+        }
+    }
 }
 
 fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report) -> Head {
@@ -535,7 +551,12 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
     let title = title.and_then(|tree| text(tree, "a title", report));
     let as_in_base = options.as_in_base.as_ref().map(|(option, against)| (option.as_str(), *against));
     let changes = Changes { as_in_base, policies: file.get("policies"), slurm: file.get("slurm") };
-    let default = match (&options.asked, file.has("manifests")) {
+    let typed = match &options.outside {
+        Outside::Command(command, _) => Some(command),
+        Outside::Refused | Outside::Allowed => None,
+    };
+    let is_kubernetes = file.has("manifests") || outside::is_kube_scheduler(file, typed);
+    let default = match (&options.asked, is_kubernetes) {
         (Some(_), _) => PROFILE_OF_MODELS,
         (None, true) => PROFILE_OF_MANIFESTS,
         (None, false) => DEFAULT_PROFILE,

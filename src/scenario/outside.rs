@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use dryrack_outside::{Command, Setup, ThinkTime};
+use dryrack_outside::{Command, KUBE_SCHEDULER, Setup, ThinkTime};
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
 
 /// Keys of the map.
-const FIELDS: [&str; 7] = ["command", "deadline", "start", "restarts", "thinking", "unsafe", "driver"];
+const FIELDS: [&str; 8] =
+    ["command", "kube-scheduler", "deadline", "start", "restarts", "thinking", "unsafe", "driver"];
 
 /// The words for the treatment of placements that break safety; `true` means that they are carried out.
 pub(super) const WHEN_UNSAFE: [(&str, bool); 2] = [("allowed", true), ("refused", false)];
@@ -18,6 +19,18 @@ pub(super) const WHEN_UNSAFE: [(&str, bool); 2] = [("allowed", true), ("refused"
 /// The words for the thinking time that is charged to the simulated clock. A fixed time is allowed too.
 pub(super) const THINKING: [(&str, ThinkTime); 3] =
     [("none", ThinkTime::Free), ("measured", ThinkTime::Measured), ("stated", ThinkTime::Stated)];
+
+/// Whether a kube-scheduler decides, as the file or the command line says.
+pub(super) fn is_kube_scheduler(file: &Fields<'_>, typed: Option<&Command>) -> bool {
+    let named = |tree: &Tree| match tree.scalar() {
+        Some(text) => text.starts_with(KUBE_SCHEDULER),
+        None => tree.get("kube-scheduler").is_some(),
+    };
+    match typed {
+        Some(command) => matches!(command, Command::KubeScheduler { .. }),
+        None => file.get("outside").is_some_and(named),
+    }
+}
 
 /// Reads `outside: {command: [python3, first_fit.py]}`. A command on the command line replaces the command of the file,
 /// and also works if the file has no `outside:`. It comes with the folder in which it is started.
@@ -44,8 +57,9 @@ pub(super) fn read(
         };
     }
     let fields = Fields::read(tree, "a scheduler outside", &FIELDS, report)?;
-    let own = match (fields.get("command"), typed) {
-        (Some(tree), _) => command(tree, report),
+    fields.exclusive(&["command", "kube-scheduler"], "each names the program that decides", report);
+    let own = match (fields.get("command").or_else(|| fields.get("kube-scheduler")), typed) {
+        (Some(tree), _) => command(tree, fields.has("kube-scheduler"), report),
         (None, Some(_)) => None,
         // Without a command, the entry is for programs that are named elsewhere, and the profile decides.
         (None, None) if fields.get("driver").is_some() => None,
@@ -54,6 +68,13 @@ pub(super) fn read(
             None
         }
     };
+    if matches!(own.as_ref().or(typed.map(|(typed, _)| typed)), Some(Command::KubeScheduler { .. })) {
+        for key in ["thinking", "driver"].into_iter().filter(|key| fields.has(key)) {
+            let message = format!("`{key}` has no meaning for kube-scheduler");
+            let help = "its thinking takes no simulated time; `kube-scheduler: [PATH, --config, FILE]` configures it";
+            report.error_with_help(fields.key_span(key), message, help);
+        }
+    }
     let setup = settings(&fields, report);
     match typed {
         Some((command, folder)) => Some(setup(command.clone(), folder)),
@@ -79,7 +100,7 @@ fn settings(fields: &Fields<'_>, report: &mut Report) -> impl FnOnce(Command, &P
     let words = fields.word("unsafe", "a value of `unsafe`", &WHEN_UNSAFE, report);
     let allows_unsafe = words.unwrap_or(true);
     let driver = fields.get("driver").map_or(Json::Null, |tree| match &tree.node {
-        Node::Map(_) => json(tree),
+        Node::Map(_) => tree.to_json(),
         _ if tree.is_nothing() => Json::Null,
         Node::List(_) | Node::Scalar { .. } => {
             let message = format!("expected a map of settings, found {}", tree.kind());
@@ -98,12 +119,17 @@ fn settings(fields: &Fields<'_>, report: &mut Report) -> impl FnOnce(Command, &P
     }
 }
 
-/// Reads a command as a list of words or as one command line.
-fn command(tree: &Tree, report: &mut Report) -> Option<Command> {
+/// Reads a command as a list of words or as one command line. It may be the path of a kube-scheduler and its flags.
+fn command(tree: &Tree, is_kube_scheduler: bool, report: &mut Report) -> Option<Command> {
     let read = match &tree.node {
         Node::List(items) => {
             let words = items.iter().map(|item| text(item, "a word of the command", report).map(str::to_string));
-            Command::of(words.collect::<Option<Vec<String>>>()?)
+            let words = words.collect::<Option<Vec<String>>>()?;
+            if is_kube_scheduler { Command::kube_scheduler(&words) } else { Command::of(words) }
+        }
+        Node::Scalar { .. } | Node::Map(_) if is_kube_scheduler => {
+            let typed = text(tree, "the path of a kube-scheduler", report)?;
+            Command::read(&format!("{KUBE_SCHEDULER}{typed}"))
         }
         Node::Scalar { .. } | Node::Map(_) => {
             Command::read(text(tree, "a command such as `[python3, first_fit.py]`", report)?)
@@ -112,7 +138,8 @@ fn command(tree: &Tree, report: &mut Report) -> Option<Command> {
     match read {
         Ok(command) => Some(command),
         Err(error) => {
-            report.error_with_help(tree.span, error.to_string(), "write `[python3, first_fit.py]`");
+            let example = if is_kube_scheduler { "./kube-scheduler" } else { "[python3, first_fit.py]" };
+            report.error_with_help(tree.span, error.to_string(), format!("write `{example}`"));
             None
         }
     }
@@ -130,23 +157,5 @@ fn thinking(tree: &Tree, report: &mut Report) -> Option<ThinkTime> {
             report.error_with_help(tree.span, message, "write none, measured, stated, or a time such as `250ms`");
             None
         }
-    }
-}
-
-/// Converts the data to JSON. A plain scalar has the type of YAML's core schema; a quoted scalar is text.
-fn json(tree: &Tree) -> Json {
-    match &tree.node {
-        _ if tree.is_nothing() => Json::Null,
-        Node::Scalar { text, quoted: true } => Json::String(text.clone()),
-        Node::Scalar { text, quoted: false } => match text.as_str() {
-            "true" => Json::Bool(true),
-            "false" => Json::Bool(false),
-            other => serde_json::from_str(other)
-                .ok()
-                .filter(Json::is_number)
-                .unwrap_or_else(|| Json::String(other.to_string())),
-        },
-        Node::List(items) => Json::Array(items.iter().map(json).collect()),
-        Node::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
     }
 }

@@ -13,6 +13,7 @@ pub(super) const SHAPES: &[Shape] = &[Shape {
     required: &[],
     fields: &[
         ("command", COMMAND, "Program and its arguments; it starts in the folder of this file"),
+        ("kube-scheduler", COMMAND, "Path of a kube-scheduler that decides, and its flags; excludes `command`"),
         ("deadline", TIME, "Time limit for each answer, in real time; default: 10s"),
         ("start", TIME, "Time limit for the first answer, in real time; default: 60s"),
         ("restarts", Kind::Whole, "Number of restarts after failures; default: 0"),

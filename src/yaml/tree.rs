@@ -88,6 +88,25 @@ impl Tree {
         }
     }
 
+    /// The same data as JSON. A plain scalar has the type of YAML's core schema; a quoted scalar is text.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.node {
+            _ if self.is_nothing() => Json::Null,
+            Node::Scalar { text, quoted: true } => Json::String(text.clone()),
+            Node::Scalar { text, quoted: false } => match text.as_str() {
+                "true" => Json::Bool(true),
+                "false" => Json::Bool(false),
+                other => serde_json::from_str(other)
+                    .ok()
+                    .filter(Json::is_number)
+                    .unwrap_or_else(|| Json::String(other.to_string())),
+            },
+            Node::List(items) => Json::Array(items.iter().map(Tree::to_json).collect()),
+            Node::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
+        }
+    }
+
     /// The number of levels, including this one.
     pub(super) fn depth(&self) -> usize {
         match &self.node {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::plan::Plan;
 use super::why::why;
 use crate::causes::{Causes, profile_beside};
-use crate::decider::{OutsideChoice, failure_text, start, with_decider};
+use crate::decider::{OutsideChoice, Started, failure_text, start, with_decider};
 use crate::fault::{fault_text, runaway_text};
 use crate::guard::{WorkFailure, guarded_run};
 use crate::run::Overrides;
@@ -21,7 +21,7 @@ use dryrack_event::Sink;
 use dryrack_expect::{
     Expectation, ReproducedUnder, Reproduction, SeedShare, ShareAt, SourcePlace, Verdict, is_cured, judge_reproduction,
 };
-use dryrack_outside::{Command, CommandError, Session};
+use dryrack_outside::{Command, CommandError};
 use dryrack_rehearse::names;
 use dryrack_scenario::{Cell, Loaded, load};
 use dryrack_scheduler::Caching;
@@ -67,6 +67,8 @@ pub struct Case {
     pub text: String,
     /// Whether the scheduler in another process failed. If so, the verdicts are not about its decisions.
     pub gave_up: bool,
+    /// What a user should know about the program that decided.
+    pub remarks: Vec<String>,
     /// The errors of the file, as diagnostics with places.
     pub diagnostics: Diagnostics,
     /// Warnings about a scenario that can still be run.
@@ -211,7 +213,12 @@ fn decided_by(under: &ReproducedUnder, file: &Path, overrides: &Overrides) -> Re
         ReproducedUnder::Profile(profile) => Ok(overrides.clone().and_profile(&profile_beside(file, profile))),
         ReproducedUnder::Outside(program) => {
             let folder = file.parent().unwrap_or(Path::new(""));
-            let choice = OutsideChoice::started_in(folder, Command::read(program)?);
+            let command = Command::read(program)?;
+            if let Command::KubeScheduler { program, .. } = &command {
+                let missing = |error: dryrack_apiserver::NotStarted| CommandError::NotInstalled(error.to_string());
+                dryrack_apiserver::find_program(program, folder).map_err(missing)?;
+            }
+            let choice = OutsideChoice::started_in(folder, command);
             Ok(overrides.clone().and_outside(choice))
         }
     }
@@ -388,7 +395,7 @@ fn judge(
     (expectations, explained): (Vec<Expectation>, usize),
     progress: &Progress,
     context: &Context<'_>,
-    (case, session): (&mut Case, &mut Option<Session>),
+    (case, session): (&mut Case, &mut Option<Started>),
 ) {
     let mut decisions = Decisions::new(names(rehearsal));
     let mut more: Vec<&mut dyn Sink> = Vec::new();
@@ -405,6 +412,7 @@ fn judge(
     case.status = if failed { Status::Failed } else { Status::Passed };
     if let Some(session) = session {
         session.end();
+        case.remarks = session.remarks();
         if let Some(failure) = session.failure() {
             case.status = Status::Failed;
             case.gave_up = true;
@@ -447,6 +455,7 @@ impl Case {
             judged: Vec::new(),
             text: String::new(),
             gave_up: false,
+            remarks: Vec::new(),
             diagnostics: Diagnostics::default(),
             warnings: Diagnostics::default(),
             digest: None,

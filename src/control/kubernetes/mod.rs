@@ -8,7 +8,7 @@
 //!
 //! The decisions are those of `dryrack-kubernetes`. This flow keeps the cluster that they read ([`mirror`]), the queue
 //! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), tries them ([`attempt`]), and evicts pods
-//! from tainted nodes ([`evictions`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
+//! from tainted nodes ([`evictions`]). If a real kube-scheduler decides, it gets the pods instead ([`outside`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
 //! is free.
 //!
 //! An attempt takes no time, and a pod is bound at the instant of its attempt. A gang is not bound as a whole: each of
@@ -20,7 +20,8 @@ mod examine;
 mod hints;
 mod mirror;
 mod options;
-mod pods;
+mod outside;
+pub mod pods;
 mod queue;
 mod reasons;
 
@@ -29,13 +30,15 @@ use std::sync::Arc;
 
 pub use options::{KubernetesOptions, QueueOptions};
 pub use pods::is_gpu;
+pub use reasons::of_text as reason_of_text;
 
 use super::attempts::Attempts;
 use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};
 use super::flow::{Due, Flow, Held, Visitor, WaitingChanges, visit_in_order};
 use attempt::Chosen;
-use dryrack_event::{Event, Histogram, Outcome, Phase, Reason, Refusal};
+use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal};
+use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, Placed, PodInfo};
 use dryrack_kubernetes::cycle;
@@ -43,7 +46,7 @@ use dryrack_kubernetes::plugins::dynamic_resources::claim_keys;
 use dryrack_objects::{ClusterObjects, Pod};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
-use dryrack_workload::{Demand, JobSpec, Pick};
+use dryrack_workload::{Demand, JobSpec};
 use evictions::Evictions;
 use hints::Event as Change;
 use mirror::MirroredNode;
@@ -148,32 +151,12 @@ impl Kubernetes {
         group
     }
 
-    /// The pod of a replica's current attempt. A later attempt is another pod with another name, as a controller
-    /// creates it.
+    /// The pod of a replica's current attempt.
     fn pod_of(&self, core: &Core, index: ReplicaIndex) -> Option<PodInfo> {
         let replica = &core.replicas[index as usize];
         let spec = &core.jobs[replica.job.index()].spec;
-        let mut name = match (spec.replicas, replica.number) {
-            (1, 0) => spec.name.to_string(),
-            (_, number) => format!("{}-{number}", spec.name),
-        };
-        if replica.attempt > 1 {
-            name.push_str(&format!("-{}", replica.attempt));
-        }
-        let mut pod = pods::pod_of(spec, name, &self.models)?;
-        // Names of jobs and numbers of replicas may give the same name twice.
-        while self.keys.contains(&pod.metadata.key()) {
-            pod.metadata.name = Arc::from(format!("{}-{}", pod.metadata.name, replica.job.index()));
-            pod.metadata.uid = Arc::clone(&pod.metadata.name);
-        }
-        if replica.attempt > 1 {
-            pod.spec.node_name = None;
-            pod.status.start_time = None;
-        }
-        if let Some(Pick::Nodes(nodes)) = &spec.demand.pick {
-            let names = nodes.iter().map(|node| Arc::clone(&core.fleet.node(*node).name)).collect();
-            pods::restrict_to(&mut pod, names);
-        }
+        let is_taken = |key: &Arc<str>| self.keys.contains(key);
+        let pod = pods::pod_of_attempt(spec, replica.attempt_id(), &self.models, &core.fleet, is_taken)?;
         Some(PodInfo::new(pod))
     }
 
@@ -259,6 +242,9 @@ impl Flow for Kubernetes {
             core.replicas[index as usize].wait = Wait::Nothing;
             self.end(core, index, Outcome::NeverFits, Reason::NeverFits);
         }
+        if core.is_decided_outside() {
+            return self.hand_over(core);
+        }
         self.open_gates(core);
         self.queue.advance(core.now, self.options.queue, self.version);
         while let Some((index, group)) = self.queue.next() {
@@ -290,6 +276,14 @@ impl Flow for Kubernetes {
     /// Asserts nothing, because a pod may wait for its back-off beside a free node.
     fn check_nothing_waits_in_vain(&self, _core: &Core) {}
 
+    fn decided(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {
+        self.decided_outside(core, attempt, placement);
+    }
+
+    fn said(&mut self, core: &mut Core, said: &Outside) {
+        self.said_outside(core, said);
+    }
+
     fn objects_declared(&mut self, _core: &mut Core, objects: &Arc<ClusterObjects>) {
         assert!(self.nodes.is_empty(), "objects are declared before the nodes");
         self.cluster = mirror::cluster_of(objects);
@@ -303,6 +297,10 @@ impl Flow for Kubernetes {
         self.no_pods.remove(&index);
         let Some(record) = self.pods.get(&index) else { return };
         let info = Arc::clone(&record.info);
+        if core.is_decided_outside() {
+            let attempt = core.replicas[index as usize].attempt_id();
+            core.command(Command::Withdraw { attempt });
+        }
         self.keys.remove(&info.key);
         self.gated.remove(&index);
         self.queue.remove(index);

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_catalog::{CpuArch, Vendor};
-use dryrack_fleet::{GpuShape, GpuStatus, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement};
-use dryrack_ids::NodeId;
+use dryrack_fleet::{Fleet, GpuShape, GpuStatus, Node as FleetNode, NodeClaim, NodeShape, NodeState, Placement};
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::object::{
     Container, Effect, Labels, Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
     Pod, Quantity, ResourceList, Taint,
@@ -63,8 +63,42 @@ fn quantity(text: String) -> Quantity {
     text.parse().expect("a whole number with a known suffix")
 }
 
+/// The pod of an attempt. A later attempt is another pod with another name, as a controller creates it. `is_taken` says
+/// whether a pod with this key (`namespace/name`) exists; names of jobs and numbers of replicas may give the same name
+/// twice. `models` has the resource of each GPU model of the fleet. `None` if the demand asks for what a pod cannot
+/// request.
+pub fn pod_of_attempt(
+    spec: &JobSpec,
+    attempt: AttemptId,
+    models: &BTreeMap<Arc<str>, &'static str>,
+    fleet: &Fleet,
+    is_taken: impl Fn(&Arc<str>) -> bool,
+) -> Option<Pod> {
+    let mut name = match (spec.replicas, attempt.replica) {
+        (1, 0) => spec.name.to_string(),
+        (_, number) => format!("{}-{number}", spec.name),
+    };
+    if attempt.number > 1 {
+        name.push_str(&format!("-{}", attempt.number));
+    }
+    let mut pod = pod_of(spec, name, models)?;
+    while is_taken(&pod.metadata.key()) {
+        pod.metadata.name = Arc::from(format!("{}-{}", pod.metadata.name, attempt.job.index()));
+        pod.metadata.uid = Arc::clone(&pod.metadata.name);
+    }
+    if attempt.number > 1 {
+        pod.spec.node_name = None;
+        pod.status.start_time = None;
+    }
+    if let Some(Pick::Nodes(nodes)) = &spec.demand.pick {
+        let names = nodes.iter().map(|node| Arc::clone(&fleet.node(*node).name)).collect();
+        restrict_to(&mut pod, names);
+    }
+    Some(pod)
+}
+
 /// The pod of one replica, with its name. `None` if the demand asks for what a pod cannot request.
-pub(super) fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static str>) -> Option<Pod> {
+pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static str>) -> Option<Pod> {
     if spec.demand.task().is_none() || spec.demand.tasks != 1 {
         return None;
     }
@@ -135,7 +169,7 @@ fn require_gpus(gpus: &GpuDemand, term: &mut NodeSelectorTerm) {
 }
 
 /// Restricts a pod to the nodes that were picked by hand.
-pub(super) fn restrict_to(pod: &mut Pod, nodes: Vec<Arc<str>>) {
+pub fn restrict_to(pod: &mut Pod, nodes: Vec<Arc<str>>) {
     let field = NodeSelectorRequirement {
         key: Arc::from("metadata.name"),
         operator: NodeSelectorOperator::In,
@@ -156,13 +190,13 @@ pub(super) fn restrict_to(pod: &mut Pod, nodes: Vec<Arc<str>>) {
 }
 
 /// Whether a node is a part of the cluster now. Instances of a fleet are not: they are for jobs with `resources`.
-pub(super) fn is_in_cluster(node: &FleetNode) -> bool {
+pub fn is_in_cluster(node: &FleetNode) -> bool {
     !matches!(node.status.state, NodeState::Joining | NodeState::Gone) && node.shape.instance.is_none()
 }
 
 /// The node of a cluster. `None` if the node is not a part of the cluster now. `usable` is the number of its GPUs that
 /// the device plugin reports.
-pub(super) fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
+pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
     if !is_in_cluster(node) {
         return None;
     }
@@ -229,13 +263,13 @@ fn labels(node: &FleetNode) -> Labels {
 }
 
 /// The resource of each GPU model of a node.
-pub(super) fn models_of(shape: &NodeShape) -> impl Iterator<Item = (Arc<str>, &'static str)> {
+pub fn models_of(shape: &NodeShape) -> impl Iterator<Item = (Arc<str>, &'static str)> {
     shape.gpus.iter().map(|gpu| (Arc::clone(&gpu.model), resource_of(gpu)))
 }
 
 /// The indices of the GPUs that the device plugin of a node reports: those in a usable state that nobody outside uses.
 /// There is no device plugin for GPUs whose memory is part of the RAM.
-pub(super) fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
+pub fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
     let gpus = node.status.gpus.iter().zip(&node.shape.gpus).enumerate();
     let is_reported = |(_, (gpu, shape)): &(usize, (&GpuStatus, &GpuShape))| {
         gpu.state.is_usable() && gpu.foreign.is_none() && !shape.unified
@@ -244,7 +278,7 @@ pub(super) fn usable_gpus(node: &FleetNode) -> impl Iterator<Item = u16> {
 }
 
 /// The RAM that programs outside use as the memory of GPUs.
-pub(super) fn foreign_ram(node: &FleetNode) -> Bytes {
+pub fn foreign_ram(node: &FleetNode) -> Bytes {
     let gpus = node.status.gpus.iter().zip(&node.shape.gpus);
     gpus.filter(|(_, shape)| shape.unified).map(|(gpu, _)| gpu.foreign.memory).sum()
 }

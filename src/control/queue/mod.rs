@@ -13,7 +13,7 @@
 
 mod attained;
 mod backfill;
-mod outside;
+pub(crate) mod outside;
 mod passes;
 mod placing;
 mod preempting;

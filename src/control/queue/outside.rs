@@ -40,6 +40,12 @@ impl Profile {
         Profile { name, passes, ticks: None, ..self.clone() }
     }
 
+    /// The same profile of Kubernetes, with a real kube-scheduler that decides. Everything else that the control plane
+    /// of Kubernetes does stays as it is.
+    pub fn decided_by_kube_scheduler(&self, program: Program) -> Profile {
+        Profile { program: Some(program), ..self.decided_outside() }
+    }
+
     /// The same profile, with an outside program that decides in a simulated run. Replicas wait for the program in a
     /// queue, independent of the flow that the profile names. Only the program preempts attempts and requests
     /// instances.
@@ -132,11 +138,7 @@ impl Queue {
             },
             Outside::Cancels { attempt, because, .. } => match waiting(core, *attempt).or(holding(core, *attempt)) {
                 Some(index) => {
-                    let outcome = match because {
-                        Reason::TimeLimit | Reason::RetryLimit | Reason::UtilizationPolicy => Outcome::Expired,
-                        _ => Outcome::Cancelled,
-                    };
-                    self.stop(core, index, outcome, *because);
+                    self.stop(core, index, outcome_of(*because), *because);
                 }
                 None => core.emit(not_possible(*attempt, Reason::NotRunning)),
             },
@@ -171,12 +173,20 @@ impl Queue {
     }
 }
 
-fn not_possible(attempt: AttemptId, because: Reason) -> Event {
+/// The outcome of an attempt that a program cancels.
+pub(crate) fn outcome_of(because: Reason) -> Outcome {
+    match because {
+        Reason::TimeLimit | Reason::RetryLimit | Reason::UtilizationPolicy => Outcome::Expired,
+        _ => Outcome::Cancelled,
+    }
+}
+
+pub(crate) fn not_possible(attempt: AttemptId, because: Reason) -> Event {
     Event::CommitRefused { attempt, because, fallback: false }
 }
 
 /// The replica of an attempt, if the replica waits for a decision.
-fn waiting(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
+pub(crate) fn waiting(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
     core.replica_of(attempt).filter(|index| {
         let replica = &core.replicas[*index as usize];
         replica.is_at(attempt) && replica.wait == Wait::Queue
@@ -184,7 +194,7 @@ fn waiting(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
 }
 
 /// The replica of an attempt, if the replica holds a place and is not being stopped.
-fn holding(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
+pub(crate) fn holding(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
     core.replica_of(attempt).filter(|index| {
         let replica = &core.replicas[*index as usize];
         replica.is_at(attempt) && matches!(replica.phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
@@ -193,7 +203,7 @@ fn holding(core: &Core, attempt: AttemptId) -> Option<ReplicaIndex> {
 
 /// Why a placement is not carried out; `None` if it may be. A placement is always refused if the ledger cannot record
 /// it or a cloud cannot make its instances.
-fn refused(core: &Core, index: ReplicaIndex, placement: &Placement, program: Program) -> Option<Reason> {
+pub(crate) fn refused(core: &Core, index: ReplicaIndex, placement: &Placement, program: Program) -> Option<Reason> {
     let fleet = &core.fleet;
     let is_held = |claim: &NodeClaim| {
         let held = &fleet.node(claim.node).status.blocks;

@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Short back-offs, because each costs real time.
 pub fn config() -> Config {
-    Config { initial_backoff: 1, max_backoff: 1, percentage_of_nodes_to_score: Some(100), own: None }
+    Config { max_backoff: 1, percentage_of_nodes_to_score: Some(100), ..Config::default() }
 }
 
 /// The rules of the release of the program, as far as they are written down.

@@ -10,7 +10,7 @@ pub struct Timings {
 }
 
 impl Timings {
-    pub(super) fn add(&mut self, took: Duration) {
+    pub fn add(&mut self, took: Duration) {
         self.took.push(took);
     }
 

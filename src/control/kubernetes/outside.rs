@@ -1,0 +1,116 @@
+//! Decisions of a real kube-scheduler. It receives the waiting pods, and its decisions are inputs.
+//!
+//! The rest of the control plane of Kubernetes stays here: pods that state their node, evictions by taints, and the GPUs
+//! that a pod gets on its node. A pod that the node cannot hold is not bound, as the kubelet would refuse it.
+
+use std::sync::Arc;
+
+use super::Kubernetes;
+use super::attempt::Chosen;
+use super::pods;
+use crate::attempts::Attempts;
+use crate::core::store::ReplicaIndex;
+use crate::core::{Core, Watched};
+use crate::flow::Flow;
+use crate::queue::outside::{holding, not_possible, outcome_of, refused, waiting};
+use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Reason, Refusal};
+use dryrack_fleet::Placement;
+use dryrack_ids::AttemptId;
+
+impl Kubernetes {
+    /// Hands all new pods over, also those that a plugin of our rules would keep out of the queue.
+    pub(super) fn hand_over(&mut self, core: &mut Core) {
+        let nodes = core.fleet.len().max(1) as u32;
+        while let Some(index) = self.gated.pop_first() {
+            let record = &self.pods[&index];
+            self.queue.add(index, record.group, record.info.priority);
+            let attempt = core.replicas[index as usize].attempt_id();
+            core.command(Command::Submit { attempt });
+            core.hold(index, (Refusal::Unfit, Histogram::of(Reason::DecidedOutside, nodes)));
+        }
+    }
+
+    /// Binds a pod to the node of the placement. The node's device plugin chooses the GPUs.
+    pub(super) fn decided_outside(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {
+        let Some(index) = waiting(core, attempt) else {
+            return core.emit(not_possible(attempt, Reason::NotWaiting));
+        };
+        self.follow_fleet(core);
+        let Some(node) = placement.and_then(|placement| placement.claims().first()).map(|claim| claim.node) else {
+            self.withdraw(core, index);
+            return self.end(core, index, Outcome::Refused, Reason::RefusedOutside);
+        };
+        let task = Arc::clone(core.demand_of(index));
+        let Some(in_cluster) = self.cluster.find(&core.fleet.node(node).name) else {
+            return core.emit(not_possible(attempt, Reason::PlaceNotReady));
+        };
+        let placed = task.task().and_then(|task| pods::placement_on(node, core.fleet.node(node), task));
+        let because = match (placed, core.profile.program) {
+            (None, _) => Some(Reason::DoesNotFit),
+            (Some(placement), Some(program)) => refused(core, index, &placement, program),
+            (Some(_), None) => None,
+        };
+        if let Some(because) = because {
+            return core.emit(not_possible(attempt, because));
+        }
+        self.keep_finding(core, index, None);
+        let record = &self.pods[&index];
+        let (info, group) = (Arc::clone(&record.info), record.group);
+        let chosen = Chosen { node: in_cluster, devices: None, total: 0, decision: None };
+        if !self.bind_to(core, (index, group), &info, chosen) {
+            core.emit(not_possible(attempt, Reason::DoesNotFit));
+        }
+    }
+
+    /// Applies what the program sent apart from its bindings.
+    pub(super) fn said_outside(&mut self, core: &mut Core, said: &Outside) {
+        match said {
+            Outside::Waits { attempt, reasons, text } => match waiting(core, *attempt) {
+                Some(index) => {
+                    let nodes = core.fleet.len().max(1) as u32;
+                    let none = reasons.is_empty();
+                    let reasons = if none { Histogram::of(Reason::DecidedOutside, nodes) } else { reasons.clone() };
+                    self.keep_finding(core, index, text.as_ref());
+                    core.hold(index, (Refusal::Unfit, reasons));
+                }
+                None => core.emit(not_possible(*attempt, Reason::NotWaiting)),
+            },
+            Outside::Preempts { attempt, by, .. } => match holding(core, *attempt) {
+                Some(index) => {
+                    if let Some(by) = *by {
+                        core.emit(Event::Preempted { attempt: *attempt, by });
+                    }
+                    self.begin_deletion(core, *attempt, true);
+                    self.stop(core, index, Outcome::Lost, Reason::Preempted);
+                }
+                None => core.emit(not_possible(*attempt, Reason::NotRunning)),
+            },
+            Outside::Cancels { attempt, because, .. } => match waiting(core, *attempt).or(holding(core, *attempt)) {
+                Some(index) => self.stop(core, index, outcome_of(*because), *because),
+                None => core.emit(not_possible(*attempt, Reason::NotRunning)),
+            },
+            Outside::CancelsJob { job, .. } => self.cancel(core, *job, Reason::Cancelled),
+            Outside::Answers { name, refusal, reasons, .. } => {
+                let (name, refusal, reasons) = (name.clone(), *refusal, reasons.clone());
+                core.emit(Event::Evaluated { name, refusal, reasons });
+            }
+            Outside::Joined { .. } | Outside::Mistaken { .. } | Outside::Failed { .. } => {}
+        }
+    }
+
+    /// Keeps what our rules say about each node, if somebody wants the decision explained. The message is that of the
+    /// program.
+    fn keep_finding(&mut self, core: &mut Core, index: ReplicaIndex, message: Option<&Arc<str>>) {
+        if !core.is_watched(index) {
+            return;
+        }
+        let info = Arc::clone(&self.pods[&index].info);
+        let mut examination = self.examine_pod(core, &info);
+        if message.is_some() {
+            examination.message = message.cloned();
+        }
+        let sight = core.sight(index, None, &core.fleet, 1);
+        let attempt = core.replicas[index as usize].attempt_id();
+        core.keep_decision(Watched { at: core.now, attempt, sight, examination });
+    }
+}
