@@ -326,8 +326,9 @@ fn histogram(reasons: impl Iterator<Item = Reason>) -> Histogram {
 
 fn candidates(examination: &Examination, names: &Names) -> String {
     let Decision::Place(candidates) = &examination.decision else { return String::new() };
+    let with_scores = examination.nodes.iter().find(|node| !node.scores.is_empty());
     let scored: Vec<&'static str> =
-        examination.nodes.first().map_or(Vec::new(), |node| node.scores.iter().map(|(name, _)| *name).collect());
+        with_scores.map_or(Vec::new(), |node| node.scores.iter().map(|(name, _)| *name).collect());
     let rows: Vec<Vec<String>> = (candidates.iter().take(SHOWN).enumerate())
         .map(|(index, candidate)| {
             let node = candidate

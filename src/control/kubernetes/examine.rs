@@ -43,7 +43,10 @@ impl Kubernetes {
             Outcome::Fits { .. } => None,
             Outcome::Unschedulable { message, .. } | Outcome::Failed { message } => Some(Arc::from(message.as_str())),
         };
-        let nodes = (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided)).collect();
+        // A nominated node that fits is the only one that is examined.
+        let is_examined = |finding: &NodeFinding| !decided.via_nominated || finding.verdict.is_fit();
+        let nodes = (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided));
+        let nodes = nodes.filter(is_examined).collect();
         Examination { decision, nodes, message }
     }
 
@@ -51,6 +54,9 @@ impl Kubernetes {
         let Some(index) = self.cluster.find(&core.fleet.node(id).name) else {
             return NodeFinding::of(id, Verdict::Unfit(Reason::NodeGone));
         };
+        if matches!(decided.outcome, Outcome::Failed { .. }) {
+            return NodeFinding::of(id, Verdict::Unfit(Reason::PluginFailed));
+        }
         if let Some(place) = decided.feasible.iter().position(|node| *node == index) {
             let mut finding = NodeFinding::of(id, Verdict::Fit);
             if let Some(scores) = &decided.scores {

@@ -2,13 +2,16 @@
 
 use dryrack_event::{Histogram, Reason};
 use dryrack_kubernetes::cluster::Resource;
-use dryrack_kubernetes::cycle::{Decision, Reason as Stated};
+use dryrack_kubernetes::cycle::{Decision, Outcome, Reason as Stated};
 
 use super::pods::is_gpu;
 
 /// How many nodes were refused for each reason. A node that lacks several resources counts for each of them.
 pub(super) fn histogram(decision: &Decision, nodes: usize) -> Histogram {
     let mut histogram = Histogram::default();
+    if matches!(decision.outcome, Outcome::Failed { .. }) {
+        return Histogram::of(Reason::PluginFailed, nodes.max(1) as u32);
+    }
     if let Some(refusal) = &decision.pre_filter {
         refusal.reasons.iter().for_each(|reason| histogram.add(of_refusal(reason), nodes.max(1) as u32));
         return histogram;

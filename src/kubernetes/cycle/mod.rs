@@ -124,7 +124,10 @@ fn failed(plugin: Plugin, fault: &str) -> String {
 fn choose(decision: &mut Decision, state: &mut CycleState, cluster: &Cluster, profile: &Profile) -> Outcome {
     let mut best = decision.feasible.clone();
     if best.len() > 1 {
-        let scores = score::score(state, cluster, &decision.feasible, profile);
+        let scores = match score::score(state, cluster, &decision.feasible, profile) {
+            Ok(scores) => scores,
+            Err(message) => return Outcome::Failed { message },
+        };
         let highest = scores.totals.iter().copied().max();
         let is_best = |(place, _): &(usize, &usize)| Some(scores.totals[*place]) == highest;
         best = decision.feasible.iter().enumerate().filter(is_best).map(|(_, index)| *index).collect();

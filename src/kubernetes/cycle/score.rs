@@ -12,18 +12,22 @@ use crate::plugins::{
     spread_score, taint_toleration,
 };
 
-pub fn score(state: &CycleState, cluster: &Cluster, feasible: &[usize], profile: &Profile) -> Scores {
+/// # Errors
+/// The text of the plugin that failed.
+pub fn score(state: &CycleState, cluster: &Cluster, feasible: &[usize], profile: &Profile) -> Result<Scores, String> {
     let mut scores =
         Scores { totals: vec![0; feasible.len()], rows: vec![Vec::new(); feasible.len()], plugins: Vec::new() };
     for (plugin, weight) in &profile.scorers {
-        let Some(column) = score_by(*plugin, state, cluster, feasible, profile) else { continue };
+        let scored = score_by(*plugin, state, cluster, feasible, profile);
+        let failed = |fault| format!("running Score plugins: plugin \"{}\" failed with: {fault}", plugin.name());
+        let Some(column) = scored.map_err(failed)? else { continue };
         scores.plugins.push(*plugin);
         for (node, score) in column.into_iter().enumerate() {
             scores.rows[node].push(score * weight);
             scores.totals[node] += score * weight;
         }
     }
-    scores
+    Ok(scores)
 }
 
 /// The scores from 0 to 100. `None` if the plugin does not apply to the pod.
@@ -33,9 +37,9 @@ fn score_by(
     cluster: &Cluster,
     feasible: &[usize],
     profile: &Profile,
-) -> Option<Vec<i64>> {
+) -> Result<Option<Vec<i64>>, String> {
     let pod = &state.pod;
-    match plugin {
+    let column = match plugin {
         Plugin::TaintToleration => Some(taint_toleration::score(pod, cluster, feasible)),
         Plugin::NodeAffinity => node_affinity::score(pod, cluster, feasible),
         Plugin::NodeResourcesFit => Some(node_resources_fit::score(pod, cluster, feasible, &profile.fit)),
@@ -43,7 +47,7 @@ fn score_by(
         Plugin::InterPodAffinity => inter_pod_affinity::score(pod, cluster, feasible, profile),
         Plugin::DynamicResources => {
             let names = feasible.iter().map(|index| Arc::clone(cluster.node(*index).name()));
-            Some(dynamic_resources::score(state.claims.as_ref(), names))
+            Some(dynamic_resources::score(state.claims.as_ref(), names)?)
         }
         Plugin::NodeResourcesBalancedAllocation => balanced_allocation::score(pod, cluster, feasible, profile),
         Plugin::ImageLocality => Some(image_locality::score(pod, cluster, feasible)),
@@ -53,5 +57,6 @@ fn score_by(
         | Plugin::NodePorts
         | Plugin::DefaultPreemption
         | Plugin::GangScheduling => None,
-    }
+    };
+    Ok(column)
 }

@@ -105,9 +105,19 @@ impl ClaimState {
 }
 
 /// Prefers nodes on which earlier alternatives of the requests are available.
-pub fn score(state: Option<&ClaimState>, names: impl Iterator<Item = Arc<str>>) -> Vec<i64> {
+///
+/// # Errors
+/// If some claims of the pod have devices already and others get theirs now. 1.35.0 to 1.35.5 fail then, and the pod
+/// stays pending (<https://github.com/kubernetes/kubernetes/issues/139016>).
+pub fn score(state: Option<&ClaimState>, names: impl Iterator<Item = Arc<str>>) -> Result<Vec<i64>, String> {
+    if let Some(state) = state
+        && !state.allocated.is_empty()
+        && !state.to_allocate.is_empty()
+    {
+        return Err(format!("number of allocations {} is smaller than number of claims", state.to_allocate.len()));
+    }
     let score = |name: Arc<str>| state.and_then(|state| state.found.get(&name)).map_or(0, |found| found.score);
     let mut scores: Vec<i64> = names.map(score).collect();
     normalize(&mut scores);
-    scores
+    Ok(scores)
 }
