@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::instance_claims;
-use dryrack_catalog::{Accelerator, Host, mismatch};
+use dryrack_catalog::{Accelerator, CpuArch, Host, mismatch};
 use dryrack_event::Safety;
-use dryrack_fleet::{Fleet, GpuShape, GpuState, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
+use dryrack_fleet::{Fleet, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskSet};
@@ -107,22 +107,42 @@ fn meets_demand(fleet: &Fleet, demand: &Demand, claim: &NodeClaim) -> bool {
 }
 
 fn meets_task(fleet: &Fleet, demand: &Demand, task: &TaskDemand, claim: &NodeClaim) -> bool {
-    let shape = &fleet.node(claim.node).shape;
-    let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
+    let node = fleet.node(claim.node);
+    let shape = &node.shape;
+    let labels = task.labels.iter().all(|(key, value)| has_label(node, key, value));
     let platform = task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch);
     let tasks = u64::from(claim.tasks);
     let amounts = claim.cpu.get() == task.cpu.get() * tasks && claim.ram.get() == task.ram.get() * tasks;
     labels && platform && amounts && has_its_gpus(fleet, demand, task, claim)
 }
 
+/// Whether the node states the label, or has it as a node of Kubernetes without stating it.
+fn has_label(node: &Node, key: &str, value: &str) -> bool {
+    let shape = &node.shape;
+    let gpu = shape.gpus.first();
+    match (shape.labels.get(key), key) {
+        (Some(stated), _) => **stated == *value,
+        (None, "kubernetes.io/hostname") => *node.name == *value,
+        (None, "kubernetes.io/os") => shape.os.as_str() == value,
+        (None, "kubernetes.io/arch") => match shape.arch {
+            CpuArch::X86_64 => value == "amd64",
+            CpuArch::Aarch64 => value == "arm64",
+        },
+        (None, "nvidia.com/gpu.product") => gpu.is_some_and(|gpu| *gpu.model == *value),
+        (None, "nvidia.com/gpu.memory") => gpu.is_some_and(|gpu| (gpu.memory.get() >> 20).to_string() == value),
+        (None, _) => false,
+    }
+}
+
 /// Whether the node suits every set of which the claim has a task, and whether the claim takes exactly what these tasks
 /// ask for.
 fn meets_sets(fleet: &Fleet, sets: &[TaskSet], claim: &NodeClaim) -> bool {
     let Some(counts) = claim.sets.as_deref().filter(|counts| counts.len() == sets.len()) else { return false };
-    let shape = &fleet.node(claim.node).shape;
+    let node = fleet.node(claim.node);
+    let shape = &node.shape;
     let used = || sets.iter().zip(counts).filter(|(_, count)| **count > 0).map(|(set, count)| (set, u64::from(*count)));
     let suits = |task: &TaskDemand| {
-        let labels = task.labels.iter().all(|(key, value)| shape.labels.get(key) == Some(value));
+        let labels = task.labels.iter().all(|(key, value)| has_label(node, key, value));
         labels && task.os.is_none_or(|os| os == shape.os) && task.arch.is_none_or(|arch| arch == shape.arch)
     };
     let sum = |of: &dyn Fn(&TaskDemand) -> u64| used().map(|(set, count)| of(&set.task) * count).sum::<u64>();
