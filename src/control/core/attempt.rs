@@ -7,7 +7,7 @@ use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::NodeId;
 use dryrack_units::SimTime;
-use dryrack_workload::Restart;
+use dryrack_workload::{JobSpec, Restart};
 
 impl Core {
     pub(crate) fn set_deadline(&mut self, index: ReplicaIndex) {
@@ -47,7 +47,7 @@ impl Core {
         let again = match outcome {
             Outcome::Completed => job.spec.restart == Restart::Always,
             Outcome::Failed => !by_itself || job.spec.restart != Restart::Never,
-            Outcome::Lost => true,
+            Outcome::Lost => !is_pod_without_successor(&job.spec),
             Outcome::Cancelled | Outcome::NeverFits | Outcome::Expired | Outcome::Refused => false,
         };
         again && !job.cancelled && !replica.dismissed
@@ -104,4 +104,11 @@ impl Core {
         self.emit(Event::Retry { attempt, at, because });
         self.set_deadline(index);
     }
+}
+
+/// Whether nobody makes the pod of this job again once it is deleted: it has no controller, or its controller accepts no
+/// failure.
+fn is_pod_without_successor(spec: &JobSpec) -> bool {
+    let accepts_none = spec.retry.as_ref().is_some_and(|retry| retry.limit == Some(0));
+    spec.pod.is_some() && spec.restart == Restart::Never && accepts_none
 }
