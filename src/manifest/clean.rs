@@ -292,7 +292,8 @@ impl<'t> Cleaner<'_, 't> {
                 let is_quiet = META_QUIET.contains(&key) || key == "finalizers";
                 match (is_quiet, fields.is_open) {
                     (true, _) => {}
-                    (false, true) => self.count(""),
+                    // Such as `status.*`: fields of the status that are not listed here.
+                    (false, true) => self.count("*"),
                     (false, false) => self.count(key),
                 }
             } else if !(self.path.is_empty() && matches!(key, "apiVersion" | "kind")) {

@@ -73,7 +73,9 @@ impl Classes {
             Some(name) if is_resolved && !self.priorities.contains_key(name) => return,
             Some(name) => self.priorities.get(name).or_else(|| {
                 let message = format!("no PriorityClass is named `{name}`");
-                report.unknown(span, message, name, self.priorities.keys().map(String::as_str));
+                let known = dryrack_nearest::hint(name, self.priorities.keys().map(String::as_str));
+                let add = format!("add it to the files, as `kubectl get priorityclass {name} -o yaml` prints it");
+                report.error_with_help(span, message, format!("{add}; {}", known.unwrap_or_default()));
                 None
             }),
             None => self.default_priority.as_ref().map(|name| &self.priorities[name]),

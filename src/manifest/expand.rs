@@ -21,7 +21,7 @@ const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
-    let (mut done, mut represented) = (0, 0);
+    let (mut done, mut represented, mut nowhere) = (0, 0, 0);
     for (index, object) in builder.manifests.objects.iter().enumerate() {
         let is_queued = object.kind == Kind::QueuedWorkload;
         if !object.kind.is_controller() && !is_queued {
@@ -41,9 +41,9 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
         if has_controllers {
             continue;
         }
-        if let Some(controller) = controller(builder, index, object, cluster)
-            && (controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended)
-        {
+        let has_pods = !children.is_empty();
+        let Some(controller) = controller(builder, index, object, cluster) else { continue };
+        if controller.sets.iter().any(|set| !set.numbers.is_empty()) || controller.is_suspended {
             for template in controller.sets.iter().flat_map(|set| &set.claims).map(|(_, template)| template) {
                 let is_it = |known: &&ClaimTemplate| known.name == *template && known.namespace == controller.namespace;
                 if cluster.claim_templates.iter().find(is_it).is_none() {
@@ -51,8 +51,11 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
                 }
             }
             cluster.controllers.push(controller);
+        } else if object.kind == Kind::DaemonSet && !has_pods {
+            nowhere += 1;
         }
     }
+    builder.unused.left_out("no Node of the manifests takes a pod of the DaemonSet", nowhere);
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("Kueue made it for an object of these files", represented);
 }

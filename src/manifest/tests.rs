@@ -195,6 +195,22 @@ fn a_pod_that_exists_is_not_made_again() {
 }
 
 #[test]
+fn a_daemon_set_without_a_node_is_counted() {
+    let node = |name: &str, disk: &str| {
+        format!("apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{disk: {disk}}}}}\n")
+    };
+    let daemons = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d, namespace: n}\n\
+                   spec: {template: {spec: {nodeSelector: {disk: ssd}, containers: [{name: main}]}}}\n";
+    for (disk, pods, noted) in [("ssd", 1, false), ("hdd", 0, true)] {
+        let (manifests, cluster) = fine(&format!("{}---\n{daemons}", node("a", disk)));
+        assert_eq!(cluster.controllers.iter().map(|made| made.sets.len()).sum::<usize>(), pods, "{disk}");
+        let notes = manifests.unused.notes().join("\n");
+        let note = "left out because no Node of the manifests takes a pod of the DaemonSet: 1 object";
+        assert_eq!(notes.contains(note), noted, "{disk}: {notes}");
+    }
+}
+
+#[test]
 fn a_slip_has_its_place_and_the_nearest_name() {
     let pod = |spec: &str| {
         format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers: [{{name: main}}]\n  {spec}\n")

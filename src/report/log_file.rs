@@ -53,7 +53,7 @@ pub enum LogError {
     Io(#[from] io::Error),
     #[error("is empty; expected a log that `dryrack run --out` wrote")]
     Empty,
-    #[error("line 1: not the header of a log: {0}")]
+    #[error("line 1: not the header of a log, which `dryrack run FILE --out DIR` writes as DIR/events.jsonl: {0}")]
     Header(String),
     #[error("line 1: the log has format {found}, but this dryrack reads formats 1 to {FORMAT_VERSION}")]
     Format { found: u32 },
