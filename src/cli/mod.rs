@@ -41,6 +41,7 @@ mod outside;
 mod plan;
 mod plan_pair;
 mod plan_submit;
+mod planning;
 mod plot;
 mod policy;
 mod probe;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -10,20 +9,17 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
-use super::fault::{fault_text, runaway_text};
-use super::guard::{WorkFailure, guarded_run};
-use super::output::{Format, WholeFile, print, print_json, warn};
+use super::output::{Format, WholeFile, print, print_json};
 use super::plan_pair::{PairArgs, pair};
 use super::plan_submit::{SubmitArgs, submit};
+use super::planning::{Planning, of_sweep};
 use super::progress;
-use super::run::{Overrides, options};
-use dryrack_engine::Progress;
 use dryrack_plan::{
-    Comparison, FleetSize, InputHash, Journal, JournalError, PlanHeader, PlanRun, Runs, Search, SearchResult, answer,
-    compare, fleet_size, page, run_alternative,
+    Comparison, FleetSize, Journal, JournalError, PlanRun, Runs, Search, SearchResult, answer, compare, fleet_size,
+    page,
 };
 use dryrack_report::{about, table};
-use dryrack_scenario::{Method, Objective, Options, PlanFile, load_plan};
+use dryrack_scenario::{Method, Objective, PlanFile};
 use dryrack_units::{SimDuration, counted};
 use dryrack_yaml::Diagnostics;
 
@@ -92,56 +88,6 @@ pub fn plan(args: &PlanArgs, format: Format) -> ExitResult {
         (Some(PlanCommand::Submit(args)), _) => submit(args, format),
         (None, Some(file)) => planned(args, file, format),
         (None, None) => unreachable!("clap requires a file"),
-    }
-}
-
-/// A plan file that was read, with everything its runs need.
-pub(super) struct Planning {
-    pub plan: PlanFile,
-    pub base: Options,
-    header: PlanHeader,
-}
-
-impl Planning {
-    pub fn read(file: &Path) -> Result<Planning, Failure> {
-        let input = |faults: Diagnostics| Failure::Input(faults.to_string());
-        let base = options(file);
-        let (mut hash, mut seed) = (InputHash::default(), None);
-        let read = AtomicUsize::new(0);
-        let said = || {
-            let read = counted(read.load(Ordering::Relaxed), "alternative");
-            format!("reading {}: {read} so far", file.display())
-        };
-        let loaded = progress::with_line(said, || {
-            load_plan(file, &base, |loaded| {
-                hash.rehearsal(&loaded.rehearsal);
-                seed.get_or_insert(loaded.rehearsal.seed);
-                read.fetch_add(1, Ordering::Relaxed);
-            })
-        });
-        let (plan, warnings) = loaded.map_err(input)?;
-        warn(&warnings.to_string());
-        hash.text(&plan.text);
-        let plan = match seed {
-            Some(seed) if plan.seeds.is_empty() => PlanFile { seeds: vec![seed], ..plan },
-            _ => plan,
-        };
-        let header =
-            PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
-        Ok(Planning { plan, base, header })
-    }
-
-    /// Runs one alternative with one seed. Fails if an invariant breaks.
-    fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
-        let progress = Progress::default();
-        let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
-        match guarded_run(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
-            Ok(run) => run.map_err(|faults| Failure::Input(faults.to_string())),
-            Err(WorkFailure::Runaway(runaway)) => {
-                Err(Failure::Input(format!("{}  repeat with: {command}\n", runaway_text(&runaway))))
-            }
-            Err(WorkFailure::Invariant(message)) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
-        }
     }
 }
 
@@ -229,12 +175,6 @@ fn part_done(planning: &Planning, runs: &Runs, shard: Shard, dir: &Path, format:
         Format::Json => print_json(&json!({"part": shard.index, "of": shard.of, "runs": runs.len()}))?,
     }
     Ok(Exit::Fine)
-}
-
-/// All runs of a sweep, up to the limit on the number of runs.
-pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
-    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
-    (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed))).take(limit)
 }
 
 /// Runs every alternative with every seed, or only the runs of one part.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::exit::{ExitResult, Failure};
 use super::futures::Futures;
 use super::output::Format;
-use super::plan::Planning;
+use super::planning::Planning;
 use super::run::Overrides;
 use dryrack_nearest::hint;
 use dryrack_scenario::PlanFile;

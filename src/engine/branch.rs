@@ -11,21 +11,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::rehearsal::{Fault, Rehearsal};
-use dryrack_control::{Profile, can_become};
+use super::rehearsal::{Branch, Fault, Rehearsal};
+use dryrack_control::can_become;
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_units::SimTime;
-
-/// The changes to a run at a given time.
-#[derive(Clone, Debug)]
-pub struct Branch {
-    pub at: SimTime,
-    pub profile: Option<Arc<Profile>>,
-    /// The first node that joins at the time of the branch. All nodes with higher ids join too.
-    pub joining: NodeId,
-    /// Nodes that accept no new work after the branch. Each leaves the fleet as soon as nothing runs on it.
-    pub leaving: BTreeSet<NodeId>,
-}
 
 /// Why one run cannot branch off the other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use super::records::Records;
 use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
-use super::swarm::Records;
 use dryrack_control::Profile;
 use dryrack_event::{Reason, Refusal};
 use dryrack_fleet::{Fleet, NodeSpec, NodeState, Placement};

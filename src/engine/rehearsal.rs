@@ -1,10 +1,10 @@
 //! A rehearsal: the complete input of a simulated run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::branch::Branch;
 use super::clouds::CloudModels;
 use dryrack_control::Profile;
 use dryrack_event::{FleetFact, Input};
@@ -43,6 +43,17 @@ pub struct Rehearsal {
     pub branch: Option<Branch>,
     /// Metrics ignore everything before this time. They also ignore jobs that were submitted before it.
     pub warm_up: Option<SimTime>,
+}
+
+/// The changes to a run at a given time.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    pub at: SimTime,
+    pub profile: Option<Arc<Profile>>,
+    /// The first node that joins at the time of the branch. All nodes with higher ids join too.
+    pub joining: NodeId,
+    /// Nodes that accept no new work after the branch. Each leaves the fleet as soon as nothing runs on it.
+    pub leaving: BTreeSet<NodeId>,
 }
 
 impl Rehearsal {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use super::records::Records;
 use super::rehearsal::Rehearsal;
 use super::replay::Replay;
 use super::run::{RunOptions, run};
-use super::swarm::Records;
 use dryrack_control::{Watch, Watched};
 use dryrack_event::{Event, Input, Record, RecordBody};
 use dryrack_ids::JobId;

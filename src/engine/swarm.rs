@@ -8,6 +8,7 @@ use super::accounts::Accounts;
 use super::answers::hold_answers;
 use super::audit::Audit;
 use super::clouds::CloudModels;
+use super::records::Records;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;
 use super::run::{Checks, Progress, RunOptions, run, run_streamed};
@@ -23,7 +24,7 @@ use dryrack_control::{
     Assignment, BeginRule, FlowOptions, GangRule, Loops, NoCapacityRule, PassTime, PrepareRule, Profile, RunsOptions,
     Trigger,
 };
-use dryrack_event::{Digest, Digester, Event, Input, Record, RecordBody, Sink};
+use dryrack_event::{Digest, Digester, Event, Input, Record, RecordBody};
 use dryrack_fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_rng::Stream;
@@ -120,20 +121,6 @@ fn first_that_questions_changed<'r>(
             true if pair.0.is_none() => return None,
             true => {}
         }
-    }
-}
-
-/// A sink that keeps all records in memory.
-#[derive(Default)]
-pub struct Records(pub Vec<Record>);
-
-impl Sink for Records {
-    fn input(&mut self, step: u64, at: SimTime, input: &Input) {
-        self.0.push(Record { step, at, said: RecordBody::Input(input.clone()) });
-    }
-
-    fn event(&mut self, step: u64, at: SimTime, event: &Event) {
-        self.0.push(Record { step, at, said: RecordBody::Event(event.clone()) });
     }
 }
 

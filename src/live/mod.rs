@@ -17,6 +17,7 @@
 
 #[cfg(target_os = "linux")]
 mod agenda;
+mod backend;
 pub mod clock;
 pub mod columns;
 pub mod probe;

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::backend::RunBackend;
 use super::clock::Clock;
 use super::probe::Guarded;
 use super::signals::Signals;
@@ -11,7 +12,7 @@ use super::slurm::{Cluster, OnSlurm};
 use super::work::PendingRun;
 use super::world::World;
 use dryrack_control::{Control, arrange, step, step_len};
-use dryrack_event::{Command, Input, Sink};
+use dryrack_event::{Input, Sink};
 use dryrack_units::{SimDuration, SimTime};
 
 /// How a run on this machine ended.
@@ -31,34 +32,6 @@ pub struct LiveEnd {
 
 /// How long the run may continue after a first interruption. Remaining processes are then killed.
 const PATIENCE: SimDuration = SimDuration::from_secs(30);
-
-/// The place where jobs really run: this machine or a Slurm cluster.
-pub trait RunBackend {
-    /// Observes everything that has happened until `now`, and adds it as inputs, in order of classes. Returns an error
-    /// if the state of the jobs can no longer be known.
-    fn happen(&mut self, now: SimTime, child_changed: bool, inputs: &mut Vec<Input>) -> io::Result<()>;
-
-    fn obey(&mut self, now: SimTime, command: Command);
-
-    /// The time of the next poll, even if no child process changes before.
-    fn next_time(&self) -> Option<SimTime>;
-
-    /// Whether nothing runs and no further input is scheduled.
-    fn is_over(&self) -> bool;
-
-    /// Starts nothing new, and cancels every submitted job.
-    fn interrupt(&mut self, inputs: &mut Vec<Input>);
-
-    fn kill_all(&mut self);
-
-    /// Ends everything that was started, and waits until it is gone. Returns an error if that takes too long.
-    fn end_all(&mut self) -> io::Result<()>;
-
-    /// Remarks that are not in the log, one sentence each.
-    fn notes(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 /// Runs the work to its end. Every sink gets every record, and must keep it after each step; if a sink fails, the run
 /// ends. At every kind of end, no process that the run started is left. `gpus` reads the GPUs that are not CPU shares.

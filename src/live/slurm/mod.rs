@@ -24,9 +24,9 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::agenda::Agenda;
+use super::backend::RunBackend;
 use super::clock::{Deadline, Wall, pause, std_duration};
 use super::probe::Missing;
-use super::run::RunBackend;
 use super::work::PendingRun;
 use ask::{Ask, SlurmJob, Standing};
 use dryrack_event::{Command, External, FleetFact, Input, Lifecycle, UserRequest};

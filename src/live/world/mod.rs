@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agenda::Agenda;
+use super::backend::RunBackend;
 use super::clock::Deadline;
 use super::probe::Guarded;
 use super::process::{Runner, TaskEnd, TaskId};
-use super::run::RunBackend;
 use super::work::PendingRun;
 use devices::{Devices, tasks_of};
 use dryrack_event::{Command, Input, Lifecycle, UsageFact};

@@ -1,0 +1,72 @@
+//! A plan file, read for the commands that run plans.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::exit::Failure;
+use super::fault::{fault_text, runaway_text};
+use super::guard::{WorkFailure, guarded_run};
+use super::output::warn;
+use super::progress;
+use super::run::{Overrides, options};
+use dryrack_engine::Progress;
+use dryrack_plan::{InputHash, PlanHeader, PlanRun, run_alternative};
+use dryrack_scenario::{Options, PlanFile, load_plan};
+use dryrack_units::counted;
+use dryrack_yaml::Diagnostics;
+
+/// A plan file that was read, with everything its runs need.
+pub(super) struct Planning {
+    pub plan: PlanFile,
+    pub base: Options,
+    pub header: PlanHeader,
+}
+
+impl Planning {
+    pub fn read(file: &Path) -> Result<Planning, Failure> {
+        let input = |faults: Diagnostics| Failure::Input(faults.to_string());
+        let base = options(file);
+        let (mut hash, mut seed) = (InputHash::default(), None);
+        let read = AtomicUsize::new(0);
+        let said = || {
+            let read = counted(read.load(Ordering::Relaxed), "alternative");
+            format!("reading {}: {read} so far", file.display())
+        };
+        let loaded = progress::with_line(said, || {
+            load_plan(file, &base, |loaded| {
+                hash.rehearsal(&loaded.rehearsal);
+                seed.get_or_insert(loaded.rehearsal.seed);
+                read.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        let (plan, warnings) = loaded.map_err(input)?;
+        warn(&warnings.to_string());
+        hash.text(&plan.text);
+        let plan = match seed {
+            Some(seed) if plan.seeds.is_empty() => PlanFile { seeds: vec![seed], ..plan },
+            _ => plan,
+        };
+        let header =
+            PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
+        Ok(Planning { plan, base, header })
+    }
+
+    /// Runs one alternative with one seed. Fails if an invariant breaks.
+    pub fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
+        let progress = Progress::default();
+        let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
+        match guarded_run(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
+            Ok(run) => run.map_err(|faults| Failure::Input(faults.to_string())),
+            Err(WorkFailure::Runaway(runaway)) => {
+                Err(Failure::Input(format!("{}  repeat with: {command}\n", runaway_text(&runaway))))
+            }
+            Err(WorkFailure::Invariant(message)) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
+        }
+    }
+}
+
+/// All runs of a sweep, up to the limit on the number of runs.
+pub(super) fn of_sweep(plan: &PlanFile) -> impl Iterator<Item = (usize, u64)> {
+    let limit = plan.runs.map_or(usize::MAX, |runs| usize::try_from(runs).unwrap_or(usize::MAX));
+    (0..plan.cells()).flat_map(|cell| plan.seeds.iter().map(move |seed| (cell, *seed))).take(limit)
+}
