@@ -346,11 +346,11 @@ pub(crate) trait Attempts: Flow {
             return;
         }
         // An attempt that was lost (with its node, with its GPU, or to preemption) did not fail by itself. It counts
-        // against no limit and is retried without a pause.
+        // against no limit. It is retried without a pause, unless the flow requeues preempted attempts later.
         let next = match outcome {
             Outcome::Lost => {
                 self.forget_failures(core, index);
-                Next::After(SimDuration::ZERO)
+                Next::After(if because == Reason::Preempted { self.requeue_pause(core) } else { SimDuration::ZERO })
             }
             Outcome::Completed
             | Outcome::Failed
@@ -369,7 +369,10 @@ pub(crate) trait Attempts: Flow {
                 self.finish(core, index, outcome, Reason::RetryLimit);
             }
             Next::After(pause) => {
-                let at = if outcome == Outcome::Lost { core.now } else { self.restart_due(core, index, pause) };
+                let at = match outcome {
+                    Outcome::Lost => core.now.saturating_add(pause),
+                    _ => self.restart_due(core, index, pause),
+                };
                 self.begin_again(core, index, at, because);
             }
         }
@@ -422,9 +425,10 @@ pub(crate) trait Attempts: Flow {
             Timer::SilentForLong { node, .. } => core.silent_for_long(node),
             Timer::CheckMinimum { fleet, .. } => core.check_minimum(fleet),
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
-            Timer::ComputationExpired { .. } | Timer::CommitDue { .. } | Timer::NextLevel { .. } => {
-                self.fire(core, timer);
-            }
+            Timer::ComputationExpired { .. }
+            | Timer::CommitDue { .. }
+            | Timer::NextLevel { .. }
+            | Timer::GraceOver { .. } => self.fire(core, timer),
         }
     }
 

@@ -183,6 +183,11 @@ pub(crate) trait Flow {
         core.now.saturating_add(pause)
     }
 
+    /// How long a preempted attempt waits before the next one.
+    fn requeue_pause(&self, _core: &Core) -> SimDuration {
+        SimDuration::ZERO
+    }
+
     /// Starts the next attempt of a replica, once its pause is over.
     fn restart(&mut self, core: &mut Core, index: ReplicaIndex) {
         self.queue_up(core, index);

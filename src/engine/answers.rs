@@ -95,10 +95,11 @@ fn place_before(records: &[Record], attempt: AttemptId) -> Option<&Placement> {
 }
 
 /// Reasons that only Slurm's flow gives: it checks limits before it asks the scheduler, and keeps nodes for other jobs.
-const OF_SLURM: [Reason; 14] = [
+const OF_SLURM: [Reason; 15] = [
     Reason::PartitionTimeLimit,
     Reason::PartitionNodeLimit,
     Reason::AccountNotAllowed,
+    Reason::QosNotAllowed,
     Reason::HeldForPriority,
     Reason::InReservation,
     Reason::Reservation,

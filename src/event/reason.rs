@@ -59,6 +59,7 @@ macro_rules! reasons {
                             | Reason::PartitionTimeLimit
                             | Reason::PartitionNodeLimit
                             | Reason::AccountNotAllowed
+                            | Reason::QosNotAllowed
                             | Reason::HeldForPriority
                             | Reason::InReservation
                             | Reason::OutsideReservation
@@ -354,6 +355,8 @@ reasons! {
     PluginFailed => "plugin_failed", "a plugin failed, which ends the attempt";
     NoNodes => "no_nodes", "the cluster has no node";
     NotAPod => "not_a_pod", "asks for what a pod cannot request";
+    // A further reason of Slurm:
+    QosNotAllowed => "qos_not_allowed", "its partition does not allow its QOS";
 }
 
 impl fmt::Display for Reason {

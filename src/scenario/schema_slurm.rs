@@ -6,6 +6,8 @@ const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const NAMES: Kind = Kind::ListOf(&Kind::Text);
 const WEIGHT: Kind = Kind::Whole;
 const WEIGHTS: Kind = Kind::Named(&Kind::Amount("1000"));
+const PREEMPT_TYPE: Kind = Kind::Words(|| vec!["partition_prio", "qos"]);
+const PREEMPT_MODE: Kind = Kind::Words(|| vec!["off", "requeue", "cancel"]);
 const TRES: Kind = Kind::Named(&Kind::Whole);
 
 pub(super) const SHAPES: &[Shape] = &[
@@ -31,6 +33,10 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Accounts with their users and shares, for weight_fairshare",
             ),
             ("priority", Kind::Map("multifactor"), "Weights of priority/multifactor; default: priority/basic"),
+            ("preempt_type", PREEMPT_TYPE, "What decides which jobs preempt which; default: nobody is preempted"),
+            ("preempt_mode", PREEMPT_MODE, "What becomes of preempted jobs; default: requeue"),
+            ("preempt_exempt_time", TIME, "How long a job runs before it can be preempted; default: 0s"),
+            ("cred_expire", TIME, "Lifetime of credentials; a requeued job waits a second longer; default: 2 minutes"),
         ],
     },
     Shape {
@@ -57,6 +63,9 @@ pub(super) const SHAPES: &[Shape] = &[
                 WEIGHTS,
                 "How much each `cpu`, `node` and `gres/gpu` counts as usage; default: each core counts 1",
             ),
+            ("allow_qos", NAMES, "QOS whose jobs may run; default: all QOS"),
+            ("preempt_mode", PREEMPT_MODE, "What becomes of preempted jobs of the partition"),
+            ("grace_time", TIME, "How long a job that is to be preempted may still run; default: 0s"),
         ],
     },
     Shape {
@@ -78,6 +87,10 @@ pub(super) const SHAPES: &[Shape] = &[
             ("max_tres_per_user", TRES, "Most resources that the running jobs of a user can hold"),
             ("max_tres_per_account", TRES, "Most resources that the running jobs of an account can hold"),
             ("grp_tres", TRES, "Most resources that all running jobs of the QOS can hold"),
+            ("preempt", NAMES, "QOS whose jobs the jobs of this one preempt"),
+            ("preempt_mode", PREEMPT_MODE, "What becomes of preempted jobs of the QOS"),
+            ("grace_time", TIME, "How long a job that is to be preempted may still run; default: 0s"),
+            ("preempt_exempt_time", TIME, "How long a job of the QOS runs before it can be preempted"),
         ],
     },
     Shape {

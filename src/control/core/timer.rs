@@ -44,6 +44,8 @@ pub enum Timer {
     BackoffOver { fleet: FleetId, offer: u32, at: SimTime },
     /// A fleet may have fewer instances than its minimum, so missing instances are requested.
     CheckMinimum { fleet: FleetId, at: SimTime },
+    /// The grace time of an attempt that is to be preempted is over.
+    GraceOver { replica: ReplicaIndex, version: u64 },
     /// The dependencies of a job are met, or one of them can never be met.
     DependencyJudged { job: JobId },
 }
@@ -67,6 +69,7 @@ impl Timer {
             Timer::BackoffOver { .. } => "an offer to be tried again",
             Timer::Rescale { .. } => "a service to be scaled",
             Timer::CheckMinimum { .. } => "a check for missing instances",
+            Timer::GraceOver { .. } => "a grace time",
             Timer::DependencyJudged { .. } => "a job that waited for others",
         }
     }
@@ -169,6 +172,7 @@ impl Core {
             Timer::Deadline { replica, version }
             | Timer::RetryDue { replica, version }
             | Timer::NextLevel { replica, version }
+            | Timer::GraceOver { replica, version }
             | Timer::CommitDue { replica, version } => self.is_of_version(replica, version),
             Timer::PolicyCheck { replica, version, at } => {
                 self.is_of_version(replica, version) && self.is_policy_check_due(replica, at)

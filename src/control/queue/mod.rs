@@ -39,7 +39,7 @@ use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_scheduler::{Backfill, Decision, Discipline, Grouping, Lines, WaitQueue, decide_for};
-use dryrack_units::SimTime;
+use dryrack_units::{SimDuration, SimTime};
 use placing::OpenDecision;
 
 pub(crate) struct Queue {
@@ -245,6 +245,7 @@ impl Flow for Queue {
             self.note_stopping(core, index, phase);
         }
         self.note_usage(core, index, before.0);
+        self.forget_grace(core, index);
         self.note_phase(core, index, before);
     }
 
@@ -256,6 +257,7 @@ impl Flow for Queue {
         match timer {
             Timer::CommitDue { .. } => self.commit_due(core),
             Timer::NextLevel { replica, .. } => self.join_next_level(core, replica),
+            Timer::GraceOver { replica, .. } => self.grace_is_over(core, replica),
             other => panic!("the queue sets no {other:?}"),
         }
     }
@@ -269,6 +271,10 @@ impl Flow for Queue {
                 *self.lines.entry(queue.cloned()).or_insert(next)
             }
         }
+    }
+
+    fn requeue_pause(&self, core: &Core) -> SimDuration {
+        self.requeue_delay(core)
     }
 
     fn decided(&mut self, core: &mut Core, attempt: AttemptId, placement: Option<&Placement>) {

@@ -6,11 +6,13 @@
 
 mod fairshare;
 mod multifactor;
+mod preempt;
 mod qos;
 mod reservation;
 
 pub use fairshare::{Account, Associations, kept};
 pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
+pub use preempt::{PreemptMode, PreemptType, Ranked};
 pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
 pub use reservation::Reservation;
 
@@ -22,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use dryrack_units::{SimDuration, text_form};
 
 /// The configuration of the cluster. Without partitions, all nodes form one partition without limits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlurmOptions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,6 +40,54 @@ pub struct SlurmOptions {
     /// Set if `PriorityType` is `priority/multifactor`. Otherwise, the type is `priority/basic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Multifactor>,
+    /// Nobody is preempted if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempt_type: Option<PreemptType>,
+    /// What becomes of preempted jobs, if neither their partition nor their QOS says it.
+    #[serde(default = "requeue", skip_serializing_if = "is_requeue")]
+    pub preempt_mode: PreemptMode,
+    /// How long a job runs before it can be preempted, if its QOS does not say it.
+    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    pub preempt_exempt_time: SimDuration,
+    /// How long credentials are valid (`AuthInfo=cred_expire`). A requeued job waits for a second longer.
+    #[serde(default = "two_minutes", with = "text_form", skip_serializing_if = "is_two_minutes")]
+    pub cred_expire: SimDuration,
+}
+
+impl Default for SlurmOptions {
+    fn default() -> SlurmOptions {
+        SlurmOptions {
+            partitions: Vec::new(),
+            qos: Vec::new(),
+            accounts: Vec::new(),
+            reservations: Vec::new(),
+            priority: None,
+            preempt_type: None,
+            preempt_mode: requeue(),
+            preempt_exempt_time: SimDuration::ZERO,
+            cred_expire: two_minutes(),
+        }
+    }
+}
+
+fn is_no_time(duration: &SimDuration) -> bool {
+    duration.is_zero()
+}
+
+fn requeue() -> PreemptMode {
+    PreemptMode::Requeue
+}
+
+fn is_requeue(mode: &PreemptMode) -> bool {
+    *mode == PreemptMode::Requeue
+}
+
+fn two_minutes() -> SimDuration {
+    SimDuration::from_secs(120)
+}
+
+fn is_two_minutes(duration: &SimDuration) -> bool {
+    *duration == two_minutes()
 }
 
 /// A partition (`PartitionName=` in slurm.conf).
@@ -72,6 +122,15 @@ pub struct Partition {
     /// How much each resource counts as usage (`TRESBillingWeights`). Each core counts 1 if empty.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tres_billing_weights: BTreeMap<Tres, f64>,
+    /// Only jobs of these QOS may run. All QOS if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_qos: Vec<String>,
+    /// What becomes of preempted jobs of the partition. That of the cluster if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempt_mode: Option<PreemptMode>,
+    /// How long a job that is to be preempted may still run.
+    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    pub grace_time: SimDuration,
 }
 
 fn one() -> u16 {
@@ -93,6 +152,9 @@ impl Partition {
             min_nodes: None,
             allow_accounts: Vec::new(),
             tres_billing_weights: BTreeMap::new(),
+            allow_qos: Vec::new(),
+            preempt_mode: None,
+            grace_time: SimDuration::ZERO,
         }
     }
 
@@ -137,6 +199,7 @@ impl SlurmOptions {
         }
         faults.extend(self.faulty_qos());
         faults.extend(self.faulty_reservations());
+        faults.extend(self.faulty_preemption());
         faults.extend(fairshare::faulty(&self.accounts));
         let is_odd = |weight: &f64| !weight.is_finite() || *weight < 0.0;
         let billing = self.partitions.iter().flat_map(|partition| partition.tres_billing_weights.values());

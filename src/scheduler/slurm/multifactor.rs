@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::fairshare::ShareAlgorithm;
+use super::is_no_time;
 use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// A trackable resource, by Slurm's name.
@@ -87,10 +88,6 @@ fn is_no(value: &bool) -> bool {
 
 fn is_week(duration: &SimDuration) -> bool {
     *duration == week()
-}
-
-fn is_no_time(duration: &SimDuration) -> bool {
-    duration.is_zero()
 }
 
 fn week() -> SimDuration {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Requested, Tres};
+use super::{PreemptMode, Requested, Tres, is_no_time};
 use dryrack_event::Reason;
 use dryrack_units::{SimDuration, text_form};
 
@@ -41,6 +41,18 @@ pub struct Qos {
     /// What all running jobs of the QOS hold together at most.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub grp_tres: Limits,
+    /// The QOS whose jobs the jobs of this one preempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preempt: Vec<Arc<str>>,
+    /// What becomes of preempted jobs of the QOS. That of the cluster if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempt_mode: Option<PreemptMode>,
+    /// How long a job that is to be preempted may still run.
+    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
+    pub grace_time: SimDuration,
+    /// How long a job runs before it can be preempted. That of the cluster if absent.
+    #[serde(default, with = "text_form::option", skip_serializing_if = "Option::is_none")]
+    pub preempt_exempt_time: Option<SimDuration>,
 }
 
 /// What running jobs hold, and how many there are.

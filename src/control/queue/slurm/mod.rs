@@ -10,8 +10,10 @@ mod fair;
 mod ground;
 mod limits;
 mod pass;
+mod preempt;
 mod priority;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::core::Core;
@@ -23,7 +25,7 @@ use dryrack_event::Reason;
 use dryrack_fleet::NodeClaim;
 use dryrack_ids::NodeId;
 use dryrack_scheduler::slurm::{
-    Multifactor, Partition, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
+    Multifactor, Partition, PreemptMode, Requested, Reservation, SlurmOptions, partition_label, reservation_label,
 };
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{Gang, JobSpec};
@@ -43,6 +45,8 @@ pub(super) struct Slurm {
     calculated: SimTime,
     /// What accounts and their users have used, if the cluster has accounts.
     fair: Option<fair::FairShares>,
+    /// Jobs that are to be preempted, and still run for their grace time.
+    graced: BTreeMap<ReplicaIndex, PreemptMode>,
     /// The state that the last pass of the main scheduler saw. If it has not changed, the next pass is skipped.
     placed: Option<SeenByPass>,
 }
@@ -84,6 +88,7 @@ impl Slurm {
             cluster: Requested::default(),
             calculated: SimTime::ZERO,
             fair: fair::FairShares::of(options),
+            graced: BTreeMap::new(),
             placed: None,
         }))
     }
@@ -165,10 +170,10 @@ fn weights(core: &Core) -> Option<&Multifactor> {
 
 impl Queue {
     /// The number of time-dependent changes in the Slurm cluster so far: computations of priorities, and beginnings and
-    /// ends of advance reservations.
+    /// ends of advance reservations, and jobs that are no longer exempt from preemption.
     pub(in crate::queue) fn epoch(&self, core: &Core) -> u64 {
         let calculations = weights(core).map_or(0, |weights| weights.calculations(core.now));
-        calculations + self.slurm.as_ref().map_or(0, |slurm| slurm.boundaries(core.now))
+        calculations + self.slurm.as_ref().map_or(0, |slurm| slurm.boundaries(core.now)) + self.preemptible(core)
     }
 
     /// When the next such change comes. `None` if none comes.
@@ -176,7 +181,7 @@ impl Queue {
         let weights = weights(core);
         let calculated = weights.and_then(|weights| weights.calculated_after(weights.calculations(core.now)));
         let boundary = self.slurm.as_ref().and_then(|slurm| slurm.next_boundary(core.now));
-        calculated.into_iter().chain(boundary).min()
+        calculated.into_iter().chain(boundary).chain(self.next_preemptible(core)).min()
     }
 
     /// Why a replica may not start now, whatever is free. `None` if it may.
@@ -193,6 +198,10 @@ impl Queue {
             || partition.min_nodes.is_some_and(|least| nodes < u64::from(least));
         if is_outside {
             return Some(Reason::PartitionNodeLimit);
+        }
+        let qos = spec.slurm.as_ref().and_then(|terms| terms.qos.as_deref());
+        if !partition.allow_qos.is_empty() && !partition.allow_qos.iter().any(|known| Some(known.as_str()) == qos) {
+            return Some(Reason::QosNotAllowed);
         }
         let account = spec.slurm.as_ref().and_then(|terms| terms.account.as_deref());
         let allowed = &partition.allow_accounts;

@@ -74,6 +74,7 @@ impl Queue {
                 Err(held) if held.1.contains(Reason::InReservation) => core.hold(index, held),
                 Err(held) => {
                     core.hold(index, held);
+                    self.preempt_for(core, index, &blocked.nodes);
                     blocked.partitions.insert(section);
                     blocked.refused.clear();
                     let taken = &self.slurm.as_ref().expect("checked above").partitions[section].bits;

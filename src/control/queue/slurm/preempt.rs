@@ -1,0 +1,176 @@
+//! Preemption for the first job of a partition that does not fit: preempt/qos and preempt/partition_prio.
+//!
+//! Running jobs that may be stopped for it are taken away one by one, the least valuable first, until it would fit. Then
+//! each one that is not needed is spared, the last first. Jobs are requeued or cancelled at once, or after their grace
+//! time. The waiting job gets no promise: it starts in a later pass, like any job. What stops counts as gone, so nobody is
+//! preempted for room that is about to become free.
+//!
+//! The trial fleet is a copy. It is made once in a pass for each partition that has a job waiting and a job that it may
+//! stop.
+
+use super::{Slurm, held_by};
+use crate::core::Core;
+use crate::core::store::ReplicaIndex;
+use crate::core::timer::Timer;
+use crate::flow::Flow;
+use crate::queue::Queue;
+use crate::queue::backfill::plain::judge_on;
+use crate::queue::slots::plain::{Nodes, fleet_of};
+use crate::queue::slots::table::contains;
+use crate::queue::slots::{SECOND, down_to, limit_of};
+use dryrack_event::{Event, Outcome, Phase, Reason};
+use dryrack_fleet::{Fleet, Placement};
+use dryrack_scheduler::slurm::{PreemptMode, Ranked, SlurmOptions};
+use dryrack_units::{SimDuration, SimTime};
+
+impl Slurm {
+    fn ranked<'s>(&'s self, options: &'s SlurmOptions, core: &Core, index: ReplicaIndex) -> Ranked<'s> {
+        let spec = &core.jobs[core.replicas[index as usize].job.index()].spec;
+        let name = spec.slurm.as_ref().and_then(|terms| terms.qos.as_deref());
+        let qos = name.and_then(|name| options.qos(name));
+        Ranked { partition: &self.partitions[self.section_of(spec)].options, qos }
+    }
+}
+
+/// Since when a job has held its nodes, in whole seconds.
+fn began(core: &Core, index: ReplicaIndex) -> SimTime {
+    down_to(core.replicas[index as usize].since, SECOND)
+}
+
+fn holds(core: &Core, index: ReplicaIndex) -> bool {
+    matches!(core.replicas[index as usize].phase, Phase::Scheduled | Phase::Preparing | Phase::Running)
+}
+
+fn release(fleet: &mut Fleet, placement: &Placement) {
+    placement.claims().iter().for_each(|claim| fleet.release(claim));
+}
+
+impl Queue {
+    /// Preempts jobs so that a replica that does not fit can start later. `blocked` are the nodes that are kept for other
+    /// jobs.
+    pub(super) fn preempt_for(&mut self, core: &mut Core, head: ReplicaIndex, blocked: &[u64]) {
+        let Some(victims) = self.victims_in_slurm(core, head, blocked) else { return };
+        for (victim, mode) in victims {
+            self.preempt_in_slurm(core, victim, head, mode);
+        }
+    }
+
+    /// The jobs to preempt for a replica. `None` if nobody is preempted.
+    fn victims_in_slurm(
+        &self,
+        core: &Core,
+        head: ReplicaIndex,
+        blocked: &[u64],
+    ) -> Option<Vec<(ReplicaIndex, PreemptMode)>> {
+        let (slurm, options) = (self.slurm.as_ref()?, core.profile.slurm.as_ref()?);
+        options.preempt_type?;
+        let own = slurm.ranked(options, core, head);
+        let may_stop = |index: ReplicaIndex| {
+            if !holds(core, index) || slurm.graced.contains_key(&index) {
+                return None;
+            }
+            let running = slurm.ranked(options, core, index);
+            let ran = core.now.checked_since(began(core, index)).unwrap_or_default();
+            let mode = options.preempts(own, running, ran)?;
+            let nodes = held_by(core.placement_of(index).claims()).nodes;
+            Some((options.worth(running, nodes), index, mode))
+        };
+        let holders = core.holders();
+        let mut candidates: Vec<_> = holders.iter().filter_map(|index| may_stop(*index)).collect();
+        if candidates.is_empty() {
+            return None;
+        }
+        candidates.sort_unstable_by_key(|(worth, index, _)| (*worth, *index));
+        let ground = self.ground_of(core, head)?;
+        let open = ground.nodes(down_to(core.now, SECOND), limit_of(core, head)).into_iter();
+        let open = Nodes::of(open.filter(|node| !contains(blocked, *node)), core.fleet.len());
+        let mut fleet = fleet_of(core, &open);
+        let is_going = |index: &&ReplicaIndex| !holds(core, **index) || slurm.graced.contains_key(*index);
+        holders.iter().filter(is_going).for_each(|index| release(&mut fleet, core.placement_of(*index)));
+        if judge_on(core, head, &fleet).is_some() {
+            return None;
+        }
+        let mut chosen = Vec::new();
+        let mut rest = candidates.into_iter();
+        while judge_on(core, head, &fleet).is_none() {
+            let (_, index, mode) = rest.next()?;
+            release(&mut fleet, core.placement_of(index));
+            chosen.push((index, mode));
+        }
+        for place in (0..chosen.len()).rev() {
+            let spared = core.placement_of(chosen[place].0);
+            fleet.take(spared);
+            match judge_on(core, head, &fleet) {
+                Some(_) => drop(chosen.remove(place)),
+                None => release(&mut fleet, spared),
+            }
+        }
+        Some(chosen)
+    }
+
+    fn preempt_in_slurm(&mut self, core: &mut Core, index: ReplicaIndex, head: ReplicaIndex, mode: PreemptMode) {
+        let [attempt, by] = [index, head].map(|index| core.replicas[index as usize].attempt_id());
+        core.emit(Event::Preempted { attempt, by });
+        let options = core.profile.slurm.as_ref().expect("it preempts");
+        let slurm = self.slurm.as_mut().expect("it preempts");
+        let grace = options.grace_of(slurm.ranked(options, core, index));
+        if grace.is_zero() {
+            return self.stop_preempted(core, index, mode);
+        }
+        slurm.graced.insert(index, mode);
+        let version = core.replicas[index as usize].version;
+        core.timers.set(core.now.saturating_add(grace), Timer::GraceOver { replica: index, version });
+    }
+
+    fn stop_preempted(&mut self, core: &mut Core, index: ReplicaIndex, mode: PreemptMode) {
+        let outcome = match mode {
+            PreemptMode::Requeue => Outcome::Lost,
+            PreemptMode::Cancel | PreemptMode::Off => Outcome::Cancelled,
+        };
+        self.stop(core, index, outcome, Reason::Preempted);
+    }
+
+    /// Stops a job whose grace time is over.
+    pub(in crate::queue) fn grace_is_over(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let mode = self.slurm.as_mut().and_then(|slurm| slurm.graced.remove(&index));
+        if let Some(mode) = mode {
+            self.stop_preempted(core, index, mode);
+        }
+    }
+
+    /// Forgets the grace time of a job that no longer runs.
+    pub(in crate::queue) fn forget_grace(&mut self, core: &Core, index: ReplicaIndex) {
+        if let Some(slurm) = self.slurm.as_mut().filter(|_| !holds(core, index)) {
+            slurm.graced.remove(&index);
+        }
+    }
+
+    /// How long a preempted job waits before it is in the queue again, once its nodes are free.
+    pub(in crate::queue) fn requeue_delay(&self, core: &Core) -> SimDuration {
+        let options = core.profile.slurm.as_ref().filter(|options| options.preempt_type.is_some());
+        options.map_or(SimDuration::ZERO, |options| options.cred_expire.saturating_add(SECOND))
+    }
+
+    /// When each running job can first be preempted, if jobs are exempt for some time.
+    fn exempt_until<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = SimTime> + 'a {
+        let options = core.profile.slurm.as_ref();
+        let options = options.filter(|options| options.preempt_type.is_some() && options.exempts());
+        options.zip(self.slurm.as_ref()).into_iter().flat_map(move |(options, slurm)| {
+            let until = move |index: ReplicaIndex| {
+                let own = slurm.ranked(options, core, index).qos.and_then(|qos| qos.preempt_exempt_time);
+                began(core, index).saturating_add(own.unwrap_or(options.preempt_exempt_time))
+            };
+            core.holders().into_iter().filter(|index| holds(core, *index)).map(until)
+        })
+    }
+
+    /// How many running jobs are not exempt from preemption.
+    pub(super) fn preemptible(&self, core: &Core) -> u64 {
+        self.exempt_until(core).filter(|until| *until <= core.now).count() as u64
+    }
+
+    /// When the next running job is no longer exempt from preemption.
+    pub(super) fn next_preemptible(&self, core: &Core) -> Option<SimTime> {
+        self.exempt_until(core).filter(|until| *until > core.now).min()
+    }
+}

@@ -1,0 +1,108 @@
+//! Preemption: whose running jobs may be stopped for which waiting job (`PreemptType` of slurm.conf).
+
+use serde::{Deserialize, Serialize};
+
+use super::{Partition, Qos, SlurmOptions};
+use dryrack_units::SimDuration;
+
+/// What decides which jobs preempt which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreemptType {
+    /// `preempt/partition_prio`: jobs of a partition with a higher tier preempt jobs of a lower one.
+    PartitionPrio,
+    /// `preempt/qos`: jobs of a QOS preempt jobs of the QOS that it names.
+    Qos,
+}
+
+/// What becomes of a preempted job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreemptMode {
+    /// The jobs of this partition are not preempted.
+    Off,
+    /// The job waits again, and starts from its beginning.
+    Requeue,
+    /// The job is cancelled.
+    Cancel,
+}
+
+/// What preemption reads of a job: its partition and its QOS.
+#[derive(Clone, Copy)]
+pub struct Ranked<'s> {
+    pub partition: &'s Partition,
+    pub qos: Option<&'s Qos>,
+}
+
+impl SlurmOptions {
+    /// What becomes of a running job if `head` needs its place. `None` if the job may not be preempted for `head`.
+    pub fn preempts(&self, head: Ranked<'_>, running: Ranked<'_>, ran: SimDuration) -> Option<PreemptMode> {
+        let own_exempt = running.qos.and_then(|qos| qos.preempt_exempt_time);
+        if ran < own_exempt.unwrap_or(self.preempt_exempt_time) {
+            return None;
+        }
+        let mode = match self.preempt_type? {
+            PreemptType::PartitionPrio => {
+                let is_lower = running.partition.priority_tier < head.partition.priority_tier;
+                is_lower.then_some(running.partition.preempt_mode)?
+            }
+            PreemptType::Qos => {
+                let (of_head, own) = (head.qos?, running.qos?);
+                of_head.preempt.iter().any(|name| **name == *own.name).then_some(own.preempt_mode)?
+            }
+        };
+        Some(mode.unwrap_or(self.preempt_mode)).filter(|mode| *mode != PreemptMode::Off)
+    }
+
+    /// How long a job that is to be preempted may still run.
+    pub fn grace_of(&self, running: Ranked<'_>) -> SimDuration {
+        match self.preempt_type {
+            Some(PreemptType::Qos) => running.qos.map_or(SimDuration::ZERO, |qos| qos.grace_time),
+            Some(PreemptType::PartitionPrio) | None => running.partition.grace_time,
+        }
+    }
+
+    /// How valuable a running job is. The least valuable jobs are preempted first.
+    pub fn worth(&self, running: Ranked<'_>, nodes: u64) -> (u32, u64) {
+        let rank = match self.preempt_type {
+            Some(PreemptType::Qos) => running.qos.map_or(0, |qos| qos.priority),
+            Some(PreemptType::PartitionPrio) | None => u32::from(running.partition.priority_tier),
+        };
+        (rank, nodes)
+    }
+
+    /// How long running jobs are exempt from preemption, for each time that the configuration states.
+    pub fn exempts(&self) -> bool {
+        !self.preempt_exempt_time.is_zero() || self.qos.iter().any(|qos| qos.preempt_exempt_time.is_some())
+    }
+
+    pub(super) fn faulty_preemption(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.preempt_type.is_some() && self.preempt_mode == PreemptMode::Off {
+            faults.push("has a `preempt_type`, but `preempt_mode: off`; write `requeue` or `cancel`".to_string());
+        }
+        let of_qos = self.qos.iter().any(|qos| !qos.preempt.is_empty() || qos.preempt_mode.is_some());
+        if of_qos && self.preempt_type != Some(PreemptType::Qos) {
+            faults.push("has QOS that preempt others, but no `preempt_type: qos`".to_string());
+        }
+        let of_partitions = self.partitions.iter().any(|partition| partition.preempt_mode.is_some());
+        if of_partitions && self.preempt_type != Some(PreemptType::PartitionPrio) {
+            let message = "has partitions with a `preempt_mode`, but no `preempt_type: partition_prio`";
+            faults.push(message.to_string());
+        }
+        for qos in &self.qos {
+            for name in qos.preempt.iter().filter(|name| self.qos(name).is_none()) {
+                faults.push(format!("has a QOS `{}` that preempts `{name}`, which does not exist", qos.name));
+            }
+        }
+        for partition in &self.partitions {
+            for name in partition.allow_qos.iter().filter(|name| self.qos(name).is_none()) {
+                faults.push(format!(
+                    "has a partition `{}` that allows a QOS `{name}`, which does not exist",
+                    partition.name
+                ));
+            }
+        }
+        faults
+    }
+}
