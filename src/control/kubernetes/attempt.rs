@@ -1,11 +1,11 @@
 //! One attempt to schedule a pod, and what follows from it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Kubernetes;
 use super::hints::Event as Change;
 use super::mirror::seconds;
+use super::plugins::Plugins;
 use super::pods;
 use super::queue::{GroupId, Refusal};
 use super::reasons::{histogram, of_refusal};
@@ -15,7 +15,7 @@ use crate::core::store::{ReplicaIndex, Wait};
 use crate::flow::Flow;
 use dryrack_event::{Event, Histogram, Outcome, Reason, Refusal as Refused};
 use dryrack_kubernetes::cluster::PodInfo;
-use dryrack_kubernetes::cycle::{self, Decision, Outcome as Decided, Plugin, PostFilter};
+use dryrack_kubernetes::cycle::{self, Decision, Outcome as Decided, Plugin, PostFilter, RefusedByAll};
 use dryrack_kubernetes::devices::Allocations;
 use dryrack_rng::Stream;
 use dryrack_scheduler::Candidate;
@@ -37,12 +37,18 @@ impl Kubernetes {
     pub(super) fn attempt(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId) {
         if let Some(refusal) = self.queue.refusal(group).filter(|refusal| refusal.version == self.version) {
             // The cluster is as it was when an equal pod was refused.
-            let refusal = refusal.clone();
-            let held = self.reasons[&group].clone();
-            return self.refuse_group(core, group, refusal, held);
+            let Refusal { plugins, since, version, ref held, .. } = *refusal;
+            let held = held.clone();
+            let by_node = self.queue.by_node_mut(group).take();
+            return self.refuse_group(core, group, Refusal { plugins, since, version, held, by_node });
         }
         let pod = Arc::clone(&self.pods[&index].info);
         self.attempts += 1;
+        if !core.is_watched(index)
+            && let Some(refusal) = self.refused_as_before(core, group, &pod)
+        {
+            return self.refuse_group(core, group, refusal);
+        }
         let offset = self.offset(core);
         let decision = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, offset);
         match &decision.outcome {
@@ -53,6 +59,37 @@ impl Kubernetes {
                 self.queue.fail(group, core.now, self.options.queue);
             }
         }
+    }
+
+    /// The refusal of a group, if the nodes that changed since its last refusal refuse it too. `None` if an attempt must
+    /// examine all nodes.
+    fn refused_as_before(&mut self, core: &Core, group: GroupId, pod: &Arc<PodInfo>) -> Option<Refusal> {
+        self.queue.refusal(group)?;
+        let mut by_node = self.queue.by_node_mut(group).take()?;
+        let (scheduler, known) = (&self.options.scheduler, &mut self.known_refusals);
+        if !by_node.renew(pod, &mut self.cluster, scheduler, known) {
+            *self.queue.by_node_mut(group) = Some(by_node);
+            return None;
+        }
+        let mut reasons = Histogram::default();
+        by_node.reasons(known).for_each(|(reason, nodes)| reasons.add(of_refusal(reason), nodes));
+        let plugins = by_node.plugins(known).collect();
+        if cfg!(debug_assertions) {
+            self.check_refused(pod, plugins, &reasons);
+        }
+        let held = (Refused::Unfit, reasons);
+        Some(Refusal { plugins, since: core.now, version: self.version, held, by_node: Some(by_node) })
+    }
+
+    /// Asserts that an attempt on all nodes has this result.
+    fn check_refused(&mut self, pod: &Arc<PodInfo>, plugins: Plugins, reasons: &Histogram) {
+        let decision = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, 0);
+        let Decided::Unschedulable { post_filter, .. } = &decision.outcome else {
+            panic!("{} is refused, and fits", pod.key);
+        };
+        let preempts = post_filter.preemption.as_ref().is_some_and(|preemption| !preemption.best.is_empty());
+        let is_same = *reasons == histogram(&decision, self.cluster.nodes().len()) && plugins == plugins_of(&decision);
+        assert!(is_same && !preempts, "{} is refused for other reasons", pod.key);
     }
 
     /// The index of the node on which preemption is tried first. Upstream draws it. It matters only if not all nodes
@@ -138,10 +175,12 @@ impl Kubernetes {
             // A pod with a nomination is tried apart from the pods that are equal to it otherwise.
             core.hold(index, held.clone());
             let (group, priority) = (self.new_group(), decision.pod.priority);
-            self.reasons.insert(group, held);
-            self.queue.set_apart(index, group, priority, Refusal { plugins, since: core.now, version: self.version });
+            let refusal = Refusal { plugins, since: core.now, version: self.version, held, by_node: None };
+            self.queue.set_apart(index, group, priority, refusal);
         } else {
-            self.refuse_group(core, group, Refusal { plugins, since: core.now, version: self.version }, held);
+            let by_node = RefusedByAll::of(decision, &mut self.cluster, &mut self.known_refusals);
+            let refusal = Refusal { plugins, since: core.now, version: self.version, held, by_node };
+            self.refuse_group(core, group, refusal);
         }
         if deallocates {
             self.happened(core, &Change::ClaimChanged);
@@ -152,12 +191,12 @@ impl Kubernetes {
     }
 
     /// Refuses all pods of a group, and logs why they wait. They all have the same reasons.
-    fn refuse_group(&mut self, core: &mut Core, group: GroupId, refusal: Refusal, held: (Refused, Histogram)) {
-        let same = self.reasons.get(&group).is_some_and(|(_, known)| known.has_same_reasons(&held.1));
+    fn refuse_group(&mut self, core: &mut Core, group: GroupId, refusal: Refusal) {
+        let before = self.queue.refusal(group);
+        let same = before.is_some_and(|before| before.held.1.has_same_reasons(&refusal.held.1));
         let untold = self.queue.take_untold(group);
         let told = if same { untold } else { self.queue.pods_of(group) };
-        told.into_iter().for_each(|pod| core.hold(pod, held.clone()));
-        self.reasons.insert(group, held);
+        told.into_iter().for_each(|pod| core.hold(pod, refusal.held.clone()));
         self.queue.refuse(group, refusal);
     }
 
@@ -192,7 +231,7 @@ impl Kubernetes {
 }
 
 /// The plugins that refused a pod.
-fn plugins_of(decision: &Decision) -> BTreeSet<Plugin> {
+fn plugins_of(decision: &Decision) -> Plugins {
     let everywhere = decision.pre_filter.iter().map(|refusal| refusal.plugin);
     let narrowed = decision.only_nodes.iter().map(|_| Plugin::NodeAffinity);
     everywhere.chain(decision.rejected.iter().map(|(_, refusal)| refusal.plugin)).chain(narrowed).collect()

@@ -1,6 +1,6 @@
 //! Evictions by taints: a pod leaves a node with a taint `NoExecute` once it no longer tolerates it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kubernetes;
 use super::pods::{NOT_READY, UNREACHABLE};
@@ -16,18 +16,38 @@ use dryrack_units::{SimDuration, SimTime};
 #[derive(Debug, Default)]
 pub(super) struct Evictions {
     due: BTreeSet<(SimTime, NodeId, ReplicaIndex)>,
+    of_node: BTreeMap<NodeId, Vec<(SimTime, ReplicaIndex)>>,
 }
 
 impl Evictions {
     pub fn next(&self) -> Option<SimTime> {
         self.due.first().map(|(at, _, _)| *at)
     }
+
+    fn plan(&mut self, at: SimTime, node: NodeId, replica: ReplicaIndex) {
+        if self.due.insert((at, node, replica)) {
+            self.of_node.entry(node).or_default().push((at, replica));
+        }
+    }
+
+    fn take_due(&mut self, now: SimTime) -> Option<(NodeId, ReplicaIndex)> {
+        let (at, node, replica) = self.due.first().copied().filter(|(at, _, _)| *at <= now)?;
+        self.due.pop_first();
+        self.of_node.entry(node).or_default().retain(|planned| *planned != (at, replica));
+        Some((node, replica))
+    }
+
+    fn cancel(&mut self, node: NodeId) {
+        for (at, replica) in self.of_node.remove(&node).unwrap_or_default() {
+            self.due.remove(&(at, node, replica));
+        }
+    }
 }
 
 impl Kubernetes {
     /// Sets or cancels the evictions of the pods on a node whose taints may have changed.
     pub(super) fn follow_taints(&mut self, core: &Core, node: NodeId) {
-        self.evictions.due.retain(|(_, other, _)| *other != node);
+        self.evictions.cancel(node);
         for replica in core.nodes[node.index()].replicas.iter().copied() {
             self.plan_eviction(core, node, replica);
         }
@@ -38,7 +58,7 @@ impl Kubernetes {
         let Some(index) = self.cluster.find(&self.nodes[node.index()].name) else { return };
         let Some(pod) = self.pods.get(&replica) else { return };
         if let Some(after) = self.stays_for(&pod.info, &self.cluster.node(index).shape.taints) {
-            self.evictions.due.insert((core.now.saturating_add(after), node, replica));
+            self.evictions.plan(core.now.saturating_add(after), node, replica);
         }
     }
 
@@ -60,10 +80,7 @@ impl Kubernetes {
     }
 
     pub(super) fn evict_due(&mut self, core: &mut Core) {
-        while let Some((at, node, replica)) = self.evictions.due.first().copied()
-            && at <= core.now
-        {
-            self.evictions.due.pop_first();
+        while let Some((node, replica)) = self.evictions.take_due(core.now) {
             if core.nodes[node.index()].replicas.contains(&replica) {
                 self.lose_attempt(core, replica, node);
             }

@@ -80,20 +80,26 @@ impl Kubernetes {
     }
 
     /// Makes the decision about a pod that waits, and changes nothing but caches.
-    pub(super) fn examine_pod(&mut self, core: &Core, pod: &Arc<PodInfo>) -> Examination {
+    pub(super) fn examine_pod(&mut self, core: &Core, index: ReplicaIndex, pod: &Arc<PodInfo>) -> Examination {
         let decided = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, 0);
         let taken = match &decided.outcome {
-            Outcome::Fits { best } => self.candidate_on(core, pod, best[0].0, &decided),
+            Outcome::Fits { best } => self.candidate_on(core, (index, pod), best[0].0, &decided),
             Outcome::Unschedulable { .. } | Outcome::Failed { .. } => None,
         };
         let held = (Refusal::Unfit, histogram(&decided, self.cluster.nodes().len()));
         self.examination(core, &decided, taken.as_ref().ok_or(&held))
     }
 
-    fn candidate_on(&self, core: &Core, pod: &PodInfo, node: usize, decided: &Decided) -> Option<Candidate> {
+    fn candidate_on(
+        &self,
+        core: &Core,
+        (index, pod): (ReplicaIndex, &PodInfo),
+        node: usize,
+        decided: &Decided,
+    ) -> Option<Candidate> {
         let id = self.ids[self.cluster.node(node).name()];
-        let replica = self.pods.iter().find(|(_, record)| record.info.key == pod.key).map(|(index, _)| *index)?;
-        let demand = core.demand_of(replica);
+        self.pods.get(&index).filter(|record| record.info.key == pod.key)?;
+        let demand = core.demand_of(index);
         let placement = super::pods::placement_on(id, core.fleet.node(id), demand.task()?)?;
         let total = decided.scores.as_ref().and_then(|scores| scores.totals.iter().copied().max()).unwrap_or(0);
         Some(Candidate { placement, score: Score::new(total as f64) })

@@ -1,9 +1,10 @@
 //! Which events may help a refused pod: the queueing hints of the plugins that refused it.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use dryrack_kubernetes::cluster::{Cluster, NodeInfo, NodeShape, Placed, PodInfo, Resource, Term};
+use super::plugins::Plugins;
+use dryrack_kubernetes::cluster::{Cluster, NodeInfo, NodeShape, PodInfo, Resource, Term};
 use dryrack_kubernetes::cycle::Plugin;
 use dryrack_kubernetes::object::PreemptionPolicy;
 
@@ -24,9 +25,31 @@ pub(super) enum Event<'a> {
     NominationCleared,
 }
 
+impl Event<'_> {
+    /// The plugins that may change a verdict because of the event.
+    pub fn plugins(&self) -> Plugins {
+        use Plugin::*;
+        match self {
+            Event::NodeAdded(_) | Event::NodeUpdated(..) => Plugins::of(&Plugin::ALL),
+            Event::NodeRemoved => Plugins::of(&[PodTopologySpread]),
+            Event::PodAdded(_) => Plugins::of(&[InterPodAffinity, PodTopologySpread, GangScheduling]),
+            Event::PodRemoved(..) => Plugins::of(&[
+                NodeResourcesFit,
+                DynamicResources,
+                DefaultPreemption,
+                NodePorts,
+                InterPodAffinity,
+                PodTopologySpread,
+            ]),
+            Event::ClaimChanged => Plugins::of(&[DynamicResources]),
+            Event::NominationCleared => Plugins::of(&[NodeResourcesFit]),
+        }
+    }
+}
+
 /// Whether the event may help a pod that these plugins refused.
-pub(super) fn helps(pod: &PodInfo, plugins: &BTreeSet<Plugin>, event: &Event<'_>, cluster: &Cluster) -> bool {
-    plugins.iter().any(|plugin| hint(*plugin, pod, event, cluster))
+pub(super) fn helps(pod: &PodInfo, plugins: Plugins, event: &Event<'_>, cluster: &Cluster) -> bool {
+    plugins.iter().any(|plugin| hint(plugin, pod, event, cluster))
 }
 
 fn hint(plugin: Plugin, pod: &PodInfo, event: &Event<'_>, cluster: &Cluster) -> bool {
@@ -99,18 +122,19 @@ fn on_removed(plugin: Plugin, pod: &PodInfo, (node, other): (Option<usize>, &Pod
 /// Whether the node has room for the pod, if all pods that it may preempt are gone. Upstream tries the pod in any case,
 /// and refuses it if there is no room. With many waiting pods, that costs an attempt for each of them.
 fn may_have_room(pod: &PodInfo, node: &NodeInfo) -> bool {
-    let may_preempt = pod.pod.spec.preemption_policy != PreemptionPolicy::Never;
-    let gives_way = |placed: &&Placed| may_preempt && placed.pod.priority < pod.priority;
     let wanted = &pod.requests.exact;
-    let has = |resource: &Resource| {
-        let freed: i64 = (node.pods.iter().filter(gives_way))
-            .map(|placed| placed.pod.requests.exact.get(resource))
-            .fold(0, i64::saturating_add);
-        let kept = node.requested.get(resource).saturating_sub(freed);
-        wanted.get(resource) == 0 || kept.saturating_add(wanted.get(resource)) <= node.shape.allocatable.get(resource)
-    };
-    [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage].iter().all(has)
-        && wanted.all_extended().all(|(name, _)| has(&Resource::Extended(Arc::clone(name))))
+    let may_preempt = pod.pod.spec.preemption_policy != PreemptionPolicy::Never;
+    let weaker = node.pods.iter().map(|placed| &placed.pod).filter(|placed| placed.priority < pod.priority);
+    let mut kept = Cow::Borrowed(&node.requested);
+    for other in weaker.filter(|_| may_preempt) {
+        kept.to_mut().subtract(&other.requests.exact);
+    }
+    let allocatable = &node.shape.allocatable;
+    let has = |wanted: i64, kept: i64, allocatable: i64| wanted == 0 || kept.saturating_add(wanted) <= allocatable;
+    has(wanted.milli_cpu, kept.milli_cpu, allocatable.milli_cpu)
+        && has(wanted.memory, kept.memory, allocatable.memory)
+        && has(wanted.ephemeral_storage, kept.ephemeral_storage, allocatable.ephemeral_storage)
+        && wanted.all_extended().all(|(name, wanted)| has(wanted, kept.extended(name), allocatable.extended(name)))
 }
 
 fn matches(term: &Term, other: &PodInfo, cluster: &Cluster) -> bool {

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The decisions are those of `dryrack-kubernetes`. This flow keeps the cluster that they read ([`mirror`]), the queue
-//! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), tries them ([`attempt`]), and evicts pods
-//! from tainted nodes ([`evictions`]). If a real kube-scheduler decides, it gets the pods instead ([`outside`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
+//! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), lets them into the queue ([`gates`]), tries
+//! them ([`attempt`]), and evicts pods from tainted nodes ([`evictions`]). If a real kube-scheduler decides, it gets the
+//! pods instead ([`outside`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
 //! is free.
 //!
 //! An attempt takes no time, and a pod is bound at the instant of its attempt. A gang is not bound as a whole: each of
@@ -17,10 +18,12 @@
 mod attempt;
 mod evictions;
 mod examine;
+mod gates;
 mod hints;
 mod mirror;
 mod options;
 mod outside;
+mod plugins;
 pub mod pods;
 mod queue;
 mod reasons;
@@ -35,19 +38,19 @@ pub use reasons::of_text as reason_of_text;
 use super::attempts::Attempts;
 use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};
-use super::flow::{Due, Flow, Held, Visitor, WaitingChanges, visit_in_order};
-use attempt::Chosen;
+use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, Placed, PodInfo};
-use dryrack_kubernetes::cycle;
+use dryrack_kubernetes::cycle::{self, KnownRefusals};
 use dryrack_kubernetes::plugins::dynamic_resources::claim_keys;
 use dryrack_objects::{ClusterObjects, Pod};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
 use dryrack_workload::{Demand, JobSpec};
 use evictions::Evictions;
+use gates::Gates;
 use hints::Event as Change;
 use mirror::MirroredNode;
 use queue::{GroupId, Queue};
@@ -77,16 +80,14 @@ pub(crate) struct Kubernetes {
     bound: BTreeMap<Arc<str>, AttemptId>,
     placed: BTreeMap<AttemptId, (Arc<str>, Arc<str>)>,
     queue: Queue,
-    /// Pods that a plugin keeps out of the queue.
-    gated: BTreeSet<ReplicaIndex>,
+    gates: Gates,
     /// Replicas whose demand cannot be a pod. They end when the flow settles.
     no_pods: BTreeSet<ReplicaIndex>,
     /// The keys of all pods that wait or are bound.
     keys: BTreeSet<Arc<str>>,
     templates: HashMap<Template, GroupId, foldhash::fast::FixedState>,
     groups: GroupId,
-    /// Why the pods of each group were last refused.
-    reasons: BTreeMap<GroupId, Held>,
+    known_refusals: KnownRefusals,
     evictions: Evictions,
     /// Number of attempts so far.
     attempts: u64,
@@ -107,12 +108,12 @@ impl Kubernetes {
             bound: BTreeMap::new(),
             placed: BTreeMap::new(),
             queue: Queue::default(),
-            gated: BTreeSet::new(),
+            gates: Gates::default(),
             no_pods: BTreeSet::new(),
             keys: BTreeSet::new(),
             templates: HashMap::default(),
             groups: 0,
-            reasons: BTreeMap::new(),
+            known_refusals: KnownRefusals::default(),
             evictions: Evictions::default(),
             attempts: 0,
         }
@@ -124,7 +125,7 @@ impl Kubernetes {
 
     fn happened(&mut self, core: &Core, event: &Change<'_>) {
         let (pods, cluster) = (&self.pods, &self.cluster);
-        let helps = |pod: ReplicaIndex, plugins: &BTreeSet<_>, event: &Change<'_>| {
+        let helps = |pod: ReplicaIndex, plugins, event: &Change<'_>| {
             pods.get(&pod).is_some_and(|pod| hints::helps(&pod.info, plugins, event, cluster))
         };
         self.queue.happened(event, core.now, self.options.queue, helps);
@@ -173,43 +174,6 @@ impl Kubernetes {
         self.cluster.gangs.forget(&pod);
         pod
     }
-
-    /// Lets pods into the queue that no plugin keeps out any more.
-    fn open_gates(&mut self, core: &mut Core) {
-        let nodes = self.cluster.nodes().len().max(1) as u32;
-        let gated: Vec<ReplicaIndex> = self.gated.iter().copied().collect();
-        for index in gated {
-            let info = Arc::clone(&self.pods[&index].info);
-            match cycle::pre_enqueue(&info, &self.cluster) {
-                Ok(()) => {
-                    self.gated.remove(&index);
-                    self.queue.add(index, self.pods[&index].group, info.priority);
-                }
-                Err(refusal) => core.hold(index, (Refusal::Unfit, attempt::gated(&refusal, nodes))),
-            }
-        }
-    }
-
-    /// Binds a pod that states its node, as the API does without the scheduler. If the node cannot take it, the pod
-    /// waits for that node in the queue.
-    fn bind_stated(&mut self, core: &mut Core, index: ReplicaIndex) -> bool {
-        let PodRecord { info, group } = &self.pods[&index];
-        let (info, group) = (Arc::clone(info), *group);
-        let Some(node) = info.pod.spec.node_name.as_ref().and_then(|name| self.cluster.find(name)) else {
-            return false;
-        };
-        let id = self.ids[self.cluster.node(node).name()];
-        let is_ready = core.fleet.node(id).status.state == dryrack_fleet::NodeState::Ready;
-        let left = &self.cluster.node(node);
-        let has_room = |name: &dryrack_kubernetes::cluster::Resource| {
-            left.requested.get(name) + info.requests.exact.get(name) <= left.shape.allocatable.get(name)
-        };
-        use dryrack_kubernetes::cluster::Resource::{Cpu, Memory};
-        is_ready
-            && has_room(&Cpu)
-            && has_room(&Memory)
-            && self.bind_to(core, (index, group), &info, Chosen { node, devices: None, total: 0, decision: None })
-    }
 }
 
 impl Flow for Kubernetes {
@@ -223,20 +187,14 @@ impl Flow for Kubernetes {
         self.keys.insert(Arc::clone(&info.key));
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
-        self.gated.insert(index);
+        self.arrived(index);
     }
 
     fn settle(&mut self, core: &mut Core) {
         self.follow_fleet(core);
         self.evict_due(core);
         self.follow_fleet(core);
-        let stated: Vec<ReplicaIndex> =
-            (self.gated.iter().copied()).filter(|index| self.pods[index].info.pod.spec.node_name.is_some()).collect();
-        for index in stated {
-            if self.bind_stated(core, index) {
-                self.gated.remove(&index);
-            }
-        }
+        self.bind_stated_pods(core);
         while let Some(index) = self.no_pods.pop_first() {
             core.hold(index, (Refusal::Never, Histogram::of(Reason::NotAPod, core.fleet.len().max(1) as u32)));
             core.replicas[index as usize].wait = Wait::Nothing;
@@ -265,7 +223,7 @@ impl Flow for Kubernetes {
         self.queue.check();
         let waiting = core.replicas.values().filter(|replica| replica.wait == Wait::Queue).count();
         assert_eq!(
-            self.queue.len() + self.gated.len() + self.no_pods.len(),
+            self.queue.len() + self.gates.len() + self.no_pods.len(),
             waiting,
             "a pod waits and is not in the queue"
         );
@@ -302,7 +260,7 @@ impl Flow for Kubernetes {
             core.command(Command::Withdraw { attempt });
         }
         self.keys.remove(&info.key);
-        self.gated.remove(&index);
+        self.gates.remove(index, &info);
         self.queue.remove(index);
         self.cluster.gangs.forget(&info);
         if self.cluster.nominations.node_of(&info.key).is_some() {
@@ -333,7 +291,7 @@ impl Flow for Kubernetes {
             Some(record) if core.replicas[index as usize].wait == Wait::Queue => Arc::clone(&record.info),
             Some(_) | None => Arc::new(self.pod_of(core, index)?),
         };
-        Some(self.examine_pod(core, &pod))
+        Some(self.examine_pod(core, index, &pod))
     }
 
     fn evaluate(&mut self, core: &mut Core, name: &Arc<str>, demand: &Demand) {

@@ -21,7 +21,7 @@ impl Kubernetes {
     /// Hands all new pods over, also those that a plugin of our rules would keep out of the queue.
     pub(super) fn hand_over(&mut self, core: &mut Core) {
         let nodes = core.fleet.len().max(1) as u32;
-        while let Some(index) = self.gated.pop_first() {
+        for index in self.gates.take_all() {
             let record = &self.pods[&index];
             self.queue.add(index, record.group, record.info.priority);
             let attempt = core.replicas[index as usize].attempt_id();
@@ -105,7 +105,7 @@ impl Kubernetes {
             return;
         }
         let info = Arc::clone(&self.pods[&index].info);
-        let mut examination = self.examine_pod(core, &info);
+        let mut examination = self.examine_pod(core, index, &info);
         if message.is_some() {
             examination.message = message.cloned();
         }

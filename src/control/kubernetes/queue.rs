@@ -19,8 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::hints::Event;
 use super::options::QueueOptions;
+use super::plugins::Plugins;
 use crate::core::store::ReplicaIndex;
-use dryrack_kubernetes::cycle::Plugin;
+use crate::flow::Held;
+use dryrack_kubernetes::cycle::RefusedByAll;
 use dryrack_units::{SimDuration, SimTime};
 
 pub(super) type GroupId = u32;
@@ -53,23 +55,30 @@ enum State {
 }
 
 /// The last refusal of a group.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Refusal {
-    pub plugins: BTreeSet<Plugin>,
+    pub plugins: Plugins,
     pub since: SimTime,
-    /// The version of the cluster.
+    /// The version of the cluster. Later refusals have the same version or a higher one.
     pub version: u64,
+    pub held: Held,
+    /// `None` if the next attempt examines all nodes.
+    pub by_node: Option<RefusedByAll>,
 }
 
 /// The order of active groups, each represented by its first pod.
 type ActiveKey = (Reverse<i32>, u64, u64, GroupId);
+/// The version and the time of a refusal. Both increase together.
+type RefusalKey = (u64, SimTime, GroupId);
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     groups: BTreeMap<GroupId, Group>,
     active: BTreeSet<ActiveKey>,
     back_off: BTreeSet<(SimTime, GroupId)>,
-    unschedulable: BTreeSet<GroupId>,
+    /// The groups in the state `Unschedulable`, by the plugins that refused them, and in order of their refusals.
+    unschedulable: BTreeMap<Plugins, BTreeSet<GroupId>>,
+    by_refusal: BTreeSet<RefusalKey>,
     /// The group and the number of each waiting pod.
     waiting: BTreeMap<ReplicaIndex, (GroupId, u64)>,
     added: u64,
@@ -142,6 +151,12 @@ impl Queue {
         self.groups.get(&group)?.refusal.as_ref()
     }
 
+    /// The refusals of a group by all nodes, which are kept for its next attempt.
+    pub fn by_node_mut(&mut self, group: GroupId) -> &mut Option<RefusedByAll> {
+        let refusal = self.groups.get_mut(&group).and_then(|group| group.refusal.as_mut());
+        &mut refusal.expect("a refused group").by_node
+    }
+
     /// Takes the pods of a group that were added after its last refusal.
     pub fn take_untold(&mut self, group: GroupId) -> Vec<ReplicaIndex> {
         let untold = self.groups.get_mut(&group).map(|group| std::mem::take(&mut group.untold)).unwrap_or_default();
@@ -178,14 +193,20 @@ impl Queue {
         event: &Event<'_>,
         now: SimTime,
         options: QueueOptions,
-        mut helps: impl FnMut(ReplicaIndex, &BTreeSet<Plugin>, &Event<'_>) -> bool,
+        mut helps: impl FnMut(ReplicaIndex, Plugins, &Event<'_>) -> bool,
     ) {
         let mut returning = Vec::new();
-        for group in &self.unschedulable {
-            let entry = &self.groups[group];
-            let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };
-            if !options.hints || helps(*first, &refusal.plugins, event) {
-                returning.push((*group, refusal.since, entry.attempts));
+        let affected = event.plugins();
+        for (plugins, groups) in &self.unschedulable {
+            if options.hints && !plugins.meets(affected) {
+                continue;
+            }
+            for group in groups {
+                let entry = &self.groups[group];
+                let (Some(refusal), Some((_, first))) = (&entry.refusal, entry.pods.first()) else { continue };
+                if !options.hints || helps(*first, *plugins, event) {
+                    returning.push((*group, refusal.since, entry.attempts));
+                }
             }
         }
         for (group, since, attempts) in returning {
@@ -203,23 +224,24 @@ impl Queue {
         {
             self.set_state(group, State::Active);
         }
-        let forgotten: Vec<GroupId> = (self.unschedulable.iter().copied())
-            .filter(|group| self.flushed_at(*group, options, version).is_some_and(|at| at <= now))
-            .collect();
-        forgotten.into_iter().for_each(|group| self.set_state(group, State::Active));
+        while let Some((at, group)) = self.next_flush(options, version)
+            && at <= now
+        {
+            self.set_state(group, State::Active);
+        }
     }
 
-    /// When a refused group is tried again without an event. `None` if nothing has changed since its refusal, because
-    /// it would be refused again.
-    fn flushed_at(&self, group: GroupId, options: QueueOptions, version: u64) -> Option<SimTime> {
-        let refusal = self.groups[&group].refusal.as_ref().filter(|refusal| refusal.version != version)?;
-        Some(refusal.since.saturating_add(options.max_unschedulable))
+    /// The next refused group that is tried again without an event, and when. If nothing has changed since the refusal
+    /// of a group, it would be refused again, so it is not tried.
+    fn next_flush(&self, options: QueueOptions, version: u64) -> Option<(SimTime, GroupId)> {
+        let (_, since, group) = self.by_refusal.first().filter(|(refused_at, _, _)| *refused_at != version)?;
+        Some((since.saturating_add(options.max_unschedulable), *group))
     }
 
     /// When a group becomes active without an event.
     pub fn due(&self, options: QueueOptions, version: u64) -> Option<SimTime> {
         let back_off = self.back_off.first().map(|(until, _)| *until);
-        let flushed = self.unschedulable.iter().filter_map(|group| self.flushed_at(*group, options, version));
+        let flushed = self.next_flush(options, version).map(|(at, _)| at);
         back_off.into_iter().chain(flushed).min()
     }
 
@@ -258,7 +280,11 @@ impl Queue {
         match self.groups[&group].state {
             State::Active => self.active.extend(self.active_key(group)),
             State::BackOff { until } => drop(self.back_off.insert((until, group))),
-            State::Unschedulable => drop(self.unschedulable.insert(group)),
+            State::Unschedulable => {
+                let (plugins, key) = self.refusal_keys(group);
+                self.unschedulable.entry(plugins).or_default().insert(group);
+                self.by_refusal.insert(key);
+            }
         }
     }
 
@@ -271,15 +297,27 @@ impl Queue {
                 }
             }
             State::BackOff { until } => drop(self.back_off.remove(&(until, group))),
-            State::Unschedulable => drop(self.unschedulable.remove(&group)),
+            State::Unschedulable => {
+                let (plugins, key) = self.refusal_keys(group);
+                let groups = self.unschedulable.get_mut(&plugins).expect("the group is unschedulable");
+                groups.remove(&group);
+                self.by_refusal.remove(&key);
+            }
         }
+    }
+
+    fn refusal_keys(&self, group: GroupId) -> (Plugins, RefusalKey) {
+        let refusal = self.groups[&group].refusal.as_ref().expect("an unschedulable group was refused");
+        (refusal.plugins, (refusal.version, refusal.since, group))
     }
 
     /// Asserts that each waiting pod is in exactly one group, and each group in exactly one state.
     pub fn check(&self) {
         let pods: usize = self.groups.values().map(|group| group.pods.len()).sum();
         assert_eq!(pods, self.waiting.len(), "a pod waits twice");
-        let states = self.active.len() + self.back_off.len() + self.unschedulable.len();
+        let refused: usize = self.unschedulable.values().map(BTreeSet::len).sum();
+        assert_eq!(refused, self.by_refusal.len(), "a refused group is in one index alone");
+        let states = self.active.len() + self.back_off.len() + refused;
         assert_eq!(states, self.groups.len(), "a group of pods is in no state, or in two");
     }
 }

@@ -1,6 +1,7 @@
 //! The state of a cluster on which decisions depend. It is updated for each pod.
 
 mod affinity_term;
+mod changes;
 mod gangs;
 mod images;
 mod node_info;
@@ -23,6 +24,8 @@ pub use pod_info::{PodInfo, Spread, Terms};
 pub use port::HostPort;
 pub use resources::{Amounts, Requests, Resource};
 
+use changes::Changes;
+
 use crate::devices::Devices;
 use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector, Service};
 
@@ -43,6 +46,7 @@ pub struct Cluster {
     pub nominations: Nominations,
     pub devices: Devices,
     pub gangs: Gangs,
+    changes: Changes,
 }
 
 /// A disruption budget.
@@ -77,7 +81,9 @@ impl Cluster {
         }
         let by_name = nodes.iter().enumerate().map(|(index, node)| (Arc::clone(node.name()), index)).collect();
         let images = Images::of(&nodes);
-        Ok(Cluster { nodes, by_name, images, ..Cluster::default() })
+        let mut cluster = Cluster { nodes, by_name, images, ..Cluster::default() };
+        cluster.changes.reindex(cluster.nodes.len());
+        Ok(cluster)
     }
 
     pub fn nodes(&self) -> &[NodeInfo] {
@@ -90,6 +96,22 @@ impl Cluster {
 
     pub fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
+    }
+
+    /// The version of the nodes. It increases with every change that a filter can see on a node alone.
+    pub fn node_version(&mut self) -> u64 {
+        for name in self.nominations.take_touched() {
+            if let Some(index) = self.find(&name) {
+                self.changes.note(index);
+            }
+        }
+        self.changes.last()
+    }
+
+    /// The nodes that changed after a version, each once. `None` if the nodes themselves are others, or their indices.
+    /// Call [`Cluster::node_version`] first.
+    pub fn changed_since(&self, version: u64) -> Option<impl Iterator<Item = usize> + '_> {
+        self.changes.since(version)
     }
 
     pub fn add_namespace(&mut self, namespace: Namespace) {
@@ -133,6 +155,7 @@ impl Cluster {
         };
         let class = Some(self.classes.enter(&pod));
         self.nodes[index].add(Placed { pod, start, class, is_preempted: false });
+        self.changes.note(index);
         self.note_affinity(index);
         Ok(())
     }
@@ -143,6 +166,7 @@ impl Cluster {
         if let Some(class) = removed.class {
             self.classes.leave(class);
         }
+        self.changes.note(node);
         self.note_affinity(node);
         Some(removed)
     }
@@ -166,6 +190,7 @@ impl Cluster {
             self.classes.leave(class);
         }
         self.nodes[node].change_class(before, now);
+        self.changes.note(node);
     }
 
     /// Adds nodes. Indices of nodes change.
@@ -206,6 +231,7 @@ impl Cluster {
         }
         let has_other_images = before.images != shape.images;
         self.nodes[index].shape = shape;
+        self.changes.note(index);
         if has_other_images {
             self.images = Images::of(&self.nodes);
         }
@@ -217,6 +243,7 @@ impl Cluster {
         let names = self.nodes.iter().enumerate().map(|(index, node)| (Arc::clone(node.name()), index));
         self.by_name = names.collect();
         self.images = Images::of(&self.nodes);
+        self.changes.reindex(self.nodes.len());
         self.with_affinity.clear();
         self.with_required_anti_affinity.clear();
         (0..self.nodes.len()).for_each(|index| self.note_affinity(index));

@@ -1,6 +1,6 @@
 //! Nodes that are reserved for pods which have preempted other pods there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::PodInfo;
@@ -10,6 +10,8 @@ pub struct Nominations {
     by_pod: BTreeMap<Arc<str>, Arc<str>>,
     /// In order of nomination.
     by_node: BTreeMap<Arc<str>, Vec<Arc<PodInfo>>>,
+    /// The nodes whose nominations changed since this was last read.
+    touched: BTreeSet<Arc<str>>,
 }
 
 impl Nominations {
@@ -18,6 +20,7 @@ impl Nominations {
         self.clear(&pod.key);
         self.by_pod.insert(Arc::clone(&pod.key), Arc::clone(node));
         self.by_node.entry(Arc::clone(node)).or_default().push(Arc::clone(pod));
+        self.touched.insert(Arc::clone(node));
     }
 
     /// Withdraws the nomination of a pod, if it has one.
@@ -29,7 +32,16 @@ impl Nominations {
             if pods.is_empty() {
                 self.by_node.remove(&node);
             }
+            self.touched.insert(node);
         }
+    }
+
+    pub(super) fn take_touched(&mut self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.touched)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_pod.is_empty()
     }
 
     pub fn node_of(&self, key: &str) -> Option<&Arc<str>> {

@@ -45,6 +45,13 @@ pub struct Spread {
     pub node_taints_policy: InclusionPolicy,
 }
 
+impl Spread {
+    /// Whether a node that breaks the constraint is refused.
+    pub fn is_required(&self) -> bool {
+        self.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
+    }
+}
+
 impl PodInfo {
     pub fn new(pod: Pod) -> PodInfo {
         let namespace = pod.metadata.namespace();

@@ -5,6 +5,7 @@ mod decision;
 mod message;
 mod pairs;
 mod profile;
+mod refused;
 mod score;
 mod state;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use profile::{
     AffinityRange, Balance, MAX_NODE_SCORE, Nominated, PreemptionArguments, Profile, ProfileFault, Rounding,
     ScoringStrategy, SpreadCounts, Strategy,
 };
+pub use refused::{KnownRefusals, RefusedByAll};
 pub use state::{CycleState, Sight};
 pub use verdict::{Code, Objection, Plugin, Reason, Refusal};
 

@@ -51,6 +51,11 @@ impl CycleState {
         })
     }
 
+    /// The state of a pod for which no plugin has data.
+    pub fn without_plugins(pod: &Arc<PodInfo>) -> CycleState {
+        CycleState { pod: Arc::clone(pod), only_nodes: None, spread: None, affinity: None, claims: None }
+    }
+
     /// Counts a pod that is added to a node (`delta` 1) or removed from it (-1), for this attempt alone.
     pub fn update(&mut self, sight: &Sight, other: &PodInfo, node: &NodeInfo, delta: i64) {
         if let Some(spread) = &mut self.spread {

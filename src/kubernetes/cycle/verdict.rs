@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::Resource;
 
 /// A plugin of kube-scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Plugin {
     SchedulingGates,
     NodeUnschedulable,
@@ -27,6 +27,23 @@ pub enum Plugin {
 }
 
 impl Plugin {
+    pub const ALL: [Plugin; 14] = [
+        Plugin::SchedulingGates,
+        Plugin::NodeUnschedulable,
+        Plugin::NodeName,
+        Plugin::TaintToleration,
+        Plugin::NodeAffinity,
+        Plugin::NodePorts,
+        Plugin::NodeResourcesFit,
+        Plugin::PodTopologySpread,
+        Plugin::InterPodAffinity,
+        Plugin::DynamicResources,
+        Plugin::DefaultPreemption,
+        Plugin::NodeResourcesBalancedAllocation,
+        Plugin::ImageLocality,
+        Plugin::GangScheduling,
+    ];
+
     pub fn name(self) -> &'static str {
         match self {
             Plugin::SchedulingGates => "SchedulingGates",
@@ -48,7 +65,7 @@ impl Plugin {
 }
 
 /// Whether removing pods from the node could help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
     Unschedulable,
     UnschedulableAndUnresolvable,
@@ -64,7 +81,7 @@ impl Code {
 }
 
 /// Why a plugin refuses. The text is that of kube-scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     Gates(Vec<Arc<str>>),
     NoClaim(Arc<str>),
@@ -139,7 +156,7 @@ impl fmt::Display for Reason {
 }
 
 /// A refusal by a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Refusal {
     pub plugin: Plugin,
     pub code: Code,

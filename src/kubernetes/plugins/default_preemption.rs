@@ -103,6 +103,14 @@ pub fn preempt(
     Ok(found)
 }
 
+/// Whether preemption helps the pod on a node that refuses it for now. A failed plugin counts as help.
+pub fn helps_on(state: &mut CycleState, sight: &mut Sight, node: &NodeInfo, budgets: &[Budget]) -> bool {
+    let priority = state.pod.priority;
+    state.pod.pod.spec.preemption_policy != PreemptionPolicy::Never
+        && node.pods.iter().any(|placed| placed.pod.priority < priority)
+        && !matches!(select_victims(state, sight, &mut node.clone(), budgets), Err(Unhelped::Reason(_)))
+}
+
 fn candidates_wanted(arguments: PreemptionArguments, nodes: usize) -> usize {
     let share = nodes * arguments.min_candidate_nodes_percentage / 100;
     share.max(arguments.min_candidate_nodes_absolute).min(nodes)

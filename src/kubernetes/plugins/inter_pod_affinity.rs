@@ -132,6 +132,12 @@ impl AffinityState {
     }
 }
 
+/// Whether a pod on the node requires anti-affinity to this pod. `labels` are those of this pod's namespace.
+pub fn is_repelled_by(node: &NodeInfo, pod: &PodInfo, labels: &Labels) -> bool {
+    let terms = || node.pods.iter().flat_map(|existing| &existing.pod.anti_affinity.required);
+    node.with_required_anti_affinity > 0 && terms().any(|term| matches(term, pod, Some(labels)))
+}
+
 fn matches(term: &Term, pod: &PodInfo, namespace_labels: Option<&Labels>) -> bool {
     term.matches(&pod.namespace, namespace_labels, pod.labels())
 }

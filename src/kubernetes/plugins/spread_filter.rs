@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 
 use crate::cluster::{Cluster, NodeInfo, PodClass, PodInfo, Spread};
 use crate::cycle::{Objection, Plugin, Reason, Refusal, SpreadCounts};
-use crate::object::{InclusionPolicy, Selector, WhenUnsatisfiable};
+use crate::object::{InclusionPolicy, Selector};
 
 /// The counts of the pod's required constraints.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Counted {
 
 /// `None` without required constraints. The plugin's filter then does not take part in the attempt.
 pub fn pre_filter(pod: &PodInfo, cluster: &Cluster, counts: SpreadCounts) -> Option<SpreadState> {
-    let required = pod.spread.iter().filter(|spread| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
+    let required = pod.spread.iter().filter(|spread| spread.is_required());
     let counted = |constraint: &Spread| Counted {
         matches_itself: constraint.selector.matches(pod.labels()),
         constraint: constraint.clone(),
