@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::compact::{Compact, spread};
 use super::input::{Input, Lifecycle, UsageFact, UserRequest};
 use super::output::Event;
-use super::reason::{Histogram, Reason};
+use super::reason::{Histogram, OWN_REASON, Reason};
 use dryrack_fleet::{GpuClaim, NodeClaim, Placement};
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::SimTime;
@@ -19,9 +19,6 @@ use dryrack_workload::{Demand, JobSpec, RunTerms, UtilizationOverrides};
 
 /// More than the largest number of blocks of a claim, whose numbers have sixteen bits.
 const SETS_FOLLOW: u64 = 1 << 17;
-
-/// The number of a reason must fit in two bytes of a varint.
-const _: () = assert!(Reason::ALL.len() < 0x4000);
 
 /// A cache of the compact forms of values that many jobs share, keyed by address. It has about as many slots as a trace
 /// has different demands. If two values fall into the same slot, the later one replaces the earlier one.
@@ -302,11 +299,10 @@ impl Compact<'_> {
 
     #[inline]
     fn reason(&mut self, reason: Reason) {
-        self.varint(reason.place() as u64);
-        if let Reason::Own(own) = reason {
-            self.varint(own.name().len() as u64);
-            self.0.extend_from_slice(own.name().as_bytes());
-        }
+        let Reason::Own(own) = reason else { return self.varint(reason.place() as u64) };
+        self.varint(OWN_REASON.into());
+        self.varint(own.name().len() as u64);
+        self.0.extend_from_slice(own.name().as_bytes());
     }
 
     fn placement(&mut self, placement: &Placement) {

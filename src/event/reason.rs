@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::own_reason::OwnReason;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use smallvec::SmallVec;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident => $name:literal, $text:literal;)*) => {
         /// Why something was refused, moved or ended.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
         pub enum Reason {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
             /// A reason that a profile or an outside program defines for its own filter.
@@ -146,6 +146,11 @@ macro_rules! reasons {
     };
 }
 
+/// The number of all reasons that are not in the table, in the digest. New reasons of the table do not change it. It fits
+/// in two bytes of a varint.
+pub(super) const OWN_REASON: u32 = 0x3fff;
+const _: () = assert!((Reason::ALL.len() as u32) < OWN_REASON);
+
 impl Reason {
     /// A number for this reason, which is valid only in this process.
     pub fn code(self) -> u32 {
@@ -159,6 +164,16 @@ impl Reason {
     pub fn of_code(code: u32) -> Option<Reason> {
         let own = || OwnReason::of_number(u16::try_from(code as usize - Reason::ALL.len()).ok()?);
         Reason::ALL.get(code as usize).copied().or_else(|| own().map(Reason::Own))
+    }
+}
+
+/// As derived, except for the fixed number of other reasons.
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Reason::Own(own) => serializer.serialize_newtype_variant("Reason", OWN_REASON, "own", own),
+            known => serializer.serialize_unit_variant("Reason", known.place() as u32, known.name()),
+        }
     }
 }
 
