@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dryrack_kubernetes::cluster::{Cluster, PodInfo};
-use dryrack_kubernetes::cycle::{Decision, Outcome, Profile, schedule};
+use dryrack_kubernetes::cycle::{Decision, Outcome, Profile, Start, schedule};
 use dryrack_kubernetes::devices::Devices;
 use dryrack_kubernetes::object::{Node, Pod, ResourceClaim, ResourceSlice, Seconds};
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ fn fastest_and_median(mut times: Vec<Duration>) -> [f64; 2] {
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is how long it takes")]
 fn main() {
-    let profile = Profile::v1_35();
+    let profile = Profile { percentage_of_nodes_to_score: 100, ..Profile::v1_35() };
     println!("{:<22} {:>7} {:>12} {:>12}", "pod", "nodes", "fastest", "median");
     for nodes in NODES {
         let mut cluster = cluster(nodes);
@@ -132,7 +132,7 @@ fn main() {
             let mut times = Vec::new();
             for _ in 0..ROUNDS {
                 let began = Instant::now();
-                let decision: Decision = black_box(schedule(&incoming, &mut cluster, &profile, 0));
+                let decision: Decision = black_box(schedule(&incoming, &mut cluster, &profile, Start::default()));
                 times.push(began.elapsed());
                 let fits = matches!(decision.outcome, Outcome::Fits { .. });
                 let considered = decision.feasible.len() + decision.rejected.len();

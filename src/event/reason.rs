@@ -372,6 +372,8 @@ reasons! {
     NotAPod => "not_a_pod", "asks for what a pod cannot request";
     // A further reason of Slurm:
     QosNotAllowed => "qos_not_allowed", "its partition does not allow its QOS";
+    // Reasons in an explanation alone:
+    NotExamined => "not_examined", "not examined, because enough other nodes were feasible";
 }
 
 impl fmt::Display for Reason {

@@ -66,7 +66,7 @@ impl Replay {
             found.gate = Some(refused(&refusal));
             return Ok(found);
         }
-        let decision = cycle::schedule(&pod, &mut self.cluster, &self.profile, 0);
+        let decision = cycle::schedule(&pod, &mut self.cluster, &self.profile, cycle::Start::default());
         self.describe(&decision, &mut found);
         match recorded.outcome.as_str() {
             "bound" | "waiting" => self.bind(decision, recorded, &mut found)?,

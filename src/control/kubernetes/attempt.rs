@@ -49,8 +49,9 @@ impl Kubernetes {
         {
             return self.refuse_group(core, group, refusal);
         }
-        let offset = self.offset(core);
-        let decision = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, offset);
+        let start = self.start(self.offset(core));
+        let decision = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, start);
+        self.next_node = decision.next_node;
         match &decision.outcome {
             Decided::Fits { .. } => self.bind(core, index, group, decision),
             Decided::Unschedulable { .. } => self.refused(core, index, group, &decision),
@@ -83,13 +84,19 @@ impl Kubernetes {
 
     /// Asserts that an attempt on all nodes has this result.
     fn check_refused(&mut self, pod: &Arc<PodInfo>, plugins: Plugins, reasons: &Histogram) {
-        let decision = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, 0);
+        let start = self.start(0);
+        let decision = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, start);
         let Decided::Unschedulable { post_filter, .. } = &decision.outcome else {
             panic!("{} is refused, and fits", pod.key);
         };
         let preempts = post_filter.preemption.as_ref().is_some_and(|preemption| !preemption.best.is_empty());
         let is_same = *reasons == histogram(&decision, self.cluster.nodes().len()) && plugins == plugins_of(&decision);
         assert!(is_same && !preempts, "{} is refused for other reasons", pod.key);
+    }
+
+    /// Where an attempt starts now.
+    pub(super) fn start(&self, preemption: usize) -> cycle::Start {
+        cycle::Start { node: self.next_node, preemption }
     }
 
     /// The index of the node on which preemption is tried first. Upstream draws it. It matters only if not all nodes

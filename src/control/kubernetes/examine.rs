@@ -69,7 +69,11 @@ impl Kubernetes {
         }
         let rejected = decided.rejected.iter().find(|(node, _)| *node == index).map(|(_, refusal)| refusal);
         let Some(refusal) = rejected.or(decided.pre_filter.as_ref()) else {
-            return NodeFinding::of(id, Verdict::Unfit(Reason::NodeAffinityMismatch));
+            let is_named =
+                decided.only_nodes.as_ref().is_none_or(|only| only.contains(self.cluster.node(index).name()));
+            let was_left = is_named && (!decided.is_of_all_nodes || decided.via_nominated);
+            let reason = if was_left { Reason::NotExamined } else { Reason::NodeAffinityMismatch };
+            return NodeFinding::of(id, Verdict::Unfit(reason));
         };
         let reasons: Vec<Reason> = refusal.reasons.iter().map(of_refusal).collect();
         let mut finding = NodeFinding::of(id, Verdict::Unfit(reasons.first().copied().unwrap_or(Reason::NodeGone)));
@@ -81,7 +85,8 @@ impl Kubernetes {
 
     /// Makes the decision about a pod that waits, and changes nothing but caches.
     pub(super) fn examine_pod(&mut self, core: &Core, index: ReplicaIndex, pod: &Arc<PodInfo>) -> Examination {
-        let decided = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, 0);
+        let start = self.start(0);
+        let decided = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, start);
         let taken = match &decided.outcome {
             Outcome::Fits { best } => self.candidate_on(core, (index, pod), best[0].0, &decided),
             Outcome::Unschedulable { .. } | Outcome::Failed { .. } => None,

@@ -89,6 +89,8 @@ pub(crate) struct Kubernetes {
     groups: GroupId,
     known_refusals: KnownRefusals,
     evictions: Evictions,
+    /// Where the next attempt starts to examine nodes.
+    next_node: usize,
     /// Number of attempts so far.
     attempts: u64,
 }
@@ -115,6 +117,7 @@ impl Kubernetes {
             groups: 0,
             known_refusals: KnownRefusals::default(),
             evictions: Evictions::default(),
+            next_node: 0,
             attempts: 0,
         }
     }
@@ -303,7 +306,8 @@ impl Flow for Kubernetes {
         };
         self.follow_fleet(core);
         let pod = Arc::new(PodInfo::new(pod));
-        let decided = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, 0);
+        let start = self.start(0);
+        let decided = cycle::schedule(&pod, &mut self.cluster, &self.options.scheduler, start);
         let fits = matches!(decided.outcome, cycle::Outcome::Fits { .. });
         let reasons = reasons::histogram(&decided, self.cluster.nodes().len());
         let (refusal, reasons) = if fits { (None, Histogram::default()) } else { (Some(Refusal::Unfit), reasons) };

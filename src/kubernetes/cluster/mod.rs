@@ -26,6 +26,7 @@ pub use resources::{Amounts, Requests, Resource};
 
 use changes::Changes;
 
+use crate::cycle::by_zone_in_turn;
 use crate::devices::Devices;
 use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector, Service};
 
@@ -34,7 +35,9 @@ use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector
 pub struct Cluster {
     /// Sorted by name, which is the order in which decisions examine them.
     pub(crate) nodes: Vec<NodeInfo>,
-    by_name: BTreeMap<Arc<str>, usize>,
+    pub(crate) by_name: BTreeMap<Arc<str>, usize>,
+    /// The order in which nodes are examined.
+    pub(crate) by_zone: Vec<usize>,
     /// Nodes with at least one pod that has terms of affinity, and that requires anti-affinity.
     with_affinity: BTreeSet<usize>,
     with_required_anti_affinity: BTreeSet<usize>,
@@ -79,10 +82,8 @@ impl Cluster {
         if let Some(pair) = nodes.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
             return Err(ClusterError::SameNode(Arc::clone(pair[0].name())));
         }
-        let by_name = nodes.iter().enumerate().map(|(index, node)| (Arc::clone(node.name()), index)).collect();
-        let images = Images::of(&nodes);
-        let mut cluster = Cluster { nodes, by_name, images, ..Cluster::default() };
-        cluster.changes.reindex(cluster.nodes.len());
+        let mut cluster = Cluster { nodes, ..Cluster::default() };
+        cluster.index_nodes();
         Ok(cluster)
     }
 
@@ -230,10 +231,14 @@ impl Cluster {
             return false;
         }
         let has_other_images = before.images != shape.images;
+        let has_other_labels = before.labels != shape.labels;
         self.nodes[index].shape = shape;
         self.changes.note(index);
         if has_other_images {
             self.images = Images::of(&self.nodes);
+        }
+        if has_other_labels {
+            self.order_by_zone();
         }
         true
     }
@@ -242,11 +247,17 @@ impl Cluster {
     fn index_nodes(&mut self) {
         let names = self.nodes.iter().enumerate().map(|(index, node)| (Arc::clone(node.name()), index));
         self.by_name = names.collect();
+        self.order_by_zone();
         self.images = Images::of(&self.nodes);
         self.changes.reindex(self.nodes.len());
         self.with_affinity.clear();
         self.with_required_anti_affinity.clear();
         (0..self.nodes.len()).for_each(|index| self.note_affinity(index));
+    }
+
+    fn order_by_zone(&mut self) {
+        let labels = self.nodes.iter().enumerate().map(|(index, node)| (index, node.labels()));
+        self.by_zone = by_zone_in_turn(labels);
     }
 
     fn note_affinity(&mut self, index: usize) {

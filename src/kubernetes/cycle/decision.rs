@@ -22,6 +22,10 @@ pub struct Decision {
     pub only_nodes: Option<BTreeSet<Arc<str>>>,
     pub rejected: Vec<(usize, Refusal)>,
     pub feasible: Vec<usize>,
+    /// Whether all nodes were examined that the pod may get. If not, enough of them were feasible.
+    pub is_of_all_nodes: bool,
+    /// The place at which the next attempt starts to examine nodes.
+    pub next_node: usize,
     /// `None` if at most one node is feasible.
     pub scores: Option<Scores>,
     pub outcome: Outcome,

@@ -6,6 +6,7 @@ mod message;
 mod pairs;
 mod profile;
 mod refused;
+mod sample;
 mod score;
 mod state;
 #[cfg(test)]
@@ -22,6 +23,8 @@ pub use profile::{
     ScoringStrategy, SpreadCounts, Strategy,
 };
 pub use refused::{KnownRefusals, RefusedByAll};
+pub(crate) use sample::by_zone_in_turn;
+use sample::nodes_wanted;
 pub use state::{CycleState, Sight};
 pub use verdict::{Code, Objection, Plugin, Reason, Refusal};
 
@@ -38,10 +41,17 @@ pub fn pre_enqueue(pod: &PodInfo, cluster: &Cluster) -> Result<(), Refusal> {
     gang_scheduling::pre_enqueue(pod, &cluster.gangs)
 }
 
+/// Where an attempt starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The place of the node that is examined first, in the order in which nodes are examined.
+    pub node: usize,
+    /// The index of the possible node on which preemption is tried first. Upstream draws it at random.
+    pub preemption: usize,
+}
+
 /// Decides where a pod can be placed. Changes only caches.
-///
-/// `offset` is the index of the possible node on which preemption is tried first. Upstream draws it at random.
-pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, offset: usize) -> Decision {
+pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, start: Start) -> Decision {
     let mut decision = Decision {
         pod: Arc::clone(pod),
         nominated: cluster.nominations.node_of(&pod.key).cloned(),
@@ -50,6 +60,8 @@ pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, of
         only_nodes: None,
         rejected: Vec::new(),
         feasible: Vec::new(),
+        is_of_all_nodes: true,
+        next_node: start.node,
         scores: None,
         outcome: Outcome::Failed { message: String::new() },
     };
@@ -62,9 +74,11 @@ pub fn schedule(pod: &Arc<PodInfo>, cluster: &mut Cluster, profile: &Profile, of
         }
     };
     decision.only_nodes = state.only_nodes.clone();
-    decision.outcome = match find_feasible(&mut decision, &mut state, cluster, profile) {
+    decision.outcome = match find_feasible(&mut decision, &mut state, cluster, profile, start.node) {
         Err(message) => Outcome::Failed { message },
-        Ok(()) if decision.feasible.is_empty() => post_filter(&decision, &mut state, cluster, profile, offset),
+        Ok(()) if decision.feasible.is_empty() => {
+            post_filter(&decision, &mut state, cluster, profile, start.preemption)
+        }
         Ok(()) => choose(&mut decision, &mut state, cluster, profile),
     };
     decision
@@ -81,12 +95,14 @@ fn unschedulable(reasons: &[Reason], cluster: &Cluster) -> Outcome {
 
 const NO_CLAIMS: &str = "no new claims to deallocate";
 
-/// Filters only the nominated node. If there is none, or it does not fit, filters all nodes.
+/// Filters only the nominated node. If there is none, or it does not fit, filters nodes until enough of them are
+/// feasible.
 fn find_feasible(
     decision: &mut Decision,
     state: &mut CycleState,
     cluster: &mut Cluster,
     profile: &Profile,
+    start: usize,
 ) -> Result<(), String> {
     let nominated = decision.nominated.as_ref().and_then(|name| cluster.find(name));
     let nodes = &cluster.nodes;
@@ -107,14 +123,26 @@ fn find_feasible(
             Err(Objection::Failed { plugin, fault }) => return Err(failed(plugin, &fault)),
         }
     }
-    let is_looked_at = |node: &Arc<str>| decision.only_nodes.as_ref().is_none_or(|only| only.contains(node));
-    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| is_looked_at(node.name())) {
-        match state.filter_with_nominated(&mut sight, node) {
+    let only: Option<Vec<usize>> = (decision.only_nodes.as_ref())
+        .map(|only| only.iter().filter_map(|name| cluster.by_name.get(name).copied()).collect());
+    let order: &[usize] = only.as_deref().unwrap_or(&cluster.by_zone);
+    let wanted = nodes_wanted(profile.percentage_of_nodes_to_score, order.len());
+    for step in 0..order.len() {
+        let index = order[(start + step) % order.len()];
+        match state.filter_with_nominated(&mut sight, &nodes[index]) {
+            Ok(()) if decision.feasible.len() == wanted => {
+                decision.is_of_all_nodes = false;
+                break;
+            }
             Ok(()) => decision.feasible.push(index),
             Err(Objection::Refused(refusal)) => decision.rejected.push((index, refusal)),
             Err(Objection::Failed { plugin, fault }) => return Err(failed(plugin, &fault)),
         }
     }
+    let examined = decision.feasible.len() + decision.rejected.len();
+    decision.next_node = (start + examined) % nodes.len().max(1);
+    decision.feasible.sort_unstable();
+    decision.rejected.sort_by_key(|(index, _)| *index);
     Ok(())
 }
 

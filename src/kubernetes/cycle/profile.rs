@@ -38,6 +38,10 @@ pub struct Profile {
     /// Which nodes a pod with a nominated node is tried on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nominated: Nominated,
+    /// The share of nodes that an attempt must find feasible before it stops to examine nodes. With 0, the share
+    /// decreases from 50 % of 100 nodes to 5 %. It matters in clusters of 100 nodes and more.
+    #[serde(default)]
+    pub percentage_of_nodes_to_score: u8,
     /// The weight of existing pods' required affinity in the score of `InterPodAffinity`.
     pub hard_pod_affinity_weight: i64,
     /// Spread constraints for pods that have none and are selected by a service: topology key and greatest skew.
@@ -140,6 +144,8 @@ pub enum ProfileFault {
     Twice(String),
     #[error("`min_candidate_nodes_percentage` must be from 0 to 100")]
     Percentage,
+    #[error("`percentage_of_nodes_to_score` must be from 0 to 100")]
+    NodesToScore,
     #[error("the greatest skew of {0} must be at least 1")]
     Skew(Arc<str>),
 }
@@ -166,6 +172,9 @@ impl Profile {
         faults.extend(twice.map(|(_, plugin)| ProfileFault::Twice(plugin.name().to_string())));
         if self.preemption.min_candidate_nodes_percentage > 100 {
             faults.push(ProfileFault::Percentage);
+        }
+        if self.percentage_of_nodes_to_score > 100 {
+            faults.push(ProfileFault::NodesToScore);
         }
         let flat = self.default_spread.iter().filter(|(_, skew)| *skew < 1);
         faults.extend(flat.map(|(key, _)| ProfileFault::Skew(Arc::clone(key))));
@@ -207,6 +216,7 @@ impl Profile {
             spread_rounding: Rounding::Nearest,
             affinity_range: AffinityRange::Observed,
             nominated: Nominated::First,
+            percentage_of_nodes_to_score: 0,
             hard_pod_affinity_weight: 1,
             default_spread: vec![
                 (Arc::from("kubernetes.io/hostname"), 3),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Profile, bind, reserve, schedule};
+use super::{Outcome, Profile, Start, bind, reserve, schedule};
 use crate::cluster::{Cluster, PodInfo};
 use crate::object::{Node, Pod, Seconds};
 use crate::plugins::gang_scheduling::Permit;
@@ -66,7 +66,7 @@ fn cluster(draw: &mut Draw) -> Cluster {
     for number in 0..14 {
         let priority = draw.below(3) as i64;
         let pod = pod(draw, &format!("p{number:02}"), priority);
-        let decision = schedule(&pod, &mut cluster, &Profile::v1_35(), 0);
+        let decision = schedule(&pod, &mut cluster, &Profile::v1_35(), Start::default());
         if let Outcome::Fits { best } = decision.outcome {
             let name = Arc::clone(cluster.node(best[0].0).name());
             assert_eq!(reserve(&pod, &name, &mut cluster), Permit::Allowed { released: Vec::new() });
@@ -79,7 +79,7 @@ fn cluster(draw: &mut Draw) -> Cluster {
 /// Whether the pod fits on a node once these pods are gone.
 fn fits_without(pod: &Arc<PodInfo>, cluster: &mut Cluster, node: usize, gone: &[Arc<str>]) -> bool {
     let removed: Vec<_> = gone.iter().map(|key| cluster.remove(node, key).expect("it is there")).collect();
-    let fits = schedule(pod, cluster, &Profile::v1_35(), 0).feasible.contains(&node);
+    let fits = schedule(pod, cluster, &Profile::v1_35(), Start::default()).feasible.contains(&node);
     let name = Arc::clone(cluster.node(node).name());
     for placed in removed {
         cluster.place(placed.pod, &name, placed.start).expect("the node is there");
@@ -95,9 +95,9 @@ fn an_attempt_changes_nothing_and_no_victim_can_be_spared() {
         let mut cluster = cluster(&mut draw);
         let incoming = pod(&mut draw, "incoming", 2);
         let before = format!("{:?}", cluster.nodes());
-        let decision = schedule(&incoming, &mut cluster, &Profile::v1_35(), 0);
+        let decision = schedule(&incoming, &mut cluster, &Profile::v1_35(), Start::default());
         assert_eq!(format!("{:?}", cluster.nodes()), before, "world {world}");
-        let again = schedule(&incoming, &mut cluster, &Profile::v1_35(), 0);
+        let again = schedule(&incoming, &mut cluster, &Profile::v1_35(), Start::default());
         assert_eq!(format!("{decision:?}"), format!("{again:?}"), "world {world}");
         let Outcome::Unschedulable { post_filter, .. } = &decision.outcome else { continue };
         let Some(preemption) = &post_filter.preemption else { continue };
@@ -121,4 +121,24 @@ fn an_attempt_changes_nothing_and_no_victim_can_be_spared() {
         }
     }
     assert!(candidates > 50 && helpless > 10, "{candidates} candidates, {helpless} nodes without help");
+}
+
+/// 250 nodes: 48 % of them, 120, are enough. Each attempt starts where the one before ended.
+#[test]
+fn attempts_take_turns_among_many_nodes() {
+    let mut cluster = Cluster::new((0..250).map(node).collect()).expect("all names differ");
+    let mut draw = Draw(0x2545_f491_4f6c_dd1d);
+    let pod = pod(&mut draw, "incoming", 0);
+    let mut start = Start::default();
+    let mut examined = [0; 250];
+    for attempt in 1..=25 {
+        let decision = schedule(&pod, &mut cluster, &Profile::v1_35(), start);
+        assert_eq!((decision.feasible.len(), decision.is_of_all_nodes), (120, false));
+        decision.feasible.iter().for_each(|node| examined[*node] += 1);
+        start.node = decision.next_node;
+        assert_eq!(start.node, attempt * 120 % 250);
+    }
+    assert!(examined.iter().all(|times| *times == 12), "25 attempts with 120 of 250 nodes each");
+    let all = Profile { percentage_of_nodes_to_score: 100, ..Profile::v1_35() };
+    assert_eq!(schedule(&pod, &mut cluster, &all, start).feasible.len(), 250);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_kubernetes::cluster::{Cluster as Rules, PodInfo};
-use dryrack_kubernetes::cycle::{self, Outcome, Profile};
+use dryrack_kubernetes::cycle::{self, Outcome, Profile, Start};
 use dryrack_kubernetes::devices::Devices;
 use dryrack_kubernetes::plugins::gang_scheduling::Permit;
 
@@ -42,7 +42,7 @@ fn decisions(cluster: Cluster) -> Vec<Decided> {
             found.push((Arc::clone(&pod.key), Vec::new(), 0, format!("{:?}", refusal.code)));
             continue;
         }
-        let decision = cycle::schedule(pod, &mut rules, &Profile::v1_35(), 0);
+        let decision = cycle::schedule(pod, &mut rules, &Profile::v1_35(), Start::default());
         let rejected = decision.rejected.len();
         match decision.outcome {
             Outcome::Fits { best } => {

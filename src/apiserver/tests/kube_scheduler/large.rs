@@ -89,7 +89,7 @@ fn native_time(nodes: &[Value], pods: &[Value], profile: &Profile) -> std::time:
     for (number, pod) in pods.iter().enumerate() {
         let pod: Pod = serde_json::from_value(pod.clone()).expect("a pod");
         let pod = std::sync::Arc::new(PodInfo::new(pod));
-        let decision = cycle::schedule(&pod, &mut cluster, profile, 0);
+        let decision = cycle::schedule(&pod, &mut cluster, profile, cycle::Start::default());
         let Outcome::Fits { best } = decision.outcome else { panic!("all pods fit") };
         let node = std::sync::Arc::clone(cluster.node(best[0].0).name());
         cycle::reserve(&pod, &node, &mut cluster);

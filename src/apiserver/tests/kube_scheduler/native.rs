@@ -65,7 +65,7 @@ impl Native {
     }
 
     fn decide(&mut self, pod: &Arc<PodInfo>) -> Decision {
-        cycle::schedule(pod, &mut self.cluster, &self.profile, 0)
+        cycle::schedule(pod, &mut self.cluster, &self.profile, cycle::Start::default())
     }
 
     /// Compares the writes of the program until it was idle with our rules, in the same states, and follows them.

@@ -20,12 +20,13 @@ pub fn config() -> Config {
     Config { max_backoff: 1, percentage_of_nodes_to_score: Some(100), ..Config::default() }
 }
 
-/// The rules of the release of the program, as far as they are written down.
+/// The rules of the release of the program, as far as they are written down, for all nodes.
 pub fn rules(rehearsal: &Rehearsal) -> Profile {
-    match rehearsal.release().minor {
+    let rules = match rehearsal.release().minor {
         20..=21 => Profile::v1_20(),
         _ => Profile::v1_35(),
-    }
+    };
+    Profile { percentage_of_nodes_to_score: 100, ..rules }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the trial states how long it took")]
