@@ -88,11 +88,11 @@
 
 mod simulation;
 
-pub use simulation::{Error, Job, Node, Outcome, ReplicaOutcome, Simulation, SimulationBuilder};
+pub use simulation::{Error, Job, Node, Outcome, ReplicaOutcome, Simulation, SimulationBuilder, Task};
 
 /// The items that a program needs to run simulations.
 pub mod prelude {
-    pub use crate::{Job, Node, Outcome, Simulation, SimulationBuilder};
+    pub use crate::{Job, Node, Outcome, Simulation, SimulationBuilder, Task};
     pub use dryrack_units::{SimDuration, SimTime};
 }
 

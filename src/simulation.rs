@@ -414,12 +414,108 @@ impl Job {
         self.set("every", gap)
     }
 
+    /// Makes a job array, as `sbatch --array` does: `1-10%3` is ten tasks, of which three run at a time.
+    pub fn array(self, tasks: &str) -> Job {
+        self.set("array", tasks)
+    }
+
+    /// Makes the job wait for another one. The condition is `ok`, `any`, `notok`, `start` or `corr`. May be repeated.
+    ///
+    /// ```
+    /// use dryrack::prelude::*;
+    ///
+    /// let outcome = Simulation::builder()
+    ///     .node(Node::new("n").cpus(4))
+    ///     .job(Job::new("prepare").array("1-4%2").cpus(1).duration("5m"))
+    ///     .job(Job::new("train").after("ok", "prepare").cpus(4).duration("30m"))
+    ///     .run()?;
+    /// assert_eq!(outcome.queue_wait("train"), Some(SimDuration::from_secs(600)));
+    /// # Ok::<(), dryrack::Error>(())
+    /// ```
+    pub fn after(mut self, condition: &str, job: &str) -> Job {
+        let after = self.0.entry("after").or_insert_with(|| Json::Object(Map::new()));
+        if let Json::Object(after) = after {
+            let named = after.entry(condition).or_insert_with(|| Json::Array(Vec::new()));
+            if let Json::Array(named) = named {
+                named.push(job.into());
+            }
+        }
+        self
+    }
+
+    /// Sets the least number of tasks with which the gang starts.
+    pub fn min_tasks(self, count: u32) -> Job {
+        self.set("min_tasks", count)
+    }
+
+    /// Adds a kind of tasks to a gang of unequal tasks, which start together.
+    ///
+    /// ```
+    /// use dryrack::prelude::*;
+    ///
+    /// let outcome = Simulation::builder()
+    ///     .node(Node::new("gpu").count(2).machine("a100-80g-x2"))
+    ///     .node(Node::new("plain").cpus(2))
+    ///     .job(
+    ///         Job::new("train")
+    ///             .task(Task::new("launcher").cpus(1))
+    ///             .task(Task::new("worker").count(2).cpus(8).gpus(2))
+    ///             .duration("30m"),
+    ///     )
+    ///     .run()?;
+    /// assert_eq!(outcome.queue_wait("train"), Some(SimDuration::ZERO));
+    /// # Ok::<(), dryrack::Error>(())
+    /// ```
+    pub fn task(mut self, task: Task) -> Job {
+        match self.0.entry("tasks").or_insert_with(|| Json::Array(Vec::new())) {
+            Json::Array(tasks) => tasks.push(Json::Object(task.0)),
+            number => *number = Json::Array(vec![Json::Object(task.0)]),
+        }
+        self
+    }
+
     pub fn priority(self, priority: i64) -> Job {
         self.set("priority", priority)
     }
 
     /// Sets any other key that a job has in a scenario file.
     pub fn set(mut self, key: &str, value: impl Into<Json>) -> Job {
+        self.0.insert(key.to_string(), value.into());
+        self
+    }
+}
+
+/// A kind of tasks of a gang of unequal tasks, for [`Job::task`].
+#[derive(Clone, Debug)]
+pub struct Task(Map<String, Json>);
+
+impl Task {
+    pub fn new(name: &str) -> Task {
+        Task(named(name))
+    }
+
+    /// Sets the number of tasks of this kind.
+    pub fn count(self, count: u32) -> Task {
+        self.set("tasks", count)
+    }
+
+    /// Sets the least number of tasks of this kind with which the gang starts.
+    pub fn min_tasks(self, count: u32) -> Task {
+        self.set("min_tasks", count)
+    }
+
+    /// Sets the number of cores of each task.
+    pub fn cpus(self, cores: u32) -> Task {
+        self.set("cpus", cores)
+    }
+
+    /// Sets the number of whole GPUs of each task.
+    pub fn gpus(self, count: u32) -> Task {
+        self.set("gpus", count)
+    }
+
+    /// Sets any other key that a kind of tasks has in a scenario file.
+    pub fn set(mut self, key: &str, value: impl Into<Json>) -> Task {
         self.0.insert(key.to_string(), value.into());
         self
     }

@@ -201,6 +201,9 @@ fn why_nowhere(
         text.push_str(&format!("\nwhy not, as decided at {at}\n{}", refusals(reasons)));
     }
     text.push_str(&awaits(&explained.awaits, names));
+    let is_awaited = |job: &JobId| explained.awaits.iter().any(|other| other.on.job == *job);
+    let holders: Vec<JobId> = explained.turns.iter().copied().filter(|job| !is_awaited(job)).collect();
+    text.push_str(&turns(&holders, names));
     let waits_for = standing.held.as_ref().and_then(|(_, _, reasons)| reasons.iter().next()).map(|(reason, _)| reason);
     if matches!(now.decision, Decision::Place(_)) && waits_for.is_some_and(lies_not_in_nodes) {
         text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
@@ -247,6 +250,21 @@ fn awaits(awaited: &[UnmetDependency], names: &Names) -> String {
         text.push_str(&format!("  and {more} more\n"));
     }
     text
+}
+
+/// A line such as `  waits for a turn, which sweep_1, sweep_2 hold`, with up to [`SHOWN`] jobs.
+fn turns(holders: &[JobId], names: &Names) -> String {
+    if holders.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = holders.iter().take(SHOWN).map(|job| names.job(*job).to_string()).collect();
+    let more = holders.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "  waits for a turn, which {}{more} {}\n",
+        shown.join(", "),
+        if holders.len() == 1 { "holds" } else { "hold" }
+    )
 }
 
 /// How and when the replica ended, if it ended. A replica that never fitted is left out: its explanation is why it does
@@ -566,6 +584,7 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
         "after": explained.awaits.iter().map(|UnmetDependency { on, ended }| json!({
             "job": names.job(on.job), "when": on.when, "ended": ended.map(|(_, outcome)| outcome.name()),
         })).collect::<Vec<_>>(),
+        "turns": explained.turns.iter().map(|job| names.job(*job)).collect::<Vec<_>>(),
         "refused": explained.refused.as_ref().map(|(at, examination)| decided(*at, examination)),
         "analysed_before": explained.analysed_before.as_ref().map(|before| json!({
             "now": attempts(&before.now), "have_ended": attempts(&before.unwanted), "wait": attempts(&before.wanted),

@@ -77,7 +77,7 @@ pub fn hunt(args: &HuntArgs, format: Format) -> ExitResult {
         return Err(Failure::Input(format!("error: no world could be run; the first: {why}\n")));
     }
     let groups = grouped(&hunted);
-    let findings = args.minimize(&groups, &properties, &command);
+    let findings = args.minimize(kind, &groups, &properties, &command);
     let files = args.write(&findings)?;
     args.print_findings((&hunted, &groups), (&findings, &files), format)?;
     Ok(if findings.iter().any(|finding| finding.confirmed != Confirmation::No) { Exit::Failed } else { Exit::Fine })
@@ -114,6 +114,7 @@ impl HuntArgs {
     /// The smallest scenario of each group, in the order of the groups.
     fn minimize(
         &self,
+        kind: &Kind,
         groups: &BTreeMap<Group, UnminimizedFinding>,
         properties: &[&dyn Property],
         command: &Command,
@@ -128,7 +129,7 @@ impl HuntArgs {
             begun.fetch_add(1, Ordering::Relaxed);
             let (group, found) = todo[number as usize];
             let property = properties.iter().find(|property| property.name() == group.property)?;
-            let world = (self.outside.as_str(), found.seed, found.text.as_str());
+            let world = (self.outside.as_str(), kind.name, found.seed, found.text.as_str());
             guarded(|| smallest((*property, group), world, self.max_runs, arena, &watched)).ok().flatten()
         };
         let numbers = 0..=todo.len() as u64 - 1;

@@ -44,7 +44,7 @@ pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResu
     let mut out = WholeFile::create(&args.out)?;
     let watched = MinimizeProgress::default();
     let runs = args.max_runs.unwrap_or(MOST_RUNS_OUTSIDE);
-    let world = (outside.as_str(), seed, text.as_str());
+    let world = (outside.as_str(), kind.name, seed, text.as_str());
     let search = || guarded(|| smallest((property, &breach.group()), world, runs, &mut arena, &watched));
     let found = with_line(|| watched.text(), search).map_err(|message| fault(args, &message))?;
     let Some(finding) = found.filter(|finding| finding.confirmed != Confirmation::No) else {
@@ -59,7 +59,8 @@ pub fn minimize_seed(args: &MinimizeArgs, seed: u64, format: Format) -> ExitResu
 
 fn fault(args: &MinimizeArgs, message: &str) -> Failure {
     let (outside, seed) = (args.outside.as_deref().unwrap_or_default(), args.file.display());
-    let repeat = format!("dryrack hunt --outside {outside} --seeds {seed}");
+    let world = args.world.as_ref().map_or(String::new(), |kind| format!(" --world {kind}"));
+    let repeat = format!("dryrack hunt --outside {outside} --seeds {seed}{world}");
     Failure::Ours(format!("internal error: {message}\n  repeat with: {repeat}\n"))
 }
 

@@ -73,6 +73,12 @@ impl Control {
         Some(AnalysesAhead { now, wanted, unwanted })
     }
 
+    /// The jobs that hold the turns for which a job waits, because of the limit of its array or because it is a
+    /// singleton.
+    pub fn holders_of_turns(&self, job: JobId) -> Vec<JobId> {
+        self.core.holders_of_turns(job)
+    }
+
     /// Makes the polled flow run every round, including rounds that would change nothing. A caller that steps through
     /// each round needs this. Other flows ignore it.
     pub fn poll_in_rounds(&mut self) {

@@ -33,6 +33,8 @@ pub struct Explanation {
     pub analysed_before: Option<AnalysesAhead>,
     /// The jobs on which this job still depends, including those that can no longer meet the dependency.
     pub awaits: Vec<UnmetDependency>,
+    /// The jobs that hold the turns for which the job waits, such as the running tasks of its array.
+    pub turns: Vec<JobId>,
     /// How and when the job ended, if it has.
     pub ended: Option<(SimTime, Outcome, Reason)>,
     /// The last event about the replica. If the whole job has ended, the end of the job.
@@ -170,6 +172,7 @@ pub fn explain(
         placed,
         analysed_before: control.analyses_ahead(job, replica),
         awaits: awaits(records, job),
+        turns: control.holders_of_turns(job),
         ended,
         last,
         replicas,

@@ -52,10 +52,11 @@ pub struct Finding {
     pub runs: u64,
 }
 
-/// Minimizes the world of a seed to the smallest world that breaks the property in the same manner.
+/// Minimizes the world of a seed to the smallest world that breaks the property in the same manner. The world is given by
+/// the program that decides in it, its kind, its seed and its text.
 pub fn smallest(
     (property, group): (&dyn Property, &Group),
-    (outside, seed, text): (&str, u64, &str),
+    (outside, kind, seed, text): (&str, &str, u64, &str),
     most_runs: u64,
     arena: &mut Arena,
     watched: &MinimizeProgress,
@@ -86,7 +87,7 @@ pub fn smallest(
         (true, true) => Confirmation::WithProfile,
         (true, false) => Confirmation::Alone,
     };
-    let command = format!("dryrack hunt --outside {outside} --seeds {seed}");
+    let command = format!("dryrack hunt --outside {outside} --seeds {seed} --world {kind}");
     let text = written(&world, property.rule(), &breach, (outside, &command), confirmed)?;
     Some(Finding {
         group: group.clone(),

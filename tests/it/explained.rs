@@ -7,6 +7,7 @@ use crate::cli::{empty, stdout};
 trials! {
     Nothing: [
         what_passed_the_head_is_explained,
+        who_holds_the_turns_of_an_array_is_named,
     ]
 }
 
@@ -41,4 +42,16 @@ fn what_passed_the_head_is_explained() {
         let said = stdout(dir.path(), &["test", "backfilled.yaml"], 1);
         assert!(said.contains("1 failed") && !said.contains("internal error"), "{profile}: {said}");
     }
+}
+
+fn who_holds_the_turns_of_an_array_is_named() {
+    let dir = empty();
+    let scenario = "scenario: An array with a limit\n\
+         nodes: [{name: n, cpus: 8}]\n\
+         jobs: [{name: sweep, array: \"1-5%2\", cpus: 1, duration: 5m}]\n\
+         expect: [{job: sweep_4, is: pending, because: job_array_task_limit, at: 1m}]\n";
+    std::fs::write(dir.path().join("array.yaml"), scenario).expect("a folder of our own");
+    stdout(dir.path(), &["run", "array.yaml", "--out", "."], 0);
+    let said = stdout(dir.path(), &["explain", "events.jsonl", "--job", "sweep_4", "--at", "1m"], 0);
+    assert!(said.contains("waits for a turn, which sweep_1, sweep_2 hold\n"), "{said}");
 }

@@ -98,6 +98,11 @@ impl Core {
         self.dependencies.waiting.contains_key(&job)
     }
 
+    /// The jobs that hold the turns for which a job waits: tasks of its array, or the earlier singleton.
+    pub(crate) fn holders_of_turns(&self, job: JobId) -> Vec<JobId> {
+        self.dependencies.limits.holders_of_turns(job)
+    }
+
     /// Sets a replica aside if its job waits for other jobs. Returns whether the replica was set aside.
     pub(crate) fn wait_for_others(&mut self, index: ReplicaIndex) -> bool {
         let Some(waiting) = self.dependencies.waiting.get(&self.replicas[index as usize].job) else { return false };

@@ -98,6 +98,13 @@ impl RunLimits {
         matches!(self.group_of.get(&job), Some(GroupId::Array(_)))
     }
 
+    /// The jobs that hold the turns of the group in which this job waits for one.
+    pub fn holders_of_turns(&self, job: JobId) -> Vec<JobId> {
+        let group = self.group_of.get(&job).and_then(|id| self.groups.get(id));
+        let group = group.filter(|group| group.ready.contains(&job));
+        group.map_or_else(Vec::new, |group| group.active.iter().copied().collect())
+    }
+
     /// Asserts that no group has more jobs with a turn than its limit, and that no ready job waits while the limit is
     /// not reached.
     pub fn check(&self) {
