@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::Kubernetes;
+use super::attempt::gated;
 use super::reasons::{histogram, of_refusal};
 use crate::core::Core;
 use crate::core::Watched;
@@ -43,10 +44,7 @@ impl Kubernetes {
             Outcome::Fits { .. } => None,
             Outcome::Unschedulable { message, .. } | Outcome::Failed { message } => Some(Arc::from(message.as_str())),
         };
-        // A nominated node that fits is the only one that is examined.
-        let is_examined = |finding: &NodeFinding| !decided.via_nominated || finding.verdict.is_fit();
-        let nodes = (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided));
-        let nodes = nodes.filter(is_examined).collect();
+        let nodes = (0..core.fleet.len()).map(|node| self.finding(core, NodeId::new(node), decided)).collect();
         Examination { decision, nodes, message }
     }
 
@@ -55,7 +53,9 @@ impl Kubernetes {
             return NodeFinding::of(id, Verdict::Unfit(Reason::NodeGone));
         };
         if matches!(decided.outcome, Outcome::Failed { .. }) {
-            return NodeFinding::of(id, Verdict::Unfit(Reason::PluginFailed));
+            let mut finding = NodeFinding::of(id, Verdict::Unfit(Reason::PluginFailed));
+            finding.refusals = vec![("kube-scheduler", Reason::PluginFailed)];
+            return finding;
         }
         if let Some(place) = decided.feasible.iter().position(|node| *node == index) {
             let mut finding = NodeFinding::of(id, Verdict::Fit);
@@ -85,6 +85,9 @@ impl Kubernetes {
 
     /// Makes the decision about a pod that waits, and changes nothing but caches.
     pub(super) fn examine_pod(&mut self, core: &Core, index: ReplicaIndex, pod: &Arc<PodInfo>) -> Examination {
+        if let Err(refusal) = cycle::pre_enqueue(pod, &self.cluster) {
+            return kept_out(core, &refusal);
+        }
         let start = self.start(0);
         let decided = cycle::schedule(pod, &mut self.cluster, &self.options.scheduler, start);
         let taken = match &decided.outcome {
@@ -108,6 +111,26 @@ impl Kubernetes {
         let placement = super::pods::placement_on(id, core.fleet.node(id), demand.task()?)?;
         let total = decided.scores.as_ref().and_then(|scores| scores.totals.iter().copied().max()).unwrap_or(0);
         Some(Candidate { placement, score: Score::new(total as f64) })
+    }
+}
+
+/// A pod that a plugin keeps out of the queue is tried on no node.
+fn kept_out(core: &Core, refusal: &cycle::Refusal) -> Examination {
+    let nodes = core.fleet.len();
+    let reasons = gated(refusal, nodes.max(1) as u32);
+    let refusals: Vec<(&'static str, Reason)> =
+        refusal.reasons.iter().map(|reason| (refusal.plugin.name(), of_refusal(reason))).collect();
+    let finding = |node| {
+        let first = refusals.first().map_or(Reason::SchedulingGated, |(_, reason)| *reason);
+        let mut finding = NodeFinding::of(NodeId::new(node), Verdict::Unfit(first));
+        finding.refusals = refusals.clone();
+        finding
+    };
+    let message = refusal.reasons.iter().map(Stated::to_string).collect::<Vec<_>>().join(", ");
+    Examination {
+        decision: Decision::Refuse { refusal: Refusal::Unfit, reasons },
+        nodes: (0..nodes).map(finding).collect(),
+        message: Some(Arc::from(message)),
     }
 }
 
