@@ -27,6 +27,10 @@ use dryrack_units::{SimDuration, SimTime};
 
 pub(super) type GroupId = u32;
 
+/// How often upstream looks for pods that were refused long ago (`flushUnschedulablePodsLeftover` in
+/// `pkg/scheduler/backend/queue/scheduling_queue.go`).
+const FLUSH_NANOS: u64 = 30_000_000_000;
+
 /// The state of a group of waiting pods.
 #[derive(Debug)]
 struct Group {
@@ -235,7 +239,9 @@ impl Queue {
     /// of a group, it would be refused again, so it is not tried.
     fn next_flush(&self, options: QueueOptions, version: u64) -> Option<(SimTime, GroupId)> {
         let (_, since, group) = self.by_refusal.first().filter(|(refused_at, _, _)| *refused_at != version)?;
-        Some((since.saturating_add(options.max_unschedulable), *group))
+        // Upstream looks every 30 s for pods that have waited for longer.
+        let late = since.saturating_add(options.max_unschedulable).as_nanos() / FLUSH_NANOS;
+        Some((SimTime::from_nanos((late + 1).saturating_mul(FLUSH_NANOS)), *group))
     }
 
     /// When a group becomes active without an event.
