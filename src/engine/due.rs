@@ -27,6 +27,11 @@ pub enum Due {
         fact: Lifecycle,
     },
     Evaluate(JobId),
+    /// The tasks of a job that work together have done their work.
+    WorkDone {
+        job: JobId,
+        round: u32,
+    },
     /// The GPUs of an attempt are sampled.
     Sample {
         attempt: AttemptId,

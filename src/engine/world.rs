@@ -1,6 +1,8 @@
 //! The simulated world: what nodes and attempts really do, no matter what the control plane knows.
 
 mod branching;
+mod fates;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,9 +19,9 @@ use super::traffic::{self, Traffic};
 use dryrack_event::{Command, FleetFact, Input, Lifecycle, UserRequest};
 use dryrack_fleet::{GpuState, NodeState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, NodeId};
-use dryrack_rng::{Stream, entity};
 use dryrack_units::{SimDuration, SimTime};
-use dryrack_workload::{Acks, Analyses, Fate, JobBehavior, JobSpec, RandomFaults, Starts};
+use dryrack_workload::{Fate, JobBehavior, JobSpec};
+use together::Meeting;
 
 struct WorldNode {
     reported: NodeState,
@@ -116,6 +118,8 @@ pub struct World<'a> {
     traffic: Traffic,
     /// Nodes that are leaving for good but still run something.
     leaving: BTreeSet<NodeId>,
+    /// The running tasks of each job whose tasks work together.
+    meetings: BTreeMap<JobId, Meeting>,
 }
 
 impl<'a> World<'a> {
@@ -165,6 +169,7 @@ impl<'a> World<'a> {
             free_samples: Vec::new(),
             traffic: Traffic::default(),
             leaving: BTreeSet::new(),
+            meetings: BTreeMap::new(),
         }
     }
 
@@ -311,12 +316,13 @@ impl<'a> World<'a> {
     /// Tells each node of the attempt to stop it. Nodes out of reach are told when they can be reached again. If there
     /// are any, the other nodes each report their own stop.
     fn stop(&mut self, now: SimTime, attempt: AttemptId) {
+        let works_since = self.leave(now, attempt);
         // An unknown attempt has already ended and reported so.
         let Some(known) = self.attempts.get_mut(&attempt) else { return };
         let placement = known.placement.clone().unwrap_or_default();
         known.epoch += 1;
-        if let Some(started) = known.started.filter(|_| known.alive) {
-            self.checkpoints.interrupt(attempt, known.course(), now.since(started), true);
+        if let Some(since) = works_since.filter(|_| known.alive) {
+            self.checkpoints.interrupt(attempt, known.course(), now.since(since), true);
         }
         let length = if known.alive { known.behavior.stop } else { SimDuration::ZERO };
         let (epoch, at) = (known.epoch, now.saturating_add(length));
@@ -357,6 +363,7 @@ impl<'a> World<'a> {
                 }
             }
             Due::Branch => self.branch(now, inputs),
+            Due::WorkDone { job, round } => self.finish_together(now, job, round, inputs),
             Due::Leave(node) => self.turn(now, node, NodeTurn::Gone, inputs),
             Due::Fault(index) => self.fault(now, self.rehearsal.faults[index as usize].1, inputs),
             Due::Instance { node, epoch, becomes } => {
@@ -443,7 +450,9 @@ impl<'a> World<'a> {
             known.started = Some(now);
             let sampled_every = known.sampled_every;
             let (behavior, pace) = known.course();
-            if let Some(length) = self.checkpoints.length(attempt, behavior, pace) {
+            if let Some(tasks) = behavior.together {
+                self.meet(now, attempt, tasks);
+            } else if let Some(length) = self.checkpoints.length(attempt, behavior, pace) {
                 let ending = Lifecycle::Exited(known.behavior.ending);
                 self.queue.push_after(now, length, Due::Fact { attempt, epoch, fact: ending });
             }
@@ -535,43 +544,6 @@ impl<'a> World<'a> {
         }
     }
 
-    fn start_fate(&self, (spec, behavior): &Taking, attempt: AttemptId) -> Fate {
-        let Some(RandomFaults { starts, .. }) = behavior.random_faults.as_deref() else { return Fate::Well };
-        self.fate((spec, attempt), 0, "starts", *starts != Starts::default(), |stream| starts.draw(stream))
-    }
-
-    fn analysis_fate(&self, (spec, behavior): &Taking, attempt: AttemptId) -> Fate {
-        let Some(RandomFaults { analyses, .. }) = behavior.random_faults.as_deref() else { return Fate::Well };
-        self.fate((spec, attempt), 0, "analyses", *analyses != Analyses::default(), |stream| analyses.draw(stream))
-    }
-
-    /// Draws what happens to the next report of an attempt.
-    fn ack_fate(&mut self, attempt: AttemptId) -> Fate {
-        let known = self.attempts.get_mut(&attempt).expect("only a known run has facts");
-        known.said += 1;
-        let Some(RandomFaults { acks, .. }) = known.behavior.random_faults.as_deref() else { return Fate::Well };
-        let (said, acks, spec) = (known.said, *acks, Arc::clone(&known.spec));
-        self.fate((&spec, attempt), said, "acknowledgements", acks != Acks::default(), |stream| acks.draw(stream))
-    }
-
-    /// Draws the result of the n-th fault check of an attempt, for one purpose. The draw does not depend on other
-    /// attempts. If no fault is possible, draws nothing.
-    fn fate(
-        &self,
-        (spec, attempt): (&JobSpec, AttemptId),
-        number: u32,
-        purpose: &'static str,
-        is_at_risk: bool,
-        draw: impl FnOnce(&mut Stream) -> Fate,
-    ) -> Fate {
-        if !is_at_risk {
-            return Fate::Well;
-        }
-        let parts = [attempt.replica, attempt.number, number].map(|part| part.to_string());
-        let entity = entity(&[&spec.name, &parts[0], &parts[1], &parts[2]]);
-        draw(&mut Stream::new(self.rehearsal.seed, purpose, entity))
-    }
-
     fn turn(&mut self, now: SimTime, id: NodeId, becomes: NodeTurn, inputs: &mut Vec<Input>) {
         let node = &mut self.nodes[id.index()];
         match becomes {
@@ -595,6 +567,7 @@ impl<'a> World<'a> {
                 self.downloads.clear(now, id);
                 inputs.push(Input::Fleet(FleetFact::NodeReported { node: id, state: NodeState::Gone }));
                 for attempt in self.attempts_on(id) {
+                    self.leave(now, attempt);
                     let attempt = self.attempts.get_mut(&attempt).expect("just listed");
                     attempt.alive = false;
                     attempt.epoch += u32::from(attempt.stops_at.is_none());
@@ -628,9 +601,11 @@ impl<'a> World<'a> {
             }
             known.alive = false;
             known.epoch += 1;
-            if let Some(started) = known.started {
-                self.checkpoints.interrupt(attempt, known.course(), now.since(started), false);
+            if let Some(since) = self.leave(now, attempt) {
+                let known = &self.attempts[&attempt];
+                self.checkpoints.interrupt(attempt, known.course(), now.since(since), false);
             }
+            let known = &self.attempts[&attempt];
             let placement = known.placement.as_ref().expect("it runs on a node");
             let witness = placement.claims().iter().any(|claim| self.nodes[claim.node.index()].heard);
             match witness {
@@ -680,6 +655,7 @@ impl<'a> World<'a> {
                 .any(|claim| claim.node == gpu.node && claim.gpus.iter().any(|part| part.index == gpu.index));
             if holds && known.alive {
                 known.epoch += 1;
+                self.leave(now, attempt);
                 self.tell(now, attempt, Lifecycle::GpuFailed, inputs);
             }
         }

@@ -150,6 +150,9 @@ pub struct JobBehavior {
     /// The run time. `None` if the job runs until it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<SimDuration>,
+    /// The number of replicas that must run before any of them makes progress. `None` if each works by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together: Option<u32>,
     /// The run time of the first node of each replica, if it differs from `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_run: Option<SimDuration>,
@@ -206,6 +209,7 @@ impl Default for JobBehavior {
     fn default() -> JobBehavior {
         JobBehavior {
             run: None,
+            together: None,
             master_run: None,
             ending: Ending::Completed,
             prepare: SimDuration::ZERO,
