@@ -43,7 +43,7 @@ mod views;
 pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
-pub use kubernetes::{KubernetesOptions, QueueOptions, is_gpu, pods, reason_of_text};
+pub use kubernetes::{GangScheduling, KubernetesOptions, QueueOptions, is_gpu, pods, reason_of_text};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,

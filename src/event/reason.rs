@@ -72,6 +72,8 @@ macro_rules! reasons {
                             | Reason::QosGrpTres
                             | Reason::QosMaxTresPerUser
                             | Reason::QosMaxTresPerAccount
+                            | Reason::WaitsOnPermit
+                            | Reason::PermitTimeout
                             | Reason::Own(_)
                     ) || (Reason::SchedulingGated..=Reason::NotAPod).contains(&self)
             }
@@ -374,6 +376,9 @@ reasons! {
     QosNotAllowed => "qos_not_allowed", "its partition does not allow its QOS";
     // Reasons in an explanation alone:
     NotExamined => "not_examined", "not examined, because enough other nodes were feasible";
+    // Reasons of gang scheduling in kube-scheduler:
+    WaitsOnPermit => "waits_on_permit", "has a node, and waits for other pods of its gang";
+    PermitTimeout => "permit_timeout", "had a node, and too few pods of its gang got one in time";
 }
 
 impl fmt::Display for Reason {

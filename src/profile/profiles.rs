@@ -51,6 +51,7 @@ builtin![
     "helios-fifo",
     "helios-sjf",
     "kubernetes-1.35",
+    "kubernetes-1.35-gang-scheduling",
     "kubernetes-1.35-most-allocated",
     "pack",
     "priority-preemption",

@@ -10,7 +10,7 @@ use super::deployment;
 use super::elsewhere::elsewhere;
 use super::lengths::{lengths, positive};
 use super::live;
-use super::pods;
+use super::pods::{self, Pods};
 use super::policies;
 use super::requirements;
 use super::services;
@@ -37,7 +37,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job in addition to those of its demand.
-const FIELDS: [&str; 36] = [
+const FIELDS: [&str; 37] = [
     "name",
     "at",
     "after",
@@ -56,6 +56,7 @@ const FIELDS: [&str; 36] = [
     "stop",
     "stop_duration",
     "checkpoint",
+    "rendezvous",
     "priority",
     "queue",
     "user",
@@ -185,7 +186,8 @@ impl JobTemplate {
                 Arc::new(JobBehavior { run: Some(run), ..(*self.behavior).clone() })
             }
         };
-        let spec = Arc::new(JobSpec { name, ..self.spec.clone() });
+        let pod = pods::named(self.spec.pod.as_ref(), &name);
+        let spec = Arc::new(JobSpec { name, pod, ..self.spec.clone() });
         Arrival { at: self.times[index], spec, behavior, recorded_wait: None }
     }
 
@@ -302,6 +304,7 @@ fn entry(
     let mut behavior = behavior(&fields, run, report);
     behavior.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
     behavior.sampling = sampled.sampling;
+    behavior.together = pods::together(&fields, spec.replicas, setting.profile, report);
     behavior.launch = live::launch(&fields, report);
     if let Some(grace) = behavior.launch.as_ref().and_then(|launch| launch.grace) {
         behavior.stop = behavior.stop.min(grace);
@@ -483,7 +486,7 @@ fn generated(
 fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
     let slurm = slurm::terms(fields, &mut demand, profile, report);
     let (replicas, scaling) = services::replicas(fields, report);
-    let replicas = pods::each_task_alone(fields, &mut demand, replicas, profile, report);
+    let Pods { replicas, template } = pods::each_task_alone(fields, &mut demand, replicas, profile, report);
     let most = scaling.map_or(replicas, |scaling| scaling.max);
     for (key, count) in [("replicas", most), ("tasks", demand.tasks)] {
         if count > MAX_REPLICAS {
@@ -531,7 +534,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut
             .word("unselectable", "a value of `unselectable`", &UNSELECTABLE, report)
             .unwrap_or_default(),
         slurm,
-        pod: None,
+        pod: template,
     }
 }
 

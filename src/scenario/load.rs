@@ -11,7 +11,7 @@ use super::usage::{Places, Sampled, sampling};
 use super::world::World;
 use super::{
     changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
-    manifests, nodes, outside, slurm, splits,
+    manifests, nodes, outside, pods, slurm, splits,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -378,6 +378,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     endless::refuse(&arrivals, &world, &cancellations, (&profile, head.until), report);
     let (is_varied, unplaced) = (options.plan.is_some(), unplaced(&file, report));
     let setting = ReadContext { world: &world, arrivals: &arrivals, until, folder, unplaced, is_varied };
+    let objects = pods::with_gangs(cluster.objects, &arrivals);
     let (expectations, reproductions) = expectations::read(&file, &setting, report);
     let constraints = options.plan.as_ref().map(|plan| expectations::constraints(plan, &setting, report));
     let rehearsal = Rehearsal {
@@ -395,7 +396,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         evaluations: expectations::evaluations(expectations.iter().chain(constraints.iter().flatten()), &reproductions),
         until: head.until,
         branch: None,
-        objects: cluster.objects,
+        objects,
         warm_up: head.warm_up,
     };
     Some(Loaded {

@@ -287,6 +287,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("stop", LENGTH, "Time that stopping takes"),
             ("stop_duration", Kind::Amount("5m or off"), "Time after which a job that is still stopping is killed"),
             ("checkpoint", Kind::Map("checkpoint"), "Checkpoints, from which a stopped or lost job continues"),
+            ("rendezvous", Kind::Flag, "Whether no task works before all tasks run, as in distributed training"),
             (
                 "command",
                 Kind::Some(&Kind::Text),

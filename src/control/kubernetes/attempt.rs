@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Kubernetes;
 use super::hints::Event as Change;
 use super::mirror::seconds;
+use super::permit::Reserved;
 use super::plugins::Plugins;
 use super::pods;
 use super::queue::{GroupId, Refusal};
@@ -17,6 +18,7 @@ use dryrack_event::{Event, Histogram, Outcome, Reason, Refusal as Refused};
 use dryrack_kubernetes::cluster::PodInfo;
 use dryrack_kubernetes::cycle::{self, Decision, Outcome as Decided, Plugin, PostFilter, RefusedByAll};
 use dryrack_kubernetes::devices::Allocations;
+use dryrack_kubernetes::plugins::gang_scheduling::Permit;
 use dryrack_rng::Stream;
 use dryrack_scheduler::Candidate;
 use dryrack_units::Score;
@@ -131,7 +133,8 @@ impl Kubernetes {
         }
     }
 
-    /// Binds a pod to a node. Returns false if the ledger has no room there.
+    /// Gives a pod a node, and binds it unless it must wait for others of its gang. Returns false if the ledger has no room
+    /// there.
     pub(super) fn bind_to(
         &mut self,
         core: &mut Core,
@@ -141,30 +144,56 @@ impl Kubernetes {
     ) -> bool {
         let Chosen { node, devices, total, decision } = chosen;
         let name = Arc::clone(self.cluster.node(node).name());
-        let id = self.ids[&name];
-        let demand = Arc::clone(core.demand_of(index));
-        let task = demand.task().expect("only demands for tasks have pods");
-        let Some(placement) = pods::placement_on(id, core.fleet.node(id), task) else { return false };
-        let candidate = Candidate { placement, score: Score::new(total as f64) };
+        let Some(candidate) = self.candidate(core, index, &name, total) else { return false };
         if let Some(decision) = &decision {
             self.keep_examination(core, index, decision, Ok(&candidate));
         }
         self.queue.remove(index);
         self.queue.succeeded(group);
+        let permit = match decision {
+            Some(_) => cycle::reserve(pod, &name, &mut self.cluster),
+            None => cycle::reserve_stated(pod, &name, &mut self.cluster),
+        };
+        cycle::bind(pod, &name, pod.pod.status.start_time.unwrap_or(seconds(core)), devices, &mut self.cluster);
+        self.cluster_changed();
+        match permit {
+            Permit::Waits => self.wait_on_permit(core, (index, pod), Reserved { node: name, total }),
+            Permit::Allowed { released } => {
+                self.carry_out(core, index, pod, (name, candidate));
+                released.iter().for_each(|key| self.release(core, key));
+            }
+        }
+        true
+    }
+
+    /// The place of a pod on a node. `None` if the ledger has no room there.
+    pub(super) fn candidate(&self, core: &Core, index: ReplicaIndex, node: &str, total: i64) -> Option<Candidate> {
+        let id = self.ids[node];
+        let demand = Arc::clone(core.demand_of(index));
+        let task = demand.task().expect("only demands for tasks have pods");
+        let placement = pods::placement_on(id, core.fleet.node(id), task)?;
+        Some(Candidate { placement, score: Score::new(total as f64) })
+    }
+
+    /// Carries out the binding of a pod that has its node in the cluster.
+    pub(super) fn carry_out(
+        &mut self,
+        core: &mut Core,
+        index: ReplicaIndex,
+        pod: &Arc<PodInfo>,
+        (node, candidate): (Arc<str>, Candidate),
+    ) {
+        let id = self.ids[&node];
         core.replicas[index as usize].wait = Wait::Nothing;
         let attempt = core.replicas[index as usize].attempt_id();
-        cycle::reserve(pod, &name, &mut self.cluster);
-        cycle::bind(pod, &name, pod.pod.status.start_time.unwrap_or(seconds(core)), devices, &mut self.cluster);
         self.bound.insert(Arc::clone(&pod.key), attempt);
-        self.placed.insert(attempt, (Arc::clone(&pod.key), name));
-        self.cluster_changed();
+        self.placed.insert(attempt, (Arc::clone(&pod.key), node));
         self.place(core, index, candidate);
         self.plan_eviction(core, id, index);
         self.happened(core, &Change::PodAdded(pod));
         if !pod.pod.spec.resource_claims.is_empty() {
             self.happened(core, &Change::ClaimChanged);
         }
-        true
     }
 
     fn refused(&mut self, core: &mut Core, index: ReplicaIndex, group: GroupId, decision: &Decision) {
@@ -225,6 +254,7 @@ impl Kubernetes {
         self.cluster_changed();
         let by = core.replicas[index as usize].attempt_id();
         for key in victims {
+            self.reject_gang_of(core, &key);
             let Some(attempt) = self.bound.get(&key).copied() else { continue };
             let Some(victim) = core.replica_of(attempt) else { continue };
             self.begin_deletion(core, attempt, true);

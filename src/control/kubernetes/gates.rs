@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Kubernetes;
 use super::attempt::{self, Chosen};
+use super::hints::Event as Change;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Refusal;
@@ -51,15 +52,18 @@ impl Gates {
 
 impl Kubernetes {
     /// Takes in a new pod. The gang of the pod may be complete now.
-    pub(super) fn arrived(&mut self, index: ReplicaIndex) {
-        let pod = &self.pods[&index].info;
+    pub(super) fn arrived(&mut self, core: &mut Core, index: ReplicaIndex) {
+        let pod = Arc::clone(&self.pods[&index].info);
         self.gates.all.insert(index);
         self.gates.to_ask.insert(index);
         if pod.pod.spec.node_name.is_some() {
             self.gates.stated.insert(index);
         }
-        if let Some(others) = GroupKey::of(pod).and_then(|key| self.gates.of_gang.remove(&key)) {
+        if let Some(others) = GroupKey::of(&pod).and_then(|key| self.gates.of_gang.remove(&key)) {
             self.gates.to_ask.extend(others);
+        }
+        if pod.pod.spec.workload_ref.is_some() {
+            self.happened(core, &Change::PodCreated(&pod));
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::plugins::Plugins;
-use dryrack_kubernetes::cluster::{Cluster, NodeInfo, NodeShape, PodInfo, Resource, Term};
+use dryrack_kubernetes::cluster::{Cluster, GroupKey, NodeInfo, NodeShape, PodInfo, Resource, Term};
 use dryrack_kubernetes::cycle::Plugin;
 use dryrack_kubernetes::object::PreemptionPolicy;
 
@@ -15,6 +15,8 @@ pub(super) enum Event<'a> {
     /// The labels, taints or allocatable resources of the node with this index changed.
     NodeUpdated(usize, &'a NodeShape),
     NodeRemoved,
+    /// A pod came into being.
+    PodCreated(&'a PodInfo),
     /// A pod was bound to a node.
     PodAdded(&'a PodInfo),
     /// A pod left its node. `None` if the node has left the cluster too.
@@ -32,7 +34,8 @@ impl Event<'_> {
         match self {
             Event::NodeAdded(_) | Event::NodeUpdated(..) => Plugins::of(&Plugin::ALL),
             Event::NodeRemoved => Plugins::of(&[PodTopologySpread]),
-            Event::PodAdded(_) => Plugins::of(&[InterPodAffinity, PodTopologySpread, GangScheduling]),
+            Event::PodCreated(_) => Plugins::of(&[GangScheduling]),
+            Event::PodAdded(_) => Plugins::of(&[InterPodAffinity, PodTopologySpread]),
             Event::PodRemoved(..) => Plugins::of(&[
                 NodeResourcesFit,
                 DynamicResources,
@@ -57,6 +60,7 @@ fn hint(plugin: Plugin, pod: &PodInfo, event: &Event<'_>, cluster: &Cluster) -> 
         Event::NodeAdded(index) => on_node(plugin, pod, *index, None, cluster),
         Event::NodeUpdated(index, before) => on_node(plugin, pod, *index, Some(before), cluster),
         Event::NodeRemoved => plugin == Plugin::PodTopologySpread,
+        Event::PodCreated(other) => plugin == Plugin::GangScheduling && GroupKey::of(pod) == GroupKey::of(other),
         Event::PodAdded(other) => on_added(plugin, pod, other, cluster),
         Event::PodRemoved(node, other) => on_removed(plugin, pod, (*node, other), cluster),
         Event::ClaimChanged => plugin == Plugin::DynamicResources,
@@ -100,7 +104,6 @@ fn on_added(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster) -
     match plugin {
         Plugin::InterPodAffinity => pod.affinity.required.iter().all(|term| matches(term, other, cluster)),
         Plugin::PodTopologySpread => is_counted(pod, other),
-        Plugin::GangScheduling => true,
         _ => false,
     }
 }

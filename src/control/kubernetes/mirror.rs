@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Kubernetes;
 use super::hints::Event;
+use super::options::KubernetesOptions;
 use super::pods;
 use crate::core::Core;
 use dryrack_fleet::NodeState;
@@ -28,6 +29,8 @@ pub(super) enum Found {
     Removed,
     /// With the name of the node.
     PodRemoved(Arc<str>, Arc<PodInfo>),
+    /// A pod that waited for its gang has lost its node.
+    PermitLost(Arc<str>),
 }
 
 impl Kubernetes {
@@ -55,6 +58,7 @@ impl Kubernetes {
                         self.happened(core, &Event::NodeUpdated(index, &before));
                     }
                 }
+                Found::PermitLost(key) => self.lose_permit(core, &key),
                 Found::Removed => self.happened(core, &Event::NodeRemoved),
                 Found::PodRemoved(node, pod) => {
                     self.happened(core, &Event::PodRemoved(self.cluster.find(&node), &pod));
@@ -95,6 +99,10 @@ impl Kubernetes {
                 }
                 (Some(_), None) => {
                     for placed in self.cluster.remove_node(&node.name) {
+                        if self.permits.is_of(&placed.pod.key) {
+                            found.push(Found::PermitLost(Arc::clone(&placed.pod.key)));
+                            continue;
+                        }
                         found.push(Found::PodRemoved(Arc::clone(&node.name), self.forget_placed(placed)));
                     }
                     found.push(Found::Removed);
@@ -119,6 +127,9 @@ impl Kubernetes {
     }
 
     fn holds_claim(&self, core: &Core, key: &str, node: NodeId) -> bool {
+        if self.permits.is_of(key) {
+            return true;
+        }
         let Some(attempt) = self.bound.get(key) else { return false };
         let current = core.replica_of(*attempt).map(|index| &core.replicas[index as usize]);
         let placement = match current.filter(|replica| replica.is_at(*attempt)) {
@@ -144,8 +155,9 @@ pub(super) fn seconds(core: &Core) -> Seconds {
 }
 
 /// The cluster of these objects, without nodes.
-pub(super) fn cluster_of(objects: &dryrack_objects::ClusterObjects) -> Cluster {
+pub(super) fn cluster_of(objects: &dryrack_objects::ClusterObjects, options: &KubernetesOptions) -> Cluster {
     let mut cluster = Cluster::default();
+    cluster.gangs.is_enabled = options.gang_scheduling.is_some();
     objects.namespaces.iter().for_each(|namespace| cluster.add_namespace(namespace.clone()));
     objects.services.iter().for_each(|service| cluster.add_service(service.clone()));
     objects.pod_disruption_budgets.iter().for_each(|budget| cluster.add_budget(budget.clone()));

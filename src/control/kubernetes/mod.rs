@@ -12,8 +12,8 @@
 //! pods instead ([`outside`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
 //! is free.
 //!
-//! An attempt takes no time, and a pod is bound at the instant of its attempt. A gang is not bound as a whole: each of
-//! its pods is tried by itself.
+//! An attempt takes no time, and a pod is bound at the instant of its attempt. With gang scheduling, a pod of a gang keeps
+//! its node and waits until enough of its gang have one ([`permit`]).
 
 mod attempt;
 mod evictions;
@@ -23,6 +23,7 @@ mod hints;
 mod mirror;
 mod options;
 mod outside;
+mod permit;
 mod plugins;
 pub mod pods;
 mod queue;
@@ -31,7 +32,7 @@ mod reasons;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use options::{KubernetesOptions, QueueOptions};
+pub use options::{GangScheduling, KubernetesOptions, QueueOptions};
 pub use pods::is_gpu;
 pub use reasons::of_text as reason_of_text;
 
@@ -52,7 +53,8 @@ use dryrack_workload::{Demand, JobSpec};
 use evictions::Evictions;
 use gates::Gates;
 use hints::Event as Change;
-use mirror::MirroredNode;
+use mirror::{MirroredNode, cluster_of};
+use permit::Permits;
 use queue::{GroupId, Queue};
 
 /// A pod that waits or is bound.
@@ -81,6 +83,7 @@ pub(crate) struct Kubernetes {
     placed: BTreeMap<AttemptId, (Arc<str>, Arc<str>)>,
     queue: Queue,
     gates: Gates,
+    permits: Permits,
     /// Replicas whose demand cannot be a pod. They end when the flow settles.
     no_pods: BTreeSet<ReplicaIndex>,
     /// The keys of all pods that wait or are bound.
@@ -100,7 +103,7 @@ impl Kubernetes {
         core.fleet.keep_node_changes();
         Kubernetes {
             options: options.clone(),
-            cluster: Cluster::default(),
+            cluster: cluster_of(&ClusterObjects::default(), options),
             version: 0,
             nodes: Vec::new(),
             ids: BTreeMap::new(),
@@ -111,6 +114,7 @@ impl Kubernetes {
             placed: BTreeMap::new(),
             queue: Queue::default(),
             gates: Gates::default(),
+            permits: Permits::default(),
             no_pods: BTreeSet::new(),
             keys: BTreeSet::new(),
             templates: HashMap::default(),
@@ -132,6 +136,15 @@ impl Kubernetes {
             pods.get(&pod).is_some_and(|pod| hints::helps(&pod.info, plugins, event, cluster))
         };
         self.queue.happened(event, core.now, self.options.queue, helps);
+    }
+
+    /// Tries all pods that are ready to be tried.
+    fn try_active(&mut self, core: &mut Core) {
+        while let Some((index, group)) = self.queue.next() {
+            self.attempt(core, index, group);
+            // An eviction may free room at once.
+            self.follow_fleet(core);
+        }
     }
 
     fn new_group(&mut self) -> GroupId {
@@ -190,7 +203,7 @@ impl Flow for Kubernetes {
         self.keys.insert(Arc::clone(&info.key));
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
-        self.arrived(index);
+        self.arrived(core, index);
     }
 
     fn settle(&mut self, core: &mut Core) {
@@ -208,30 +221,28 @@ impl Flow for Kubernetes {
         }
         self.open_gates(core);
         self.queue.advance(core.now, self.options.queue, self.version);
-        while let Some((index, group)) = self.queue.next() {
-            self.attempt(core, index, group);
-            // An eviction may free room at once.
-            self.follow_fleet(core);
-        }
+        self.try_active(core);
+        self.end_permits(core);
     }
 
     /// A pod that was refused long ago is due at once if the cluster changes.
     fn next_due(&mut self, core: &mut Core) -> Option<Due> {
         let queue = self.queue.due(self.options.queue, self.version).map(|at| (at.max(core.now), "a refused pod"));
         let eviction = self.evictions.next().map(|at| (at, "an eviction by a taint"));
-        queue.into_iter().chain(eviction).min()
+        let permit = self.permits.next().map(|at| (at, "the end of a permit"));
+        queue.into_iter().chain(eviction).chain(permit).min()
     }
 
     fn check(&self, core: &Core) {
         self.queue.check();
         let waiting = core.replicas.values().filter(|replica| replica.wait == Wait::Queue).count();
         assert_eq!(
-            self.queue.len() + self.gates.len() + self.no_pods.len(),
+            self.queue.len() + self.gates.len() + self.permits.len() + self.no_pods.len(),
             waiting,
             "a pod waits and is not in the queue"
         );
         let on_nodes: usize = self.cluster.nodes().iter().map(|node| node.pods.len()).sum();
-        assert_eq!(on_nodes, self.placed.len(), "a pod is on a node and belongs to no attempt");
+        assert_eq!(on_nodes, self.placed.len() + self.permits.len(), "a pod is on a node and belongs to no attempt");
     }
 
     /// Asserts nothing, because a pod may wait for its back-off beside a free node.
@@ -247,7 +258,7 @@ impl Flow for Kubernetes {
 
     fn objects_declared(&mut self, _core: &mut Core, objects: &Arc<ClusterObjects>) {
         assert!(self.nodes.is_empty(), "objects are declared before the nodes");
-        self.cluster = mirror::cluster_of(objects);
+        self.cluster = cluster_of(objects, &self.options);
     }
 
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {
@@ -265,6 +276,7 @@ impl Flow for Kubernetes {
         self.keys.remove(&info.key);
         self.gates.remove(index, &info);
         self.queue.remove(index);
+        self.leave_permit(core, index);
         self.cluster.gangs.forget(&info);
         if self.cluster.nominations.node_of(&info.key).is_some() {
             self.cluster.nominations.clear(&info.key);
@@ -291,6 +303,7 @@ impl Flow for Kubernetes {
 
     fn examine(&mut self, core: &Core, index: ReplicaIndex) -> Option<Examination> {
         let pod = match self.pods.get(&index) {
+            Some(_) if self.permits.holds(index) => return Some(self.examine_permit(core, index)),
             Some(record) if core.replicas[index as usize].wait == Wait::Queue => Arc::clone(&record.info),
             Some(_) | None => Arc::new(self.pod_of(core, index)?),
         };
@@ -315,11 +328,12 @@ impl Flow for Kubernetes {
     }
 
     fn each_waiting(&self, core: &mut Core, visit: &mut Visitor<'_>) {
+        let on_permit = self.permits.all();
         let refused = self.queue.in_order().into_iter().filter(|index| self.pods.contains_key(index));
-        visit_in_order(core, refused, visit);
+        visit_in_order(core, on_permit.into_iter().chain(refused), visit);
     }
 
     fn waiting_changes(&self, _core: &Core) -> WaitingChanges {
-        (self.queue.changes, SimTime::ZERO)
+        (self.queue.changes + self.permits.changes, SimTime::ZERO)
     }
 }

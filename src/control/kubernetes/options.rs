@@ -17,6 +17,19 @@ pub struct KubernetesOptions {
     /// admission plugin `DefaultTolerationSeconds` adds to each pod.
     #[serde(with = "text_form")]
     pub default_toleration: SimDuration,
+    /// Gang scheduling: the alpha feature of 1.35 behind the gates `GenericWorkload` and `GangScheduling`. Without it,
+    /// each pod of a gang is scheduled by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang_scheduling: Option<GangScheduling>,
+}
+
+/// How the pods of a gang wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GangScheduling {
+    /// How long a pod keeps its node while it waits for others of its gang.
+    #[serde(with = "text_form")]
+    pub timeout: SimDuration,
 }
 
 /// How refused pods return to the queue.
@@ -48,6 +61,9 @@ impl KubernetesOptions {
         }
         if self.queue.max_unschedulable.is_zero() {
             faults.push(ProfileError::NoTime("flow.kubernetes.queue.max_unschedulable"));
+        }
+        if self.gang_scheduling.is_some_and(|gangs| gangs.timeout.is_zero()) {
+            faults.push(ProfileError::NoTime("flow.kubernetes.gang_scheduling.timeout"));
         }
         faults
     }

@@ -103,9 +103,13 @@ pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static
         return None;
     }
     let mut pod = match &spec.pod {
-        Some(pod) => Pod::clone(pod),
-        None => of_demand(&spec.demand, models)?,
+        Some(pod) if !pod.spec.containers.is_empty() => Pod::clone(pod),
+        Some(_) | None => of_demand(&spec.demand, models)?,
     };
+    // The pod of a job without a manifest states its gang alone.
+    if let Some(stated) = &spec.pod {
+        pod.spec.workload_ref.clone_from(&stated.spec.workload_ref);
+    }
     pod.metadata.uid = Arc::from(name.as_str());
     // A job has its namespace in its name if another namespace has a pod of the same name.
     let within = name.strip_prefix(&*pod.metadata.namespace()).and_then(|name| name.strip_prefix('/'));

@@ -105,6 +105,20 @@ impl Gangs {
         of_group.map(|(_, pod)| pod).collect()
     }
 
+    /// Takes the nodes from the members of a group that wait. Returns them in the order in which they began to wait.
+    pub fn reject(&mut self, key: &GroupKey) -> Vec<Arc<str>> {
+        let rejected = self.release(key);
+        rejected.iter().for_each(|pod| self.let_go(key, pod));
+        rejected
+    }
+
+    /// Records that a member has lost its node before it was bound.
+    pub fn let_go(&mut self, key: &GroupKey, pod: &Arc<str>) {
+        if let Some(members) = self.members.get_mut(key) {
+            members.holding.remove(pod);
+        }
+    }
+
     /// Forgets a pod that no longer exists.
     pub fn forget(&mut self, pod: &PodInfo) {
         let Some(key) = GroupKey::of(pod) else { return };
@@ -117,12 +131,8 @@ impl Gangs {
 
     /// Takes the nodes from all pods that still wait. Returns the pods in the order in which they began to wait.
     pub fn give_up(&mut self) -> Vec<Arc<str>> {
-        let waiting = std::mem::take(&mut self.waiting);
-        for (group, pod) in &waiting {
-            if let Some(members) = self.members.get_mut(group) {
-                members.holding.remove(pod);
-            }
-        }
+        let waiting = self.waiting.clone();
+        waiting.iter().for_each(|(group, _)| drop(self.reject(group)));
         waiting.into_iter().map(|(_, pod)| pod).collect()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::decision::{Decision, Outcome, PostFilter};
-use crate::cluster::{Cluster, Placed, PodInfo};
+use crate::cluster::{Cluster, GroupKey, Placed, PodInfo};
 use crate::devices::Allocations;
 use crate::object::{Consumer, Seconds};
 use crate::plugins::dynamic_resources::claim_keys;
@@ -18,6 +18,19 @@ pub fn reserve(pod: &Arc<PodInfo>, node: &str, cluster: &mut Cluster) -> Permit 
     let placed = cluster.place(Arc::clone(pod), node, None);
     placed.unwrap_or_else(|fault| panic!("a node that was chosen: {fault}"));
     permit(pod, &mut cluster.gangs)
+}
+
+/// Like `reserve`, for a pod that states its node. It does not wait for others of its gang.
+///
+/// # Panics
+/// If the node does not exist.
+pub fn reserve_stated(pod: &Arc<PodInfo>, node: &str, cluster: &mut Cluster) -> Permit {
+    let placed = cluster.place(Arc::clone(pod), node, None);
+    placed.unwrap_or_else(|fault| panic!("a node that is stated: {fault}"));
+    if let Some(key) = GroupKey::of(pod).filter(|_| cluster.gangs.is_enabled) {
+        cluster.gangs.hold(&key, &pod.key, false);
+    }
+    Permit::Allowed { released: Vec::new() }
 }
 
 /// Binds a pod that holds a node: records when it started and which devices its claims hold.

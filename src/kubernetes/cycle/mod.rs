@@ -15,7 +15,7 @@ mod verdict;
 
 use std::sync::Arc;
 
-pub use commit::{Preempted, bind, preempt, reserve, settle};
+pub use commit::{Preempted, bind, preempt, reserve, reserve_stated, settle};
 pub use decision::{Decision, Outcome, PostFilter, Scores};
 pub use message::histogram;
 pub use profile::{
