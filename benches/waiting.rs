@@ -3,7 +3,8 @@
 //! `cargo bench --bench waiting` prints the table of `benches/README.md`: all profiles, 100 to 10,000 jobs, 50 and 500
 //! nodes. Words select a part of it: profiles, then numbers of jobs, then `on` and numbers of nodes. A single cell is
 //! `cargo bench --bench waiting -- easy 1000 on 500`, or shorter `easy 1000 500`. `alike` makes all jobs equal gangs of
-//! four nodes, and `failures` lets each node crash now and then.
+//! four nodes, `failures` lets each node crash now and then, and `unequal` submits a job each second that equals no other:
+//! `cargo bench --bench waiting -- kubernetes-1.35 unequal 1000 2000 4000 on 100`.
 //!
 //! Each cell runs in a separate process, which is ended after a minute. Larger queues of the same profile on as many
 //! nodes are then left out. For a single cell, the first digits of the digest are printed. A final word `scenario`
@@ -21,7 +22,7 @@ use dryrack_ids::NodeId;
 use dryrack_profile::load_profile;
 use dryrack_rng::Stream;
 use dryrack_units::{Bytes, MilliCpu, SimDuration, SimTime};
-use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
+use dryrack_workload::{Arrival, Demand, DemandKind, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, TaskDemand};
 
 /// The same allocator as in the program.
 #[global_allocator]
@@ -49,10 +50,13 @@ enum Kind {
     Mixed,
     Alike,
     Failures,
+    /// No two jobs are equal.
+    Unequal,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 3] = [("mixed", Kind::Mixed), ("alike", Kind::Alike), ("failures", Kind::Failures)];
+    const ALL: [(&str, Kind); 4] =
+        [("mixed", Kind::Mixed), ("alike", Kind::Alike), ("failures", Kind::Failures), ("unequal", Kind::Unequal)];
 
     fn name(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).expect("all kinds are listed").0
@@ -98,9 +102,29 @@ fn arrival(draws: &mut Stream, at: SimTime, demand: &Arc<Demand>, estimate: SimD
     Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait: None }
 }
 
+/// A job of one hour each second, which asks for one to eight GPUs and for its own amount of RAM.
+fn unequal(jobs: u64) -> Vec<Arrival> {
+    let mut draws = Stream::new(1, "waiting bench", 0);
+    let hour = SimDuration::from_secs(3600);
+    let one = |number: u64| {
+        let mut demand = demand(1, draws.between(1, u64::from(GPUS_PER_NODE)) as u32);
+        if let DemandKind::Tasks(task) = &mut demand.kind {
+            task.ram = Bytes::new((1024 + number) << 20);
+        }
+        let spec = JobSpec { estimate: Some(hour), ..JobSpec::of(format!("job{number}").into(), Arc::new(demand)) };
+        let behavior = JobBehavior { run: Some(hour), ..JobBehavior::default() };
+        let at = SimTime::from_secs(number);
+        Arrival { at, spec: Arc::new(spec), behavior: Arc::new(behavior), recorded_wait: None }
+    };
+    (0..jobs).map(one).collect()
+}
+
 /// The arrivals: first a job for each node that takes the whole node, then the waiting jobs. All waiting jobs arrive
 /// within twenty minutes, while the nodes are full.
 fn arrivals(kind: Kind, jobs: u64, nodes: u64) -> Vec<Arrival> {
+    if kind == Kind::Unequal {
+        return unequal(jobs);
+    }
     let mut draws = Stream::new(1, "waiting bench", 0);
     let minutes = |count: u64| SimDuration::from_secs(60 * count);
     let whole = Arc::new(demand(1, GPUS_PER_NODE));
@@ -116,12 +140,12 @@ fn arrivals(kind: Kind, jobs: u64, nodes: u64) -> Vec<Arrival> {
         let at = SimTime::ZERO + SimDuration::from_nanos(1_200_000 / jobs * (number + 1) * 1_000_000);
         let wanted = match kind {
             Kind::Alike => &gangs[2],
-            Kind::Mixed | Kind::Failures if draws.chance(100) => draws.pick(&gangs),
-            Kind::Mixed | Kind::Failures => draws.pick(&small),
+            Kind::Mixed | Kind::Failures | Kind::Unequal if draws.chance(100) => draws.pick(&gangs),
+            Kind::Mixed | Kind::Failures | Kind::Unequal => draws.pick(&small),
         };
         let estimate = match kind {
             Kind::Alike => minutes(60),
-            Kind::Mixed | Kind::Failures => minutes(draws.between(1, 40) * 10),
+            Kind::Mixed | Kind::Failures | Kind::Unequal => minutes(draws.between(1, 40) * 10),
         };
         arrivals.push(arrival(&mut draws, at, wanted, estimate));
     }
@@ -164,8 +188,9 @@ fn print_scenario(profile: &str, kind: Kind, jobs: u64, nodes: u64) {
         } else {
             format!(", tasks: {}, gang: spread", spec.demand.tasks)
         };
+        let ram = if task.ram == Bytes::ZERO { String::new() } else { format!(", ram: {}MiB", task.ram.get() >> 20) };
         println!(
-            "  - {{name: j{number}, at: {}ms, gpus: {gpus}, cpus: {}{gang}, estimate: {}s, duration: {}s, priority: {}, user: {}}}",
+            "  - {{name: j{number}, at: {}ms, gpus: {gpus}, cpus: {}{ram}{gang}, estimate: {}s, duration: {}s, priority: {}, user: {}}}",
             arrival.at.as_nanos() / 1_000_000,
             task.cpu.get() / 1000,
             spec.estimate.map_or(0, |estimate| estimate.as_nanos() / 1_000_000_000),
@@ -212,15 +237,16 @@ fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
         objects: None,
         warm_up: None,
     };
+    let expected = rehearsal.arrivals.len() as u64;
     let (mut digester, mut ended) = (Digester::default(), Ended::default());
     let begun = cpu_seconds();
     run(&rehearsal, RunOptions::default(), &mut [&mut digester, &mut ended]);
     let seconds = cpu_seconds() - begun;
     println!("{seconds:.2} s of CPU, digest {}", &digester.finish().to_string()[..16]);
-    if ended.0 == jobs + nodes {
+    if ended.0 == expected {
         return ExitCode::SUCCESS;
     }
-    eprintln!("{} of {} jobs have ended", ended.0, jobs + nodes);
+    eprintln!("{} of {expected} jobs have ended", ended.0);
     ExitCode::FAILURE
 }
 
