@@ -50,6 +50,7 @@ builtin![
     "gpustack-2.3.0",
     "helios-fifo",
     "helios-sjf",
+    "kubernetes-1.20",
     "kubernetes-1.35",
     "kubernetes-1.35-gang-scheduling",
     "kubernetes-1.35-most-allocated",
