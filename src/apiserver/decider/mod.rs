@@ -215,7 +215,10 @@ impl KubeScheduler {
         self.rehearsal = Some(rehearsal);
         let heard = settled?.heard;
         self.timings.add(begun.elapsed());
-        for (place, one) in heard.iter().enumerate() {
+        // The program writes a binding beside its next attempts, so it may come after the refusals of those.
+        let (bound, others): (Vec<_>, Vec<_>) =
+            heard.iter().enumerate().partition(|(_, one)| matches!(one, Heard::Bound { .. }));
+        for (place, one) in bound.into_iter().chain(others) {
             self.read(now, one, (&heard, place), answer);
         }
         self.world.is_cause = false;
@@ -303,7 +306,9 @@ impl KubeScheduler {
         if let Some(served) = self.world.pods.get(&attempt).and_then(|record| record.served.clone()) {
             return Some(served);
         }
-        let made = self.world.make_pod(fleet, attempt)?;
+        let mut made = self.world.make_pod(fleet, attempt)?;
+        // The first profile of the program schedules all pods.
+        made.1["spec"]["schedulerName"] = Value::from(self.config.scheduler_names().swap_remove(0));
         self.world.pods.get_mut(&attempt)?.served = Some(made.clone());
         Some(made)
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Kubernetes;
-use super::attempt::Chosen;
+use super::attempt::{Chosen, gated};
 use super::pods;
 use crate::attempts::Attempts;
 use crate::core::store::ReplicaIndex;
@@ -16,9 +16,11 @@ use crate::queue::outside::{holding, not_possible, outcome_of, refused, waiting}
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::AttemptId;
+use dryrack_kubernetes::cycle;
 
 impl Kubernetes {
-    /// Hands all new pods over, also those that a plugin of our rules would keep out of the queue.
+    /// Hands all new pods over. The program says nothing about a pod that a plugin keeps out of the queue, so our rules
+    /// say why it waits.
     pub(super) fn hand_over(&mut self, core: &mut Core) {
         let nodes = core.fleet.len().max(1) as u32;
         for index in self.gates.take_all() {
@@ -26,7 +28,9 @@ impl Kubernetes {
             self.queue.add(index, record.group, record.info.priority);
             let attempt = core.replicas[index as usize].attempt_id();
             core.command(Command::Submit { attempt });
-            core.hold(index, (Refusal::Unfit, Histogram::of(Reason::DecidedOutside, nodes)));
+            if let Err(refusal) = cycle::pre_enqueue(&record.info, &self.cluster) {
+                core.hold(index, (Refusal::Unfit, gated(&refusal, nodes)));
+            }
         }
     }
 
