@@ -33,6 +33,7 @@ mod hunted;
 mod imports;
 mod imports_fuzzed;
 mod keepers;
+mod kube_scheduler;
 mod library;
 mod lists;
 mod literature;
@@ -91,6 +92,8 @@ enum Needs {
     SlurmInMinutes,
     /// The package index, the data and minutes of time: a separate set, which runs only if a filter names it.
     Index,
+    /// A kube-scheduler, and a minute of time: a separate set, which runs only if a filter names it.
+    KubeScheduler,
     /// Slurm and munge, as Debian packages them, and root.
     Slurm,
     /// Python 3, for schedulers in other processes.
@@ -125,6 +128,7 @@ fn main() {
         imports::trials,
         imports_fuzzed::trials,
         keepers::trials,
+        kube_scheduler::trials,
         library::trials,
         lists::trials,
         live::trials,
@@ -189,6 +193,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Means => is_wanted("literature_means") && data().is_some(),
         Needs::RealTime => is_wanted("live_for_real"),
         Needs::Index => is_wanted("released_for_real") && data().is_some(),
+        Needs::KubeScheduler => is_wanted("kube_scheduler_for_real") && kube_scheduler::program().is_some(),
         Needs::Coverage => is_wanted("theory_coverage"),
         Needs::SlurmInRealTime => is_wanted("live_for_real") && clusters::slurm_is_here(),
         Needs::SlurmInMinutes => is_wanted("slurm_limit") && clusters::slurm_is_here(),

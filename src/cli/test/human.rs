@@ -11,6 +11,7 @@ use super::baseline::{Change, Compared};
 use super::case::{Case, CaseVerdict, Status, Tested};
 use super::plan::name;
 use crate::causes::Causes;
+use dryrack_outside::KUBE_SCHEDULER;
 use dryrack_units::counted;
 use dryrack_yaml::Kind;
 
@@ -84,21 +85,29 @@ fn not_run(tested: &[Tested]) -> String {
     )
 }
 
-/// One line about the reproductions whose released programs are not installed.
+/// One line about the reproductions whose released programs are not installed, and one about those whose
+/// kube-scheduler is not there.
 fn not_installed(tested: &[Tested]) -> String {
     let lacks =
         |case: &&Case| case.status == Status::NotRun && case.reproduces.is_some() && case.diagnostics.is_empty();
-    let cases: Vec<&Case> = tested.iter().flat_map(|tested| &tested.cases).filter(lacks).collect();
-    let programs: BTreeSet<&str> = cases.iter().filter_map(|case| case.reproduces.as_deref()).collect();
-    let programs: Vec<&str> = programs.into_iter().collect();
-    if programs.is_empty() {
-        return String::new();
-    }
-    format!(
-        "\n{} not run; install the released programs with `dryrack outside install {}`\n",
-        counted(cases.len(), "reproduction"),
-        programs.join(" "),
-    )
+    let cases = tested.iter().flat_map(|tested| &tested.cases).filter(lacks);
+    let is_kube_scheduler =
+        |case: &&Case| case.reproduces.as_deref().is_some_and(|under| under.starts_with(KUBE_SCHEDULER));
+    let (kube, released): (Vec<&Case>, Vec<&Case>) = cases.partition(is_kube_scheduler);
+    let line = |cases: &[&Case], help: &str, separator: &str| {
+        let programs: BTreeSet<&str> = cases.iter().filter_map(|case| case.reproduces.as_deref()).collect();
+        let programs: Vec<&str> = programs.into_iter().collect();
+        match programs.is_empty() {
+            true => String::new(),
+            false => {
+                let count = counted(cases.len(), "reproduction");
+                format!("\n{count} not run; {}\n", help.replace("{}", &programs.join(separator)))
+            }
+        }
+    };
+    let install = "install the released programs with `dryrack outside install {}`";
+    let missing = "there is no file at the path of {}";
+    line(&released, install, " ") + &line(&kube, missing, " or ")
 }
 
 fn case_line(file: &Path, case: &Case) -> String {
