@@ -29,7 +29,7 @@ pub enum Tres {
 pub struct Multifactor {
     #[serde(default)]
     pub weight_age: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub weight_fairshare: u32,
     #[serde(default)]
     pub weight_job_size: u32,
@@ -80,6 +80,10 @@ impl Multifactor {
         let later = calculations.checked_mul(period)?;
         Some(SimTime::from_nanos(self.calc_offset.as_nanos().checked_add(later)?))
     }
+}
+
+fn is_nothing(weight: &u32) -> bool {
+    *weight == 0
 }
 
 fn is_no(value: &bool) -> bool {
