@@ -110,7 +110,11 @@ fn on_added(plugin: Plugin, pod: &PodInfo, other: &PodInfo, cluster: &Cluster) -
 
 fn on_removed(plugin: Plugin, pod: &PodInfo, (node, other): (Option<usize>, &PodInfo), cluster: &Cluster) -> bool {
     match plugin {
-        Plugin::NodeResourcesFit => node.is_some_and(|node| may_have_room(pod, cluster.node(node))),
+        // An attempt of a nominated pod that fails clears its nomination, and so frees room for others.
+        Plugin::NodeResourcesFit => {
+            let is_nominated = cluster.nominations.node_of(&pod.key).is_some();
+            is_nominated || node.is_some_and(|node| may_have_room(pod, cluster.node(node)))
+        }
         Plugin::DynamicResources | Plugin::DefaultPreemption => true,
         Plugin::NodePorts => pod.ports.iter().any(|port| other.ports.iter().any(|used| used.conflicts_with(port))),
         Plugin::InterPodAffinity => {
