@@ -1,5 +1,7 @@
 //! `dryrack explain`: says why a job waits, or why it is placed where it is.
 
+mod admission;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -116,6 +118,7 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
     match (&explained.placed, &explained.now) {
         (Some(here), _) => {
             let place = place(&here.placement, names);
+            text.push_str(&admission::history(explained, names));
             text.push_str(&format!("\nwhy here: placed on {place} at {}\n", here.at));
             text.push_str(&candidates(&here.examination, names));
             let reasons = here.examination.nodes.iter().filter_map(|node| node.verdict.reason());
@@ -204,6 +207,7 @@ fn why_nowhere(
     let is_awaited = |job: &JobId| explained.awaits.iter().any(|other| other.on.job == *job);
     let holders: Vec<JobId> = explained.turns.iter().copied().filter(|job| !is_awaited(job)).collect();
     text.push_str(&turns(&holders, names));
+    text.push_str(&admission::waiting(explained, names));
     let waits_for = standing.held.as_ref().and_then(|(_, _, reasons)| reasons.iter().next()).map(|(reason, _)| reason);
     if matches!(now.decision, Decision::Place(_)) && waits_for.is_some_and(lies_not_in_nodes) {
         text.push_str(&format!("\notherwise it would fit now:\n{}", candidates(now, names)));
@@ -224,7 +228,7 @@ fn lies_not_in_nodes(reason: Reason) -> bool {
             | Reason::Dependency
             | Reason::DependencyNeverSatisfied
             | Reason::ArrayTaskLimit
-    )
+    ) || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&reason)
 }
 
 /// A line such as `  waits for prepare, which has to complete` for each awaited job, up to [`SHOWN`] lines.
@@ -567,7 +571,7 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
         })
     };
     let standing = explained.replicas.get(explained.replica as usize);
-    json!({
+    let mut value = json!({
         "job": names.job(job),
         "replica": names.replica(job, explained.replica),
         "at_seconds": explained.at.as_secs_f64(),
@@ -590,7 +594,11 @@ pub fn as_json(explained: &Explanation, job: JobId, tasks: Tasks, names: &Names)
             "now": attempts(&before.now), "have_ended": attempts(&before.unwanted), "wait": attempts(&before.wanted),
         })),
         "now": explained.now.as_ref().map(|examination| examination_json(examination, tasks, names)),
-    })
+    });
+    if explained.admission.is_some() {
+        value["admission"] = admission::as_json(explained, names);
+    }
+    value
 }
 
 fn examination_json(examination: &Examination, tasks: Tasks, names: &Names) -> Value {

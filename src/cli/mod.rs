@@ -54,6 +54,7 @@ mod run;
 mod schema;
 mod select;
 mod selection;
+mod simulate;
 mod source;
 mod swarm;
 mod swarm_watch;
@@ -109,6 +110,8 @@ enum Command {
     Select(selection::SelectArgs),
     /// Check whether a model fits before it is deployed, where it fits, and what would help if it does not
     Fit(fit::FitArgs),
+    /// Check whether Kueue would admit one more workload, when, whom it would preempt, and what would help
+    Simulate(simulate::SimulateArgs),
     /// List the instance offers for a job, in order, and why the other instances have no offer
     Offers(offers::OffersArgs),
     /// Run the inputs of a log again and compare every event
@@ -231,6 +234,7 @@ impl Cli {
             Command::Log(args) => log::log(args, self.format.plain()?),
             Command::Explain(args) => explain::explain(args, self.format.plain()?),
             Command::Select(args) => selection::select(args, self.format.plain()?),
+            Command::Simulate(args) => simulate::simulate(args, self.format.plain()?),
             Command::Fit(args) => fit::fit(args, self.format.plain()?),
             Command::Offers(args) => offers::offers(args, self.format.plain()?),
             Command::Replay(args) => replay::replay(args, self.format.plain()?),

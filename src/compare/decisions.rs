@@ -53,6 +53,9 @@ impl Sink for Decisions {
             | Event::Retry { .. }
             | Event::DeadlineExpired { .. }
             | Event::Preempted { .. }
+            | Event::Admitted { .. }
+            | Event::NotAdmitted { .. }
+            | Event::Evicted { .. }
             | Event::SafetyBroken { .. } => true,
             Event::JobEnded { outcome, .. } => *outcome != Outcome::Completed,
             _ => false,

@@ -59,7 +59,7 @@ pub(crate) trait Attempts: Flow {
     }
 
     fn begin(&mut self, core: &mut Core, index: ReplicaIndex) {
-        if core.wait_for_others(index) {
+        if core.wait_for_others(index) || core.wait_for_admission(index) {
             return;
         }
         core.set_deadline(index);
@@ -381,7 +381,7 @@ pub(crate) trait Attempts: Flow {
     fn begin_again(&mut self, core: &mut Core, index: ReplicaIndex, at: SimTime, because: Reason) {
         core.begin_next_attempt(index, at, because);
         if at == core.now {
-            self.restart(core, index);
+            self.begin_attempt(core, index);
             return;
         }
         let replica = &mut core.replicas[index as usize];
@@ -389,6 +389,13 @@ pub(crate) trait Attempts: Flow {
         let version = replica.version;
         core.timers.set(at, Timer::RetryDue { replica: index, version });
         core.hold(index, (Refusal::Unfit, Histogram::of(Reason::BackingOff, core.fleet.len() as u32)));
+    }
+
+    /// Starts the next attempt once its pause is over, unless its workload has lost its quota in the meantime.
+    fn begin_attempt(&mut self, core: &mut Core, index: ReplicaIndex) {
+        if !core.wait_for_admission(index) {
+            self.restart(core, index);
+        }
     }
 
     /// Ends a replica for good. The job ends with its last replica, and its outcome is the gravest outcome of its
@@ -414,7 +421,7 @@ pub(crate) trait Attempts: Flow {
             Timer::Evict { node, .. } if self.evicts_from_silent_nodes() => self.evict(core, node),
             Timer::Evict { .. } => {}
             Timer::Deadline { replica, .. } => self.deadline_expired(core, replica),
-            Timer::RetryDue { replica, .. } => self.restart(core, replica),
+            Timer::RetryDue { replica, .. } => self.begin_attempt(core, replica),
             Timer::StopAgain { attempt, left } => core.stop_again(attempt, left),
             Timer::Completed { attempt } => core.free_kept(attempt, |_| true),
             Timer::PolicyCheck { replica, .. } => self.check_usage(core, replica),
@@ -425,6 +432,7 @@ pub(crate) trait Attempts: Flow {
             Timer::SilentForLong { node, .. } => core.silent_for_long(node),
             Timer::CheckMinimum { fleet, .. } => core.check_minimum(fleet),
             Timer::DependencyJudged { job } => self.dependency_judged(core, job),
+            Timer::QuotaReleased { workload, .. } => core.admission.release_due(workload),
             Timer::ComputationExpired { .. }
             | Timer::CommitDue { .. }
             | Timer::NextLevel { .. }

@@ -1,6 +1,7 @@
 //! Checks of an input before it is applied. An input from outside may state something impossible.
 
 use super::MOST_COPIES;
+use super::admission::check_objects;
 use super::core::{Core, check_sample};
 use super::flow::Flow;
 use dryrack_event::{External, FleetFact, Input, Lifecycle, Outside, UsageFact, UserRequest};
@@ -20,6 +21,9 @@ impl Core {
             return Err("time falls");
         }
         match input {
+            Input::Fleet(FleetFact::KueueApplied { .. }) if !flow.waits_for_admission() => {
+                Err("objects of Kueue under a profile whose jobs do not wait for admission")
+            }
             Input::Fleet(fact) => self.check_fleet_fact(now, fact),
             Input::Attempt { attempt, fact } => {
                 if let Lifecycle::StoppedOn { node } = fact {
@@ -58,6 +62,7 @@ impl Core {
                 Err("a fleet out of order")
             }
             FleetFact::FleetDeclared { .. } | FleetFact::ObjectsDeclared { .. } => Ok(()),
+            FleetFact::KueueApplied { objects } => check_objects(objects),
             FleetFact::NodeDeclared { node, .. } if node.index() != self.fleet.len() => Err("a node out of order"),
             FleetFact::NodeDeclared { spec, .. } if !self.knows_fleet_of(spec) => {
                 Err("an instance of an undeclared fleet")
@@ -104,6 +109,12 @@ impl Core {
         }
         if spec.demand.tasks == 0 {
             return Err("a job without tasks");
+        }
+        if let Some(part) = &spec.queued {
+            let sets = &part.workload.pod_sets;
+            if sets.is_empty() || part.pod_set.is_some_and(|set| set as usize >= sets.len()) {
+                return Err("a job without a pod set of its workload");
+            }
         }
         if spec.after.iter().any(|dependency| dependency.job >= job) {
             return Err("a job that depends on a job that was not submitted before it");

@@ -145,6 +145,16 @@ pub(crate) trait Flow {
     /// Takes over the objects of a Kubernetes cluster. A flow with other rules ignores them.
     fn objects_declared(&mut self, _core: &mut Core, _objects: &Arc<ClusterObjects>) {}
 
+    /// Whether jobs may wait for the admission of Kueue before this flow gets them.
+    fn waits_for_admission(&self) -> bool {
+        false
+    }
+
+    /// Whether the flow places pods. Their terms of admission are then added to the pods, and not to the demands.
+    fn is_of_pods(&self) -> bool {
+        false
+    }
+
     /// Reacts to an instance that has come up and that a replica waits for.
     fn instance_is_up(&mut self, _core: &mut Core, _node: NodeId) {}
 

@@ -17,11 +17,14 @@
 //! drains its commands and events. The control plane must do no input or output, read no clock, start no thread, and
 //! never learn which world drives it.
 //!
+//! Between both stands `admission`: Kueue, which lets a job into the flow once its workload has quota.
+//!
 //! Assertions check four laws. `now` never decreases. All outputs are drained before the next input. A command is a
 //! request, and becomes a fact only when an input reports it. Every id in an input was declared before.
 
 #![warn(clippy::unwrap_used)]
 
+mod admission;
 mod attempts;
 mod checks;
 mod clocks;
@@ -40,6 +43,7 @@ mod safety;
 mod scan;
 mod views;
 
+pub use admission::{AdmissionState, AdmissionView};
 pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
@@ -220,7 +224,13 @@ impl Control {
         while let Some(timer) = core.pop_due_timer() {
             flow.fire_timer(core, timer);
         }
+        admission::settle(core, flow);
         flow.settle(core);
+        // A job that ended in a pass of the flow has released quota.
+        while core.admission.is_due() {
+            admission::settle(core, flow);
+            flow.settle(core);
+        }
         core.scale_up(flow);
         if !flow.names_ended() {
             core.drop_ended();
@@ -287,6 +297,7 @@ fn apply_fleet_fact(core: &mut Core, flow: &mut dyn Flow, fact: &FleetFact) {
     match fact {
         FleetFact::FleetDeclared { fleet, spec } => core.declare_fleet(*fleet, spec),
         FleetFact::ObjectsDeclared { objects } => flow.objects_declared(core, objects),
+        FleetFact::KueueApplied { objects } => core.apply_kueue(flow, objects),
         FleetFact::NodeDeclared { node, state, spec } => core.declare_node(*node, *state, spec),
         FleetFact::NodeReported { node, state } => flow.node_reported(core, *node, *state),
         FleetFact::HeartbeatBack { node } => core.heartbeat_back(*node),

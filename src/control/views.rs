@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::admission::AdmissionView;
 use super::core::{AnalysesAhead, Watch, Watched};
 use super::polled::{MemberStanding, RunStanding};
 use super::scan::RowView;
@@ -52,6 +53,16 @@ impl Control {
         let attempt = AttemptId { job, replica: 0, number: 1 };
         let (context, seats) = (core.context_for(attempt, spec, None), self.flow.as_ref().first_seats(&demand));
         SchedulerView { fleet: core.fleet.clone(), demand, context, seats, keep: core.candidates_wanted() }
+    }
+
+    /// How the workload of a job stands with Kueue. `None` if Kueue does not manage the job.
+    pub fn admission_of(&self, job: JobId) -> Option<AdmissionView> {
+        self.core.admission_of(job)
+    }
+
+    /// The first job of the workload to which a job belongs. Events about the workload name this job.
+    pub fn first_of_workload(&self, job: JobId) -> Option<JobId> {
+        self.core.first_of_workload(job)
     }
 
     /// The number of the first replica that has no place. If all replicas of the job have places, returns replica 0,

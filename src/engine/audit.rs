@@ -431,6 +431,9 @@ impl Sink for Audit {
                 let holds = |attempt: &AttemptId| self.phases[&(attempt.job, attempt.replica)].1.holds_claim();
                 assert!(holds(attempt) && !holds(by), "{attempt} gives way to {by}");
             }
+            Event::Admitted { job, .. } | Event::NotAdmitted { job, .. } | Event::Evicted { job, .. } => {
+                assert!(self.jobs.len() > job.index(), "Kueue decides about a job that was submitted");
+            }
             Event::CommitRefused { .. } | Event::DeadlineExpired { .. } => {}
         }
     }

@@ -26,6 +26,10 @@ pub enum BranchError {
     #[error("the fleets differ; a branch can add and remove nodes but cannot change fleets")]
     Fleets,
     #[error(
+        "the objects of Kueue differ; a branch keeps queues and quotas, so change them with `changes:` in both files"
+    )]
+    Queues,
+    #[error(
         "a job named `{0}` was submitted before the branch, and another job with this name would be submitted after it"
     )]
     Job(String),
@@ -37,6 +41,9 @@ pub enum BranchError {
 pub fn branch(base: &Rehearsal, other: &Rehearsal, at: SimTime) -> Result<Rehearsal, BranchError> {
     if base.seed != other.seed {
         return Err(BranchError::Seed);
+    }
+    if base.kueue != other.kueue {
+        return Err(BranchError::Queues);
     }
     if base.fleets != other.fleets || base.clouds != other.clouds {
         return Err(BranchError::Fleets);

@@ -46,6 +46,8 @@ pub enum Due {
     },
     /// The capacity of an offer changes. The number is the index in the list of changes.
     Capacity(u32),
+    /// Objects of Kueue change. The number is the index in the list of changes.
+    Kueue(u32),
     /// The simulated run branches off: nodes join and leave, and the profile changes.
     Branch,
     Leave(NodeId),

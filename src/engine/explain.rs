@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::replay::{Difference, Replay};
-use dryrack_control::{AnalysesAhead, Profile, Watch};
+use dryrack_control::{AdmissionView, AnalysesAhead, Profile, Watch};
 use dryrack_event::{Dependence, Event, Histogram, Input, Outcome, Phase, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, JobId};
@@ -35,6 +35,10 @@ pub struct Explanation {
     pub awaits: Vec<UnmetDependency>,
     /// The jobs that hold the turns for which the job waits, such as the running tasks of its array.
     pub turns: Vec<JobId>,
+    /// How the workload of the job stands with Kueue, if Kueue manages the job.
+    pub admission: Option<AdmissionView>,
+    /// The last decisions of Kueue about the workload, each with its time.
+    pub decisions: Vec<(SimTime, Event)>,
     /// How and when the job ended, if it has.
     pub ended: Option<(SimTime, Outcome, Reason)>,
     /// The last event about the replica. If the whole job has ended, the end of the job.
@@ -173,11 +177,31 @@ pub fn explain(
         analysed_before: control.analyses_ahead(job, replica),
         awaits: awaits(records, job),
         turns: control.holders_of_turns(job),
+        admission: control.admission_of(job),
+        decisions: decisions_of_kueue(records, control.first_of_workload(job)),
         ended,
         last,
         replicas,
         replica,
     })
+}
+
+/// The last admission of a workload and the decisions since, or else the last decision about it.
+fn decisions_of_kueue(records: &[Record], first: Option<JobId>) -> Vec<(SimTime, Event)> {
+    let mut last: Vec<(SimTime, Event)> = Vec::new();
+    for record in records {
+        let RecordBody::Event(event) = &record.said else { continue };
+        match event {
+            Event::Admitted { job, .. } if Some(*job) == first => last = vec![(record.at, event.clone())],
+            Event::NotAdmitted { job, .. } if Some(*job) == first => {
+                last.retain(|(_, event)| !matches!(event, Event::NotAdmitted { .. }));
+                last.push((record.at, event.clone()));
+            }
+            Event::Evicted { job, .. } if Some(*job) == first => last.push((record.at, event.clone())),
+            _ => {}
+        }
+    }
+    last
 }
 
 /// The dependencies of a job that are not met after these records.

@@ -27,6 +27,8 @@ pub struct Rehearsal {
     pub clouds: CloudModels,
     /// The objects of a Kubernetes cluster, besides its nodes and pods.
     pub objects: Option<Arc<ClusterObjects>>,
+    /// Objects of Kueue: a JSON list of manifests, and when they are created or changed. Sorted by time.
+    pub kueue: Vec<(SimTime, Arc<str>)>,
     pub nodes: Vec<InitialNode>,
     /// Arrivals in order of time. Arrivals of the same time are in the order of the file.
     pub arrivals: Vec<Arrival>,
@@ -65,12 +67,31 @@ impl Rehearsal {
                 .as_ref()
                 .map(|objects| Input::Fleet(FleetFact::ObjectsDeclared { objects: Arc::clone(objects) })),
         );
+        let first = self.kueue.iter().filter(|(at, _)| *at == SimTime::ZERO);
+        inputs.extend(first.map(|(_, objects)| Input::Fleet(FleetFact::KueueApplied { objects: Arc::clone(objects) })));
         for (index, spec) in self.fleets.iter().enumerate() {
             inputs.push(Input::Fleet(FleetFact::FleetDeclared { fleet: FleetId::new(index), spec: Arc::clone(spec) }));
         }
         let later = self.branch.as_ref().map_or(self.nodes.len(), |branch| branch.joining.index());
         (0..later).for_each(|index| self.declare(NodeId::new(index), &mut inputs));
         inputs
+    }
+
+    /// The changes of Kueue's objects after the beginning, each with its index.
+    pub(crate) fn later_kueue(&self) -> impl Iterator<Item = (SimTime, u32)> {
+        let changes = self.kueue.iter().enumerate().map(|(index, (at, _))| (*at, index as u32));
+        changes.filter(|(at, _)| *at > SimTime::ZERO)
+    }
+
+    /// The change of Kueue's objects with this index.
+    pub(crate) fn kueue_input(&self, index: u32) -> Input {
+        Input::Fleet(FleetFact::KueueApplied { objects: Arc::clone(&self.kueue[index as usize].1) })
+    }
+
+    /// The change of a cloud's capacity with this index.
+    pub(crate) fn capacity_input(&self, index: u32) -> Input {
+        let (_, fleet, offer, available) = self.clouds.capacity[index as usize];
+        Input::Fleet(FleetFact::CapacityReported { fleet, offer, available })
     }
 
     /// Adds the inputs that declare a node.

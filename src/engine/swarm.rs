@@ -176,6 +176,7 @@ pub fn draw_world(seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
         until: (features.until || goes_on).then(|| SimTime::ZERO + horizon_part(&mut draws, horizon, 3)),
         branch: None,
         objects: None,
+        kueue: Vec::new(),
         warm_up: None,
     };
     add_fleets(seed, &mut rehearsal);

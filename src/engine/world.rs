@@ -141,6 +141,7 @@ impl<'a> World<'a> {
         for (at, job) in &rehearsal.evaluations {
             queue.push(*at, Due::Evaluate(*job));
         }
+        rehearsal.later_kueue().for_each(|(at, index)| queue.push(at, Due::Kueue(index)));
         for (index, (at, ..)) in rehearsal.clouds.capacity.iter().enumerate() {
             queue.push(*at, Due::Capacity(index as u32));
         }
@@ -371,10 +372,8 @@ impl<'a> World<'a> {
                     self.turn_instance(now, node, becomes, inputs);
                 }
             }
-            Due::Capacity(index) => {
-                let (_, fleet, offer, available) = self.rehearsal.clouds.capacity[index as usize];
-                inputs.push(Input::Fleet(FleetFact::CapacityReported { fleet, offer, available }));
-            }
+            Due::Capacity(index) => inputs.push(self.rehearsal.capacity_input(index)),
+            Due::Kueue(index) => inputs.push(self.rehearsal.kueue_input(index)),
             // A request about a job that has not arrived yet is delivered right after the arrival.
             Due::Cancel(job) | Due::Scale(job, _) if !self.arrival_source.has_come(job) => {
                 match self.arrival_source.time_of(job) {

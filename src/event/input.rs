@@ -114,6 +114,10 @@ pub enum FleetFact {
     ObjectsDeclared {
         objects: Arc<ClusterObjects>,
     },
+    /// Objects of Kueue are created or changed: a JSON list of manifests. The first such input comes before the nodes.
+    KueueApplied {
+        objects: Arc<str>,
+    },
     NodeReported {
         node: NodeId,
         state: NodeState,

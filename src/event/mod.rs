@@ -28,7 +28,7 @@ pub use decider::{Answer, Decider};
 pub use dependence::Dependence;
 pub use input::{Declaration, External, FleetFact, Input, InputClass, Lifecycle, UsageFact, UserRequest};
 pub use log::{BranchOf, Digest, Digester, FORMAT_VERSION, LiveHeader, LogHeader, Record, RecordBody, Sink};
-pub use output::{Command, Event, Outcome, Output, Refusal, Safety};
+pub use output::{AdmittedPodSet, Command, Event, Outcome, Output, Refusal, Safety};
 pub use outside::{Outside, OutsideFault, StandIn};
 pub use own_reason::OwnReason;
 pub use phase::Phase;

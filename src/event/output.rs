@@ -1,5 +1,6 @@
 //! Outputs of the control plane: its commands to the world, and the events that it reports.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -265,13 +266,50 @@ pub enum Event {
         refusal: Option<Refusal>,
         reasons: Histogram,
     },
-    /// The attempt will be told to stop, so that the attempt `by` gets its resources. This variant must stay last,
-    /// because variant indexes are part of the compact form.
+    /// The attempt will be told to stop, so that the attempt `by` gets its resources. New variants must follow this
+    /// one, because variant indexes are part of the compact form.
     Preempted {
         #[serde(rename = "run")]
         attempt: AttemptId,
         by: AttemptId,
     },
+    /// Kueue admitted the workload of a job. The event names the first job of the workload.
+    Admitted {
+        job: JobId,
+        /// The ClusterQueue whose quota the workload holds.
+        queue: Arc<str>,
+        pod_sets: Vec<AdmittedPodSet>,
+    },
+    /// Kueue judged the workload of a job and did not admit it. The event is repeated when the reason or the text
+    /// changes.
+    NotAdmitted {
+        job: JobId,
+        because: Reason,
+        /// The message of Kueue.
+        text: Arc<str>,
+    },
+    /// The workload of a job must release its quota. Its attempts are told to stop.
+    Evicted {
+        job: JobId,
+        because: Reason,
+        /// The job for which it is preempted.
+        by: Option<JobId>,
+        /// The message of Kueue.
+        text: Arc<str>,
+    },
+}
+
+/// The flavors and the count with which a pod set was admitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmittedPodSet {
+    pub name: Arc<str>,
+    pub count: u32,
+    /// The flavor of each resource.
+    pub flavors: BTreeMap<Arc<str>, Arc<str>>,
+    /// The domains of a topology, each with the values of its labels and its number of pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<(Vec<Arc<str>>, u32)>,
 }
 
 /// One output of the control plane.
@@ -284,7 +322,13 @@ pub enum Output {
 impl Event {
     /// The job that the event is about, if any.
     pub fn job(&self) -> Option<JobId> {
-        if let Event::JobEnded { job, .. } = self { Some(*job) } else { self.attempt().map(|attempt| attempt.job) }
+        match self {
+            Event::JobEnded { job, .. }
+            | Event::Admitted { job, .. }
+            | Event::NotAdmitted { job, .. }
+            | Event::Evicted { job, .. } => Some(*job),
+            _ => self.attempt().map(|attempt| attempt.job),
+        }
     }
 
     /// The attempt that the event is about, if any.
@@ -310,6 +354,9 @@ impl Event {
             | Event::GpuChanged { .. }
             | Event::InstanceChanged { .. }
             | Event::JobEnded { .. }
+            | Event::Admitted { .. }
+            | Event::NotAdmitted { .. }
+            | Event::Evicted { .. }
             | Event::Evaluated { .. } => None,
         }
     }

@@ -152,7 +152,10 @@ pub(super) fn write_event(event: &Event, out: &mut Vec<u8>) {
             out.0.push(*outcome as u8);
             out.reason(*because);
         }
-        Event::Preempted { .. }
+        Event::Admitted { .. }
+        | Event::NotAdmitted { .. }
+        | Event::Evicted { .. }
+        | Event::Preempted { .. }
         | Event::NodeChanged { .. }
         | Event::GpuChanged { .. }
         | Event::InstanceChanged { .. }
@@ -242,6 +245,7 @@ impl Compact<'_> {
             run_limit,
             slurm,
             pod,
+            queued,
         } = spec;
         self.text(name);
         shared.demands.write(demand, self);
@@ -270,6 +274,9 @@ impl Compact<'_> {
         }
         if pod.is_some() {
             self.by_serde(pod);
+        }
+        if queued.is_some() {
+            self.by_serde(queued);
         }
     }
 
@@ -347,7 +354,8 @@ mod tests {
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
         Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource,
-        Restart, RetryPolicy, RunLimit, Scaling, SlurmTerms, StartupOrder, StopCriteria, TaskDemand, Unselectable,
+        QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart, RetryPolicy, RunLimit, Scaling, SlurmTerms,
+        StartupOrder, StopCriteria, TaskDemand, Unselectable,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -442,6 +450,29 @@ mod tests {
         })
     }
 
+    fn queued() -> QueuedPart {
+        let pod_set = QueuedPodSet {
+            name: "main".into(),
+            count: 3,
+            min_count: Some(2),
+            in_turn: true,
+            requests: [("cpu".into(), "500m".parse().expect("a quantity"))].into(),
+            node_selector: [("zone".into(), "a".into())].into(),
+            tolerations: Vec::new(),
+            topology: Some(QueuedTopology::Required("rack".into())),
+        };
+        let workload = QueuedWorkload {
+            namespace: "default".into(),
+            name: "train".into(),
+            uid: "u".into(),
+            created: Some(-5),
+            queue: "team".into(),
+            priority: -1,
+            pod_sets: vec![pod_set],
+        };
+        QueuedPart { workload: Arc::new(workload), pod_set: Some(0) }
+    }
+
     fn spec() -> impl Strategy<Value = JobSpec> {
         let retry = (option::of(count()), length(), count()).prop_map(|(limit, first, factor)| RetryPolicy {
             limit,
@@ -503,6 +534,7 @@ mod tests {
             after: parts.4.into(),
             slurm: parts.5.map(Arc::new),
             pod: parts.6.map(Arc::new),
+            queued: flags.2.then(|| Arc::new(queued())),
         })
     }
 

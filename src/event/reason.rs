@@ -76,6 +76,7 @@ macro_rules! reasons {
                             | Reason::PermitTimeout
                             | Reason::Own(_)
                     ) || (Reason::SchedulingGated..=Reason::NotAPod).contains(&self)
+                    || (Reason::LocalQueueMissing..=Reason::PartiallyAdmitted).contains(&self)
             }
 
             /// Whether the reason depends only on the demand and on fixed properties of the node. Such a node refuses
@@ -379,6 +380,25 @@ reasons! {
     // Reasons of gang scheduling in kube-scheduler:
     WaitsOnPermit => "waits_on_permit", "has a node, and waits for other pods of its gang";
     PermitTimeout => "permit_timeout", "had a node, and too few pods of its gang got one in time";
+    // Reasons of Kueue, with the names of the conditions and events that it writes:
+    LocalQueueMissing => "local_queue_missing", "Inadmissible: its LocalQueue does not exist";
+    ClusterQueueMissing => "cluster_queue_missing", "Inadmissible: the ClusterQueue of its LocalQueue does not exist";
+    QueueInactive => "queue_inactive", "Inadmissible: its LocalQueue or ClusterQueue is stopped";
+    PendingEvaluation => "pending_evaluation", "PendingEvaluation: Kueue has not judged it since it was queued";
+    WaitingForPreemptedWorkloads => "waiting_for_preempted_workloads",
+        "WaitingForPreemptedWorkloads: other workloads must first release their quota";
+    TopologyPlacementFailed => "topology_placement_failed", "TopologyPlacementFailed: no domain has room for its pods";
+    WaitingForQuota => "waiting_for_quota", "WaitingForQuota: too little quota is unused";
+    ExceedsMaxQuota => "exceeds_max_quota", "ExceedsMaxQuota: it asks for more than its queue can ever have";
+    NoMatchingFlavor => "no_matching_flavor", "NoMatchingFlavor: no flavor suits it";
+    PartiallyAdmitted => "partially_admitted", "beyond the number of pods with which Kueue admitted its workload";
+    InClusterQueue => "in_cluster_queue", "InClusterQueue: Kueue preempted it for a workload of its ClusterQueue";
+    InCohortReclamation => "in_cohort_reclamation",
+        "InCohortReclamation: Kueue preempted it, because it borrowed quota of another queue";
+    InCohortFairSharing => "in_cohort_fair_sharing", "InCohortFairSharing: Kueue preempted it for a fairer share";
+    InCohortReclaimWhileBorrowing => "in_cohort_reclaim_while_borrowing",
+        "InCohortReclaimWhileBorrowing: Kueue preempted it for a workload that borrows too";
+    QueueStopped => "queue_stopped", "its LocalQueue or ClusterQueue is drained";
 }
 
 impl fmt::Display for Reason {

@@ -99,6 +99,9 @@ pub enum Wire {
     ObjectsDeclared {
         objects: Arc<ClusterObjects>,
     },
+    KueueApplied {
+        objects: Arc<str>,
+    },
 }
 
 /// Writes the conversions between both forms. Each row is a pattern on one side and an expression on the other.
@@ -140,5 +143,6 @@ conversions! {
     (Wire::Reconfigure { profile }) = (Input::Fleet(FleetFact::Reconfigure { profile }));
     (Wire::Decided { attempt, placement }) = (Input::External(External::Decided { attempt, placement }));
     (Wire::Outside(said)) = (Input::External(External::Said(said)));
+    (Wire::KueueApplied { objects }) = (Input::Fleet(FleetFact::KueueApplied { objects }));
     (Wire::ObjectsDeclared { objects }) = (Input::Fleet(FleetFact::ObjectsDeclared { objects }));
 }

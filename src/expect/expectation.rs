@@ -255,6 +255,9 @@ pub enum EventName {
     PolicyWarned,
     SampleOdd,
     Preempted,
+    Admitted,
+    NotAdmitted,
+    Evicted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +301,7 @@ impl ReproducedUnder {
 }
 
 impl EventName {
-    pub const ALL: [(EventName, &'static str); 22] = [
+    pub const ALL: [(EventName, &'static str); 25] = [
         (EventName::Submitted, "submitted"),
         (EventName::AnalysisStarted, "analysis_started"),
         (EventName::Held, "held"),
@@ -321,6 +324,9 @@ impl EventName {
         (EventName::PolicyWarned, "policy_warned"),
         (EventName::SampleOdd, "sample_odd"),
         (EventName::Preempted, "preempted"),
+        (EventName::Admitted, "admitted"),
+        (EventName::NotAdmitted, "not_admitted"),
+        (EventName::Evicted, "evicted"),
     ];
 }
 

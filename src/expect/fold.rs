@@ -142,6 +142,7 @@ impl Fold {
                 replica.gave_way_to = None;
             }
             Event::AnalysisStarted { .. } => {}
+            Event::Admitted { .. } | Event::NotAdmitted { .. } | Event::Evicted { .. } => {}
             Event::Preempted { attempt, by } => self.replica(*attempt).gave_way_to = Some(*by),
             Event::CommitRefused { attempt, because, .. } => {
                 self.replica(*attempt).reasons = Histogram::of(*because, 1)

@@ -2,7 +2,7 @@
 
 use super::expectation::{EventName, Subject};
 use dryrack_event::{Event, Phase, Reason};
-use dryrack_ids::AttemptId;
+use dryrack_ids::{AttemptId, JobId};
 use dryrack_workload::PolicyMode;
 
 /// The name under which an event is counted, and the attempt that the event is about.
@@ -35,10 +35,18 @@ pub(super) fn kind(event: &Event) -> (Option<EventName>, Option<AttemptId>) {
         Event::PolicyWarned { attempt, .. } => (Some(EventName::PolicyWarned), Some(*attempt)),
         Event::SampleOdd { attempt, .. } => (Some(EventName::SampleOdd), Some(*attempt)),
         Event::Preempted { attempt, .. } => (Some(EventName::Preempted), Some(*attempt)),
+        Event::Admitted { job, .. } => (Some(EventName::Admitted), Some(first(*job))),
+        Event::NotAdmitted { job, .. } => (Some(EventName::NotAdmitted), Some(first(*job))),
+        Event::Evicted { job, .. } => (Some(EventName::Evicted), Some(first(*job))),
         Event::ReplicaAdded { attempt } => (None, Some(*attempt)),
         // The answer to a query changes nothing, so it is not counted.
         Event::Evaluated { .. } => (None, None),
     }
+}
+
+/// The first attempt of a job, which stands for the job.
+fn first(job: JobId) -> AttemptId {
+    AttemptId { job, replica: 0, number: 1 }
 }
 
 /// Whether the event gives this reason.
@@ -50,6 +58,8 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::CommitRefused { because, .. }
         | Event::Ended { because, .. }
         | Event::Retry { because, .. }
+        | Event::NotAdmitted { because, .. }
+        | Event::Evicted { because, .. }
         | Event::JobEnded { because, .. } => *because == reason,
         Event::Moved { because, .. } => *because == Some(reason),
         Event::DeadlineExpired { .. } => reason == Reason::DeadlineExpired,
@@ -63,6 +73,7 @@ pub(super) fn gives(event: &Event, reason: Reason) -> bool {
         | Event::ClaimFreed { .. }
         | Event::ReplicaAdded { .. }
         | Event::Preempted { .. }
+        | Event::Admitted { .. }
         | Event::SafetyBroken { .. } => false,
     }
 }
@@ -79,6 +90,8 @@ impl EventName {
             | EventName::Ended
             | EventName::JobEnded
             | EventName::Retry
+            | EventName::NotAdmitted
+            | EventName::Evicted
             | EventName::NodeChanged
             | EventName::InstanceChanged => true,
             EventName::DeadlineExpired => reason == Reason::DeadlineExpired,
@@ -92,6 +105,7 @@ impl EventName {
             | EventName::PolicyBound
             | EventName::PolicyWarned
             | EventName::SampleOdd
+            | EventName::Admitted
             | EventName::Preempted => false,
         }
     }
@@ -120,6 +134,9 @@ impl EventName {
             | EventName::PolicyFired
             | EventName::PolicyWarned
             | EventName::SampleOdd
+            | EventName::Admitted
+            | EventName::NotAdmitted
+            | EventName::Evicted
             | EventName::Preempted => true,
         }
     }

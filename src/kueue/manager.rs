@@ -276,6 +276,12 @@ impl Kueue {
         true
     }
 
+    /// Decides that a workload must release its quota because its LocalQueue drains. Returns whether this is a new
+    /// decision. It must be deleted or released once it has stopped.
+    pub fn drain_workload(&mut self, id: WorkloadId) -> bool {
+        cycle::evict(&mut self.cluster, id, Eviction::QueueStopped)
+    }
+
     /// Records that an evicted workload has stopped. Its quota is free, and it waits again.
     pub fn release(&mut self, id: WorkloadId) {
         let Some(why) = self.cluster.workload(id).admission().and_then(|held| held.eviction.clone()) else { return };
@@ -373,6 +379,38 @@ impl Kueue {
     /// The values by which a domain of the flavor's topology is named.
     pub fn domain_values(&self, flavor: super::names::FlavorId, leaf: DomainId) -> &[Arc<str>] {
         self.cluster.topologies.get(&flavor).map_or(&[], |topology| topology.named_values(leaf))
+    }
+
+    /// The labels that bind a pod to a domain of the flavor's topology.
+    pub fn domain_labels(&self, flavor: super::names::FlavorId, leaf: DomainId) -> Vec<(Arc<str>, Arc<str>)> {
+        self.cluster.topologies.get(&flavor).map_or(Vec::new(), |topology| topology.labels(leaf))
+    }
+
+    /// The settings of a flavor that an object defines.
+    pub fn flavor(&self, flavor: super::names::FlavorId) -> Option<&Arc<ResourceFlavorSpec>> {
+        self.cluster.flavors.get(&flavor)
+    }
+
+    pub fn has_queue(&self, name: &str) -> bool {
+        self.queues.contains_key(name)
+    }
+
+    pub fn is_queue_stopped(&self, name: &str) -> bool {
+        self.queues.get(name).is_some_and(|id| self.is_stopped(*id))
+    }
+
+    /// The waiting workloads of a queue in the order in which they are tried: the active ones, then the others.
+    pub fn waiting(&self, queue: &str) -> (Vec<WorkloadId>, Vec<WorkloadId>) {
+        let Some(id) = self.queues.get(queue) else { return Default::default() };
+        let pending = &self.cluster.queue(*id).pending;
+        (pending.in_order().collect(), pending.inadmissible().collect())
+    }
+
+    /// The workload's message and reason if it must release its quota.
+    pub fn eviction(&self, id: WorkloadId) -> Option<(Eviction, String)> {
+        let why = self.cluster.workload(id).admission()?.eviction.clone()?;
+        let message = self.eviction_message(id, &why);
+        Some((why, message))
     }
 
     /// All queues, in the order of their names.

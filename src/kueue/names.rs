@@ -9,6 +9,13 @@ pub struct FlavorId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub(crate) u32);
 
+impl FlavorId {
+    /// The number of the flavor, in the order in which names were seen.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// A resource of a flavor. Quota and usage are counted for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlavorResource(pub(crate) u32);

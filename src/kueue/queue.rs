@@ -132,6 +132,13 @@ impl PendingWorkloads {
         }
     }
 
+    /// The active workloads, in the order in which they become heads.
+    pub fn in_order(&self) -> impl Iterator<Item = WorkloadId> {
+        let sticky = self.sticky.as_ref().filter(|sticky| self.active.contains(sticky));
+        let others = self.active.iter().filter(move |rank| Some(*rank) != sticky);
+        sticky.into_iter().chain(others).map(|rank| rank.3)
+    }
+
     pub fn has_active(&self) -> bool {
         !self.active.is_empty()
     }

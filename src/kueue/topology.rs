@@ -179,6 +179,13 @@ impl Topology {
         if self.leaves_are_nodes() { &values[values.len() - 1..] } else { values }
     }
 
+    /// The labels by which Kueue binds a pod to a leaf.
+    pub fn labels(&self, leaf: DomainId) -> Vec<(Arc<str>, Arc<str>)> {
+        let values = self.named_values(leaf);
+        let keys = &self.levels[self.levels.len() - values.len()..];
+        keys.iter().cloned().zip(values.iter().cloned()).collect()
+    }
+
     pub(crate) fn has_level(&self, request: &TopologyRequest) -> bool {
         match request {
             TopologyRequest::Required(level) | TopologyRequest::Preferred(level) => self.levels.contains(level),

@@ -260,7 +260,7 @@ impl<'t> Cleaner<'_, 't> {
             let key = entry.key.as_str();
             if ANNOTATIONS.contains(&key) {
                 let Some(value) = self.text(&entry.value) else { continue };
-                if key.starts_with("dryrack/") && value.parse::<SimDuration>().is_err() {
+                if key.starts_with("dryrack/") && key != "dryrack/patch" && value.parse::<SimDuration>().is_err() {
                     self.expected(&entry.value, &format!("a duration for `{key}`"), "write a duration such as 30m");
                     continue;
                 }

@@ -84,6 +84,22 @@ pub struct Queues {
     pub local_queues: Vec<LocalQueue>,
     /// The value of each workload priority class.
     pub priorities: Vec<Named<i32>>,
+    /// The objects that decide about quota, in the order of the files.
+    pub stated: Vec<StatedQueue>,
+}
+
+/// An object of Kueue that decides about quota, or a change of it.
+#[derive(Clone, Debug)]
+pub struct StatedQueue {
+    /// From the annotation `dryrack/at`: when the object gets these settings. Absent means from the beginning.
+    pub at: Option<SimDuration>,
+    /// From the annotation `dryrack/patch`: whether only the stated fields change.
+    pub is_patch: bool,
+    pub kind: Kind,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub spec: Map<String, Value>,
+    pub span: Span,
 }
 
 /// The queue of a namespace, which leads to a cluster queue.
@@ -128,6 +144,22 @@ pub struct Builder<'m> {
 /// An object that neither is a pod nor makes pods.
 fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
     let named = |object: &Object| Arc::<str>::from(object.name());
+    if object.kind.is_of_quota() {
+        let stated = StatedQueue {
+            at: terms(object.value.get("metadata")).at,
+            is_patch: object.is_patch(),
+            kind: object.kind,
+            namespace: Arc::from(object.namespace()),
+            name: named(object),
+            spec: object.value.get("spec").and_then(Value::as_object).cloned().unwrap_or_default(),
+            span: object.span,
+        };
+        let is_later = stated.at.is_some();
+        cluster.queues.stated.push(stated);
+        if is_later {
+            return;
+        }
+    }
     match object.kind {
         Kind::Node => {
             let node = typed(Value::Object(defaults::node(object)), object.span, report);

@@ -55,7 +55,15 @@ pub struct Controller {
     pub deadline: Option<SimDuration>,
     /// The LocalQueue of Kueue that the controller names.
     pub queue: Option<Arc<str>>,
+    /// The priority of its workload in Kueue: a number, or the name of a WorkloadPriorityClass.
+    pub queue_priority: Option<QueuePriority>,
     pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueuePriority {
+    Value(i32),
+    Class(Arc<str>),
 }
 
 /// Equal pods of a controller.
@@ -69,6 +77,8 @@ pub struct PodSet {
     pub parallelism: Option<u32>,
     /// The smallest number of pods with which Kueue may admit the controller.
     pub min_count: Option<u32>,
+    /// Whether the controller states how many pods must complete, so that fewer at a time take longer.
+    pub has_completions: bool,
     /// The pod, without the parts that differ from pod to pod.
     pub template: Pod,
     /// The claim templates of the pod: the name of the claim in the pod, and the name of the template.

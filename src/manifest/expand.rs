@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::api::Labels;
 use crate::cluster::{Builder, ClaimTemplate, Cluster, created, has_ended, seconds};
-use crate::controllers::{Controller, Naming, PodSet};
+use crate::controllers::{Controller, Naming, PodSet, QueuePriority};
 use crate::daemons;
 use crate::kinds::Kind;
 use crate::read::Object;
@@ -18,6 +18,7 @@ const MAX_PODS: u64 = 1_000_000;
 const BACKOFF_LIMIT: u32 = 6;
 
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 /// Adds the controllers of the files that have pods to make.
 pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
@@ -99,6 +100,13 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
             annotated.as_str().map(Arc::from)
         }),
     };
+    let class = match object.kind {
+        Kind::QueuedWorkload => spec.get("priorityClassName").and_then(Value::as_str).map(Arc::from),
+        _ => labels.get(PRIORITY_CLASS).cloned(),
+    };
+    let value = spec.get("priority").and_then(Value::as_i64).filter(|_| object.kind == Kind::QueuedWorkload);
+    let value = value.and_then(|value| i32::try_from(value).ok()).map(QueuePriority::Value);
+    let queue_priority = value.or(class.map(QueuePriority::Class));
     let mut controller = Controller {
         kind: object.kind,
         namespace: Arc::from(object.namespace()),
@@ -113,6 +121,7 @@ fn controller(builder: &mut Builder<'_>, index: usize, object: &Object, cluster:
         backoff_limit: (object.kind == Kind::Job).then(|| count(spec.get("backoffLimit"), BACKOFF_LIMIT)),
         deadline: seconds(spec.get("activeDeadlineSeconds")),
         queue,
+        queue_priority,
         span: object.span,
     };
     let sets = sets(builder, &controller, &spec, object, cluster);
@@ -232,7 +241,8 @@ impl Maker<'_, '_> {
         // Create at most one pod more than the limit. The check of the total number then refuses the set.
         let numbers = (0..wanted.min(MAX_PODS as u32 + 1)).collect();
         let (name, parallelism, min_count) = (Arc::from(""), None, None);
-        Some(PodSet { name, numbers, parallelism, min_count, template: pod, claims, naming, topology })
+        let has_completions = false;
+        Some(PodSet { name, numbers, parallelism, min_count, has_completions, template: pod, claims, naming, topology })
     }
 
     /// The pods of a job, or of one of the jobs of a job set, which then has this name.
@@ -265,6 +275,7 @@ impl Maker<'_, '_> {
         };
         let template = spec.get("template").and_then(Value::as_object).cloned();
         let mut set = self.set(template, &labels, left, naming)?;
+        set.has_completions = completions.is_some();
         set.parallelism = (parallelism < left).then_some(parallelism);
         if is_indexed && succeeded > 0 {
             set.numbers.iter_mut().for_each(|number| *number += succeeded);

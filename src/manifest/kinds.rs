@@ -110,6 +110,11 @@ impl Kind {
         self.known().name
     }
 
+    /// Whether the object is one of Kueue that decides about quota.
+    pub fn is_of_quota(self) -> bool {
+        matches!(self, Kind::Topology | Kind::Flavor | Kind::Cohort | Kind::ClusterQueue | Kind::LocalQueue)
+    }
+
     /// Whether the object makes pods.
     pub fn is_controller(self) -> bool {
         matches!(

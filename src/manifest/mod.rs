@@ -38,8 +38,8 @@ mod write;
 use dryrack_kubernetes::object as api;
 
 pub use claims::MadeClaim;
-pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, Queues, Share};
-pub use controllers::{Controller, Naming, PodSet, StatedPod, Terms, claim_name};
+pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, Queues, Share, StatedQueue};
+pub use controllers::{Controller, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name};
 pub use kinds::{KINDS, Kind, Known};
 pub use read::{Manifests, Object};
 pub use rename::NewNames;

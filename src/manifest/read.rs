@@ -29,6 +29,16 @@ impl Object {
         self.value.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default()
     }
 
+    fn annotation(&self, key: &str) -> &str {
+        let annotations = self.value.get("metadata").and_then(|metadata| metadata.get("annotations"));
+        annotations.and_then(|all| all.get(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether the object states only what changes of an earlier one.
+    pub(crate) fn is_patch(&self) -> bool {
+        self.annotation("dryrack/patch") == "true"
+    }
+
     pub fn name(&self) -> &str {
         self.metadata("name")
     }
@@ -164,7 +174,11 @@ impl Manifests {
                 return;
             }
         } else {
-            let key = (object.kind, object.namespace().to_string(), name);
+            // An object of Kueue may change at a later time.
+            let at = if object.kind.is_of_quota() { object.annotation("dryrack/at") } else { "" };
+            let within =
+                if at.is_empty() { object.namespace().to_string() } else { format!("{} {at}", object.namespace()) };
+            let key = (object.kind, within, name);
             if let Some(first) = self.known.get(&key) {
                 let (file, line, _) = report.place(*first);
                 let message = format!("{} `{}` is given twice", known.name, key.2);

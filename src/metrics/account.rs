@@ -673,7 +673,10 @@ impl Sink for RunAccount {
             Event::Evaluated { .. }
             | Event::AnalysisStarted { .. }
             | Event::SampleOdd { .. }
-            | Event::Preempted { .. } => {}
+            | Event::Preempted { .. }
+            | Event::Admitted { .. }
+            | Event::NotAdmitted { .. }
+            | Event::Evicted { .. } => {}
             Event::PolicyFired { .. } => self.policies_fired += 1,
             Event::PolicyWarned { .. } => self.policies_warned += 1,
             Event::DeadlineExpired { .. } => self.deadlines_expired += 1,

@@ -119,6 +119,7 @@ impl Mirror {
                 | FleetFact::HeartbeatBack { .. }
                 | FleetFact::HeartbeatMissed { .. }
                 | FleetFact::ObjectsDeclared { .. }
+                | FleetFact::KueueApplied { .. }
                 | FleetFact::Reconfigure { .. },
             )
             | Input::Attempt { .. }
@@ -187,7 +188,10 @@ impl Mirror {
             | Event::PolicyWarned { .. }
             | Event::SampleOdd { .. }
             | Event::Evaluated { .. }
-            | Event::Preempted { .. } => {}
+            | Event::Preempted { .. }
+            | Event::Admitted { .. }
+            | Event::NotAdmitted { .. }
+            | Event::Evicted { .. } => {}
         }
     }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::policy_line::policy_detail;
 use dryrack_event::{
-    Event, External, FleetFact, Histogram, Input, Outside, Reason, Record, RecordBody, Refusal, UsageFact, UserRequest,
+    AdmittedPodSet, Event, External, FleetFact, Histogram, Input, Outside, Reason, Record, RecordBody, Refusal,
+    UsageFact, UserRequest,
 };
 use dryrack_expect::{gpu_state_name, node_state_name};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, JobId, Names, NodeId};
-use dryrack_units::SimTime;
+use dryrack_units::{SimTime, counted};
 
 /// The records to show. A record must meet all given conditions.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +67,15 @@ fn input_parts(input: &Input, names: &Names) -> Option<Parts> {
         }
         Input::Fleet(FleetFact::ObjectsDeclared { .. }) => {
             Some(plain("cluster".into(), "declared", "its Kubernetes objects".into()))
+        }
+        Input::Fleet(FleetFact::KueueApplied { objects }) => {
+            let read: Vec<serde_json::Value> = serde_json::from_str(objects).unwrap_or_default();
+            let name = |object: &serde_json::Value| {
+                let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_string();
+                format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"])).trim_end().to_string()
+            };
+            let names: Vec<String> = read.iter().map(name).collect();
+            Some(plain("kueue".into(), "applied", names.join(", ")))
         }
         Input::Fleet(FleetFact::FleetDeclared { fleet, .. }) => {
             Some(plain(names.fleet(*fleet).into(), "declared", "a fleet".into()))
@@ -156,6 +166,34 @@ fn outside_parts(said: &Outside, names: &Names) -> Parts {
     }
 }
 
+/// A pod set with its flavors and domains, such as `main 4 pods, nvidia.com/gpu of h100, in r1: 4`.
+fn admitted_text(set: &AdmittedPodSet) -> String {
+    let pods = counted(set.count as usize, "pod");
+    let flavors: Vec<String> =
+        set.flavors.iter().map(|(resource, flavor)| format!(", {resource} of {flavor}")).collect();
+    let domains: Vec<String> =
+        set.domains.iter().map(|(values, pods)| format!(", {pods} in {}", values.join("/"))).collect();
+    format!("{} {pods}{}{}", set.name, flavors.concat(), domains.concat())
+}
+
+/// What Kueue decided, the details, and the reason.
+fn decided_by_kueue(event: &Event, names: &Names) -> (&'static str, String, Histogram) {
+    match event {
+        Event::Admitted { queue, pod_sets, .. } => {
+            let sets: Vec<String> = pod_sets.iter().map(admitted_text).collect();
+            ("admitted", format!("by {queue}: {}", sets.join("; ")), Histogram::default())
+        }
+        Event::NotAdmitted { because, text, .. } => {
+            ("not admitted", format!("{because}: {text}"), Histogram::of(*because, 1))
+        }
+        Event::Evicted { because, by, text, .. } => {
+            let by = by.map_or(String::new(), |by| format!(" for {}", names.job(by)));
+            ("evicted", format!("{because}{by}: {text}"), Histogram::of(*because, 1))
+        }
+        other => panic!("Kueue decided nothing in {other:?}"),
+    }
+}
+
 fn event_parts(event: &Event, names: &Names) -> Parts {
     let of_attempt = |attempt: AttemptId, what, detail, reasons| Parts {
         job: Some(attempt.job),
@@ -203,6 +241,10 @@ fn event_parts(event: &Event, names: &Names) -> Parts {
         }
         Event::Preempted { attempt, by } => {
             of_attempt(*attempt, "preempted", format!("by {}", names.attempt(*by)), one(Reason::Preempted))
+        }
+        Event::Admitted { job, .. } | Event::NotAdmitted { job, .. } | Event::Evicted { job, .. } => {
+            let (what, detail, reasons) = decided_by_kueue(event, names);
+            Parts { job: Some(*job), reasons, ..plain(names.job(*job).into(), what, detail) }
         }
         Event::ReplicaAdded { attempt } => plainly(*attempt, "replica added", String::new()),
         Event::DeadlineExpired { attempt, phase } => {

@@ -1,5 +1,6 @@
 //! Changes that users make to running jobs: converts `changes:` to a list for the engine, in order of time.
 
+use super::kueue;
 use super::world::World;
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
@@ -14,7 +15,8 @@ pub(super) fn read(
     report: &mut Report,
 ) -> Vec<(SimTime, JobId, u32)> {
     let mut scalings = Vec::new();
-    for tree in file.list("changes", report) {
+    // Changes of queues are lowered together with the queues.
+    for tree in file.list("changes", report).iter().filter(|tree| !kueue::is_of_queue(tree)) {
         let Some(fields) = Fields::read(tree, "a change", &["at", "job", "replicas"], report) else { continue };
         for (key, example) in [("at", "10m"), ("job", "chat"), ("replicas", "2")] {
             fields.require(key, example, report);
@@ -30,6 +32,11 @@ pub(super) fn read(
             let jobs = world.jobs(typed, span, report);
             let (Some(at), Some(replicas)) = (at, replicas) else { continue };
             for job in jobs {
+                if arrivals[job.index()].spec.queued.is_some() {
+                    let message = "a job in a queue of Kueue keeps its number of pods";
+                    report.error_with_help(span, message, "submit another job instead");
+                    break;
+                }
                 let comes = arrivals[job.index()].at;
                 if at < comes {
                     let name = &arrivals[job.index()].spec.name;

@@ -8,6 +8,7 @@ use super::demand;
 use super::dependencies::{self, NamedDependency};
 use super::deployment;
 use super::elsewhere::elsewhere;
+use super::kueue;
 use super::lengths::{lengths, positive};
 use super::live;
 use super::pods::{self, Pods};
@@ -37,7 +38,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job in addition to those of its demand.
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 38] = [
     "name",
     "at",
     "after",
@@ -59,6 +60,7 @@ const FIELDS: [&str; 37] = [
     "rendezvous",
     "priority",
     "queue",
+    "topology",
     "user",
     "project",
     "estimate",
@@ -186,8 +188,9 @@ impl JobTemplate {
                 Arc::new(JobBehavior { run: Some(run), ..(*self.behavior).clone() })
             }
         };
+        let queued = self.spec.queued.as_ref().map(|part| kueue::renamed(part, &name));
         let pod = pods::named(self.spec.pod.as_ref(), &name);
-        let spec = Arc::new(JobSpec { name, pod, ..self.spec.clone() });
+        let spec = Arc::new(JobSpec { name, pod, queued, ..self.spec.clone() });
         Arrival { at: self.times[index], spec, behavior, recorded_wait: None }
     }
 
@@ -294,7 +297,7 @@ fn entry(
         Some(tree) => sampling(tree, setting.sampled, report).unwrap_or_default(),
         None => setting.sampled.clone(),
     };
-    let mut spec = spec(&fields, demand, setting.profile, report);
+    let mut spec = spec(&fields, demand, (world, setting.profile), report);
     let policy = fields.get("utilization_policy");
     let place = name_tree.map_or(fields.place(), |tree| tree.span);
     spec.utilization = policies::utilization(policy, sampled.interval, place, setting.profile, report)
@@ -483,7 +486,8 @@ fn generated(
 }
 
 /// Reads the specification of the jobs without their names.
-fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut Report) -> JobSpec {
+fn spec(fields: &Fields<'_>, mut demand: Demand, (world, profile): (&World, &Profile), report: &mut Report) -> JobSpec {
+    let least = kueue::least_of_pods(&mut demand, world, profile);
     let slurm = slurm::terms(fields, &mut demand, profile, report);
     let (replicas, scaling) = services::replicas(fields, report);
     let Pods { replicas, template } = pods::each_task_alone(fields, &mut demand, replicas, profile, report);
@@ -511,7 +515,7 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut
     // A job with a model runs until it is cancelled.
     let default = if demand.model().is_some() { Restart::Always } else { Restart::Never };
     let restart = fields.word("restart", "a restart policy", &RESTARTS, report).unwrap_or(default);
-    JobSpec {
+    let mut spec = JobSpec {
         name: Arc::from(""),
         demand: Arc::new(demand),
         replicas,
@@ -535,7 +539,10 @@ fn spec(fields: &Fields<'_>, mut demand: Demand, profile: &Profile, report: &mut
             .unwrap_or_default(),
         slurm,
         pod: template,
-    }
+        queued: None,
+    };
+    spec.queued = kueue::queued(fields, &spec, least, world, report);
+    spec
 }
 
 /// Reads the project. If the profile gives quotas to projects, the job's project must be one of them.

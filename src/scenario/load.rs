@@ -43,6 +43,8 @@ pub struct Options {
     pub recorded: Option<Arc<Profile>>,
     /// A model to evaluate without running it, in the form of a job: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
+    /// One more workload from another file.
+    pub added: Option<AddedWorkload>,
     /// The plan of which this scenario is an alternative, and the places of the values that it sets.
     pub plan: Option<Varying>,
     /// The folders in which the files of traces are looked for.
@@ -53,6 +55,15 @@ pub struct Options {
     pub tells_unused: bool,
     /// Whether schedulers in other processes may decide: see [`Loaded::outside`].
     pub outside: Outside,
+}
+
+/// A workload in a file of its own: a manifest, or a job in the words of a scenario.
+#[derive(Clone, Debug)]
+pub struct AddedWorkload {
+    /// The path, relative to the working directory.
+    pub path: PathBuf,
+    /// When it is submitted, unless the file says so itself.
+    pub at: Option<SimTime>,
 }
 
 /// What to do with a scheduler in another process that the file names.
@@ -107,7 +118,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 31] = [
+pub(super) const FIELDS: [&str; 32] = [
     "scenario",
     "report",
     "seed",
@@ -127,6 +138,7 @@ pub(super) const FIELDS: [&str; 31] = [
     "dstack",
     "files",
     "manifests",
+    "kueue",
     "fleets",
     "machines",
     "bandwidth",
@@ -331,6 +343,9 @@ fn composed(place: &Place<'_>, options: &Options, report: &mut Report) -> Option
     let mut composed = assembled.compose(source, options, report);
     composed.dstack = dstack_files::expand(&mut composed.tree, folder, report);
     composed.is_changed |= composed.dstack.is_some();
+    if let Some(added) = &options.added {
+        composed.is_changed |= manifests::add(&mut composed.tree, added, report);
+    }
     composed.is_changed |= manifests::expand(&mut composed.tree, folder, options.tells_unused, report);
     (!is_of_another_kind(&composed.tree, source, report)).then_some(composed)
 }
@@ -397,6 +412,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         until: head.until,
         branch: None,
         objects,
+        kueue: cluster.kueue,
         warm_up: head.warm_up,
     };
     Some(Loaded {
@@ -556,7 +572,7 @@ fn head(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Report
         Outside::Command(command, _) => Some(command),
         Outside::Refused | Outside::Allowed => None,
     };
-    let is_kubernetes = file.has("manifests") || outside::is_kube_scheduler(file, typed);
+    let is_kubernetes = file.has("manifests") || file.has("kueue") || outside::is_kube_scheduler(file, typed);
     let default = match (&options.asked, is_kubernetes) {
         (Some(_), _) => PROFILE_OF_MODELS,
         (None, true) => PROFILE_OF_MANIFESTS,

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{schema_arrivals, schema_fleets, schema_outside, schema_slurm, schema_table, schema_usage};
+use super::{schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_slurm, schema_table, schema_usage};
 
 /// The allowed values of a key.
 pub(super) enum Kind {
@@ -59,7 +59,10 @@ impl Shape {
 /// Every kind of map that a scenario file has.
 pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
     let most = schema_table::SHAPES.iter().chain(schema_usage::SHAPES).chain(schema_fleets::SHAPES);
-    most.chain(schema_arrivals::SHAPES).chain(schema_outside::SHAPES).chain(schema_slurm::SHAPES)
+    most.chain(schema_arrivals::SHAPES)
+        .chain(schema_outside::SHAPES)
+        .chain(schema_slurm::SHAPES)
+        .chain(schema_kueue::SHAPES)
 }
 
 /// The schema as a value.

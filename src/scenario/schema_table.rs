@@ -7,6 +7,7 @@ use super::faults::NODE_TURNS;
 use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::schema::{Field, Kind, Shape};
+use super::schema_kueue::CHANGES;
 use super::trace_source::formats;
 use dryrack_catalog::models;
 use dryrack_event::{Outcome, Phase, Reason};
@@ -160,6 +161,7 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Kubernetes manifests: files, folders, and patterns such as jobs/*.yaml",
             ),
             ("manifests", Kind::ListOf(&Kind::Any), "Kubernetes objects, as in a manifest"),
+            ("kueue", Kind::Map("kueue"), "Queues and quotas of Kueue, which admits jobs before they are placed"),
             (
                 "fleets",
                 Kind::Named(&FLEET),
@@ -175,7 +177,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("nodes", NODES, "Nodes of the cluster"),
             ("jobs", Kind::ListOf(&Kind::Map("job")), "Jobs that are submitted"),
             ("trace", TRACE, "Recorded workload, by name (`dryrack trace list`)"),
-            ("changes", Kind::ListOf(&Kind::Map("change")), "Changes of the number of replicas"),
+            ("changes", CHANGES, "Changes of the number of replicas, and of queues of Kueue"),
             ("faults", Kind::ListOf(&Kind::Map("fault")), "Faults at stated times"),
             ("failures", Kind::ListOf(&Kind::Map("failure")), "Random or repeated failures"),
             ("expect", Kind::ListOf(&EXPECTATION), "Expectations that must hold"),
@@ -197,7 +199,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("machines", Kind::Named(&Kind::Map("machine")), "Machines that the catalog does not have"),
             ("nodes", NODES, "Nodes of the cluster"),
             ("jobs", Kind::ListOf(&Kind::Map("job")), "Jobs that are submitted"),
-            ("changes", Kind::ListOf(&Kind::Map("change")), "Changes of the number of replicas"),
+            ("changes", CHANGES, "Changes of the number of replicas, and of queues of Kueue"),
             ("faults", Kind::ListOf(&Kind::Map("fault")), "Faults at stated times"),
             ("failures", Kind::ListOf(&Kind::Map("failure")), "Random or repeated failures"),
         ],
@@ -295,7 +297,8 @@ pub(super) const SHAPES: &[Shape] = &[
             ),
             ("env", Kind::Named(&Kind::Text), "Environment variables of the command"),
             ("priority", Kind::Whole, "Priority; a larger number goes first if the profile uses priorities"),
-            ("queue", Kind::Text, "Name of the queue"),
+            ("queue", Kind::Text, "Name of the queue; with Kueue, of the LocalQueue"),
+            ("topology", Kind::Map("job_topology"), "Topology that Kueue observes for the pods of the job"),
             ("user", Kind::Text, "Name of the user"),
             ("project", Kind::Text, "Project whose quota (`policies.quotas`) the job counts against"),
             ("partition", Kind::Text, "Partition of the Slurm cluster (`slurm.partitions`)"),
@@ -570,16 +573,6 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Work between two checkpoints; if absent, the only checkpoint is made when the job is told to stop",
             ),
             ("restart", TIME, "Time to restart from a checkpoint"),
-        ],
-    },
-    Shape {
-        name: "change",
-        called: &["a change"],
-        required: &["at", "job", "replicas"],
-        fields: &[
-            ("at", TIME, "Time of the change"),
-            ("job", Kind::Some(&Kind::Text), "Jobs by name or pattern"),
-            ("replicas", Kind::Whole, "Number of replicas from then on"),
         ],
     },
     Shape {

@@ -101,6 +101,9 @@ impl Sink for Timelines {
             | Event::ReplicaAdded { .. }
             | Event::JobEnded { .. }
             | Event::Preempted { .. }
+            | Event::Admitted { .. }
+            | Event::NotAdmitted { .. }
+            | Event::Evicted { .. }
             | Event::Evaluated { .. } => {}
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::demand::Demand;
 use super::dependency::Dependency;
 use super::launch::Launch;
+use super::queued::QueuedPart;
 use super::random_faults::RandomFaults;
 use super::run_limit::RunLimit;
 use super::sampling::Sampling;
@@ -72,6 +73,9 @@ pub struct JobSpec {
     /// is named after the job and the replica. Left out if absent, like `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Arc<Pod>>,
+    /// The job's part in a workload that waits for Kueue. Left out if absent, like `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<Arc<QueuedPart>>,
 }
 
 impl JobSpec {
@@ -99,6 +103,7 @@ impl JobSpec {
             run_limit: None,
             slurm: None,
             pod: None,
+            queued: None,
         }
     }
 }

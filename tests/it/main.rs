@@ -34,6 +34,7 @@ mod imports;
 mod imports_fuzzed;
 mod keepers;
 mod kube_scheduler;
+mod kueue;
 mod library;
 mod lists;
 mod literature;
@@ -129,6 +130,7 @@ fn main() {
         imports_fuzzed::trials,
         keepers::trials,
         kube_scheduler::trials,
+        kueue::trials,
         library::trials,
         lists::trials,
         live::trials,

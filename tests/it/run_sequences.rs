@@ -228,6 +228,7 @@ fn draw_sequence(seed: u64, profile: &Arc<Profile>) -> Rehearsal {
         branch: None,
         until: None,
         objects: None,
+        kueue: Vec::new(),
         warm_up: None,
     }
 }

@@ -48,6 +48,7 @@ pub fn rehearsal(late_run: u64) -> Rehearsal {
         branch: None,
         until: None,
         objects: None,
+        kueue: Vec::new(),
         warm_up: None,
     }
 }

@@ -87,6 +87,7 @@ impl Core {
             self.kept.claims.insert(attempt, kept.clone());
         }
         self.emit(Event::Ended { attempt, from, outcome, because, kept: kept_on });
+        self.note_stopped(attempt.job);
         placement.claims().iter().for_each(|claim| self.instance_released(claim.node));
         kept
     }

@@ -31,6 +31,7 @@ pub(crate) use usage::check_sample;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::admission::Admission;
 use super::flow::Held;
 use super::profile::{Profile, Trigger};
 use deciding::Deciding;
@@ -82,6 +83,7 @@ pub(crate) struct Core {
     pub scale_up: ScaleUp,
     services: Services,
     dependencies: Dependencies,
+    pub admission: Admission,
     outbox: VecDeque<Output>,
     examined: Examined,
     /// When the profile last changed.
@@ -115,6 +117,7 @@ impl Core {
             scale_up: ScaleUp::default(),
             services: Services::new(),
             dependencies: Dependencies::default(),
+            admission: Admission::default(),
             outbox: VecDeque::new(),
             examined: Examined::default(),
             reconfigured: None,
@@ -266,5 +269,6 @@ impl Core {
         self.assert_instances();
         self.assert_quotas();
         self.assert_dependencies();
+        self.assert_admission();
     }
 }

@@ -83,6 +83,8 @@ pub enum Wait {
     BackOff,
     /// Other jobs.
     Dependency,
+    /// The admission of its workload.
+    Admission,
 }
 
 pub struct Replica {
@@ -129,7 +131,7 @@ pub struct Replica {
 
 impl Demands {
     /// The number of a demand. A demand that is not known yet gets the next number.
-    fn number(&mut self, demand: &Arc<Demand>) -> u32 {
+    pub fn number(&mut self, demand: &Arc<Demand>) -> u32 {
         // The answer for a model depends on the job of the replica, so deployments share no record.
         if demand.model().is_none() {
             let known = self.by_address.get(&Arc::as_ptr(demand)).or_else(|| self.numbers.get(demand));
@@ -277,6 +279,7 @@ impl Core {
     pub(crate) fn end_job(&mut self, job: JobId, outcome: Outcome, because: Reason) {
         self.emit(Event::JobEnded { job, outcome, because });
         self.forget_service(job);
+        self.leave_workload(job);
         self.job_has_ended(job, outcome);
         self.job_is_over(job);
     }

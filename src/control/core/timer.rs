@@ -48,6 +48,8 @@ pub enum Timer {
     GraceOver { replica: ReplicaIndex, version: u64 },
     /// The dependencies of a job are met, or one of them can never be met.
     DependencyJudged { job: JobId },
+    /// A workload that was evicted at `since` may release its quota.
+    QuotaReleased { workload: u32, since: SimTime },
 }
 
 impl Timer {
@@ -71,6 +73,7 @@ impl Timer {
             Timer::CheckMinimum { .. } => "a check for missing instances",
             Timer::GraceOver { .. } => "a grace time",
             Timer::DependencyJudged { .. } => "a job that waited for others",
+            Timer::QuotaReleased { .. } => "an evicted workload",
         }
     }
 }
@@ -161,6 +164,7 @@ impl Core {
             Timer::BackoffOver { fleet, offer, at } => self.is_backed_off_until(fleet, offer, at),
             Timer::Rescale { job, at } => self.is_rescaled_at(job, at),
             Timer::DependencyJudged { job } => self.judged(job).is_some(),
+            Timer::QuotaReleased { workload, since } => self.admission.is_evicting_since(workload, since),
             Timer::IdleTooLong { node, epoch } => self.is_unchanged(node, epoch),
             Timer::NotProvisioned { node, asked } => self.is_coming_since(node, asked),
             Timer::CheckMinimum { fleet, at } => self.is_minimum_check_due(fleet, at),

@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 pub use options::{GangScheduling, KubernetesOptions, QueueOptions};
 pub use pods::is_gpu;
+pub(crate) use pods::kueue_nodes;
 pub use reasons::of_text as reason_of_text;
 
 use super::attempts::Attempts;
@@ -63,8 +64,8 @@ struct PodRecord {
     group: GroupId,
 }
 
-/// What makes two pods equal: the stated object, the demand and the priority.
-type Template = (Option<Arc<Pod>>, u32, i32);
+/// What makes two pods equal: the stated object, the demand, the priority, and the terms of their admission.
+type Template = (Option<Arc<Pod>>, u32, i32, Option<u32>);
 
 pub(crate) struct Kubernetes {
     options: KubernetesOptions,
@@ -162,8 +163,9 @@ impl Kubernetes {
         }
         let replica = &core.replicas[index as usize];
         let stated = core.jobs[replica.job.index()].spec.pod.clone();
+        let terms = core.admission.terms_number(index);
         let next = self.groups + 1;
-        let group = *self.templates.entry((stated, replica.demand, info.priority)).or_insert(next);
+        let group = *self.templates.entry((stated, replica.demand, info.priority, terms)).or_insert(next);
         self.groups = self.groups.max(group);
         group
     }
@@ -173,7 +175,8 @@ impl Kubernetes {
         let replica = &core.replicas[index as usize];
         let spec = &core.jobs[replica.job.index()].spec;
         let is_taken = |key: &Arc<str>| self.keys.contains(key);
-        let pod = pods::pod_of_attempt(spec, replica.attempt_id(), &self.models, &core.fleet, is_taken)?;
+        let mut pod = pods::pod_of_attempt(spec, replica.attempt_id(), &self.models, &core.fleet, is_taken)?;
+        core.admission.complete(index, &mut pod);
         Some(PodInfo::new(pod))
     }
 
@@ -259,6 +262,14 @@ impl Flow for Kubernetes {
     fn objects_declared(&mut self, _core: &mut Core, objects: &Arc<ClusterObjects>) {
         assert!(self.nodes.is_empty(), "objects are declared before the nodes");
         self.cluster = cluster_of(objects, &self.options);
+    }
+
+    fn waits_for_admission(&self) -> bool {
+        true
+    }
+
+    fn is_of_pods(&self) -> bool {
+        true
     }
 
     fn withdraw(&mut self, core: &mut Core, index: ReplicaIndex) {

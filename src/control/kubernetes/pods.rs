@@ -13,6 +13,7 @@ use dryrack_kubernetes::object::{
     Container, Effect, Labels, Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
     Pod, Quantity, ResourceList, Taint,
 };
+use dryrack_kueue::objects as kueue;
 use dryrack_scheduler::{is_large_enough, is_of_type};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{Demand, DemandKind, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand};
@@ -233,6 +234,25 @@ pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
         }
     }
     Some(object)
+}
+
+/// The nodes as topology-aware placement sees them: with their allocatable resources, whatever runs on them.
+pub(crate) fn kueue_nodes(fleet: &Fleet) -> Vec<kueue::TopologyNode> {
+    let of_node = |node: &FleetNode| {
+        let object = node_of(node, usable_gpus(node).count())?;
+        let taint = |taint: &Taint| kueue::Taint {
+            key: Arc::clone(&taint.key),
+            value: Arc::clone(&taint.value),
+            effect: crate::admission::effect(taint.effect),
+        };
+        Some(kueue::TopologyNode {
+            name: object.metadata.name,
+            labels: object.metadata.labels,
+            taints: object.spec.taints.iter().map(taint).collect(),
+            capacity: object.status.allocatable,
+        })
+    };
+    fleet.iter().filter_map(|(_, node)| of_node(node)).collect()
 }
 
 fn allocatable(shape: &NodeShape) -> ResourceList {

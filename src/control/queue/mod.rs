@@ -224,7 +224,7 @@ impl Flow for Queue {
                 self.forget_promise(core, index);
             }
             Wait::Quota => self.leave_group(core, index),
-            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency => {}
+            Wait::Nothing | Wait::Analysis | Wait::Scan | Wait::BackOff | Wait::Dependency | Wait::Admission => {}
         }
         if phase == Phase::Analysing && self.analysing.remove(&attempt) {
             core.command(Command::AbandonAnalysis { attempt });
@@ -369,6 +369,10 @@ impl Flow for Queue {
     fn waiting_changes(&self, core: &Core) -> WaitingChanges {
         let at = if self.queue.moves_with_time() { core.now } else { SimTime::ZERO };
         (self.queue.changes(), at)
+    }
+
+    fn waits_for_admission(&self) -> bool {
+        self.slurm.is_none()
     }
 
     fn may_drop_records(&self) -> bool {

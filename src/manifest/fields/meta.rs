@@ -3,9 +3,10 @@
 use crate::shape::{Fields, Named, Shape};
 
 /// The annotations that matter to a rehearsal.
-pub const ANNOTATIONS: [&str; 9] = [
+pub const ANNOTATIONS: [&str; 10] = [
     "dryrack/at",
     "dryrack/duration",
+    "dryrack/patch",
     "kueue.x-k8s.io/job-min-parallelism",
     "kueue.x-k8s.io/podset-preferred-topology",
     "kueue.x-k8s.io/podset-required-topology",

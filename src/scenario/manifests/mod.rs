@@ -4,24 +4,29 @@
 //! file. Then they are lowered: nodes to nodes, pods and controllers to jobs, and the rest to the objects of the
 //! cluster. Each part remembers its place in its own file.
 
+mod added;
 mod files;
 mod nodes;
 mod pods;
+mod queued;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use dryrack_control::Profile;
-use dryrack_manifest::{Manifests, Unused};
+use dryrack_control::{FlowOptions, Profile};
+use dryrack_fleet::NodeShape;
+use dryrack_manifest::{Cluster, Manifests, Unused};
 use dryrack_objects::ClusterObjects;
-use dryrack_yaml::{Fields, Report, Span};
+use dryrack_yaml::{Fields, Report, Span, Tree};
 
 use super::jobs::Draft;
-use super::load::Options;
+use super::kueue;
+use super::load::{Options, Outside};
 use super::world::World;
 
+pub(super) use added::add;
 pub(super) use files::expand;
 
 /// What manifests contribute besides nodes, which are in the world.
@@ -29,8 +34,11 @@ pub(super) use files::expand;
 pub(super) struct Lowered {
     pub objects: Option<Arc<ClusterObjects>>,
     pub drafts: Vec<Draft>,
+    /// The objects of Kueue, and when they are created or changed.
+    pub kueue: queued::Applied,
 }
 
+const HOSTNAME: &str = "kubernetes.io/hostname";
 const PAGE: &str = "scenarios/KUBERNETES.md says what is read";
 
 /// Reads `manifests:`. Adds the nodes to the world.
@@ -40,12 +48,14 @@ pub(super) fn read(
     world: &mut World,
     report: &mut Report,
 ) -> Lowered {
-    if !file.has("manifests") {
+    let had_errors = report.has_errors();
+    let short = kueue::read(file, report);
+    if !file.has("manifests") && short.objects.is_empty() {
         return Lowered::default();
     }
     let mut manifests = Manifests::default();
-    let had_errors = report.has_errors();
-    for tree in file.list("manifests", report) {
+    let stated: &[Tree] = if file.has("manifests") { file.list("manifests", report) } else { &[] };
+    for tree in stated.iter().chain(&short.objects) {
         manifests.tree(tree, report);
     }
     // Without the faulty parts, more would seem wrong.
@@ -53,7 +63,13 @@ pub(super) fn read(
         return Lowered::default();
     }
     let cluster = manifests.cluster(report);
-    let key = file.key_span("manifests");
+    let key = file.key_span(if file.has("manifests") { "manifests" } else { "kueue" });
+    let kueue = queued::applied(&cluster, short.fair_sharing, report);
+    world.local_queues = queued::local_queues(&cluster);
+    if !kueue.is_empty() {
+        refuse_unmanaged(file, (profile, options), key, report);
+        name_hosts(&cluster, profile, world);
+    }
     tell_unused(&manifests.unused, options.tells_unused, key, report);
     for (node, span) in &cluster.nodes {
         nodes::declare(node, *span, world, report);
@@ -73,7 +89,7 @@ pub(super) fn read(
         resource_claims: cluster.claims.clone(),
     };
     objects.resource_claims.extend(claims);
-    if profile.flow.kubernetes().is_none() {
+    if profile.flow.kubernetes().is_none() && !stated.is_empty() {
         let message = format!(
             "under the profile `{}`, pods get nodes by their requests and node selectors alone, without taints and \
              affinity",
@@ -81,7 +97,50 @@ pub(super) fn read(
         );
         report.warning(key, message, "write `profile: kubernetes-1.35`");
     }
-    Lowered { objects: Some(Arc::new(objects)), drafts }
+    let objects = (!stated.is_empty()).then(|| Arc::new(objects));
+    Lowered { objects, drafts, kueue }
+}
+
+/// Refuses what cannot let jobs wait for Kueue.
+fn refuse_unmanaged(file: &Fields<'_>, (profile, options): (&Profile, &Options), key: Span, report: &mut Report) {
+    let is_of_queue = matches!(profile.flow, FlowOptions::Queue | FlowOptions::Kubernetes(_));
+    if !is_of_queue || profile.slurm.is_some() {
+        let message = format!("under the profile `{}`, jobs cannot wait for Kueue", profile.name);
+        report.error_with_help(
+            key,
+            message,
+            "write `profile: kubernetes-1.35`, or a profile with a plain queue such as `easy`",
+        );
+    }
+    for (key, what) in [("outside", "a scheduler in another process"), ("live", "a run on real machines")] {
+        if file.has(key) {
+            let message = format!("{what} does not let jobs wait for Kueue");
+            report.error_with_help(file.key_span(key), message, "leave the objects of Kueue out, or this key");
+        }
+    }
+    if options.streamed || matches!(options.outside, Outside::Command(..)) {
+        let what = if options.streamed { "with `--stream`" } else { "under a scheduler in another process" };
+        let message = format!("{what}, jobs cannot wait for Kueue");
+        report.error_with_help(key, message, "leave the option out");
+    }
+}
+
+/// Labels each node with its name if a topology has a level of nodes. A profile of kube-scheduler does so by itself.
+fn name_hosts(cluster: &Cluster, profile: &Profile, world: &mut World) {
+    let has_hosts = cluster
+        .queues
+        .topologies
+        .iter()
+        .any(|topology| topology.spec.levels.iter().any(|level| &*level.node_label == HOSTNAME));
+    if !has_hosts || profile.flow.kubernetes().is_some() {
+        return;
+    }
+    for index in 0..world.nodes.len() {
+        let spec = &world.nodes[index].spec;
+        let mut shape = NodeShape::clone(&spec.shape);
+        shape.labels.entry(Arc::from(HOSTNAME)).or_insert_with(|| Arc::clone(&spec.name));
+        world.nodes[index].spec.shape = world.shared_shape(shape);
+    }
 }
 
 /// Says once what the objects have and a rehearsal does not use. `is_whole` also says what has no meaning here.

@@ -8,11 +8,13 @@ use dryrack_manifest::{Cluster, Controller, Kind, MadeClaim, PodSet, StatedPod, 
 use dryrack_objects::{Pod, ResourceClaim, Seconds};
 use dryrack_units::{Bytes, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
-    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, Restart, RetryPolicy, RunLimit, TaskDemand,
+    Arrival, Backoff, Demand, GpuDemand, GpuTake, JobBehavior, JobSpec, QueuedPart, QueuedWorkload, Restart,
+    RetryPolicy, RunLimit, TaskDemand,
 };
 use dryrack_yaml::{Report, Span};
 
 use super::super::jobs::Draft;
+use super::queued;
 
 /// A job before its name is final.
 struct Named {
@@ -33,16 +35,20 @@ const LEFT: SimDuration = SimDuration::from_secs(1);
 pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec<ResourceClaim>) {
     let (mut jobs, mut claims) = (Vec::new(), Vec::new());
     for stated in &cluster.pods {
-        jobs.push(stated_pod(stated, cluster.latest));
+        let queued = queued::of_pod(stated, cluster, report);
+        jobs.push(stated_pod(stated, cluster.latest, queued));
     }
     let mut suspended = Vec::new();
     for controller in &cluster.controllers {
-        if controller.is_suspended {
+        let queued = queued::of_controller(controller, cluster, report);
+        // Kueue itself suspends a job until its workload is admitted.
+        if controller.is_suspended && queued.is_none() {
             suspended.push(controller);
             continue;
         }
-        for set in controller.sets.iter().filter(|set| !set.numbers.is_empty()) {
-            made_pods(controller, set, cluster, &mut jobs, &mut claims);
+        for (number, set) in controller.sets.iter().enumerate().filter(|(_, set)| !set.numbers.is_empty()) {
+            let part = queued.as_ref().map(|workload| part(workload, number));
+            made_pods((controller, set, part), cluster, &mut jobs, &mut claims);
         }
     }
     if let [first, ..] = &suspended[..] {
@@ -50,6 +56,10 @@ pub(super) fn drafts(cluster: &Cluster, report: &mut Report) -> (Vec<Draft>, Vec
         report.warning(first.span, message, "write `suspend: false` to rehearse it");
     }
     (named(jobs), claims)
+}
+
+fn part(workload: &Arc<QueuedWorkload>, set: usize) -> Arc<QueuedPart> {
+    Arc::new(QueuedPart { workload: Arc::clone(workload), pod_set: u32::try_from(set).ok() })
 }
 
 fn told(suspended: &[&Controller]) -> String {
@@ -76,7 +86,7 @@ fn named(jobs: Vec<Named>) -> Vec<Draft> {
     jobs.into_iter().map(name).collect()
 }
 
-fn stated_pod(stated: &StatedPod, latest: Option<Seconds>) -> Named {
+fn stated_pod(stated: &StatedPod, latest: Option<Seconds>, queued: Option<Arc<QueuedWorkload>>) -> Named {
     let mut pod = stated.pod.clone();
     let is_bound = pod.spec.node_name.is_some();
     // The run begins at the latest time that the objects state. A pod that runs began before.
@@ -100,6 +110,7 @@ fn stated_pod(stated: &StatedPod, latest: Option<Seconds>) -> Named {
         time_limit: stated.deadline.map(left),
         restart: if is_replaced { Restart::Always } else { Restart::Never },
         retry: Some(Box::new(retry_policy(retry, is_replaced))),
+        queued: queued.map(|workload| part(&workload, 0)),
         ..spec(pod)
     };
     Named { namespace, name, draft: draft(spec, terms, stated.span) }
@@ -155,8 +166,7 @@ fn demand(pod: &Pod) -> Demand {
 
 /// The pods that a controller makes: one job, or a job for each pod if the pods differ or do not all run at a time.
 fn made_pods(
-    controller: &Controller,
-    set: &PodSet,
+    (controller, set, queued): (&Controller, &PodSet, Option<Arc<QueuedPart>>),
     cluster: &Cluster,
     jobs: &mut Vec<Named>,
     claims: &mut Vec<ResourceClaim>,
@@ -166,6 +176,7 @@ fn made_pods(
         time_limit: controller.deadline,
         restart: if is_job { Restart::Never } else { Restart::Always },
         retry: Some(Box::new(retry_policy(if is_job { controller.backoff_limit.or(Some(6)) } else { None }, !is_job))),
+        queued: queued.clone(),
         ..spec(pod)
     };
     let add = |name: Arc<str>, spec: JobSpec, jobs: &mut Vec<Named>| {
@@ -179,7 +190,11 @@ fn made_pods(
         let spec = JobSpec { replicas: count, ..base(set.template.clone()) };
         return add(prefix, spec, jobs);
     }
-    let limit = set.parallelism.map(|most| RunLimit::ArrayTasks { array: Arc::clone(&prefix), most });
+    // Kueue admits as many pods as may run at a time, and admission lets the others go in turn.
+    let limit = set
+        .parallelism
+        .filter(|_| queued.is_none())
+        .map(|most| RunLimit::ArrayTasks { array: Arc::clone(&prefix), most });
     for number in &set.numbers {
         let pod = set.pod(*number);
         let name = Arc::clone(&pod.metadata.name);

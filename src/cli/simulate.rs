@@ -1,0 +1,213 @@
+//! `dryrack simulate`: says whether Kueue would admit one more workload, when, whom it would preempt, and which single
+//! change would help.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::exit::{Exit, ExitResult, Failure};
+use super::guard::guarded;
+use super::output::{Format, print, print_json};
+use super::run::Overrides;
+use dryrack_engine::{QueueChange, Simulated, simulate as simulate_jobs};
+use dryrack_ids::JobId;
+use dryrack_scenario::{AddedWorkload, Loaded, Options, load, load_text};
+use dryrack_units::{SimTime, counted};
+
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// Scenario file, or a manifest or a folder of manifests with nodes, queues and workloads
+    path: PathBuf,
+    /// File with one more workload: a manifest, or a job in dryrack's words
+    #[arg(long, value_name = "FILE")]
+    with: PathBuf,
+    /// Time at which the workload is submitted [default: the file's own, or 0s]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    at: Option<SimTime>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// The end of the rehearsal of a folder of manifests, in which pods may run without end.
+const UNTIL: &str = "24h";
+
+pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
+    let options = args.overrides.lower(&args.path);
+    let before = loaded(args, &options)?;
+    let added = Some(AddedWorkload { path: args.with.clone(), at: args.at });
+    let with = loaded(args, &Options { added, ..options })?;
+    let known: BTreeSet<&str> = before.rehearsal.arrivals.iter().map(|job| &*job.spec.name).collect();
+    let arrivals = with.rehearsal.arrivals.iter().enumerate();
+    let jobs: Vec<JobId> =
+        arrivals.filter(|(_, job)| !known.contains(&*job.spec.name)).map(|(index, _)| JobId::new(index)).collect();
+    let input = |message: String| Failure::file(&args.with, message);
+    let Some(first) = jobs.first() else {
+        return Err(input(
+            "has no workload that the scenario lacks; write a Job, a JobSet, a Pod or a job into it".to_string(),
+        ));
+    };
+    let Some(part) = &with.rehearsal.arrivals[first.index()].spec.queued else {
+        let help = "names no queue of Kueue; add the label `kueue.x-k8s.io/queue-name`, or `queue:` to a job";
+        return Err(input(help.to_string()));
+    };
+    let is_one = |job: &JobId| {
+        let other = with.rehearsal.arrivals[job.index()].spec.queued.as_ref();
+        other.is_some_and(|other| other.workload == part.workload)
+    };
+    if !jobs.iter().all(is_one) {
+        return Err(input("has several workloads; write one".to_string()));
+    }
+    let found = guarded(|| simulate_jobs(&with.rehearsal, &jobs));
+    let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
+    let case = Case { found: &found, loaded: &with, name: &part.workload.name, queue: &part.workload.queue };
+    match format {
+        Format::Human => print(&case.human())?,
+        Format::Json => print_json(&case.as_json())?,
+    }
+    Ok(if found.admitted.is_some() { Exit::Fine } else { Exit::Failed })
+}
+
+/// Loads the scenario, or makes one of the manifests.
+fn loaded(args: &SimulateArgs, options: &Options) -> Result<Loaded, Failure> {
+    let faults = |diagnostics: dryrack_yaml::Diagnostics| Failure::Input(diagnostics.to_string());
+    let is_manifest = || {
+        let text = std::fs::read_to_string(&args.path).unwrap_or_default();
+        text.lines().any(|line| line.starts_with("apiVersion:")) || text.trim_start().starts_with('{')
+    };
+    if !args.path.is_dir() && !is_manifest() {
+        return load(&args.path, options).map_err(faults);
+    }
+    let (folder, file) = match args.path.is_dir() {
+        true => (args.path.as_path(), ".".to_string()),
+        false => {
+            let name = args.path.file_name().unwrap_or_default().to_string_lossy().to_string();
+            (args.path.parent().unwrap_or(std::path::Path::new("")), name)
+        }
+    };
+    let text = format!("scenario: One more workload\nuntil: {UNTIL}\nfiles: [{}]\n", Value::from(file));
+    load_text(&args.path.display().to_string(), &text, folder, options).map_err(faults)
+}
+
+struct Case<'a> {
+    found: &'a Simulated,
+    loaded: &'a Loaded,
+    name: &'a str,
+    queue: &'a str,
+}
+
+impl Case<'_> {
+    fn job(&self, job: JobId) -> &str {
+        &self.loaded.rehearsal.arrivals[job.index()].spec.name
+    }
+
+    fn human(&self) -> String {
+        let found = self.found;
+        let mut text = format!(
+            "{} in LocalQueue {}, submitted at {}; under {}\n\n",
+            self.name, self.queue, found.submitted, self.loaded.rehearsal.profile.name
+        );
+        match &found.admitted {
+            Some((at, queue, sets)) => {
+                let wait = at.since(found.submitted);
+                let when = if wait.is_zero() { "at once".to_string() } else { format!("at {at}, after {wait}") };
+                text.push_str(&format!("admitted   {when}, by ClusterQueue {queue}\n"));
+                for set in sets {
+                    let flavors: Vec<String> =
+                        set.flavors.iter().map(|(resource, flavor)| format!("{resource} of {flavor}")).collect();
+                    let pods = counted(set.count as usize, "pod");
+                    text.push_str(&format!("  {}: {pods}, {}\n", set.name, flavors.join(", ")));
+                }
+                match found.running {
+                    Some(at) => text.push_str(&format!("running    all pods at {at}\n")),
+                    None => text.push_str("running    not all pods; see `dryrack explain`\n"),
+                }
+            }
+            None => {
+                let until = found.until.map_or("the end of the run".to_string(), |until| until.to_string());
+                text.push_str(&format!("admitted   not until {until}\n"));
+                if let Some((_, because, message)) = &found.last {
+                    text.push_str(&format!("because    {}: {message}\n", because.name()));
+                }
+            }
+        }
+        if let (Some(_), Some((because, message))) = (&found.admitted, &found.refused) {
+            text.push_str(&format!("at first   {}: {message}\n", because.name()));
+        }
+        let victims: Vec<String> = found
+            .victims
+            .iter()
+            .map(|(at, job, because)| format!("{} at {at} ({})", self.job(*job), because.name()))
+            .collect();
+        text.push_str(&format!(
+            "preempts   {}\n",
+            if victims.is_empty() { "nobody".into() } else { victims.join(", ") }
+        ));
+        if let Some((at, because)) = &found.evicted {
+            text.push_str(&format!("evicted    at {at} ({})\n", because.name()));
+        }
+        if found.admitted.as_ref().is_none_or(|(at, ..)| *at > found.submitted) {
+            text.push_str("\nsingle changes with which it is admitted at once, each rehearsed:\n");
+            if found.changes.is_empty() {
+                text.push_str("  none of those that were tried: more quota of one resource in one flavor, no borrowing limit, another\n  LocalQueue of the namespace, fewer pods\n");
+            }
+            for change in &found.changes {
+                text.push_str(&format!("  {}\n", change_text(change)));
+            }
+        }
+        text
+    }
+
+    fn as_json(&self) -> Value {
+        let found = self.found;
+        let admitted = found.admitted.as_ref().map(
+            |(at, queue, sets)| json!({"at_seconds": at.as_secs_f64(), "cluster_queue": &**queue, "pod_sets": sets}),
+        );
+        let because = |(because, message): (&dryrack_event::Reason, &std::sync::Arc<str>)| json!({"reason": because.name(), "message": &**message});
+        json!({
+            "workload": self.name,
+            "local_queue": self.queue,
+            "submitted_seconds": found.submitted.as_secs_f64(),
+            "admitted": admitted,
+            "at_first": found.refused.as_ref().map(|(reason, message)| because((reason, message))),
+            "last": found.last.as_ref().map(|(_, reason, message)| because((reason, message))),
+            "running_seconds": found.running.map(SimTime::as_secs_f64),
+            "preempts": found.victims.iter().map(|(at, job, because)| json!({
+                "job": self.job(*job), "at_seconds": at.as_secs_f64(), "because": because.name(),
+            })).collect::<Vec<_>>(),
+            "evicted": found.evicted.map(|(at, because)| json!({
+                "at_seconds": at.as_secs_f64(), "because": because.name(),
+            })),
+            "changes": found.changes.iter().map(change_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn change_text(change: &QueueChange) -> String {
+    match change {
+        QueueChange::Quota { queue, flavor, resource, from, to } => {
+            format!("a quota of {to} {resource} of {flavor} in ClusterQueue {queue}, instead of {from}")
+        }
+        QueueChange::NoBorrowingLimit { queue, flavor, resource, from } => {
+            format!("no borrowing limit of {resource} of {flavor} in ClusterQueue {queue}; it is {from}")
+        }
+        QueueChange::LocalQueue { name, cluster_queue } => format!("LocalQueue {name} (ClusterQueue {cluster_queue})"),
+        QueueChange::Pods { from, to } => format!("{to} pods instead of {from}"),
+    }
+}
+
+fn change_json(change: &QueueChange) -> Value {
+    match change {
+        QueueChange::Quota { queue, flavor, resource, from, to } => json!({
+            "change": "quota", "cluster_queue": queue, "flavor": flavor, "resource": resource, "from": from, "to": to,
+        }),
+        QueueChange::NoBorrowingLimit { queue, flavor, resource, from } => json!({
+            "change": "borrowing_limit", "cluster_queue": queue, "flavor": flavor, "resource": resource, "from": from,
+        }),
+        QueueChange::LocalQueue { name, cluster_queue } => {
+            json!({"change": "local_queue", "local_queue": name, "cluster_queue": cluster_queue})
+        }
+        QueueChange::Pods { from, to } => json!({"change": "pods", "from": from, "to": to}),
+    }
+}

@@ -1,0 +1,426 @@
+//! Carries out the decisions of Kueue.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::workload::{AdmittedSet, Standing, Terms, WorkloadNumber, evicted_for, waits_for};
+use super::{Core, EVICTION};
+use crate::core::store::{ReplicaIndex, Wait};
+use crate::core::timer::Timer;
+use crate::flow::Flow;
+use dryrack_event::{AdmittedPodSet, Event, Outcome, Phase, Reason};
+use dryrack_ids::AttemptId;
+use dryrack_kueue::{Cycle, Eviction, Head, Kueue, Verdict, WorkloadId};
+use dryrack_units::SimTime;
+use dryrack_workload::{Demand, DemandKind, Gang, TaskDemand, TaskSet};
+
+/// What a cycle without effect decided: if the same comes back twice, further cycles change nothing.
+type Seen = Vec<(WorkloadId, Verdict, u32, Vec<(u32, Vec<(u32, u32)>)>)>;
+
+/// Judges everything that has changed at this instant, and carries it out.
+pub(crate) fn settle(core: &mut Core, flow: &mut dyn Flow) {
+    if !core.admission.is_used() {
+        return;
+    }
+    core.begin_admission(flow);
+    while core.admission.is_due() {
+        while let Some(number) = core.admission.touched.pop_first() {
+            follow_ends(core, flow, number);
+        }
+        for number in std::mem::take(&mut core.admission.fresh) {
+            submit(core, number);
+        }
+        run_cycles(core, flow);
+    }
+    core.tell_untold();
+}
+
+/// Gives a workload to Kueue, if its queue exists and is not stopped.
+fn submit(core: &mut Core, number: WorkloadNumber) {
+    let workload = core.admission.workload(number);
+    if !matches!(workload.standing, Standing::Inadmissible) {
+        return;
+    }
+    let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
+    match core.admission.cluster_queue_of(&key) {
+        Err((reason, text)) => core.tell(number, reason, &text),
+        Ok(queue) => {
+            let spec = core.admission.workload(number).spec_for(&queue, number);
+            let id = core.admission.kueue().submit(&spec).expect("the queue exists");
+            core.admission.of_id.insert(id, number);
+            core.admission.workload_mut(number).standing = Standing::Waiting(id);
+            core.admission.is_due = true;
+            match core.admission.kueue().is_queue_stopped(&queue) {
+                true => core.tell(number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
+                false => core.admission.workload_mut(number).told = (Reason::PendingEvaluation, Arc::from("")),
+            }
+        }
+    }
+}
+
+/// Follows the ends of attempts and jobs of a workload.
+fn follow_ends(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
+    let workload = core.admission.workload(number);
+    let id = workload.id();
+    if workload.open == 0 {
+        if let Some(id) = id {
+            core.admission.kueue().delete(id);
+            core.admission.is_due = true;
+        }
+        forget_replicas(core, number);
+        core.admission.workload_mut(number).standing = Standing::Over;
+        return;
+    }
+    match &workload.standing {
+        Standing::Evicting { id, since } => {
+            let (id, due) = (*id, since.saturating_add(EVICTION));
+            let holds = |index: &ReplicaIndex| core.replicas[*index as usize].placement.is_some();
+            if core.now >= due && !core.replicas_of(number).iter().any(holds) {
+                release(core, number, id);
+            }
+        }
+        Standing::Admitted(..) => fill(core, flow, number),
+        Standing::Inadmissible | Standing::Waiting(_) | Standing::Over => {}
+    }
+}
+
+/// Gives the quota of an evicted workload back, and queues the workload again.
+fn release(core: &mut Core, number: WorkloadNumber, id: WorkloadId) {
+    let admission = &mut core.admission;
+    admission.kueue().release(id);
+    admission.is_due = true;
+    let workload = admission.workload(number);
+    let key = (Arc::clone(&workload.spec.namespace), Arc::clone(&workload.spec.queue));
+    match admission.cluster_queue_of(&key) {
+        Ok(queue) => {
+            admission.workload_mut(number).standing = Standing::Waiting(id);
+            match admission.kueue().is_queue_stopped(&queue) {
+                true => core.tell(number, Reason::QueueInactive, &format!("ClusterQueue {queue} is inactive")),
+                false => tell_condition(core, number, id),
+            }
+        }
+        Err((reason, text)) => {
+            admission.kueue().delete(id);
+            admission.workload_mut(number).standing = Standing::Inadmissible;
+            core.tell(number, reason, &text);
+        }
+    }
+}
+
+/// Logs the condition of a waiting workload.
+fn tell_condition(core: &mut Core, number: WorkloadNumber, id: WorkloadId) {
+    if let Some(condition) = core.admission.kueue().condition(id) {
+        let (reason, message) = (waits_for(condition.reason), condition.message.clone());
+        core.tell(number, reason, &message);
+    }
+}
+
+/// Runs cycles until one changes nothing.
+fn run_cycles(core: &mut Core, flow: &mut dyn Flow) {
+    let now = i64::try_from(core.now.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
+    let (mut seen, mut repeated) = (BTreeSet::new(), 0);
+    core.admission.is_due = false;
+    while core.admission.kueue().has_heads() {
+        let cycle = core.admission.kueue().cycle(now);
+        if cycle.heads.is_empty() {
+            break;
+        }
+        let has_effect = !cycle.evicted.is_empty() || cycle.heads.iter().any(|head| head.verdict == Verdict::Admitted);
+        if has_effect {
+            seen.clear();
+            repeated = 0;
+        } else {
+            repeated = if seen.insert(signature(&cycle)) { 0 } else { repeated + 1 };
+        }
+        carry_out(core, flow, &cycle);
+        if repeated == 2 {
+            break;
+        }
+    }
+}
+
+fn signature(cycle: &Cycle) -> Seen {
+    let of_head = |head: &Head| {
+        let sets = head.assignment.pod_sets.iter().map(|pod_set| {
+            let flavors = pod_set.flavors.values().map(|choice| (choice.flavor.number(), choice.mode as u32));
+            (pod_set.count, flavors.collect())
+        });
+        (head.workload, head.verdict, head.assignment.borrow, sets.collect())
+    };
+    cycle.heads.iter().map(of_head).collect()
+}
+
+fn carry_out(core: &mut Core, flow: &mut dyn Flow, cycle: &Cycle) {
+    for head in &cycle.heads {
+        let number = core.admission.of_id[&head.workload];
+        match head.verdict {
+            Verdict::Admitted => admit(core, flow, number, head),
+            _ => tell_condition(core, number, head.workload),
+        }
+    }
+    for target in &cycle.evicted {
+        core.evict_workload(flow, target.workload, Some(&cycle.heads));
+    }
+}
+
+/// The place of each pod set, and the same as an event tells it.
+fn places(kueue: &Kueue, head: &Head) -> Vec<(AdmittedSet, AdmittedPodSet)> {
+    let names = kueue.names();
+    let of_set = |set: &dryrack_kueue::PodSetAssignment| {
+        let mut terms = Terms::default();
+        let (mut told, mut flavors) = (BTreeMap::new(), BTreeSet::new());
+        for (resource, choice) in &set.flavors {
+            told.insert(Arc::clone(names.resource(*resource)), Arc::clone(names.flavor(choice.flavor)));
+            if let Some(spec) = kueue.flavor(choice.flavor).filter(|_| flavors.insert(choice.flavor)) {
+                terms.node_selector.extend(spec.node_labels.clone());
+                terms.tolerations.extend(spec.tolerations.clone());
+            }
+        }
+        let (mut domains, mut told_domains) = (Vec::new(), Vec::new());
+        let with_topology = flavors.first().copied();
+        for (leaf, pods) in set.placement.iter().flatten() {
+            let pods = u32::try_from(*pods).unwrap_or(u32::MAX);
+            let Some(flavor) = with_topology else { continue };
+            let mut own = terms.clone();
+            own.node_selector.extend(kueue.domain_labels(flavor, *leaf));
+            domains.push((pods, own));
+            told_domains.push((kueue.domain_values(flavor, *leaf).to_vec(), pods));
+        }
+        if domains.is_empty() {
+            domains.push((set.count, terms));
+        }
+        let (name, count) = (Arc::clone(&set.name), set.count);
+        (
+            AdmittedSet { count, domains, places: Vec::new() },
+            AdmittedPodSet { name, count, flavors: told, domains: told_domains },
+        )
+    };
+    head.assignment.pod_sets.iter().map(of_set).collect()
+}
+
+fn admit(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber, head: &Head) {
+    let kueue = core.admission.kueue();
+    let queue = Arc::clone(kueue.queue_of(head.workload));
+    let (sets, pod_sets): (Vec<_>, Vec<_>) = places(kueue, head).into_iter().unzip();
+    let workload = core.admission.workload_mut(number);
+    workload.standing = Standing::Admitted(head.workload, sets);
+    workload.told = (Reason::PartiallyAdmitted, Arc::from(""));
+    let job = workload.jobs[0];
+    core.emit(Event::Admitted { job, queue, pod_sets });
+    fill(core, flow, number);
+    for index in core.replicas_of(number) {
+        core.hold_waiting(index, Reason::PartiallyAdmitted);
+    }
+}
+
+/// Lets replicas go while the workload has free places for them.
+fn fill(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
+    let Some(sets) = take_sets(core, number) else { return };
+    let mut sets = sets;
+    let mut goes = Vec::new();
+    let stated = Arc::clone(&core.admission.workload(number).spec);
+    // A place is free again once its replica has ended for good.
+    for (set, stated) in sets.iter_mut().zip(&stated.pod_sets) {
+        for place in set.places.iter_mut().filter(|_| stated.in_turn) {
+            if place.is_some_and(|index| core.replicas[index as usize].phase == Phase::Ended) {
+                core.admission.let_go.remove(&place.take().expect("it is taken"));
+            }
+        }
+    }
+    let waiting: Vec<ReplicaIndex> = core
+        .replicas_of(number)
+        .into_iter()
+        .filter(|index| core.replicas[*index as usize].wait == Wait::Admission)
+        .collect();
+    for index in waiting {
+        let job = core.replicas[index as usize].job;
+        let spec = Arc::clone(&core.jobs[job.index()].spec);
+        let part = spec.queued.as_ref().expect("it is in a workload");
+        let Some(at) = part.pod_set else {
+            // A gang of several kinds of tasks is the whole workload.
+            let terms: Vec<&AdmittedSet> = sets.iter().collect();
+            let demand = sized(&spec.demand, &terms);
+            goes.push((index, Terms::default(), Some(demand)));
+            continue;
+        };
+        let set = &mut sets[at as usize];
+        let tasks = spec.demand.tasks.min(set.count.max(1));
+        let most = (set.count / tasks.max(1)) as usize;
+        let place = match set.places.iter().position(Option::is_none) {
+            Some(free) => free,
+            None if set.places.len() < most => {
+                set.places.push(None);
+                set.places.len() - 1
+            }
+            None => continue,
+        };
+        set.places[place] = Some(index);
+        let terms = domain_of(set, place as u32 * tasks).clone();
+        let demand = if flow.is_of_pods() { None } else { Some(with_terms(&spec.demand, set, place as u32 * tasks)) };
+        goes.push((index, terms, demand));
+    }
+    put_sets(core, number, sets);
+    for (index, terms, demand) in goes {
+        let_go(core, flow, index, terms, demand);
+    }
+    end_surplus(core, flow, number);
+}
+
+/// The terms of the domain that holds the pod with this number.
+fn domain_of(set: &AdmittedSet, pod: u32) -> &Terms {
+    let mut before = 0;
+    let found = set.domains.iter().find(|(pods, _)| {
+        before += pods;
+        pod < before
+    });
+    &found.unwrap_or(&set.domains[set.domains.len() - 1]).1
+}
+
+fn take_sets(core: &mut Core, number: WorkloadNumber) -> Option<Vec<AdmittedSet>> {
+    match &mut core.admission.workload_mut(number).standing {
+        Standing::Admitted(_, sets) => Some(std::mem::take(sets)),
+        _ => None,
+    }
+}
+
+fn put_sets(core: &mut Core, number: WorkloadNumber, back: Vec<AdmittedSet>) {
+    if let Standing::Admitted(_, sets) = &mut core.admission.workload_mut(number).standing {
+        *sets = back;
+    }
+}
+
+/// Hands a replica to the flow.
+fn let_go(core: &mut Core, flow: &mut dyn Flow, index: ReplicaIndex, terms: Terms, demand: Option<Demand>) {
+    let admission = &mut core.admission;
+    let next = admission.terms.len() as u32;
+    let number = *admission.numbers_of_terms.entry(terms.clone()).or_insert(next);
+    if number == next {
+        admission.terms.push(terms);
+    }
+    admission.let_go.insert(index, number);
+    if let Some(demand) = demand {
+        let demand = core.demands.number(&Arc::new(demand));
+        core.replicas[index as usize].demand = demand;
+    }
+    let replica = &mut core.replicas[index as usize];
+    replica.wait = Wait::Nothing;
+    replica.held = None;
+    let job = replica.job;
+    flow.freed(core, job, vec![index]);
+}
+
+/// Ends the replicas beyond the admitted number of pods, once all others have ended.
+fn end_surplus(core: &mut Core, flow: &mut dyn Flow, number: WorkloadNumber) {
+    let replicas = core.replicas_of(number);
+    let alive = |index: &ReplicaIndex| core.replicas[*index as usize].phase != Phase::Ended;
+    let waits = |index: &ReplicaIndex| core.replicas[*index as usize].wait == Wait::Admission;
+    let alive: Vec<ReplicaIndex> = replicas.into_iter().filter(alive).collect();
+    if alive.is_empty() || !alive.iter().all(waits) {
+        return;
+    }
+    for index in alive {
+        core.replicas[index as usize].dismissed = true;
+        flow.stop(core, index, Outcome::Cancelled, Reason::ScaledDown);
+    }
+}
+
+fn forget_replicas(core: &mut Core, number: WorkloadNumber) {
+    for index in core.replicas_of(number) {
+        core.admission.let_go.remove(&index);
+    }
+}
+
+impl Core {
+    /// Tells the attempts of an evicted workload to stop. `heads` are those of the cycle that decided it.
+    pub(super) fn evict_workload(&mut self, flow: &mut dyn Flow, id: WorkloadId, heads: Option<&Vec<Head>>) {
+        let number = self.admission.of_id[&id];
+        let Some((why, text)) = self.admission.kueue().eviction(id) else { return };
+        let because = evicted_for(&why);
+        let by = match why {
+            Eviction::Preempted { by, .. } if heads.is_some() => Some(self.admission.of_id[&by]),
+            Eviction::Preempted { .. } | Eviction::QueueStopped => None,
+        };
+        let by = by.map(|by| self.admission.workload(by).jobs[0]);
+        let (text, since): (Arc<str>, SimTime) = (Arc::from(text), self.now);
+        let workload = self.admission.workload_mut(number);
+        workload.standing = Standing::Evicting { id, since };
+        workload.told = (because, Arc::clone(&text));
+        let job = workload.jobs[0];
+        self.emit(Event::Evicted { job, because, by, text });
+        let replicas = self.replicas_of(number);
+        forget_replicas(self, number);
+        for index in replicas {
+            let replica = &self.replicas[index as usize];
+            let demand = self.jobs[replica.job.index()].demand;
+            let (attempt, phase, waits) = (replica.attempt_id(), replica.phase, replica.wait == Wait::Admission);
+            match phase {
+                Phase::Ended | Phase::Stopping => continue,
+                Phase::Pending if waits => {
+                    self.hold_waiting(index, because);
+                    continue;
+                }
+                Phase::Pending | Phase::Analysing => {}
+                Phase::Scheduled | Phase::Preparing | Phase::Running => {
+                    if let Some(by) = by {
+                        let by = AttemptId { job: by, replica: 0, number: 1 };
+                        let by = self.replica_of(by).map_or(by, |index| self.replicas[index as usize].attempt_id());
+                        self.emit(Event::Preempted { attempt, by });
+                    }
+                }
+            }
+            flow.stop(self, index, Outcome::Lost, because);
+            // The next attempt is judged without the flavors of this one.
+            if self.replicas[index as usize].placement.is_none() {
+                self.replicas[index as usize].demand = demand;
+            }
+        }
+        self.timers.set(since.saturating_add(EVICTION), Timer::QuotaReleased { workload: number, since });
+    }
+}
+
+fn add_to(task: &TaskDemand, terms: &Terms) -> TaskDemand {
+    let mut task = task.clone();
+    task.labels.extend(terms.node_selector.clone());
+    task
+}
+
+/// The demand of a job whose tasks are pods of this set, with the labels of its place. `first` is the number of its
+/// first pod. Tasks in several domains become a gang of several sets.
+fn with_terms(demand: &Demand, set: &AdmittedSet, first: u32) -> Demand {
+    let DemandKind::Tasks(task) = &demand.kind else { return demand.clone() };
+    let mut parts: Vec<(u32, &Terms)> = Vec::new();
+    for pod in first..first + demand.tasks {
+        let terms = domain_of(set, pod);
+        match parts.last_mut().filter(|(_, last)| *last == terms) {
+            Some((tasks, _)) => *tasks += 1,
+            None => parts.push((1, terms)),
+        }
+    }
+    if let [(_, terms)] = parts[..] {
+        return Demand { kind: DemandKind::Tasks(add_to(task, terms)), ..demand.clone() };
+    }
+    let part = |(number, (tasks, terms)): (usize, &(u32, &Terms))| TaskSet {
+        name: Arc::from(number.to_string()),
+        tasks: *tasks,
+        min_tasks: *tasks,
+        task: add_to(task, terms),
+    };
+    let sets: Arc<[TaskSet]> = parts.iter().enumerate().map(part).collect();
+    Demand { gang: Gang::Anywhere, pick: demand.pick.clone(), ..Demand::of(sets) }
+}
+
+/// A gang of several kinds of tasks with the admitted numbers, and the labels of their places.
+fn sized(demand: &Demand, admitted: &[&AdmittedSet]) -> Demand {
+    let mut sets = Vec::new();
+    for (stated, admitted) in demand.sets().iter().zip(admitted) {
+        for (part, (pods, terms)) in admitted.domains.iter().enumerate() {
+            let name = match admitted.domains.len() {
+                1 => Arc::clone(&stated.name),
+                _ => Arc::from(format!("{}-{part}", stated.name)),
+            };
+            sets.push(TaskSet { name, tasks: *pods, min_tasks: *pods, task: add_to(&stated.task, terms) });
+        }
+    }
+    let sets: Arc<[TaskSet]> = sets.into();
+    Demand { gang: demand.gang, pick: demand.pick.clone(), ..Demand::of(sets) }
+}

@@ -1,0 +1,108 @@
+//! The objects of Kueue, as the input `KueueApplied` states them.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use dryrack_kueue::FairStrategy;
+use dryrack_kueue::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavorSpec, StopPolicy, TopologySpec};
+
+/// A list of objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    pub flavors: Vec<Named<ResourceFlavorSpec>>,
+    pub topologies: Vec<Named<TopologySpec>>,
+    pub cohorts: Vec<Named<CohortSpec>>,
+    pub cluster_queues: Vec<Named<ClusterQueueSpec>>,
+    pub local_queues: Vec<LocalQueue>,
+    /// From the configuration of Kueue's manager.
+    pub fair_sharing: Option<FairSharing>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LocalQueue {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub cluster_queue: Arc<str>,
+    pub stop: StopPolicy,
+}
+
+#[derive(Deserialize)]
+struct Stated {
+    kind: String,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Value>,
+    #[serde(default, rename = "fairSharing")]
+    fair_sharing: Option<FairSharing>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: Arc<str>,
+    #[serde(default)]
+    namespace: Option<Arc<str>>,
+}
+
+/// Fair sharing in the configuration of Kueue's manager. Absent means that it is off.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FairSharing {
+    #[serde(default = "yes")]
+    pub enable: bool,
+    #[serde(default)]
+    pub preemption_strategies: Vec<FairStrategy>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl FairSharing {
+    /// The strategies of preemption; `None` without fair sharing.
+    pub fn strategies(&self) -> Option<Vec<FairStrategy>> {
+        let stated = self.preemption_strategies.clone();
+        let default = || vec![FairStrategy::LessThanOrEqualToFinalShare, FairStrategy::LessThanInitialShare];
+        self.enable.then(|| if stated.is_empty() { default() } else { stated })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LocalQueueSpec {
+    cluster_queue: Arc<str>,
+    #[serde(default)]
+    stop_policy: StopPolicy,
+}
+
+fn named<S: DeserializeOwned>(stated: Stated) -> Option<Named<S>> {
+    let spec = stated.spec.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+    Some(Named { name: stated.metadata.name, spec: serde_json::from_value(spec).ok()? })
+}
+
+impl Objects {
+    /// Reads a JSON list of manifests. `None` if it cannot be read.
+    pub fn read(text: &str) -> Option<Objects> {
+        let mut objects = Objects::default();
+        for stated in serde_json::from_str::<Vec<Stated>>(text).ok()? {
+            match stated.kind.as_str() {
+                "ResourceFlavor" => objects.flavors.push(named(stated)?),
+                "Topology" => objects.topologies.push(named(stated)?),
+                "Cohort" => objects.cohorts.push(named(stated)?),
+                "ClusterQueue" => objects.cluster_queues.push(named(stated)?),
+                "LocalQueue" => {
+                    let namespace = stated.metadata.namespace.clone().unwrap_or_else(|| Arc::from("default"));
+                    let Named { name, spec: LocalQueueSpec { cluster_queue, stop_policy: stop } } = named(stated)?;
+                    objects.local_queues.push(LocalQueue { namespace, name, cluster_queue, stop });
+                }
+                "Configuration" => objects.fair_sharing = stated.fair_sharing,
+                _ => return None,
+            }
+        }
+        Some(objects)
+    }
+}

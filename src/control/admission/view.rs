@@ -1,0 +1,84 @@
+//! Questions about admission. They change nothing.
+
+use std::sync::Arc;
+
+use super::workload::Standing;
+use super::{Core, Key};
+use dryrack_event::Reason;
+use dryrack_ids::JobId;
+use dryrack_kueue::WorkloadId;
+use dryrack_units::SimTime;
+
+/// How the workload of a job stands with Kueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmissionView {
+    pub workload: Arc<str>,
+    pub local_queue: Arc<str>,
+    /// `None` if the LocalQueue or its ClusterQueue does not exist.
+    pub cluster_queue: Option<Arc<str>>,
+    pub submitted: SimTime,
+    pub state: AdmissionState,
+    /// The last reason and message about it.
+    pub because: Reason,
+    pub message: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdmissionState {
+    /// Kueue does not try it.
+    Inadmissible,
+    /// It waits. `ahead` names the first jobs of the workloads that are tried before it, at most ten. `place` counts
+    /// from 1. It is `None` for a workload that is not tried until something changes.
+    Waiting {
+        place: Option<usize>,
+        active: usize,
+        parked: usize,
+        ahead: Vec<JobId>,
+    },
+    Admitted,
+    Evicting,
+    Over,
+}
+
+const AHEAD_SHOWN: usize = 10;
+
+impl Core {
+    /// How the workload of the job stands. `None` if Kueue does not manage the job.
+    pub(crate) fn admission_of(&self, job: JobId) -> Option<AdmissionView> {
+        let workload = self.admission.workload(*self.admission.of_job.get(&job)?);
+        let spec = &workload.spec;
+        let key: Key = (Arc::clone(&spec.namespace), Arc::clone(&spec.queue));
+        let cluster_queue = self.admission.local_queues.get(&key).map(|local| Arc::clone(&local.cluster_queue));
+        let state = match &workload.standing {
+            Standing::Inadmissible => AdmissionState::Inadmissible,
+            Standing::Waiting(id) => self.waiting_state(*id),
+            Standing::Admitted(..) => AdmissionState::Admitted,
+            Standing::Evicting { .. } => AdmissionState::Evicting,
+            Standing::Over => AdmissionState::Over,
+        };
+        let (because, message) = workload.told.clone();
+        Some(AdmissionView {
+            workload: Arc::clone(&spec.name),
+            local_queue: Arc::clone(&spec.queue),
+            cluster_queue,
+            submitted: workload.submitted,
+            state,
+            because,
+            message,
+        })
+    }
+
+    pub(crate) fn first_of_workload(&self, job: JobId) -> Option<JobId> {
+        let workload = self.admission.workload(*self.admission.of_job.get(&job)?);
+        workload.jobs.first().copied()
+    }
+
+    fn waiting_state(&self, id: WorkloadId) -> AdmissionState {
+        let kueue = self.admission.kueue.as_ref().expect("it has the workload");
+        let (active, parked) = kueue.waiting(kueue.queue_of(id));
+        let place = active.iter().position(|other| *other == id);
+        let before = active.iter().take(place.unwrap_or(0).min(AHEAD_SHOWN));
+        let ahead = before.map(|other| self.admission.workload(self.admission.of_id[other]).jobs[0]).collect();
+        AdmissionState::Waiting { place: place.map(|at| at + 1), active: active.len(), parked: parked.len(), ahead }
+    }
+}

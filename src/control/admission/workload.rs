@@ -1,0 +1,163 @@
+//! The record of a workload, and what Kueue reads of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::core::store::ReplicaIndex;
+use dryrack_event::Reason;
+use dryrack_ids::JobId;
+use dryrack_kueue::objects::{PodSetSpec, TaintEffect, Toleration, TolerationOperator, TopologyRequest, WorkloadSpec};
+use dryrack_kueue::{Eviction, PreemptionReason, QuotaReason, WorkloadId};
+use dryrack_objects as api;
+use dryrack_units::SimTime;
+use dryrack_workload::{QueuedPodSet, QueuedTopology, QueuedWorkload};
+
+/// The index of a workload, in the order of submission.
+pub(crate) type WorkloadNumber = u32;
+
+pub(crate) struct Workload {
+    pub spec: Arc<QueuedWorkload>,
+    pub submitted: SimTime,
+    /// The jobs of the workload, in the order of submission.
+    pub jobs: Vec<JobId>,
+    /// The number of its jobs that have not ended.
+    pub open: usize,
+    pub standing: Standing,
+    /// Why it waits, as was last told.
+    pub told: (Reason, Arc<str>),
+}
+
+pub(crate) enum Standing {
+    /// Kueue does not try it, because its queue is missing or stopped.
+    Inadmissible,
+    Waiting(WorkloadId),
+    Admitted(WorkloadId, Vec<AdmittedSet>),
+    /// It must release its quota and still holds it.
+    Evicting {
+        id: WorkloadId,
+        since: SimTime,
+    },
+    Over,
+}
+
+/// A pod set with its place.
+pub(crate) struct AdmittedSet {
+    /// The number of pods that may run at a time.
+    pub count: u32,
+    /// The domains in the order of the pods, each with its number of pods and its terms. Without a topology, there is
+    /// one domain.
+    pub domains: Vec<(u32, Terms)>,
+    /// The replicas that were let go, by their places. `None` where a place is free.
+    pub places: Vec<Option<ReplicaIndex>>,
+}
+
+/// What admission adds to pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Terms {
+    pub node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Workload {
+    /// The id of a workload that Kueue knows.
+    pub fn id(&self) -> Option<WorkloadId> {
+        match self.standing {
+            Standing::Waiting(id) | Standing::Admitted(id, _) | Standing::Evicting { id, .. } => Some(id),
+            Standing::Inadmissible | Standing::Over => None,
+        }
+    }
+
+    /// The workload as Kueue reads it, in the queue of this name.
+    pub fn spec_for(&self, cluster_queue: &Arc<str>, number: WorkloadNumber) -> WorkloadSpec {
+        let spec = &self.spec;
+        let submitted = i64::try_from(self.submitted.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
+        let uid = if spec.uid.is_empty() { Arc::from(format!("{number:010}")) } else { Arc::clone(&spec.uid) };
+        WorkloadSpec {
+            name: Arc::clone(&spec.name),
+            uid,
+            queue: Arc::clone(cluster_queue),
+            priority: spec.priority,
+            created: spec.created.unwrap_or(submitted),
+            pod_sets: spec.pod_sets.iter().map(pod_set).collect(),
+        }
+    }
+}
+
+fn pod_set(stated: &QueuedPodSet) -> PodSetSpec {
+    let topology = |topology: &QueuedTopology| match topology {
+        QueuedTopology::Required(level) => TopologyRequest::Required(Arc::clone(level)),
+        QueuedTopology::Preferred(level) => TopologyRequest::Preferred(Arc::clone(level)),
+        QueuedTopology::Unconstrained => TopologyRequest::Unconstrained,
+    };
+    PodSetSpec {
+        name: Arc::clone(&stated.name),
+        count: stated.count,
+        min_count: stated.min_count,
+        requests: stated.requests.clone(),
+        node_selector: stated.node_selector.clone(),
+        tolerations: stated.tolerations.iter().map(toleration).collect(),
+        topology: stated.topology.as_ref().map(topology),
+    }
+}
+
+fn toleration(of_pod: &api::Toleration) -> Toleration {
+    Toleration {
+        key: (!of_pod.key.is_empty()).then(|| Arc::clone(&of_pod.key)),
+        operator: match of_pod.operator {
+            api::TolerationOperator::Equal => TolerationOperator::Equal,
+            api::TolerationOperator::Exists => TolerationOperator::Exists,
+        },
+        value: Arc::clone(&of_pod.value),
+        effect: of_pod.effect.map(effect),
+    }
+}
+
+pub(crate) fn effect(effect: api::Effect) -> TaintEffect {
+    match effect {
+        api::Effect::NoSchedule => TaintEffect::NoSchedule,
+        api::Effect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
+        api::Effect::NoExecute => TaintEffect::NoExecute,
+    }
+}
+
+/// The toleration of a flavor as a toleration of a pod.
+pub(crate) fn of_pod(toleration: &Toleration) -> api::Toleration {
+    api::Toleration {
+        key: toleration.key.clone().unwrap_or_default(),
+        operator: match toleration.operator {
+            TolerationOperator::Equal => api::TolerationOperator::Equal,
+            TolerationOperator::Exists => api::TolerationOperator::Exists,
+        },
+        value: Arc::clone(&toleration.value),
+        effect: toleration.effect.map(|effect| match effect {
+            TaintEffect::NoSchedule => api::Effect::NoSchedule,
+            TaintEffect::PreferNoSchedule => api::Effect::PreferNoSchedule,
+            TaintEffect::NoExecute => api::Effect::NoExecute,
+        }),
+        toleration_seconds: None,
+    }
+}
+
+/// The reason of a waiting workload. Kueue gives none if a pod set finds no domain although its quota fits.
+pub(crate) fn waits_for(reason: Option<QuotaReason>) -> Reason {
+    match reason {
+        Some(QuotaReason::PendingEvaluation) => Reason::PendingEvaluation,
+        Some(QuotaReason::WaitingForPreemptedWorkloads) => Reason::WaitingForPreemptedWorkloads,
+        Some(QuotaReason::TopologyPlacementFailed) | None => Reason::TopologyPlacementFailed,
+        Some(QuotaReason::WaitingForQuota) => Reason::WaitingForQuota,
+        Some(QuotaReason::ExceedsMaxQuota) => Reason::ExceedsMaxQuota,
+        Some(QuotaReason::NoMatchingFlavor) => Reason::NoMatchingFlavor,
+    }
+}
+
+pub(crate) fn evicted_for(why: &Eviction) -> Reason {
+    match why {
+        Eviction::QueueStopped => Reason::QueueStopped,
+        Eviction::Preempted { reason, .. } => match reason {
+            PreemptionReason::InClusterQueue => Reason::InClusterQueue,
+            PreemptionReason::InCohortReclamation => Reason::InCohortReclamation,
+            PreemptionReason::InCohortFairSharing => Reason::InCohortFairSharing,
+            PreemptionReason::InCohortReclaimWhileBorrowing => Reason::InCohortReclaimWhileBorrowing,
+        },
+    }
+}

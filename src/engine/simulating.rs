@@ -1,0 +1,358 @@
+//! One more workload: whether Kueue would admit it, when, whom it would preempt, and which single change would help.
+//! Every answer comes from a rehearsal.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::records::Records;
+use super::rehearsal::Rehearsal;
+use super::replay::Replay;
+use super::run::{RunOptions, run};
+use dryrack_control::AdmissionView;
+use dryrack_event::{AdmittedPodSet, Event, Phase, Reason, Record, RecordBody};
+use dryrack_ids::JobId;
+use dryrack_objects::Quantity;
+use dryrack_units::SimTime;
+use dryrack_workload::{QueuedPart, QueuedWorkload};
+
+/// What would happen to a workload.
+pub struct Simulated {
+    pub submitted: SimTime,
+    pub until: Option<SimTime>,
+    /// When it is first admitted, by which queue, and with which flavors.
+    pub admitted: Option<(SimTime, Arc<str>, Vec<AdmittedPodSet>)>,
+    /// Why it is not admitted at once: the last message at the instant of its submission.
+    pub refused: Option<(Reason, Arc<str>)>,
+    /// The last message, if it is never admitted.
+    pub last: Option<(SimTime, Reason, Arc<str>)>,
+    /// When all its pods run for the first time.
+    pub running: Option<SimTime>,
+    /// The workloads that are preempted for it, by their first jobs.
+    pub victims: Vec<(SimTime, JobId, Reason)>,
+    /// When it is evicted itself for the first time.
+    pub evicted: Option<(SimTime, Reason)>,
+    /// How it stands at the end, if it is never admitted.
+    pub standing: Option<AdmissionView>,
+    /// The single changes with which it would be admitted at once.
+    pub changes: Vec<QueueChange>,
+}
+
+/// A change with which the workload is admitted as soon as it is submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueChange {
+    /// The smallest larger quota.
+    Quota {
+        queue: String,
+        flavor: String,
+        resource: String,
+        from: String,
+        to: String,
+    },
+    NoBorrowingLimit {
+        queue: String,
+        flavor: String,
+        resource: String,
+        from: String,
+    },
+    LocalQueue {
+        name: String,
+        cluster_queue: String,
+    },
+    /// The largest smaller number of pods.
+    Pods {
+        from: u32,
+        to: u32,
+    },
+}
+
+/// Rehearses a scenario in which these jobs are one more workload.
+pub fn simulate(rehearsal: &Rehearsal, jobs: &[JobId]) -> Simulated {
+    let first = jobs[0];
+    let submitted = rehearsal.arrivals[first.index()].at;
+    let records = recorded(rehearsal);
+    let mut found = Simulated {
+        submitted,
+        until: rehearsal.until,
+        admitted: None,
+        refused: None,
+        last: None,
+        running: None,
+        victims: Vec::new(),
+        evicted: None,
+        standing: None,
+        changes: Vec::new(),
+    };
+    read(&records, jobs, rehearsal, &mut found);
+    if found.admitted.is_none() {
+        found.standing = standing(rehearsal, &records, first);
+    }
+    if found.admitted.as_ref().is_none_or(|(at, ..)| *at > submitted) {
+        found.changes = changes(rehearsal, first);
+    }
+    found
+}
+
+fn recorded(rehearsal: &Rehearsal) -> Vec<Record> {
+    let mut records = Records::default();
+    run(rehearsal, RunOptions::default(), &mut [&mut records]);
+    records.0
+}
+
+fn standing(rehearsal: &Rehearsal, records: &[Record], job: JobId) -> Option<AdmissionView> {
+    let mut replay = Replay::new(Arc::clone(&rehearsal.profile), rehearsal.seed);
+    for record in records {
+        replay.take(record).expect("what was just recorded replays");
+    }
+    replay.control.admission_of(job)
+}
+
+fn read(records: &[Record], jobs: &[JobId], rehearsal: &Rehearsal, found: &mut Simulated) {
+    let first = jobs[0];
+    let wanted: u32 = jobs.iter().map(|job| rehearsal.arrivals[job.index()].spec.replicas).sum();
+    let mut running = BTreeSet::new();
+    for Record { at, said, .. } in records {
+        let RecordBody::Event(event) = said else { continue };
+        match event {
+            Event::Admitted { job, queue, pod_sets } if *job == first && found.admitted.is_none() => {
+                found.admitted = Some((*at, Arc::clone(queue), pod_sets.clone()));
+            }
+            Event::NotAdmitted { job, because, text } if *job == first => {
+                if *at == found.submitted {
+                    found.refused = Some((*because, Arc::clone(text)));
+                }
+                found.last = Some((*at, *because, Arc::clone(text)));
+            }
+            Event::Evicted { job, because, by: Some(by), .. } if *by == first => {
+                found.victims.push((*at, *job, *because));
+            }
+            Event::Evicted { job, because, .. } if *job == first => {
+                found.evicted.get_or_insert((*at, *because));
+            }
+            Event::Moved { attempt, to, .. } if jobs.contains(&attempt.job) => {
+                match to {
+                    Phase::Running => running.insert((attempt.job, attempt.replica)),
+                    _ => running.remove(&(attempt.job, attempt.replica)),
+                };
+                if running.len() as u32 == wanted {
+                    found.running.get_or_insert(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the workload is admitted at the instant of its submission.
+fn is_admitted_at_once(rehearsal: &Rehearsal, job: JobId) -> bool {
+    let at = rehearsal.arrivals[job.index()].at;
+    let part = Rehearsal { until: Some(at), evaluations: Vec::new(), ..rehearsal.clone() };
+    let is_it = |record: &Record| {
+        record.at == at
+            && matches!(&record.said, RecordBody::Event(Event::Admitted { job: admitted, .. }) if *admitted == job)
+    };
+    recorded(&part).iter().any(is_it)
+}
+
+fn changes(rehearsal: &Rehearsal, job: JobId) -> Vec<QueueChange> {
+    let Some(part) = rehearsal.arrivals[job.index()].spec.queued.clone() else { return Vec::new() };
+    let mut changes = Vec::new();
+    if let Some(queue) = cluster_queue_of(rehearsal, &part.workload) {
+        quotas(rehearsal, job, (&part.workload, &queue), &mut changes);
+    }
+    other_queues(rehearsal, job, &part.workload, &mut changes);
+    fewer_pods(rehearsal, job, &part.workload, &mut changes);
+    changes
+}
+
+/// The objects of all lists, in order of time.
+fn objects(rehearsal: &Rehearsal) -> Vec<Value> {
+    let lists = rehearsal.kueue.iter().map(|(_, text)| serde_json::from_str::<Vec<Value>>(text).unwrap_or_default());
+    lists.flatten().collect()
+}
+
+fn is_object(object: &Value, kind: &str, name: &str) -> bool {
+    object["kind"] == kind && object["metadata"]["name"] == name
+}
+
+fn cluster_queue_of(rehearsal: &Rehearsal, workload: &QueuedWorkload) -> Option<String> {
+    let is_own = |object: &Value| {
+        is_object(object, "LocalQueue", &workload.queue) && object["metadata"]["namespace"] == *workload.namespace
+    };
+    let objects = objects(rehearsal);
+    objects.iter().rfind(|object| is_own(object))?["spec"]["clusterQueue"].as_str().map(str::to_string)
+}
+
+/// The rehearsal with a change of the quota of one resource in one flavor of a queue.
+fn with_quota(
+    rehearsal: &Rehearsal,
+    (queue, flavor, resource): (&str, &str, &str),
+    change: &dyn Fn(&mut Value),
+) -> Rehearsal {
+    let mut changed = rehearsal.clone();
+    for (_, text) in &mut changed.kueue {
+        let mut list: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+        for object in list.iter_mut().filter(|object| is_object(object, "ClusterQueue", queue)) {
+            each_quota(object, &mut |of_flavor, quota| {
+                if of_flavor == flavor && quota["name"] == resource {
+                    change(quota);
+                }
+            });
+        }
+        *text = Arc::from(Value::from(list).to_string());
+    }
+    changed
+}
+
+fn each_quota(queue: &mut Value, visit: &mut dyn FnMut(&str, &mut Value)) {
+    let empty = || Vec::new();
+    for group in queue["spec"]["resourceGroups"].as_array_mut().unwrap_or(&mut empty()) {
+        for flavor in group["flavors"].as_array_mut().unwrap_or(&mut empty()) {
+            let name = flavor["name"].as_str().unwrap_or_default().to_string();
+            for quota in flavor["resources"].as_array_mut().unwrap_or(&mut empty()) {
+                visit(&name, quota);
+            }
+        }
+    }
+}
+
+fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+/// The steps in which a quota grows: a core, a GiB, or one of anything else. The text is the quota after some steps.
+fn grown(resource: &str, from: Quantity, steps: i64) -> String {
+    match resource {
+        "cpu" => format!("{}m", from.milli_value().saturating_add(steps * 1000)),
+        "memory" => format!("{}Mi", (from.value() >> 20).saturating_add(steps * 1024)),
+        _ => from.value().saturating_add(steps).to_string(),
+    }
+}
+
+/// The number of steps that the whole workload requests.
+fn requested(workload: &QueuedWorkload, resource: &str) -> i64 {
+    let of_set = |set: &dryrack_workload::QueuedPodSet| {
+        let one = set.requests.get(resource).copied().unwrap_or_default();
+        let one = match resource {
+            "cpu" => one.milli_value().div_euclid(1000) + 1,
+            "memory" => (one.value() >> 30) + 1,
+            _ => one.value(),
+        };
+        if set.requests.contains_key(resource) { one.saturating_mul(i64::from(set.count)) } else { 0 }
+    };
+    workload.pod_sets.iter().map(of_set).sum()
+}
+
+fn quotas(
+    rehearsal: &Rehearsal,
+    job: JobId,
+    (workload, queue): (&QueuedWorkload, &str),
+    changes: &mut Vec<QueueChange>,
+) {
+    let objects = objects(rehearsal);
+    let Some(object) = objects.iter().rfind(|object| is_object(object, "ClusterQueue", queue)) else { return };
+    let mut stated = Vec::new();
+    each_quota(&mut object.clone(), &mut |flavor, quota| stated.push((flavor.to_string(), quota.clone())));
+    for (flavor, quota) in stated {
+        let resource = quota["name"].as_str().unwrap_or_default();
+        let most = requested(workload, resource);
+        let Some(from) = quantity(&quota["nominalQuota"]).filter(|_| most > 0) else { continue };
+        let place = (queue, flavor.as_str(), resource);
+        let with = |steps: i64| {
+            let to = grown(resource, from, steps);
+            let changed = with_quota(rehearsal, place, &|quota| quota["nominalQuota"] = Value::from(to.as_str()));
+            is_admitted_at_once(&changed, job)
+        };
+        if let Some(steps) = least(1, most, with) {
+            changes.push(QueueChange::Quota {
+                queue: queue.to_string(),
+                flavor: flavor.clone(),
+                resource: resource.to_string(),
+                from: shown(&quota["nominalQuota"]),
+                to: grown(resource, from, steps),
+            });
+        }
+        if !quota["borrowingLimit"].is_null() {
+            let changed = with_quota(rehearsal, place, &|quota| quota["borrowingLimit"] = Value::Null);
+            if is_admitted_at_once(&changed, job) {
+                changes.push(QueueChange::NoBorrowingLimit {
+                    queue: queue.to_string(),
+                    flavor: flavor.clone(),
+                    resource: resource.to_string(),
+                    from: shown(&quota["borrowingLimit"]),
+                });
+            }
+        }
+    }
+}
+
+/// The smallest number from `low` to `high` that helps, if `high` helps. More helps at least as much.
+fn least(low: i64, high: i64, helps: impl Fn(i64) -> bool) -> Option<i64> {
+    if high < low || !helps(high) {
+        return None;
+    }
+    let (mut low, mut high) = (low, high);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if helps(middle) { high = middle } else { low = middle + 1 }
+    }
+    Some(high)
+}
+
+/// The rehearsal with another workload in place of this one.
+fn with_workload(rehearsal: &Rehearsal, old: &QueuedWorkload, new: &QueuedWorkload) -> Rehearsal {
+    let mut changed = rehearsal.clone();
+    let new = Arc::new(new.clone());
+    for arrival in &mut changed.arrivals {
+        if let Some(part) = arrival.spec.queued.clone().filter(|part| *part.workload == *old) {
+            let part = QueuedPart { workload: Arc::clone(&new), pod_set: part.pod_set };
+            Arc::make_mut(&mut arrival.spec).queued = Some(Arc::new(part));
+        }
+    }
+    changed
+}
+
+fn other_queues(rehearsal: &Rehearsal, job: JobId, workload: &QueuedWorkload, changes: &mut Vec<QueueChange>) {
+    let mut seen = BTreeSet::new();
+    for object in objects(rehearsal) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let is_other = object["kind"] == "LocalQueue"
+            && object["metadata"]["namespace"] == *workload.namespace
+            && *name != *workload.queue;
+        if !is_other || !seen.insert(name.to_string()) {
+            continue;
+        }
+        let changed =
+            with_workload(rehearsal, workload, &QueuedWorkload { queue: Arc::from(name), ..workload.clone() });
+        if is_admitted_at_once(&changed, job) {
+            changes.push(QueueChange::LocalQueue {
+                name: name.to_string(),
+                cluster_queue: object["spec"]["clusterQueue"].as_str().unwrap_or_default().to_string(),
+            });
+        }
+    }
+}
+
+fn fewer_pods(rehearsal: &Rehearsal, job: JobId, workload: &QueuedWorkload, changes: &mut Vec<QueueChange>) {
+    let [set] = &workload.pod_sets[..] else { return };
+    let count = i64::from(set.count);
+    let with = |fewer: i64| {
+        let mut other = workload.clone();
+        other.pod_sets[0].count = u32::try_from(count - fewer).unwrap_or(1);
+        other.pod_sets[0].min_count = None;
+        is_admitted_at_once(&with_workload(rehearsal, workload, &other), job)
+    };
+    if let Some(fewer) = least(1, count - 1, with) {
+        let to = u32::try_from(count - fewer).unwrap_or(1);
+        changes.push(QueueChange::Pods { from: set.count, to });
+    }
+}
