@@ -170,6 +170,7 @@ fn main() -> ExitCode {
         branch: None,
         until: None,
         objects: None,
+        kueue: Vec::new(),
         warm_up: None,
     };
     let (mut digester, mut ended) = (Digester::default(), Ended::default());

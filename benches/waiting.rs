@@ -235,6 +235,7 @@ fn run_one(profile: &str, kind: Kind, jobs: u64, nodes: u64) -> ExitCode {
         branch: None,
         until: None,
         objects: None,
+        kueue: Vec::new(),
         warm_up: None,
     };
     let expected = rehearsal.arrivals.len() as u64;
