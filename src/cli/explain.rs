@@ -505,7 +505,10 @@ pub fn tasks_of(demand: &Demand) -> Tasks {
 /// are needed, the text lists every picked node that has an obstacle.
 fn least_change(examination: &Examination, tasks: Tasks, names: &Names) -> Option<String> {
     let refused = || examination.nodes.iter().filter(|node| !node.verdict.is_fit());
-    let nearest = || refused().min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
+    // A node without an obstacle was not examined, so nothing is known of what would help there.
+    let is_known = |node: &&NodeFinding| !node.refusals.is_empty() || !node.shortages.is_empty();
+    let nearest =
+        || refused().filter(is_known).min_by_key(|node| (node.refusals.len(), node.shortages.len(), node.node));
     match tasks {
         Tasks::Untried => None,
         Tasks::One => nearest().map(|node| format!("{} would fit {}", names.node(node.node), obstacles(node))),
