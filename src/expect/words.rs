@@ -14,11 +14,10 @@ pub(super) fn sentence(what: &ExpectationKind, names: &Names) -> String {
             if let Some(count) = replicas {
                 text = format!("{count} of the replicas of {text}");
             }
-            let verb = match (mode, window) {
-                (Mode::Never, _) => "is never",
-                (Mode::Always, _) => "is always",
-                (Mode::Is, Window::Throughout(..)) => "is throughout",
-                (Mode::Is, _) => "is",
+            let verb = match mode {
+                Mode::Never => "is never",
+                Mode::Always => "is always",
+                Mode::Is => "is",
             };
             text.push_str(&format!(" {verb} {}", state_name(*state)));
             if let State::Holding(count) = state {
@@ -30,6 +29,9 @@ pub(super) fn sentence(what: &ExpectationKind, names: &Names) -> String {
             text.push_str(&blocks.map_or(String::new(), block_text));
             if let Some(reason) = because {
                 text.push_str(&format!(" because {reason}"));
+            }
+            if let (Mode::Is, Window::Throughout(..)) = (mode, window) {
+                text.push_str(" at all times");
             }
             text + &window_text(*window, *mode == Mode::Is, names)
         }

@@ -82,7 +82,8 @@ fn ran(metrics: &Metrics) -> String {
         true => "jobs       none\n".to_string(),
         false => format!("jobs       {jobs} = {}\n", parts.join(" + ")),
     };
-    let random_faults = [
+    let incidents = [
+        ("preemptions", "preemption", "preemptions"),
         ("retries", "retry", "retries"),
         ("commits_refused", "commit refused", "commits refused"),
         ("deadlines_expired", "deadline expired", "deadlines expired"),
@@ -90,15 +91,15 @@ fn ran(metrics: &Metrics) -> String {
         ("policies_fired", "policy fired", "policies fired"),
         ("policies_warned", "policy warned", "policies warned"),
     ];
-    let random_faults: Vec<String> = (random_faults.iter())
+    let incidents: Vec<String> = (incidents.iter())
         .filter(|(name, ..)| metrics.count(name) > 0)
         .map(|(name, one, several)| match metrics.count(name) {
             1 => format!("1 {one}"),
             count => format!("{count} {several}"),
         })
         .collect();
-    if !random_faults.is_empty() {
-        text.push_str(&format!("incidents  {}\n", random_faults.join(", ")));
+    if !incidents.is_empty() {
+        text.push_str(&format!("incidents  {}\n", incidents.join(", ")));
     }
     text
 }

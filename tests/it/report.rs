@@ -316,7 +316,7 @@ fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice()
     };
     assert_eq!(
         report.answer(),
-        "2 of 2 jobs completed within 2m10s, 95% of the replicas with a place waited 50s or less, 92.3% of the ready GPU \
+        "2 of 2 jobs completed within 2m10s, 95% of the placed replicas waited 50s or less, 92.3% of the ready GPU \
          time was allocated; it had no expectations."
     );
     let files = report.files();

@@ -63,8 +63,8 @@ const WAITING: [&str; 3] = [
 ];
 const TURNED_AWAY: [&str; 3] = [
     "the frontier: no alternative both costs less and turns away fewer replicas",
-    "Cost and replicas without a place",
-    "the share of its replicas that never had a place (no replica waited)",
+    "Cost and replicas that were never placed",
+    "the share of its replicas that were never placed (no replica waited)",
 ];
 
 impl PlanReport {
@@ -151,7 +151,7 @@ impl PlanReport {
         let (x, top) = of_numbers(self.objective, dearest);
         let nobody_waits = self.nobody_waits();
         let (y, end) = match nobody_waits {
-            true => of_numbers("% without a place", longest),
+            true => of_numbers("% never placed", longest),
             false => of_waits("waiting time of 95%", longest),
         };
         let height = |burden: f64| if nobody_waits { burden.max(0.0) } else { wait_place(burden.max(0.0)) };
@@ -238,12 +238,12 @@ impl PlanReport {
         Some(Chart {
             title: "Waiting time".into(),
             description:
-                "Share of all replicas that had a place within this time, for the answer and its neighbours on the \
-                 frontier; each percentile is the mean over the seeds. A curve ends where the other replicas never \
-                 had a place."
+                "Share of all replicas that were placed within this time, for the answer and its neighbours on the \
+                 frontier; each percentile is the mean over the seeds. A curve ends where the other replicas were \
+                 never placed."
                     .into(),
             x,
-            y: of_parts("had a place"),
+            y: of_parts("placed"),
             lines: lines.collect(),
         })
     }

@@ -87,7 +87,7 @@ impl RunReport<'_> {
         let never = self.accounts.unplaceable.sentence(jobs).map_or(String::new(), |sentence| format!("{sentence}. "));
         let mut text = format!("{never}{completed} of {} completed within {end}", counted(jobs as usize, "job"));
         if let Some(Value::Time(wait)) = self.metrics.get("queue_wait_p95_seconds") {
-            text.push_str(&format!(", 95% of the replicas with a place waited {} or less", about(wait)));
+            text.push_str(&format!(", 95% of the placed replicas waited {} or less", about(wait)));
         }
         let (what, name) = if self.has_gpus() { ("GPU", "gpu_allocated") } else { ("CPU", "cpu_allocated") };
         if let Some(Value::Ratio(part)) = self.metrics.get(name) {
@@ -180,14 +180,14 @@ impl RunReport<'_> {
             if left_out == 0 { String::new() } else { format!(" waits.csv also has the {left_out} smaller queues.") };
         let never: usize = queues.iter().map(|(_, _, never)| never).sum();
         let never = match never {
-            0 => "All replicas had one.".to_string(),
-            never => format!("{} never had a place, so the curves end below 100%.", counted(never, "replica")),
+            0 => "All replicas were placed.".to_string(),
+            never => format!("Never placed: {}, so the curves end below 100%.", counted(never, "replica")),
         };
         Some(Chart {
             title: "Waiting time".into(),
-            description: format!("Share of all replicas that had their first place within this time. {never}{rest}"),
+            description: format!("Share of all replicas that were first placed within this time. {never}{rest}"),
             x,
-            y: of_parts("had a place"),
+            y: of_parts("placed"),
             lines: lines.collect(),
         })
     }
@@ -439,7 +439,7 @@ fn queue_plot(bins: &Bins) -> Option<Chart> {
     let lines = vec![line("maximum", &bins.waiting_max, top, 4), line("mean", &bins.waiting, top * 1000.0, 0)];
     Some(Chart {
         title: "Length of the queue".into(),
-        description: "Replicas that waited for a place: the maximum and the mean over each interval.".into(),
+        description: "Replicas that waited to be placed: the maximum and the mean over each interval.".into(),
         x: Axis { ..of_time("time", bins.end.since(SimTime::ZERO)) },
         y,
         lines,
