@@ -145,8 +145,12 @@ impl Kubernetes {
         let Chosen { node, devices, total, decision } = chosen;
         let name = Arc::clone(self.cluster.node(node).name());
         let Some(candidate) = self.candidate(core, index, &name, total) else { return false };
-        if let Some(decision) = &decision {
-            self.keep_examination(core, index, decision, Ok(&candidate));
+        match &decision {
+            Some(decision) => self.keep_examination(core, index, decision, Ok(&candidate)),
+            None if pod.pod.spec.node_name.is_some() => {
+                self.keep_stated(core, index, self.ids[&name], &candidate);
+            }
+            None => {}
         }
         self.queue.remove(index);
         self.queue.succeeded(group);

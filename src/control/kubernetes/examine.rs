@@ -14,7 +14,7 @@ use crate::flow::Held;
 use dryrack_event::{Reason, Refusal};
 use dryrack_ids::NodeId;
 use dryrack_kubernetes::cluster::{NodeInfo, PodInfo, Resource};
-use dryrack_kubernetes::cycle::{self, Decision as Decided, Outcome, Reason as Stated};
+use dryrack_kubernetes::cycle::{self, Decision as Decided, Outcome, Plugin, Reason as Stated};
 use dryrack_scheduler::{Candidate, Decision, Examination, NodeFinding, Shortage, Verdict};
 use dryrack_units::{Bytes, Score};
 
@@ -29,10 +29,25 @@ impl Kubernetes {
     ) {
         if core.is_watched(index) {
             let examination = self.examination(core, decided, taken);
-            let sight = core.sight(index, None, &core.fleet, 1);
-            let attempt = core.replicas[index as usize].attempt_id();
-            core.keep_decision(Watched { at: core.now, attempt, sight, examination });
+            keep(core, index, examination);
         }
+    }
+
+    /// Keeps that a pod goes to the node that it states, if somebody wants it explained. No plugin is asked.
+    pub(super) fn keep_stated(&self, core: &mut Core, index: ReplicaIndex, node: NodeId, taken: &Candidate) {
+        if !core.is_watched(index) {
+            return;
+        }
+        let finding = |id: NodeId| match id == node {
+            true => NodeFinding::of(id, Verdict::Fit),
+            false => NodeFinding {
+                refusals: vec![(Plugin::NodeName.name(), Reason::NodeNameMismatch)],
+                ..NodeFinding::of(id, Verdict::Unfit(Reason::NodeNameMismatch))
+            },
+        };
+        let nodes = (0..core.fleet.len()).map(|id| finding(NodeId::new(id))).collect();
+        let decision = Decision::Place(smallvec![taken.clone()]);
+        keep(core, index, Examination { decision, nodes, message: None });
     }
 
     fn examination(&self, core: &Core, decided: &Decided, taken: Result<&Candidate, &Held>) -> Examination {
@@ -149,4 +164,10 @@ fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo) -> Option<Shortage>
         Resource::Extended(_) => return None,
     };
     Some(Shortage { resource, needed, free })
+}
+
+fn keep(core: &mut Core, index: ReplicaIndex, examination: Examination) {
+    let sight = core.sight(index, None, &core.fleet, 1);
+    let attempt = core.replicas[index as usize].attempt_id();
+    core.keep_decision(Watched { at: core.now, attempt, sight, examination });
 }
