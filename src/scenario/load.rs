@@ -384,8 +384,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         false => (None, arranged_jobs(&entries, (cluster.drafts, traced.0), &mut world, report)),
     };
     let outside = decider(&file, folder, options, report);
-    refuse_sets(outside.as_ref(), &arrivals, &world, report);
-    let profile = decided(with_target(profile, target, &arrivals), outside.as_ref(), &file, report);
+    let profile = decided((profile, target), outside.as_ref(), (&file, &arrivals, &world), report);
     let scalings = changes::read(&file, &mut world, &arrivals, report);
     let faults = all_faults(&file, &failures::ReadContext { world: &world, seed, until }, &mut arrivals, report);
     estimates::warn(&file, head.profile.as_deref(), &arrivals, report);
@@ -528,10 +527,7 @@ fn decider(file: &Fields<'_>, folder: &Path, options: &Options, report: &mut Rep
 }
 
 /// Refuses gangs of unequal tasks where a scheduler in another process decides: the protocol cannot express them.
-fn refuse_sets(outside: Option<&Setup>, arrivals: &[Arrival], world: &World, report: &mut Report) {
-    if outside.is_none() {
-        return;
-    }
+fn refuse_sets(arrivals: &[Arrival], world: &World, report: &mut Report) {
     let unequal = arrivals.iter().zip(&world.job_spans).find(|(arrival, _)| !arrival.spec.demand.sets().is_empty());
     if let Some((arrival, span)) = unequal {
         let message =
@@ -541,8 +537,15 @@ fn refuse_sets(outside: Option<&Setup>, arrivals: &[Arrival], world: &World, rep
 }
 
 /// The profile with its decisions left to the scheduler in another process, if there is one.
-fn decided(profile: Arc<Profile>, outside: Option<&Setup>, file: &Fields<'_>, report: &mut Report) -> Arc<Profile> {
+fn decided(
+    (profile, target): (Arc<Profile>, Option<Target>),
+    outside: Option<&Setup>,
+    (file, arrivals, world): (&Fields<'_>, &[Arrival], &World),
+    report: &mut Report,
+) -> Arc<Profile> {
+    let profile = with_target(profile, target, arrivals);
     let Some(setup) = outside else { return profile };
+    refuse_sets(arrivals, world, report);
     let program = Program { when_unsafe: if setup.allows_unsafe { Unsafe::Allowed } else { Unsafe::Refused } };
     match setup.command {
         Command::Lines(_) => Arc::new(profile.decided_by(program)),
