@@ -199,6 +199,9 @@ impl Cluster {
     /// # Errors
     /// If a node of this name exists. Nothing is added then.
     pub fn add_nodes(&mut self, nodes: Vec<Node>) -> Result<(), ClusterError> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
         let mut names = BTreeSet::new();
         for node in &nodes {
             let name = &node.metadata.name;

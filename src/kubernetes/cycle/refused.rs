@@ -59,7 +59,9 @@ impl RefusedByAll {
     pub fn of(decision: &Decision, cluster: &mut Cluster, known: &mut KnownRefusals) -> Option<RefusedByAll> {
         let Outcome::Unschedulable { post_filter, .. } = &decision.outcome else { return None };
         let preempts = post_filter.preemption.as_ref().is_some_and(|preemption| !preemption.best.is_empty());
-        let is_of_all_nodes = decision.rejected.len() == cluster.nodes.len() && !cluster.nodes.is_empty();
+        let is_of_all_nodes = decision.rejected.len() == cluster.nodes.len()
+            && decision.only_nodes.is_none()
+            && !cluster.nodes.is_empty();
         if preempts || !is_of_all_nodes || decision.nominated.is_some() || !is_by_node_alone(&decision.pod, cluster) {
             return None;
         }
