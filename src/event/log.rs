@@ -159,8 +159,9 @@ impl Sink for Digester {
     }
 }
 
-/// The kind of an input's record. The dependencies, the group and the terms for Slurm of a job are written only if it
-/// has any. Then the record has its own kind, so that no two different records have the same bytes.
+/// The kind of an input's record. Some parts of a job are written only if it has them: the dependencies, the group, the
+/// terms for Slurm, the pod, and the part in a workload. The kind says which, so that no two different records have the
+/// same bytes.
 fn kind_of(input: &Input) -> u8 {
     let Input::Submit { spec, .. } = input else { return 0 };
     let depends = match (spec.run_limit.is_some(), spec.after.is_empty()) {
@@ -168,7 +169,8 @@ fn kind_of(input: &Input) -> u8 {
         (false, false) => 2,
         (false, true) => 0,
     };
-    depends + if spec.slurm.is_some() { 4 } else { 0 }
+    let present = |is_present: bool, kind: u8| if is_present { kind } else { 0 };
+    depends + present(spec.slurm.is_some(), 4) + present(spec.pod.is_some(), 8) + present(spec.queued.is_some(), 16)
 }
 
 impl Digester {
