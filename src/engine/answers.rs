@@ -121,14 +121,17 @@ fn of_scheduler(reasons: &Histogram) -> Histogram {
     own
 }
 
-/// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, or after an attempt that failed.
-const BEFORE_AN_ATTEMPT: [Reason; 6] = [
+/// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, after an attempt that failed, or after
+/// an attempt that found a node which the pod must not take yet.
+const BESIDE_AN_ATTEMPT: [Reason; 8] = [
     Reason::SchedulingGated,
     Reason::ResourceClaimMissing,
     Reason::PodGroupMissing,
     Reason::GangPodsMissing,
     Reason::PluginFailed,
     Reason::NotAPod,
+    Reason::WaitsOnPermit,
+    Reason::PermitTimeout,
 ];
 
 /// Whether all reasons come from the queue or from a limit. Then no decision was made, so there is nothing to compare.
@@ -143,7 +146,7 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::ArrayTaskLimit,
     ];
     let is_of_flow =
-        |reason: Reason| of_flow.contains(&reason) || OF_SLURM.contains(&reason) || BEFORE_AN_ATTEMPT.contains(&reason);
+        |reason: Reason| of_flow.contains(&reason) || OF_SLURM.contains(&reason) || BESIDE_AN_ATTEMPT.contains(&reason);
     reasons.iter().all(|(reason, _)| is_of_flow(reason))
 }
 
