@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use crate::core::Core;
 use crate::core::store::{Replica, ReplicaIndex};
 use dryrack_event::Phase;
 use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, JobId};
-use dryrack_scheduler::{Examination, SchedulerView, Seats};
+use dryrack_scheduler::{Candidate, Decision, Examination, SchedulerView, Seats};
 use dryrack_units::SimTime;
 use dryrack_workload::Demand;
 
@@ -176,6 +178,15 @@ impl Core {
         let decided = self.examined.last.clone().filter(|last| last.attempt.job == job);
         self.place_by(index, decided);
         self.keep_examination(index);
+    }
+
+    /// Changes the candidate of the last decision about a replica. The replica goes to the decided node, where other GPUs
+    /// are free by now.
+    pub(crate) fn change_candidate(&mut self, index: ReplicaIndex, candidate: &Candidate) {
+        let Replica { job, number, .. } = self.replicas[index as usize];
+        if let Some(decided) = self.examined.decided.get_mut(&(job, number)) {
+            decided.examination.decision = Decision::Place(smallvec![candidate.clone()]);
+        }
     }
 
     fn place_by(&mut self, index: ReplicaIndex, decided: Option<Watched>) {

@@ -89,7 +89,10 @@ impl Kubernetes {
         let pod = Arc::clone(&self.pods[&index].info);
         let is_ready = core.fleet.node(self.ids[&reserved.node]).status.state == NodeState::Ready;
         match self.candidate(core, index, &reserved.node, reserved.total).filter(|_| is_ready) {
-            Some(candidate) => self.carry_out(core, index, &pod, (reserved.node, candidate)),
+            Some(candidate) => {
+                core.change_candidate(index, &candidate);
+                self.carry_out(core, index, &pod, (reserved.node, candidate));
+            }
             None => self.return_to_queue(core, index, reserved),
         }
     }
