@@ -17,6 +17,7 @@
 //! at a random moment for each run, and one `select` query for every fourth seed. These checks take about a third of
 //! the time of a random world.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::explain::explain;
@@ -134,7 +135,10 @@ const BESIDE_AN_ATTEMPT: [Reason; 8] = [
     Reason::PermitTimeout,
 ];
 
-/// Whether all reasons come from the queue or from a limit. Then no decision was made, so there is nothing to compare.
+/// The reasons for which Kueue admits no workload or only a part of its pods, or has evicted it.
+const OF_KUEUE: RangeInclusive<Reason> = Reason::LocalQueueMissing..=Reason::QueueStopped;
+
+/// Whether all reasons come from the queue, from Kueue or from a limit. Then no decision was made, so there is nothing to compare.
 fn is_of_flow(reasons: &Histogram) -> bool {
     let of_flow = [
         Reason::QueueOrder,
@@ -145,8 +149,10 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::DependencyNeverSatisfied,
         Reason::ArrayTaskLimit,
     ];
-    let is_of_flow =
-        |reason: Reason| of_flow.contains(&reason) || OF_SLURM.contains(&reason) || BESIDE_AN_ATTEMPT.contains(&reason);
+    let is_of_flow = |reason: Reason| {
+        let named = [&of_flow[..], &OF_SLURM, &BESIDE_AN_ATTEMPT];
+        named.iter().any(|reasons| reasons.contains(&reason)) || OF_KUEUE.contains(&reason)
+    };
     reasons.iter().all(|(reason, _)| is_of_flow(reason))
 }
 
