@@ -29,9 +29,9 @@ use dryrack_event::{Event, Histogram, Reason, Record, RecordBody, Refusal};
 use dryrack_fleet::{NodeClaim, Placement};
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_rng::Stream;
-use dryrack_scheduler::{Decision, Examination, Grouping, Seats, Selectable, Verdict, evaluate};
+use dryrack_scheduler::{Decision, Examination, GpuOrder, Grouping, Seats, Selectable, Ties, Verdict, evaluate};
 use dryrack_units::{Score, SimTime};
-use dryrack_workload::{Demand, Pick};
+use dryrack_workload::{Demand, DemandKind, Pick};
 
 /// The number of explanations that are checked for each run.
 const EXPLAINED: u64 = 3;
@@ -266,7 +266,12 @@ impl Questions<'_> {
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let spec = &self.rehearsal.arrivals[watched.attempt.job.index()].spec;
         let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
+        // Where ties are drawn, the nodes that the first tasks of an unequal gang take, and with them the reasons for the
+        // others, depend on the attempt.
+        let options = &self.profile().scheduler;
+        let is_drawn = options.ties == Ties::Random || options.gpus == GpuOrder::Random;
         is_whole
+            && !(is_drawn && matches!(watched.sight.demand.kind, DemandKind::Sets(_)))
             && watched.sight.context.replicas == 1
             && watched.sight.context.least <= 1
             && watched.sight.context.fleet.is_none()
