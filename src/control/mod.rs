@@ -33,6 +33,7 @@ mod drive;
 mod flow;
 mod instance_claims;
 mod kubernetes;
+mod outside;
 mod pass;
 mod policies;
 mod polled;

@@ -166,8 +166,14 @@ fn shortage(reason: &Stated, pod: &PodInfo, node: &NodeInfo) -> Option<Shortage>
     Some(Shortage { resource, needed, free })
 }
 
-fn keep(core: &mut Core, index: ReplicaIndex, examination: Examination) {
+/// Keeps the explanation of a decision about a replica.
+pub(super) fn keep(core: &mut Core, index: ReplicaIndex, examination: Examination) {
+    let watched = watched(core, index, examination);
+    core.keep_decision(watched);
+}
+
+pub(super) fn watched(core: &Core, index: ReplicaIndex, examination: Examination) -> Watched {
     let sight = core.sight(index, None, &core.fleet, 1);
     let attempt = core.replicas[index as usize].attempt_id();
-    core.keep_decision(Watched { at: core.now, attempt, sight, examination });
+    Watched { at: core.now, attempt, sight, examination }
 }

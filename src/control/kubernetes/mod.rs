@@ -41,6 +41,7 @@ use super::attempts::Attempts;
 use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};
 use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
+use super::outside::DecidedOutside;
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};

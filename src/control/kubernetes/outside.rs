@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use super::Kubernetes;
 use super::attempt::{Chosen, gated};
+use super::examine::keep;
 use super::pods;
 use crate::attempts::Attempts;
+use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use crate::core::{Core, Watched};
 use crate::flow::Flow;
-use crate::queue::outside::{holding, not_possible, outcome_of, refused, waiting};
-use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Reason, Refusal};
+use crate::outside::{DecidedOutside, not_possible, refused, waiting};
+use dryrack_event::{Command, Outcome, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::AttemptId;
 use dryrack_kubernetes::cycle;
@@ -66,42 +67,6 @@ impl Kubernetes {
         }
     }
 
-    /// Applies what the program sent apart from its bindings.
-    pub(super) fn said_outside(&mut self, core: &mut Core, said: &Outside) {
-        match said {
-            Outside::Waits { attempt, reasons, text } => match waiting(core, *attempt) {
-                Some(index) => {
-                    let nodes = core.fleet.len().max(1) as u32;
-                    let none = reasons.is_empty();
-                    let reasons = if none { Histogram::of(Reason::DecidedOutside, nodes) } else { reasons.clone() };
-                    self.keep_finding(core, index, text.as_ref());
-                    core.hold(index, (Refusal::Unfit, reasons));
-                }
-                None => core.emit(not_possible(*attempt, Reason::NotWaiting)),
-            },
-            Outside::Preempts { attempt, by, .. } => match holding(core, *attempt) {
-                Some(index) => {
-                    if let Some(by) = *by {
-                        core.emit(Event::Preempted { attempt: *attempt, by });
-                    }
-                    self.begin_deletion(core, *attempt, true);
-                    self.stop(core, index, Outcome::Lost, Reason::Preempted);
-                }
-                None => core.emit(not_possible(*attempt, Reason::NotRunning)),
-            },
-            Outside::Cancels { attempt, because, .. } => match waiting(core, *attempt).or(holding(core, *attempt)) {
-                Some(index) => self.stop(core, index, outcome_of(*because), *because),
-                None => core.emit(not_possible(*attempt, Reason::NotRunning)),
-            },
-            Outside::CancelsJob { job, .. } => self.cancel(core, *job, Reason::Cancelled),
-            Outside::Answers { name, refusal, reasons, .. } => {
-                let (name, refusal, reasons) = (name.clone(), *refusal, reasons.clone());
-                core.emit(Event::Evaluated { name, refusal, reasons });
-            }
-            Outside::Joined { .. } | Outside::Mistaken { .. } | Outside::Failed { .. } => {}
-        }
-    }
-
     /// Keeps what our rules say about each node, if somebody wants the decision explained. The message is that of the
     /// program.
     fn keep_finding(&mut self, core: &mut Core, index: ReplicaIndex, message: Option<&Arc<str>>) {
@@ -113,8 +78,18 @@ impl Kubernetes {
         if message.is_some() {
             examination.message = message.cloned();
         }
-        let sight = core.sight(index, None, &core.fleet, 1);
+        keep(core, index, examination);
+    }
+}
+
+impl DecidedOutside for Kubernetes {
+    fn waits(&mut self, core: &mut Core, index: ReplicaIndex, text: Option<&Arc<str>>) {
+        self.keep_finding(core, index, text);
+    }
+
+    fn preempt_outside(&mut self, core: &mut Core, index: ReplicaIndex) {
         let attempt = core.replicas[index as usize].attempt_id();
-        core.keep_decision(Watched { at: core.now, attempt, sight, examination });
+        self.begin_deletion(core, attempt, true);
+        self.stop(core, index, Outcome::Lost, Reason::Preempted);
     }
 }

@@ -13,7 +13,7 @@
 
 mod attained;
 mod backfill;
-pub(crate) mod outside;
+mod outside;
 mod passes;
 mod placing;
 mod preempting;
@@ -31,6 +31,7 @@ use super::core::Core;
 use super::core::store::{Replica, ReplicaIndex, Wait};
 use super::core::timer::Timer;
 use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
+use super::outside::DecidedOutside;
 use super::pass::PassState;
 use super::profile::Trigger;
 use crate::queue::attained::await_next_level;
