@@ -122,17 +122,14 @@ fn of_scheduler(reasons: &Histogram) -> Histogram {
     own
 }
 
-/// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, after an attempt that failed, or after
-/// an attempt that found a node which the pod must not take yet.
-const BESIDE_AN_ATTEMPT: [Reason; 8] = [
+/// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, or after an attempt that failed.
+const BEFORE_AN_ATTEMPT: [Reason; 6] = [
     Reason::SchedulingGated,
     Reason::ResourceClaimMissing,
     Reason::PodGroupMissing,
     Reason::GangPodsMissing,
     Reason::PluginFailed,
     Reason::NotAPod,
-    Reason::WaitsOnPermit,
-    Reason::PermitTimeout,
 ];
 
 /// The reasons for which Kueue admits no workload or only a part of its pods, or has evicted it.
@@ -150,7 +147,7 @@ fn is_of_flow(reasons: &Histogram) -> bool {
         Reason::ArrayTaskLimit,
     ];
     let is_of_flow = |reason: Reason| {
-        let named = [&of_flow[..], &OF_SLURM, &BESIDE_AN_ATTEMPT];
+        let named = [&of_flow[..], &OF_SLURM, &BEFORE_AN_ATTEMPT];
         named.iter().any(|reasons| reasons.contains(&reason)) || OF_KUEUE.contains(&reason)
     };
     reasons.iter().all(|(reason, _)| is_of_flow(reason))
@@ -266,12 +263,7 @@ impl Questions<'_> {
     fn is_evaluated_alike(&self, watched: &Watched) -> bool {
         let spec = &self.rehearsal.arrivals[watched.attempt.job.index()].spec;
         let is_whole = watched.sight.seats == Seats::All && watched.sight.demand == spec.demand;
-        // Where ties are drawn, the nodes that the first tasks of an unequal gang take, and with them the reasons for the
-        // others, depend on the attempt.
-        let options = &self.profile().scheduler;
-        let is_drawn = options.ties == Ties::Random || options.gpus == GpuOrder::Random;
         is_whole
-            && !(is_drawn && matches!(watched.sight.demand.kind, DemandKind::Sets(_)))
             && watched.sight.context.replicas == 1
             && watched.sight.context.least <= 1
             && watched.sight.context.fleet.is_none()
@@ -295,9 +287,15 @@ impl Questions<'_> {
             panic!("{attempt} is held for {refusal:?} {reasons}, but explained by {explained:?}");
         };
         if self.is_evaluated_alike(watched) {
-            let found =
-                evaluate(&self.profile().scheduler, &watched.sight.demand, &watched.sight.fleet, Grouping::EachNode);
-            assert_eq!(found, (Some(refusal), reasons.clone()), "{attempt} waits, and is evaluated otherwise");
+            let (options, demand) = (&self.profile().scheduler, &watched.sight.demand);
+            let (found, because) = evaluate(options, demand, &watched.sight.fleet, Grouping::EachNode);
+            assert_eq!(found, Some(refusal), "{attempt} waits, and is evaluated otherwise");
+            // Where ties are drawn, the nodes that the first tasks of an unequal gang take, and with them the reasons
+            // against the others, depend on the attempt.
+            let is_drawn = options.ties == Ties::Random || options.gpus == GpuOrder::Random;
+            if !is_drawn || !matches!(demand.kind, DemandKind::Sets(_)) {
+                assert_eq!(because, *reasons, "{attempt} waits, and is evaluated for other reasons");
+            }
         }
     }
 

@@ -120,6 +120,12 @@ impl Core {
         self.examined.decisions.push(watched);
     }
 
+    /// Keeps why a replica waits although the last decision about it found a place. That decision still is the one that
+    /// places it.
+    pub(crate) fn keep_wait(&mut self, watched: Watched) {
+        self.examined.decisions.push(watched);
+    }
+
     /// Examines and keeps a decision for one candidate about this replica, if the replica is watched. `fleet` returns
     /// the fleet that the decision sees; `None` means the current fleet.
     pub(crate) fn examine_if_watched(&mut self, index: ReplicaIndex, fleet: impl FnOnce(&Core) -> Option<Fleet>) {

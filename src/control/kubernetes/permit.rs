@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Kubernetes;
+use super::examine;
 use super::hints::Event as Change;
 use super::plugins::Plugins;
 use super::queue::Refusal;
@@ -80,7 +81,8 @@ impl Kubernetes {
         self.permits.by_key.insert(Arc::clone(&pod.key), index);
         self.permits.due.insert((until, index));
         self.permits.changes += 1;
-        core.hold(index, (Refused::Unfit, Histogram::of(Reason::WaitsOnPermit, 1)));
+        let node = Arc::clone(&self.permits.waiting[&index].0.node);
+        hold_without_node(core, index, &node, Reason::WaitsOnPermit);
     }
 
     /// Binds a pod whose gang is complete. If its node cannot take it any more, the pod returns to the queue.
@@ -139,8 +141,7 @@ impl Kubernetes {
     fn return_to_queue(&mut self, core: &mut Core, index: ReplicaIndex, reserved: Reserved) {
         let record = &self.pods[&index];
         let (pod, group) = (Arc::clone(&record.info), record.group);
-        let held = (Refused::Unfit, Histogram::of(Reason::PermitTimeout, 1));
-        core.hold(index, held.clone());
+        let held = hold_without_node(core, index, &reserved.node, Reason::PermitTimeout);
         let plugins = Plugins::of(&[Plugin::GangScheduling]);
         self.queue.add(index, group, pod.priority);
         self.queue.take_untold(group);
@@ -168,14 +169,27 @@ impl Kubernetes {
 
     /// The explanation of a pod that has a node and waits.
     pub(super) fn examine_permit(&self, core: &Core, index: ReplicaIndex) -> Examination {
-        let (reserved, _) = &self.permits.waiting[&index];
-        let decision = Decision::Refuse { refusal: Refused::Unfit, reasons: Histogram::of(Reason::WaitsOnPermit, 1) };
-        let finding = |id: NodeId| {
-            let is_own = core.fleet.node(id).name == reserved.node;
-            let reason = if is_own { Reason::WaitsOnPermit } else { Reason::NotExamined };
-            NodeFinding::of(id, Verdict::Unfit(reason))
-        };
-        let nodes = (0..core.fleet.len()).map(|node| finding(NodeId::new(node))).collect();
-        Examination { decision, nodes, message: None }
+        examination(core, &self.permits.waiting[&index].0.node, Reason::WaitsOnPermit)
     }
+}
+
+/// Holds a pod that has found this node and does not go there.
+fn hold_without_node(core: &mut Core, index: ReplicaIndex, node: &str, because: Reason) -> (Refused, Histogram) {
+    if core.is_watched(index) {
+        let watched = examine::watched(core, index, examination(core, node, because));
+        core.keep_wait(watched);
+    }
+    let held = (Refused::Unfit, Histogram::of(because, 1));
+    core.hold(index, held.clone());
+    held
+}
+
+fn examination(core: &Core, node: &str, because: Reason) -> Examination {
+    let finding = |id: NodeId| {
+        let is_own = &*core.fleet.node(id).name == node;
+        NodeFinding::of(id, Verdict::Unfit(if is_own { because } else { Reason::NotExamined }))
+    };
+    let decision = Decision::Refuse { refusal: Refused::Unfit, reasons: Histogram::of(because, 1) };
+    let nodes = (0..core.fleet.len()).map(|node| finding(NodeId::new(node))).collect();
+    Examination { decision, nodes, message: None }
 }
