@@ -50,7 +50,7 @@ fn is_scenario(path: &Path) -> bool {
 const SHOWN_BYTES: u64 = 1 << 16;
 
 /// Whether the file is a Kubernetes manifest, judged by its first keys.
-fn is_manifest(path: &Path) -> bool {
+pub fn is_manifest(path: &Path) -> bool {
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(path);
     if opened.and_then(|file| file.take(SHOWN_BYTES).read_to_end(&mut bytes)).is_err() {

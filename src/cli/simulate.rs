@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::exit::{Exit, ExitResult, Failure};
 use super::guard::guarded;
 use super::output::{Format, print, print_json};
+use super::progress;
 use super::run::Overrides;
+use super::select::is_manifest;
 use dryrack_engine::{QueueChange, Simulated, simulate as simulate_jobs};
 use dryrack_ids::JobId;
 use dryrack_scenario::{AddedWorkload, Loaded, Options, load, load_text};
@@ -59,7 +61,8 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
     if !jobs.iter().all(is_one) {
         return Err(input("has several workloads; write one".to_string()));
     }
-    let found = guarded(|| simulate_jobs(&with.rehearsal, &jobs));
+    let said = || format!("rehearsing {} with {}", args.path.display(), part.workload.name);
+    let found = progress::with_line(said, || guarded(|| simulate_jobs(&with.rehearsal, &jobs)));
     let found = found.map_err(|message| Failure::Ours(format!("internal error: {message}\n")))?;
     let case = Case { found: &found, loaded: &with, name: &part.workload.name, queue: &part.workload.queue };
     match format {
@@ -72,11 +75,8 @@ pub fn simulate(args: &SimulateArgs, format: Format) -> ExitResult {
 /// Loads the scenario, or makes one of the manifests.
 fn loaded(args: &SimulateArgs, options: &Options) -> Result<Loaded, Failure> {
     let faults = |diagnostics: dryrack_yaml::Diagnostics| Failure::Input(diagnostics.to_string());
-    let is_manifest = || {
-        let text = std::fs::read_to_string(&args.path).unwrap_or_default();
-        text.lines().any(|line| line.starts_with("apiVersion:")) || text.trim_start().starts_with('{')
-    };
-    if !args.path.is_dir() && !is_manifest() {
+    let is_json = args.path.extension().is_some_and(|ending| ending == "json");
+    if !args.path.is_dir() && !is_json && !is_manifest(&args.path) {
         return load(&args.path, options).map_err(faults);
     }
     let (folder, file) = match args.path.is_dir() {
@@ -126,7 +126,7 @@ impl Case<'_> {
             }
             None => {
                 let until = found.until.map_or("the end of the run".to_string(), |until| until.to_string());
-                text.push_str(&format!("admitted   not until {until}\n"));
+                text.push_str(&format!("admitted   no, simulated until {until}\n"));
                 if let Some((_, because, message)) = &found.last {
                     text.push_str(&format!("because    {}: {message}\n", because.name()));
                 }
