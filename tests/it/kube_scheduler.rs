@@ -1,6 +1,10 @@
 //! A real kube-scheduler decides in scenarios. `.ci/kube-scheduler` builds the program; without it, the trials that need
 //! it are reported as not run.
 
+#[path = "../../src/apiserver/tests/kube_scheduler/program.rs"]
+mod program;
+
+pub use program::find as program;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::assert::OutputAssertExt;
@@ -20,18 +24,6 @@ trials! {
         kube_scheduler_for_real_takes_a_configuration_of_its_own,
         kube_scheduler_for_real_ends_with_a_named_fault,
     ]
-}
-
-/// The program that is named, or the one that `.ci/kube-scheduler` built.
-pub fn program() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let cached = || {
-        let cache = named("DRYRACK_CACHE")
-            .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("dryrack")))
-            .or_else(|| named("HOME").map(|home| home.join(".cache/dryrack")))?;
-        Some(cache.join("kube-scheduler-1.20.2/kube-scheduler"))
-    };
-    named("DRYRACK_KUBE_SCHEDULER").or_else(cached).filter(|path| path.is_file())
 }
 
 fn outside() -> String {

@@ -7,14 +7,13 @@ mod drawn;
 mod large;
 mod life;
 mod native;
+mod program;
 mod worlds;
-
-use std::path::PathBuf;
 
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
-    let program = find_program();
+    let program = program::find();
     let is_wanted = std::env::args().any(|typed| typed.contains("for_real"));
     let trial = |name: &str, run: fn(&std::path::Path)| {
         let found = program.clone();
@@ -34,16 +33,4 @@ fn main() {
     // One after the other, because they measure time.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&arguments, trials).exit();
-}
-
-/// The program that is named, or the one that `.ci/kube-scheduler` built.
-fn find_program() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let cached = || {
-        let cache = named("DRYRACK_CACHE")
-            .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("dryrack")))
-            .or_else(|| named("HOME").map(|home| home.join(".cache/dryrack")))?;
-        Some(cache.join("kube-scheduler-1.20.2/kube-scheduler"))
-    };
-    named("DRYRACK_KUBE_SCHEDULER").or_else(cached).filter(|path| path.is_file())
 }
