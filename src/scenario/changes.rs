@@ -17,7 +17,15 @@ pub(super) fn read(
     let mut scalings = Vec::new();
     // Changes of queues are lowered together with the queues.
     for tree in file.list("changes", report).iter().filter(|tree| !kueue::is_of_queue(tree)) {
-        let Some(fields) = Fields::read(tree, "a change", &["at", "job", "replicas"], report) else { continue };
+        let names_job = tree.get("job").is_some();
+        let of_queues = if names_job { &[][..] } else { &kueue::CHANGED };
+        let known = [&["at", "job", "replicas"], of_queues].concat();
+        let Some(fields) = Fields::read(tree, "a change", &known, report) else { continue };
+        if !names_job {
+            let help = "add `job: chat`, or name a queue with `cluster_queue:`, `cohort:` or `local_queue:`";
+            report.error_with_help(fields.place(), "a change names neither a job nor a queue", help);
+            continue;
+        }
         for (key, example) in [("at", "10m"), ("job", "chat"), ("replicas", "2")] {
             fields.require(key, example, report);
         }
