@@ -12,10 +12,12 @@
 
 mod compatibility;
 mod dstack_gpu;
+mod gpu_names;
 mod kind;
 mod mig;
 mod model;
 mod reported;
+mod speeds;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -27,10 +29,12 @@ use dryrack_units::{Bytes, MilliCpu};
 
 pub use compatibility::{Accelerator, Compatibility, Host, Kind, Mismatch, Served, compatibilities, mismatch};
 pub use dstack_gpu::{DstackGpu, KnownGpus, dstack_gpu, dstack_gpu_memory, dstack_gpu_name, dstack_gpus};
+pub use gpu_names::{GpuName, gpu_names, gpus_named, machine_named};
 pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vendor};
 pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 pub use reported::gpu_reported;
+pub use speeds::{Figure, Work, figures, relative_speed};
 
 /// A kind of GPU. A row of `gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
