@@ -62,6 +62,7 @@ mod test;
 mod trace;
 mod trace_file;
 mod trace_model;
+mod trace_scenario;
 mod trace_source;
 mod validate;
 mod watch;

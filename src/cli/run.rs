@@ -195,7 +195,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let loaded = with_line(|| format!("reading {}", args.file.display()), || load(&args.file, &options));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
-    let Loaded { rehearsal, expectations, trace, streamed, outside, .. } = loaded;
+    let Loaded { rehearsal, expectations, trace, streamed, outside, assumed, .. } = loaded;
     let mut session = outside.map(|setup| args.decider(setup, &rehearsal)).transpose()?;
     args.outside.check(session.as_ref())?;
     let progress = Progress::default();
@@ -242,7 +242,14 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let who = session.as_ref().and_then(|session| session.who());
     let named = who.as_ref().map(|who| named_after(&rehearsal, who));
     let of = named.as_ref().unwrap_or(&rehearsal);
-    let shown = Shown { rehearsal: of, rehearsed: &rehearsed, metrics, trace: trace.as_ref(), who: who.as_ref() };
+    let shown = Shown {
+        rehearsal: of,
+        rehearsed: &rehearsed,
+        metrics,
+        trace: trace.as_ref(),
+        assumed: &assumed,
+        who: who.as_ref(),
+    };
     if let Some(dir) = &args.report {
         guarded(|| shown.write_report(dir, &spans, &command)).map_err(fault)??;
     }
@@ -296,6 +303,7 @@ struct Shown<'a> {
     rehearsed: &'a Rehearsed,
     metrics: &'a Metrics,
     trace: Option<&'a TraceUse>,
+    assumed: &'a [String],
     /// The scheduler in another process, if one decided.
     who: Option<&'a ProgramName>,
 }
@@ -311,6 +319,7 @@ impl Shown<'_> {
             spans,
             verdicts: &self.rehearsed.verdicts,
             trace: &self.trace.map_or(Vec::new(), TraceUse::lines),
+            assumed: self.assumed,
             digest: &self.rehearsed.digest.to_string(),
             // The report must not depend on the folder that the user chose, so the command contains DIR.
             command: &format!("{command} --report DIR"),
@@ -331,7 +340,7 @@ pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure
 }
 
 fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Result<(), Failure> {
-    let Shown { rehearsal, rehearsed, metrics, trace, who } = *shown;
+    let Shown { rehearsal, rehearsed, metrics, trace, assumed, who } = *shown;
     let digest = rehearsed.digest.to_string();
     match format {
         Format::Human => {
@@ -341,6 +350,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 seed: rehearsal.seed,
                 digest: &digest,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
+                assumed,
             };
             print(&summary(&heading, rehearsed.run_metrics.accounts(), metrics, &rehearsed.verdicts))?;
         }
@@ -363,6 +373,9 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 "expectations": expectations,
                 "metrics": metrics,
             });
+            if !assumed.is_empty() {
+                value["assumed"] = json!(assumed);
+            }
             if let Some(who) = who {
                 value["decided_by"] = json!({"name": who.name, "version": who.version});
             }

@@ -3,7 +3,6 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use flate2::Compression;
@@ -12,13 +11,8 @@ use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, WholeFile, print, print_json, warn};
-use super::run::options;
-use super::trace_source::Source;
-use dryrack_engine::declared_fleet;
-use dryrack_event::Reason;
-use dryrack_metrics::UnplaceableAccount;
-use dryrack_scenario::{Options, load};
-use dryrack_scheduler::{Grouping, evaluate, ever_fits};
+use super::trace_scenario;
+use super::trace_source::{Source, is_scenario};
 use dryrack_trace::{
     self as trace, Census, Demands, Facts, Impossible, OutputFormat, Processors, Recorded, Sample, Scale, Supply,
     SwfHeader, TaskStream, TaskWriter, TraceError, TraceTask, WriteError,
@@ -179,8 +173,15 @@ fn heading(file: &Path, stream: &TaskStream, facts: &Facts) -> String {
 
 /// Exits with 1 if a task could never run.
 pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
+    if let Some(path) = args.source.scenario() {
+        if args.nodes.is_some() || args.gpus.is_some() || args.processors.is_some() {
+            let message = "error: a scenario has nodes of its own; leave --nodes, --gpus and --processors out\n";
+            return Err(Failure::Input(message.to_string()));
+        }
+        return trace_scenario::check(path, format);
+    }
     let scenario = args.nodes.as_deref().filter(|path| is_scenario(path));
-    let unplaceable = scenario.map(|path| on_scenario(&args.source, path)).transpose()?;
+    let unplaceable = scenario.map(|path| trace_scenario::judge_list(&args.source, path)).transpose()?;
     let mut stream = args.source.open()?;
     let nodes = match args.nodes.as_ref().filter(|_| scenario.is_none()) {
         None => Vec::new(),
@@ -212,7 +213,7 @@ pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
                 text.push_str(&load_line(load));
             }
             if let Some(found) = &unplaceable {
-                text.push_str(&format!("{}\n", found.sentence()));
+                text.push_str(&found.text());
             }
             match (&unplaceable, impossible.is_empty()) {
                 (Some(_), _) => {}
@@ -232,55 +233,6 @@ pub fn check(args: &CheckArgs, format: Format) -> ExitResult {
         (_, true) => Exit::Fine,
         (_, false) => Exit::Failed,
     })
-}
-
-fn is_scenario(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
-}
-
-/// The tasks as jobs of a scenario. Each job is checked against the scenario's nodes as if they were ready and empty.
-struct OnScenario {
-    profile: Arc<str>,
-    gpus: u64,
-    tasks: u64,
-    account: UnplaceableAccount,
-}
-
-impl OnScenario {
-    fn sentence(&self) -> String {
-        match self.account.sentence(self.tasks) {
-            Some(sentence) => format!("on the nodes of the scenario, under `{}`: {sentence}", self.profile),
-            None => {
-                format!("on the nodes of the scenario, under `{}`, each job can run if they are empty", self.profile)
-            }
-        }
-    }
-}
-
-fn on_scenario(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> {
-    let file = source.file()?;
-    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not valid text"))?.replace('\'', "''");
-    let format = source.open()?.format.name();
-    // Clear these sections: their entries may name the scenario's own jobs, which are removed.
-    let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
-    let empty = ["jobs", "expect", "reproduces", "changes", "faults"].map(|key| format!("{key}=[]"));
-    let options = Options { set: set.chain(empty).collect(), ..options(scenario) };
-    let loaded = load(scenario, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
-    let rehearsal = &loaded.rehearsal;
-    let (fleet, stages) = (declared_fleet(rehearsal), &rehearsal.profile.scheduler);
-    let mut account = UnplaceableAccount::default();
-    for demand in rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand) {
-        if !ever_fits(stages, demand, &fleet)
-            && let (Some(_), reasons) = evaluate(stages, demand, &fleet, Grouping::Classes)
-        {
-            let led = reasons.iter().next().map_or(Reason::NeverFits, |(reason, _)| reason);
-            account.add_demand(demand, led);
-        }
-    }
-    account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));
-    let gpus = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len() as u64).sum();
-    let profile = Arc::from(rehearsal.profile.name.as_str());
-    Ok(OnScenario { profile, gpus, tasks: rehearsal.arrivals.len() as u64, account })
 }
 
 fn load_line(load: &trace::Load) -> String {

@@ -29,10 +29,21 @@ fn format_named(text: &str) -> Result<trace::Format, String> {
     })
 }
 
+/// Whether this is the name of a scenario.
+pub fn is_scenario(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
+}
+
 impl Source {
     /// The name of the source in messages.
     pub fn name(&self) -> &Path {
         if self.is_standard_input() { Path::new("standard input") } else { &self.file }
+    }
+
+    /// The file, if its name is that of a scenario.
+    pub fn scenario(&self) -> Option<&Path> {
+        let is_scenario = self.from.is_none() && is_scenario(&self.file);
+        is_scenario.then_some(self.file.as_path())
     }
 
     fn is_standard_input(&self) -> bool {

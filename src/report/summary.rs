@@ -17,6 +17,8 @@ pub struct Heading<'a> {
     pub digest: &'a str,
     /// The first line names the trace and its use. Notes on irregularities in the trace follow.
     pub trace: Vec<String>,
+    /// What the run assumes because its file leaves it open.
+    pub assumed: &'a [String],
 }
 
 /// The number of reasons for waiting that are listed.
@@ -40,6 +42,9 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     text.push_str(&never_runs(accounts, metrics));
     for (index, line) in heading.trace.iter().enumerate() {
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "trace" } else { "" }));
+    }
+    for (index, line) in heading.assumed.iter().enumerate() {
+        text.push_str(&format!("{:<11}{line}\n", if index == 0 { "assumed" } else { "" }));
     }
     text.push_str(&ran(metrics));
     text.push_str(&waited(accounts, metrics));

@@ -102,7 +102,13 @@ pub(super) fn task(fields: &Fields<'_>, world: &mut World, report: &mut Report) 
     task_with(fields, &gpus, None, world, report)
 }
 
-fn task_with(fields: &Fields<'_>, gpus: &Gpus, pick: Option<&Pick>, world: &World, report: &mut Report) -> TaskDemand {
+fn task_with(
+    fields: &Fields<'_>,
+    gpus: &Gpus,
+    pick: Option<&Pick>,
+    world: &mut World,
+    report: &mut Report,
+) -> TaskDemand {
     let task = TaskDemand {
         cpu: fields.value("cpus", report).unwrap_or(MilliCpu::ZERO),
         ram: fields.value("ram", report).unwrap_or(Bytes::ZERO),
@@ -282,14 +288,14 @@ fn gpu_demand(
     fields: &Fields<'_>,
     gpus: &Gpus,
     pick: Option<&Pick>,
-    world: &World,
+    world: &mut World,
     report: &mut Report,
 ) -> Option<GpuDemand> {
     let memory = fields.value::<Bytes>("gpu_memory", report);
     let mut models: Vec<Arc<str>> = Vec::new();
     refuse_nothing(fields, "gpu", "the list of GPU types is empty", "a100-80g", report);
     for (typed, span) in fields.items("gpu", "a GPU type", report) {
-        models.extend(world.gpu_type(typed, span, report));
+        models.extend(world.gpu_types_named(typed, span, report));
     }
     let min_memory = fields.value("min_gpu_memory", report);
     let (count, take) = match (gpus, memory) {

@@ -113,6 +113,8 @@ pub struct Loaded {
     pub shares_of_cpu: Shares,
     /// The share of the seeds in which an expectation must hold, for each expectation that states one.
     pub shares: Vec<ShareAt>,
+    /// What the run assumes because the file leaves it open, as sentences for the report.
+    pub assumed: Vec<String>,
     /// Findings that do not prevent a run.
     pub warnings: Diagnostics,
 }
@@ -369,11 +371,8 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
     let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
-    let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
-    let places = Places { folder, roots: &options.roots };
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
-    let setting = jobs::ReadContext { profile: &profile, seed, until, sampled: &sampled, places: &places, streamed };
-    let entries = jobs::read(&file, &mut world, &setting, report);
+    let entries = entries(&file, &head, (&profile, folder, options), &mut world, report);
     deployment::check_cached(&world, report);
     without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
@@ -427,6 +426,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         outside,
         shares_of_cpu,
         shares,
+        assumed: world.assumed.into_iter().collect(),
         warnings: Diagnostics::default(),
     })
 }
@@ -442,6 +442,21 @@ fn traced(
     let (roots, streamed) = (&options.roots, options.streamed);
     let setting = trace_source::ReadContext { roots, folder, seed, needs_target, streamed };
     trace_source::read(file, &setting, world, report)
+}
+
+/// Reads `jobs:`.
+fn entries(
+    file: &Fields<'_>,
+    head: &Head,
+    (profile, folder, options): (&Profile, &Path, &Options),
+    world: &mut World,
+    report: &mut Report,
+) -> Vec<jobs::JobTemplate> {
+    let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
+    let places = Places { folder, roots: &options.roots };
+    let (seed, until, streamed) = (head.seed, head.until, options.streamed);
+    let setting = jobs::ReadContext { profile, seed, until, sampled: &sampled, places: &places, streamed };
+    jobs::read(file, world, &setting, report)
 }
 
 /// Arrivals and cancellations.

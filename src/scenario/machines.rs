@@ -141,7 +141,8 @@ fn named(tree: &Tree, machines: &Machines, report: &mut Report) -> NodeShape {
     if let Some(own) = machines.get(name) {
         return own.clone();
     }
-    let Some(machine) = catalog::machine(name) else {
+    let of_a_cloud = || catalog::machine_named(name).and_then(catalog::machine);
+    let Some(machine) = catalog::machine(name).or_else(of_a_cloud) else {
         let own = machines.keys().map(String::as_str);
         let names = own.chain(catalog::machines().iter().map(|machine| machine.name));
         report.unknown(tree.span, format!("no machine is named `{name}`"), name, names);
@@ -349,6 +350,16 @@ fn one_gpu(name: &str, fields: Option<&Fields<'_>>, tree: &Tree, report: &mut Re
         // The memory of the new type is invalid, which has already been reported.
         (None, None) if fields.is_some_and(|fields| fields.has("memory")) => None,
         (None, None) => {
+            let meant = catalog::gpus_named(name);
+            if let [model] = meant[..] {
+                return Some(known(model, model.memory?));
+            }
+            if !meant.is_empty() {
+                let variants: Vec<&str> = meant.iter().map(|model| model.name).collect();
+                let message = format!("`{name}` is the name of several GPUs: {}", variants.join(", "));
+                report.error_with_help(tree.span, message, format!("write `{}`, or another of them", variants[0]));
+                return None;
+            }
             let names: Vec<&str> = catalog::gpus().iter().map(|model| model.name).collect();
             let message = format!("no GPU type is named `{name}`");
             match dryrack_nearest::nearest(name, names) {

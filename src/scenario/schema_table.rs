@@ -553,6 +553,11 @@ pub(super) const SHAPES: &[Shape] = &[
             ("from", Kind::Text, "Date from which tasks are used; the run starts with the first of them"),
             ("to", Kind::Text, "Date after which tasks are left out"),
             ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "Source of the estimated durations"),
+            (
+                "gpu_names",
+                Kind::Named(&Kind::Some(&Kind::Text)),
+                "GPU types that names in the trace mean, for names that the catalog does not know",
+            ),
             ("durations", Kind::Named(&TIME), "Durations by application, for tasks without a recorded duration"),
             (
                 "tune",

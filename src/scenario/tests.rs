@@ -118,6 +118,7 @@ fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
     for folder in [
         "scenarios/basics",
         "scenarios/dstack",
+        "scenarios/hardware",
         "scenarios/kubernetes",
         "scenarios/live",
         "scenarios/operations",

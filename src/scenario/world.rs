@@ -36,6 +36,8 @@ pub(super) struct World {
     pub cached: Vec<(String, Span)>,
     /// GPU types of the nodes.
     pub gpu_types: BTreeSet<Arc<str>>,
+    /// What names and figures the file leaves open, and what is assumed for each. Sentences for the report.
+    pub assumed: BTreeSet<String>,
     /// All distinct shapes so far, used only to find an equal one.
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
     /// Names of entries with a `count`. The names of their copies begin with the name of the entry.
@@ -183,16 +185,28 @@ impl World {
         gpu_index(&known.name, known.shape.gpus.len(), typed, span, report)
     }
 
-    /// Finds a GPU type by its name or alias in the catalog, or by a name that a node in the file gives it.
-    pub fn gpu_type(&self, typed: &str, span: Span, report: &mut Report) -> Option<Arc<str>> {
-        if let Some(own) = self.gpu_types.get(typed) {
-            return Some(Arc::clone(own));
-        }
-        let found = catalog::gpu(typed).map(|model| Arc::from(model.name));
-        if found.is_none() {
+    /// Finds GPU types by a name that a node in the file gives them, or by a name that the catalog knows. The name of a
+    /// family such as `a100` finds every GPU of it.
+    pub fn gpu_types_named(&mut self, typed: &str, span: Span, report: &mut Report) -> Vec<Arc<str>> {
+        let found = self.known_gpu_types(typed);
+        if found.is_empty() {
             let own = self.gpu_types.iter().map(|name| &**name);
             let names: BTreeSet<&str> = own.chain(catalog::gpus().iter().map(|model| model.name)).collect();
             report.unknown(span, format!("no GPU type is named `{typed}`"), typed, names.into_iter());
+        }
+        found
+    }
+
+    /// The same, but empty if the name is unknown. Notes what a name means that is not the GPU's own.
+    pub fn known_gpu_types(&mut self, typed: &str) -> Vec<Arc<str>> {
+        if let Some(own) = self.gpu_types.get(typed) {
+            return vec![Arc::clone(own)];
+        }
+        let found: Vec<Arc<str>> = catalog::gpus_named(typed).iter().map(|model| Arc::from(model.name)).collect();
+        if let [_, _, ..] = found[..] {
+            self.assumed.insert(format!("GPU `{typed}` means any of {}", found.join(", ")));
+        } else if catalog::gpu(typed).is_none() && !found.is_empty() {
+            self.assumed.insert(format!("GPU `{typed}` means {}", found[0]));
         }
         found
     }

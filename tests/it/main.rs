@@ -28,6 +28,7 @@ mod explained;
 mod fit;
 mod futures;
 mod fuzzed;
+mod gpu_names;
 mod grammar;
 mod hunted;
 mod imports;
@@ -124,6 +125,7 @@ fn main() {
         fit::trials,
         futures::trials,
         fuzzed::trials,
+        gpu_names::trials,
         grammar::trials,
         hunted::trials,
         imports::trials,

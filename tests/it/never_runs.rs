@@ -165,11 +165,11 @@ fn a_trace_is_held_against_the_nodes_of_a_scenario_before_it_runs() {
     let dir = empty();
     // Jobs and expectations of the scenario itself are not about the trace.
     write(dir.path(), "{name: x, gpus: 2}", "expect: [{name: runs, job: x, is: running, by: 5m}]\n");
-    let rows = "job,submit_s,duration_s,gpus,nodes,gpu_models\n1,0,60,1,1,a100-80g\n2,1,60,1,1,a100\n3,2,60,3,1,\n4,3,60,1,1,a100\n";
+    let rows = "job,submit_s,duration_s,gpus,nodes,gpu_models\n1,0,60,1,1,a100-80g\n2,1,60,1,1,l4\n3,2,60,3,1,\n4,3,60,1,1,l4\n";
     std::fs::write(dir.path().join("t.csv"), rows).expect("a folder of our own");
     let args = ["trace", "check", "t.csv", "--nodes", "s.yaml"];
     let said = stdout(dir.path(), &args, 1);
-    let sentence = "3 of 4 jobs can never run: for 2, no node has GPU `a100` (did you mean `a100-80g`?); \
+    let sentence = "3 of 4 jobs can never run: for 2, no node has GPU `l4` (known are a100-80g, h100-80g); \
                     for 1, no node has 3 GPUs, which one task asks for (at most 2)";
     assert!(said.contains(sentence), "{said}");
     let json: serde_json::Value =

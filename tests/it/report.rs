@@ -42,6 +42,7 @@ fn accounts(rehearsal: &Rehearsal, end: Option<SimTime>) -> RunAccount {
 fn text(rehearsal: &Rehearsal) -> String {
     let accounts = accounts(rehearsal, rehearsal.until);
     let heading = Heading {
+        assumed: &[],
         title: &rehearsal.title,
         profile: "first-fit",
         seed: 7,
@@ -305,6 +306,7 @@ fn the_files_of_a_report_are_what_arithmetic_on_paper_gives_and_the_same_twice()
     let metrics = Metrics::of(&accounts);
     let trace = Vec::new();
     let report = RunReport {
+        assumed: &[],
         rehearsal: &rehearsal,
         accounts: &accounts,
         metrics: &metrics,

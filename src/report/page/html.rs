@@ -22,16 +22,23 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A complete page. `body` is markup; everything else is text.
-pub fn page(title: &str, answer: &str, body: &str) -> String {
+/// Makes the answer of a page red. Only pages with a bad answer have it.
+const BAD: &str = "\
+.answer { color: #b42318; border-left: 6px solid #b42318; padding-left: 12px; font-weight: 600; }
+@media screen and (prefers-color-scheme: dark) { .answer { color: #ff8a80; border-color: #ff8a80; } }
+";
+
+/// A complete page. `body` is markup; everything else is text. The answer is red if it is bad.
+pub fn page(title: &str, (answer, is_bad): (&str, bool), body: &str) -> String {
     let (title, answer) = (escape(title), escape(answer));
+    let bad = if is_bad { BAD } else { "" };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
          script-src 'unsafe-inline'; img-src data:\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
+         <title>{title}</title>\n<style>\n{STYLE}{bad}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
          <p class=\"answer\">{answer}</p>\n</header>\n{body}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
@@ -97,7 +104,7 @@ mod tests {
         let nasty = "</title><script>alert('x')</script> & \"so\" \u{7}";
         let page = page(
             nasty,
-            nasty,
+            (nasty, true),
             &(section(nasty, &list(&[nasty.into()])) + &table(nasty, &[nasty], &[vec![nasty.into()]])),
         );
         assert_eq!(page.matches("<script>").count(), 1, "our own alone");

@@ -84,7 +84,8 @@ impl PlanReport {
             section("Assumptions", &list(&self.assumptions)),
             section("How to repeat this", &self.made()),
         ];
-        page(&self.title, &self.answer, &body.concat())
+        let is_bad = self.is_minimized && self.best.is_none();
+        page(&self.title, (&self.answer, is_bad), &body.concat())
     }
 
     fn asked(&self) -> String {

@@ -28,6 +28,8 @@ pub struct RunReport<'a> {
     pub verdicts: &'a [Verdict],
     /// The statements about the trace.
     pub trace: &'a [String],
+    /// What the run assumes because its file leaves it open.
+    pub assumed: &'a [String],
     pub digest: &'a str,
     /// The command that reproduces the report.
     pub command: &'a str,
@@ -76,7 +78,12 @@ impl RunReport<'_> {
             section("Assumptions", &list(&self.assumptions())),
             section("How to repeat this", &self.provenance()),
         ];
-        page(&self.rehearsal.title, &self.answer(), &body.concat())
+        page(&self.rehearsal.title, (&self.answer(), self.is_bad()), &body.concat())
+    }
+
+    /// Whether the outcome is bad: an expectation fails, or a job can never run.
+    fn is_bad(&self) -> bool {
+        self.accounts.unplaceable.jobs > 0 || self.verdicts.iter().any(|verdict| !verdict.passed)
     }
 
     /// The outcome of the run in one sentence.
@@ -344,6 +351,7 @@ impl RunReport<'_> {
             all.push(format!("The run stops at {until}; nothing after that counts."));
         }
         all.extend(self.trace.iter().map(|line| format!("Trace {line}")));
+        all.extend(self.assumed.iter().map(|line| format!("{line}.")));
         all
     }
 

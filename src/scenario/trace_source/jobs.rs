@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::gpu_names::GpuNames;
 use super::order::Order;
 use super::{Estimates, TraceSettings};
 use crate::jobs::Draft;
-use dryrack_catalog as catalog;
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
@@ -24,26 +24,27 @@ pub(super) struct Shared {
     /// Demands for whole GPUs, by their number and by the address of the virtual cluster's name in `words`.
     whole: HashMap<(u32, Option<usize>), Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
+    names: GpuNames,
 }
 
 impl Shared {
-    pub fn new() -> Shared {
+    pub fn new(names: GpuNames) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
         let plain = JobSpec::of("".into(), nothing);
-        Shared { plain, demands: HashSet::default(), whole: HashMap::default(), words: HashSet::default() }
+        Shared { plain, demands: HashSet::default(), whole: HashMap::default(), words: HashSet::default(), names }
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
         // Look up a demand for whole GPUs of any type without creating it first. Few such demands exist.
         if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() {
-            return self.demand(demand_of(task, format));
+            return self.demand(demand_of(task, format, &self.names));
         }
         let cluster = task.virtual_cluster.as_deref().map(|cluster| self.word(cluster).as_ptr().addr());
         let key = (task.gpus.unwrap_or(0), cluster);
         if let Some(known) = self.whole.get(&key) {
             return Arc::clone(known);
         }
-        let new = self.demand(whole_gpus(task));
+        let new = self.demand(whole_gpus(task, &self.names));
         self.whole.insert(key, Arc::clone(&new));
         new
     }
@@ -73,7 +74,7 @@ pub(super) const VC: &str = "vc";
 /// Converts the chosen tasks to jobs, in the given order or else in order of submission.
 pub(super) fn drafts(
     tasks: &TaskTrace,
-    format: Format,
+    (format, gpu_names): (Format, GpuNames),
     (ordered, usage): (Option<Order>, Vec<(String, Series)>),
     asked: &TraceSettings<'_>,
     report: &mut Report,
@@ -95,7 +96,7 @@ pub(super) fn drafts(
         asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
     };
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut shared = Shared::new();
+    let mut shared = Shared::new(gpu_names);
     if let Some(order) = ordered {
         let stays = Arc::new(JobBehavior::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
@@ -173,9 +174,9 @@ pub(super) fn arrival(
 }
 
 /// The expected workload, computed from the whole list. GPU types that tie are ordered by the trace's own names.
-pub(super) fn target(tasks: &TaskTrace, format: Format) -> Target {
+pub(super) fn target(tasks: &TaskTrace, format: Format, names: &GpuNames) -> Target {
     let shape = |task: &TraceTask| {
-        let demand = demand_of(task, format);
+        let demand = demand_of(task, format, names);
         let each = demand.task().expect("a job of a trace asks for tasks");
         TaskShape { models_written: task.gpu_models.join("|"), ..TaskShape::of(each) }
     };
@@ -220,14 +221,14 @@ fn is_of_whole_gpus(task: &TraceTask, format: Format) -> bool {
     }
 }
 
-fn demand_of(task: &TraceTask, format: Format) -> Demand {
+fn demand_of(task: &TraceTask, format: Format, names: &GpuNames) -> Demand {
     match format.asks() {
-        _ if is_of_whole_gpus(task, format) => whole_gpus(task),
+        _ if is_of_whole_gpus(task, format) => whole_gpus(task, names),
         TaskResources::Processors => processors(task),
-        TaskResources::Nodes => apart(task),
-        TaskResources::AsStated if task.nodes.is_some() => apart(task),
+        TaskResources::Nodes => apart(task, names),
+        TaskResources::AsStated if task.nodes.is_some() => apart(task, names),
         TaskResources::AsStated if task.processors.is_some() => processors(task),
-        TaskResources::AsStated | TaskResources::Pod | TaskResources::WholeGpus => pod(task),
+        TaskResources::AsStated | TaskResources::Pod | TaskResources::WholeGpus => pod(task, names),
     }
 }
 
@@ -238,9 +239,9 @@ fn processors(task: &TraceTask) -> Demand {
 
 /// A gang with one task for each GPU, or a single task without GPUs. If the task has a virtual cluster, the gang runs
 /// on its nodes.
-fn whole_gpus(task: &TraceTask) -> Demand {
+fn whole_gpus(task: &TraceTask, names: &GpuNames) -> Demand {
     let gpus = task.gpus.unwrap_or(0);
-    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: gpu_models(task), min_memory: None };
+    let one = GpuDemand { count: 1, take: GpuTake::Whole, models: names.of(task), min_memory: None };
     let labels = task.virtual_cluster.iter().map(|cluster| (Arc::from(VC), Arc::from(cluster.as_str()))).collect();
     let need = TaskDemand { gpus: (gpus > 0).then_some(one), labels, ..TaskDemand::cpu_only(MilliCpu::ZERO) };
     Demand { tasks: gpus.max(1), ..Demand::of(need) }
@@ -248,7 +249,7 @@ fn whole_gpus(task: &TraceTask) -> Demand {
 
 /// A gang with one task on each of the recorded number of nodes. Each task gets an equal part of the resources, rounded
 /// up.
-fn apart(task: &TraceTask) -> Demand {
+fn apart(task: &TraceTask, names: &GpuNames) -> Demand {
     let nodes = task.nodes.unwrap_or(1).max(1);
     let each = TraceTask {
         cpu: task.cpu.map(|cpu| MilliCpu::new(cpu.get().div_ceil(u64::from(nodes)))),
@@ -257,23 +258,16 @@ fn apart(task: &TraceTask) -> Demand {
         ..task.clone()
     };
     let gang = if nodes > 1 { Gang::Spread } else { Gang::Anywhere };
-    Demand { tasks: nodes, gang, ..pod(&each) }
+    Demand { tasks: nodes, gang, ..pod(&each, names) }
 }
 
-/// The GPU models, with the catalog's names for models that it knows.
-fn gpu_models(task: &TraceTask) -> Vec<Arc<str>> {
-    let name =
-        |model: &String| catalog::gpu(model).map_or_else(|| Arc::from(model.as_str()), |gpu| Arc::from(gpu.name));
-    task.gpu_models.iter().map(name).collect()
-}
-
-fn pod(task: &TraceTask) -> Demand {
+fn pod(task: &TraceTask, names: &GpuNames) -> Demand {
     let gpus = task.gpus.filter(|count| *count > 0).map(|count| {
         let take = match task.gpu_share {
             Some(share) if share < GpuShare::WHOLE => GpuTake::Share(share),
             _ => GpuTake::Whole,
         };
-        GpuDemand { count, take, models: gpu_models(task), min_memory: None }
+        GpuDemand { count, take, models: names.of(task), min_memory: None }
     });
     let need = TaskDemand {
         ram: task.ram.unwrap_or(Bytes::ZERO),

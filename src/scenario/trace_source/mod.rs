@@ -34,6 +34,7 @@
 //! - `ranks` (a file with lines of the form `RANK NODE`) sets the order in which the trace's nodes are declared. The
 //!   order also decides ties between nodes. With `tune` and without `ranks` the nodes are shuffled.
 
+mod gpu_names;
 mod jobs;
 mod nodes;
 mod order;
@@ -53,6 +54,7 @@ use dryrack_trace::{
 };
 use dryrack_units::{Permille, SimDuration, SimTime, counted};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
+use gpu_names::{GpuNames, NameCounts, TypedNames};
 use nodes::add_node;
 pub(super) use streamed::{TaskList, TaskStream};
 
@@ -105,7 +107,7 @@ enum Estimates {
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "name",
     "format",
     "list",
@@ -124,6 +126,7 @@ const FIELDS: [&str; 18] = [
     "to",
     "estimates",
     "durations",
+    "gpu_names",
 ];
 
 /// The settings of `trace:`.
@@ -153,6 +156,8 @@ struct TraceSettings<'t> {
     /// The run time of each application, for a trace that does not state run times.
     durations: BTreeMap<String, SimDuration>,
     durations_span: Span,
+    /// The GPU types that names in the trace mean.
+    gpu_names: TypedNames<'t>,
 }
 
 impl TraceSettings<'_> {
@@ -213,7 +218,7 @@ pub(super) fn read(
         add_node(node, asked.span, world, report);
     }
     if setting.streamed {
-        let (list, tally) = streamed::checked(format, &asked, setting, report)?;
+        let (list, tally) = streamed::checked(format, &asked, setting, world, report)?;
         let used = TraceUse { name: asked.called().to_string(), tasks: list.tasks, nodes: ranked.len(), tally };
         return Some(Traced { used, drafts: Vec::new(), target: None, list: Some(list) });
     }
@@ -238,9 +243,12 @@ pub(super) fn read(
         }
         _ => Vec::new(),
     };
-    let target = setting.needs_target.then(|| jobs::target(&tasks, format));
+    let mut counts = NameCounts::default();
+    tasks.tasks.iter().for_each(|task| counts.add(task));
+    let names = GpuNames::resolve(&counts, &asked, world, report);
+    let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
-    let drafts = jobs::drafts(&tasks, format, (ordered, usage), &asked, report);
+    let drafts = jobs::drafts(&tasks, (format, names), (ordered, usage), &asked, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
@@ -334,6 +342,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         estimates: Estimates::AsRecorded,
         durations: BTreeMap::new(),
         durations_span: span,
+        gpu_names: Vec::new(),
     };
     if let Node::Scalar { .. } = tree.node {
         asked.name = Some((text(tree, "the name of a trace", report)?, span));
@@ -364,6 +373,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.estimates = fields.word("estimates", "a value of `estimates`", &ESTIMATES, report).unwrap_or(asked.estimates);
     asked.durations = durations(&fields, report);
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
+    asked.gpu_names = gpu_names::read(&fields, report);
     fields.exclusive(&["offset", "from"], "both set the start of the run", report);
     fields.exclusive(&["order", "tune"], "both set the order of the tasks", report);
     fields.exclusive(&["list", "file"], "both select the tasks", report);

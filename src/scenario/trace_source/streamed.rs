@@ -6,8 +6,10 @@ use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::gpu_names::{GpuNames, NameCounts};
 use super::jobs::{QueueNames, Shared, arrival};
 use super::{Estimates, ReadContext, TraceSettings, value_or_report};
+use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, JobBehavior};
@@ -20,6 +22,7 @@ pub(crate) struct TaskList {
     format: Format,
     choice: Choice,
     estimates: Estimates,
+    gpu_names: GpuNames,
     /// The number of chosen tasks. `start` is the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
@@ -58,6 +61,7 @@ pub(super) fn checked(
     format: Format,
     asked: &TraceSettings<'_>,
     setting: &ReadContext<'_>,
+    world: &mut World,
     report: &mut Report,
 ) -> Option<(TaskList, Tally)> {
     let Some((typed, span)) = asked.file.filter(|_| is_plain(asked, report)) else {
@@ -82,10 +86,11 @@ pub(super) fn checked(
         format,
         choice: choice.clone(),
         estimates: asked.estimates,
+        gpu_names: GpuNames::default(),
         tasks: 0,
         start: asked.offset,
     };
-    let mut counting = choice;
+    let (mut counting, mut counts) = (choice, NameCounts::default());
     let (mut names, mut queues) = (HashSet::new(), std::collections::BTreeSet::new());
     let (hasher, mut last, mut odd) = (foldhash::fast::FixedState::default(), None, None);
     let header = stream.rows.header().cloned();
@@ -96,6 +101,7 @@ pub(super) fn checked(
                 list.start = asked.start(task.submit);
             }
             list.tasks += 1;
+            counts.add(&task);
             // To save memory, only a hash of each name is stored. Two names with the same hash are therefore refused as
             // well.
             let is_new = names.insert(hasher.hash_one(&task.name));
@@ -112,6 +118,7 @@ pub(super) fn checked(
         Ok(())
     });
     value_or_report(read, span, report)?;
+    list.gpu_names = GpuNames::resolve(&counts, asked, world, report);
     for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
         let known = queues.iter().map(|queue| &**queue);
         report.unknown(*span, format!("the trace {} has no queue `{typed}`", asked.called()), typed, known);
@@ -148,7 +155,7 @@ pub(crate) struct TaskStream {
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        Ok(TaskStream { rows, list: self.clone(), shared: Shared::new(), left: self.tasks })
+        Ok(TaskStream { rows, list: self.clone(), shared: Shared::new(self.gpu_names.clone()), left: self.tasks })
     }
 }
 

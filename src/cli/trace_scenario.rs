@@ -1,0 +1,87 @@
+//! Which jobs could never run on the nodes of a scenario: those of a list of tasks, or the scenario's own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::exit::{Exit, ExitResult, Failure};
+use super::output::{Format, print, print_json, warn};
+use super::run::options;
+use super::trace_source::Source;
+use dryrack_engine::declared_fleet;
+use dryrack_event::Reason;
+use dryrack_metrics::UnplaceableAccount;
+use dryrack_scenario::{Loaded, Options, load};
+use dryrack_scheduler::{Grouping, evaluate, ever_fits};
+
+/// Jobs of a scenario. Each is checked against the scenario's nodes as if they were ready and empty.
+pub struct OnScenario {
+    profile: Arc<str>,
+    pub gpus: u64,
+    tasks: u64,
+    pub account: UnplaceableAccount,
+    assumed: Vec<String>,
+}
+
+impl OnScenario {
+    fn of(loaded: Loaded) -> OnScenario {
+        let rehearsal = &loaded.rehearsal;
+        let (fleet, stages) = (declared_fleet(rehearsal), &rehearsal.profile.scheduler);
+        let mut account = UnplaceableAccount::default();
+        for demand in rehearsal.arrivals.iter().map(|arrival| &arrival.spec.demand) {
+            if !ever_fits(stages, demand, &fleet)
+                && let (Some(_), reasons) = evaluate(stages, demand, &fleet, Grouping::Classes)
+            {
+                let led = reasons.iter().next().map_or(Reason::NeverFits, |(reason, _)| reason);
+                account.add_demand(demand, led);
+            }
+        }
+        account.name_among(rehearsal.nodes.iter().map(|node| &*node.spec.shape));
+        let gpus = rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len() as u64).sum();
+        let profile = Arc::from(rehearsal.profile.name.as_str());
+        let tasks = rehearsal.arrivals.len() as u64;
+        OnScenario { profile, gpus, tasks, account, assumed: loaded.assumed }
+    }
+
+    /// What can never run, and what was assumed about names. A sentence on each line.
+    pub fn text(&self) -> String {
+        let found = match self.account.sentence(self.tasks) {
+            Some(sentence) => sentence,
+            None => "each job can run if they are empty".to_string(),
+        };
+        let assumed: String = self.assumed.iter().map(|line| format!("{line}\n")).collect();
+        format!("{assumed}on the nodes of the scenario, under `{}`: {found}\n", self.profile)
+    }
+}
+
+/// `dryrack trace check SCENARIO`. Exits with 1 if a job could never run.
+pub fn check(path: &Path, format: Format) -> ExitResult {
+    let loaded = load(path, &options(path)).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    warn(&loaded.warnings.to_string());
+    let found = OnScenario::of(loaded);
+    match format {
+        Format::Human => print(&found.text())?,
+        Format::Json => {
+            print_json(&json!({"jobs": found.tasks, "never_run": found.account.json(), "assumed": found.assumed}))?
+        }
+    }
+    Ok(match (found.tasks, found.account.jobs) {
+        (0, _) => Exit::NothingSelected,
+        (_, 0) => Exit::Fine,
+        _ => Exit::Failed,
+    })
+}
+
+/// Judges the tasks of a list on the nodes of a scenario.
+pub fn judge_list(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> {
+    let file = source.file()?;
+    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not valid text"))?.replace('\'', "''");
+    let format = source.open()?.format.name();
+    // Clear these sections: their entries may name the scenario's own jobs, which are removed.
+    let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
+    let empty = ["jobs", "expect", "reproduces", "changes", "faults"].map(|key| format!("{key}=[]"));
+    let options = Options { set: set.chain(empty).collect(), ..options(scenario) };
+    let loaded = load(scenario, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
+    Ok(OnScenario::of(loaded))
+}

@@ -1,0 +1,126 @@
+//! Resolves the names that a trace gives to GPUs.
+//!
+//! A name means, in this order: what `gpu_names` of the scenario states, the type of a GPU of a node, or what the
+//! catalog knows by this name. A family such as `a100` means every GPU of it. Any other name is an error, because no job
+//! that asks for it could ever run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::TraceSettings;
+use crate::world::World;
+use dryrack_catalog as catalog;
+use dryrack_nearest::nearest;
+use dryrack_trace::TraceTask;
+use dryrack_units::counted;
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text};
+
+/// The value of `gpu_names`: for each name in the trace, the GPU types of the scenario.
+pub(super) type TypedNames<'t> = Vec<(&'t str, Span, Vec<(&'t str, Span)>)>;
+
+/// The number of tasks that ask for each name.
+#[derive(Debug, Default)]
+pub(super) struct NameCounts(BTreeMap<String, u64>);
+
+impl NameCounts {
+    pub fn add(&mut self, task: &TraceTask) {
+        for model in &task.gpu_models {
+            match self.0.get_mut(model) {
+                Some(count) => *count += 1,
+                None => {
+                    self.0.insert(model.clone(), 1);
+                }
+            }
+        }
+    }
+}
+
+/// The GPU types that each name of the trace means.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GpuNames(BTreeMap<String, Vec<Arc<str>>>);
+
+impl GpuNames {
+    /// Resolves all names of the trace. Reports each unknown one as an error.
+    pub fn resolve(counts: &NameCounts, asked: &TraceSettings<'_>, world: &mut World, report: &mut Report) -> GpuNames {
+        let mut names = BTreeMap::new();
+        for (name, span, types) in &asked.gpu_names {
+            if !counts.0.contains_key(*name) {
+                let message = format!("the trace {} has no GPU `{name}`", asked.called());
+                report.unknown(*span, message, name, counts.0.keys().map(String::as_str));
+            }
+            let types = types.iter().flat_map(|(typed, span)| world.gpu_types_named(typed, *span, report));
+            names.insert((*name).to_string(), types.collect());
+        }
+        for (name, count) in &counts.0 {
+            if names.contains_key(name) {
+                continue;
+            }
+            let types = world.known_gpu_types(name);
+            // A cloud may offer GPUs of any type.
+            if types.is_empty() && world.fleets.is_empty() {
+                unknown(name, *count, asked, world, report);
+            }
+            names.insert(name.clone(), types);
+        }
+        GpuNames(names)
+    }
+
+    /// The GPU types that a task accepts. Empty if it accepts any.
+    pub fn of(&self, task: &TraceTask) -> Vec<Arc<str>> {
+        let mut types: Vec<Arc<str>> = Vec::new();
+        for name in &task.gpu_models {
+            match self.0.get(name).filter(|known| !known.is_empty()) {
+                Some(known) => types.extend(known.iter().cloned()),
+                None => types.push(Arc::from(name.as_str())),
+            }
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        types.retain(|name| seen.insert(Arc::clone(name)));
+        types
+    }
+}
+
+fn unknown(name: &str, count: u64, asked: &TraceSettings<'_>, world: &World, report: &mut Report) {
+    let own = world.gpu_types.iter().map(|name| &**name);
+    let of_catalog = catalog::gpus().iter().map(|model| model.name);
+    let elsewhere = catalog::gpu_names().iter().map(|row| row.name);
+    let near = nearest(name, own.chain(of_catalog).chain(elsewhere));
+    let example = near.or(world.gpu_types.first().map(|name| &**name)).unwrap_or("a100-80g");
+    let hint = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+    let jobs = counted(usize::try_from(count).unwrap_or(usize::MAX), "job");
+    let ask = if count == 1 { "asks" } else { "ask" };
+    let message = format!(
+        "{jobs} of the trace {} {ask} for GPU `{name}`, which no node has and the catalog does not know",
+        asked.called()
+    );
+    let help = format!("{hint}write `gpu_names: {{{}: {example}}}` in `trace:`", quoted(name));
+    report.error_with_help(asked.span, message, help);
+}
+
+/// The name as a key in YAML.
+fn quoted(name: &str) -> String {
+    let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+        && !name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_plain { name.to_string() } else { format!("'{}'", name.replace('\'', "''")) }
+}
+
+/// Reads `{gtx: rtx-4090, fast: [a100-80g, h100-80g]}`.
+pub(super) fn read<'t>(fields: &Fields<'t>, report: &mut Report) -> TypedNames<'t> {
+    let Some(tree) = fields.get("gpu_names") else { return Vec::new() };
+    let help = "write `{a100_80: a100-80g, any: [a100-80g, h100-80g]}`";
+    let Node::Map(entries) = &tree.node else {
+        let message = format!("expected GPU types by their names in the trace, found {}", tree.kind());
+        report.error_with_help(tree.span, message, help);
+        return Vec::new();
+    };
+    entries.iter().map(|entry| (entry.key.as_str(), entry.key_span, types(entry, help, report))).collect()
+}
+
+fn types<'t>(entry: &'t Entry, help: &str, report: &mut Report) -> Vec<(&'t str, Span)> {
+    let one = std::slice::from_ref(&entry.value);
+    let items: &'t [Tree] = if let Node::List(items) = &entry.value.node { items } else { one };
+    if items.is_empty() {
+        report.error_with_help(entry.value.span, "the list of GPU types is empty", help);
+    }
+    items.iter().filter_map(|item| Some((text(item, "a GPU type", report)?, item.span))).collect()
+}

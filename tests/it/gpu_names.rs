@@ -1,0 +1,86 @@
+//! Names of GPUs in lists of tasks: those of Slurm, Kubernetes and drivers mean GPUs of the catalog, and any other name
+//! is an error before the run.
+
+use crate::cli::{empty, stderr, stdout};
+
+trials! {
+    Nothing: [
+        a_family_means_each_of_its_gpus_and_the_run_says_so_once,
+        an_unknown_name_is_an_error_with_the_line_that_mends_it,
+        a_scenario_is_checked_before_it_runs,
+        a_bad_answer_is_red,
+    ]
+}
+
+const FLEET: &str = "\
+scenario: A list of an operator
+nodes:
+  - {name: a, machine: a100-80g-x2}
+  - {name: h, machine: h100-80g-x1}
+";
+
+const HEAD: &str = "job,submit_s,duration_s,gpus,nodes,gpu_models\n";
+
+fn folder(rows: &str, trace: &str) -> tempfile::TempDir {
+    let dir = empty();
+    std::fs::write(dir.path().join("t.csv"), format!("{HEAD}{rows}")).expect("a folder of our own");
+    let text = format!("{FLEET}trace: {{file: t.csv, format: csv{trace}}}\nexpect: [max(queue_wait) <= 1h]\n");
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    dir
+}
+
+fn a_family_means_each_of_its_gpus_and_the_run_says_so_once() {
+    let dir = folder("1,0,60,1,1,a100\n2,1,60,1,1,A100\n3,2,60,1,1,a100\n4,2,60,1,1,NVIDIA-H100-80GB-HBM3\n", "");
+    let said = stdout(dir.path(), &["run", "s.yaml", "--report", "out"], 0);
+    assert!(said.contains("jobs       4 = 4 completed"), "{said}");
+    assert_eq!(said.matches("GPU `a100` means any of a100-40g, a100-80g").count(), 1, "{said}");
+    assert!(said.contains("GPU `NVIDIA-H100-80GB-HBM3` means h100-80g"), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    assert!(page.contains("GPU `a100` means any of a100-40g, a100-80g."), "the assumptions have it");
+}
+
+fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {
+    let rows = [
+        ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
+        ("gtx-1080-ti", "write `gpu_names: {gtx-1080-ti: a100-80g}` in `trace:`"),
+        ("3g 20gb", "write `gpu_names: {'3g 20gb': a100-80g}` in `trace:`"),
+    ];
+    for (name, mends) in rows {
+        let list = format!("1,0,60,1,1,{name}\n2,1,60,1,1,{name}\n3,1,60,1,1,a100\n");
+        let dir = folder(&list, "");
+        for command in [&["run", "s.yaml"][..], &["run", "s.yaml", "--stream"], &["trace", "check", "s.yaml"]] {
+            let said = stderr(dir.path(), command, 2);
+            let message = format!("2 jobs of the trace t.csv ask for GPU `{name}`, which no node has");
+            assert!(said.contains(&message) && said.contains(mends), "{command:?}\n{said}");
+        }
+    }
+    let dir = folder("1,0,60,1,1,gtx\n", ", gpu_names: {gtx: [a100-80g, h100-80g]}");
+    assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("1 completed"));
+    let dir = folder("1,0,60,1,1,gtx\n", ", gpu_names: {gtx: a100-81g, gty: l4}");
+    let said = stderr(dir.path(), &["run", "s.yaml"], 2);
+    assert!(said.contains("no GPU type is named `a100-81g`") && said.contains("has no GPU `gty`"), "{said}");
+}
+
+fn a_scenario_is_checked_before_it_runs() {
+    let dir = folder("1,0,60,1,1,a100\n2,1,60,1,1,l4\n3,2,60,9,1,\n", "");
+    let said = stdout(dir.path(), &["trace", "check", "s.yaml"], 1);
+    let sentence = "2 of 3 jobs can never run: for 1, no node has 9 GPUs, which one task asks for (at most 2); \
+                    for 1, no node has GPU `l4` (known are a100-80g, h100-80g)";
+    assert!(said.contains(sentence), "{said}");
+    assert!(said.contains("GPU `a100` means any of a100-40g, a100-80g"), "{said}");
+    let json = stdout(dir.path(), &["trace", "check", "s.yaml", "--format", "json"], 1);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&json["jobs"], &json["never_run"]["jobs"]), (&3.into(), &2.into()), "{json}");
+    let said = stderr(dir.path(), &["trace", "check", "s.yaml", "--gpus", "8"], 2);
+    assert!(said.contains("a scenario has nodes of its own"), "{said}");
+}
+
+fn a_bad_answer_is_red() {
+    for (rows, code, is_red) in [("1,0,60,1,1,a100\n", 0, false), ("1,0,60,1,1,l4\n", 1, true)] {
+        let dir = folder(rows, "");
+        stdout(dir.path(), &["run", "s.yaml", "--report", "out"], code);
+        let page = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+        assert_eq!(page.contains(".answer { color: #b42318;"), is_red, "{rows}");
+        assert_eq!(page.contains("1 of 1 job can never run"), is_red, "{rows}");
+    }
+}
