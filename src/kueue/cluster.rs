@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::fair::FairStrategy;
 use super::names::{FlavorId, FlavorResource, Names, ResourceId};
 use super::objects::{FungibilitySpec, PreemptionSpec, QueueingStrategy, ResourceFlavorSpec, StopPolicy};
 use super::objects::{TopologyRequest, WorkloadSpec};
+use super::preemption::FairStrategy;
 use super::queue::{PendingWorkloads, QueueId};
 use super::topology::{DomainId, NoPlacement, Occupancy, PlaceRequest, Requests, Topology, TopologyPlacement};
 use super::tree::{NodeId, QuotaTree, TreeMark};

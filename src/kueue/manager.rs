@@ -7,10 +7,10 @@ use thiserror::Error;
 
 use super::cluster::{Cluster, ClusterQueue, Group};
 use super::cycle::{self, Cycle};
-use super::fair::FairStrategy;
 use super::names::{FlavorResource, Names};
 use super::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavorSpec, ResourceGroup, StopPolicy};
 use super::objects::{TopologyNode, TopologySpec, WorkloadSpec};
+use super::preemption::FairStrategy;
 use super::quantity::amount_of;
 use super::queue::{PendingWorkloads, QueueId};
 use super::reason::QuotaReason;

@@ -2,7 +2,10 @@
 //!
 //! The rules are those of Kueue's `pkg/scheduler/preemption/classical`.
 
-use super::{Borrowing, Cluster, Need, Target, in_order, may_preempt, spare};
+use super::need::{Borrowing, Need};
+use super::policy::{in_order, may_preempt};
+use super::target::{Target, spare};
+use crate::cluster::Cluster;
 use crate::objects::{BorrowPolicy, ReclaimWithinCohort, WithinClusterQueue};
 use crate::reason::PreemptionReason;
 use crate::tree::NodeId;

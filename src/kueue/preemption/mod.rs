@@ -1,48 +1,23 @@
 //! Preemption: finds the workloads that must release quota so that another workload fits.
 //!
 //! Candidates are preempted one by one until the workload fits. Then, in reverse order, each candidate that is not
-//! needed is restored. The classical rules ([`classical`]) or fair sharing ([`fair`](super::fair)) determine the
+//! needed is restored. The classical rules ([`classical`]) or fair sharing ([`fair`]) determine the
 //! candidates and their order. The rules are those of Kueue's `pkg/scheduler/preemption`.
 
 mod classical;
+mod fair;
+mod need;
 mod policy;
+mod strategy;
+mod target;
 
-use super::cluster::{Cluster, Placing};
-use super::fair;
+use super::cluster::Cluster;
 use super::names::FlavorResource;
-use super::queue::QueueId;
-use super::reason::PreemptionReason;
-use super::topology::Occupancy;
 use super::workload::WorkloadId;
 
-pub(crate) use policy::{in_order, may_preempt};
-
-/// A workload that must release its quota, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    pub workload: WorkloadId,
-    pub reason: PreemptionReason,
-}
-
-/// The needs of a workload that other workloads must release.
-pub(crate) struct Need<'a> {
-    pub id: WorkloadId,
-    pub queue: QueueId,
-    pub now: i64,
-    /// The pairs without enough quota, sorted.
-    pub pairs: &'a [FlavorResource],
-    /// The complete usage of the workload.
-    pub usage: &'a [(FlavorResource, i64)],
-    /// The pod sets that must find room in a topology.
-    pub placing: &'a [Placing],
-}
-
-/// Whether the workload may borrow in an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Borrowing {
-    Allowed,
-    Forbidden,
-}
+pub(crate) use need::Need;
+pub use strategy::FairStrategy;
+pub use target::Target;
 
 /// The possible result of preemption for one flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +27,6 @@ pub(crate) enum Possibility {
     Preempt,
     /// Only workloads of other queues would have to release quota.
     Reclaim,
-}
-
-impl Need<'_> {
-    /// Whether the workload fits now.
-    pub fn fits(&self, cluster: &Cluster, borrowing: Borrowing) -> bool {
-        let node = cluster.queue(self.queue).node;
-        let has_quota = self.usage.iter().all(|(pair, amount)| {
-            let may = borrowing == Borrowing::Allowed || !cluster.tree.borrows_with(node, *pair, *amount);
-            may && *amount <= cluster.tree.available(node, *pair)
-        });
-        has_quota && cluster.place_all(self.id, self.placing, Occupancy::AsUsed).is_ok()
-    }
 }
 
 /// The workloads that must release quota; empty if no set of them would be enough.
@@ -97,18 +60,4 @@ pub(crate) fn possibility(
         _ => Possibility::Reclaim,
     };
     (possibility, borrow)
-}
-
-/// Restores targets that are not needed. They are tried in reverse order, except the last one, and each target without
-/// which the workload still fits is dropped. The last target takes the place of a dropped one, so the order changes.
-pub(crate) fn spare(cluster: &mut Cluster, need: &Need<'_>, borrowing: Borrowing, targets: &mut Vec<Target>) {
-    for index in (0..targets.len().saturating_sub(1)).rev() {
-        let target = targets[index];
-        cluster.give_back(target.workload);
-        if need.fits(cluster, borrowing) {
-            targets.swap_remove(index);
-        } else {
-            cluster.take_away(target.workload);
-        }
-    }
 }

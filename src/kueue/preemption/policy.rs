@@ -2,8 +2,11 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use super::{Cluster, Need, QueueId, WorkloadId};
+use super::need::Need;
+use crate::cluster::Cluster;
 use crate::objects::{ReclaimWithinCohort, WithinClusterQueue};
+use crate::queue::QueueId;
+use crate::workload::WorkloadId;
 
 /// Whether the policy of the queue lets the workload preempt the candidate, and the candidate uses what is needed.
 pub(crate) fn may_preempt(cluster: &Cluster, need: &Need<'_>, candidate: WorkloadId) -> bool {

@@ -5,26 +5,17 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde::Deserialize;
-
-use super::cluster::Cluster;
-use super::objects::ReclaimWithinCohort;
-use super::preemption::{Borrowing, Need, Target, in_order, may_preempt, spare};
-use super::queue::QueueId;
-use super::reason::PreemptionReason;
-use super::share::Share;
-use super::tree::NodeId;
-use super::workload::WorkloadId;
-
-/// When a workload may preempt a workload of another queue. The compared shares are those of the two nodes directly
-/// below the lowest common cohort of both queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum FairStrategy {
-    /// The preemptor's new share is at most the target's share without the preempted workload.
-    LessThanOrEqualToFinalShare,
-    /// The preemptor's new share is below the target's share before.
-    LessThanInitialShare,
-}
+use super::need::{Borrowing, Need};
+use super::policy::{in_order, may_preempt};
+use super::strategy::FairStrategy;
+use super::target::{Target, spare};
+use crate::cluster::Cluster;
+use crate::objects::ReclaimWithinCohort;
+use crate::queue::QueueId;
+use crate::reason::PreemptionReason;
+use crate::share::Share;
+use crate::tree::NodeId;
+use crate::workload::WorkloadId;
 
 /// The queues that still have workloads to preempt.
 struct Givers {
