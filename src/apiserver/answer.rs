@@ -11,10 +11,12 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::fault::Fault;
+use super::key::ObjectKey;
 use super::path::{Path, Query, Target};
 use super::read::{list, text_in};
-use super::server::{Reply, Shared};
-use super::store::{ObjectKey, Store};
+use super::reply::Reply;
+use super::shared::Shared;
+use super::store::Store;
 use super::watch::Watch;
 use super::write::{self, Part, PatchKind};
 use super::{discovery, pods};

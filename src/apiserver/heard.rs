@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::store::ObjectKey;
+use super::key::ObjectKey;
 
 /// A write of the program, in the order in which the server accepted them.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::fault::Fault;
 use super::heard::{Attempt, Heard};
+use super::key::ObjectKey;
 use super::selector::Selector;
-use super::store::{ObjectKey, Store};
+use super::store::Store;
 use super::table::Stored;
 use super::write::{check_preconditions, conflict, invalid};
 

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::fault::Fault;
+use super::key::ObjectKey;
 use super::path::Query;
 use super::selector::Selector;
-use super::store::{ObjectKey, Store};
+use super::store::Store;
 use super::table::Stored;
 
 /// The text of an object in a version of its group.

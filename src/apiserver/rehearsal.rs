@@ -22,10 +22,11 @@ use thiserror::Error;
 
 use super::config::{Config, Release};
 use super::heard::{Heard, Unserved};
+use super::key::ObjectKey;
 use super::limits::Limits;
 use super::process::{NotStarted, Program};
 use super::server::Server;
-use super::store::{ObjectError, ObjectKey, Store};
+use super::store::{ObjectError, Store};
 use super::write::MARKERS;
 
 /// How often the program moves pods whose back-off is over to its queue. (Since 1.33 an empty queue takes them at once.)

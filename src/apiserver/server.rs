@@ -3,14 +3,12 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -18,13 +16,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource as Limited, getrlimit, setrlimit};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::answer;
 use super::heard::{Heard, Unserved};
+use super::key::ObjectKey;
 use super::limits::Limits;
+use super::reply::Reply;
 use super::resource::Resource;
-use super::store::{ObjectError, ObjectKey, Store};
+use super::shared::Shared;
+use super::store::{ObjectError, Store};
 
 /// Files that the rest of the process may need open.
 const SPARE_FILES: u64 = 128;
@@ -34,40 +35,6 @@ const BACKLOG: u32 = 4096;
 
 /// Connections beyond the limit that are told so. Further ones are closed at once.
 const TOLD: usize = 64;
-
-/// What the thread of the server and the driver share.
-pub(crate) struct Shared {
-    store: Mutex<Store>,
-    changed: Condvar,
-    pub token: String,
-    pub connections: AtomicUsize,
-    pub most_connections: usize,
-}
-
-impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the driver.
-    pub(crate) fn notify(&self) {
-        self.changed.notify_all();
-    }
-
-    /// Waits until `what` has a result, at most for a while.
-    pub(crate) fn wait_for<T>(&self, within: Duration, mut what: impl FnMut(&mut Store) -> Option<T>) -> Option<T> {
-        let mut store = self.lock();
-        let mut found = None;
-        let is_missing = |store: &mut Store| {
-            found = what(store);
-            found.is_none()
-        };
-        let waited = self.changed.wait_timeout_while(store, within, is_missing);
-        store = waited.unwrap_or_else(PoisonError::into_inner).0;
-        drop(store);
-        found
-    }
-}
 
 /// A running API server. It ends when it is dropped.
 pub struct Server {
@@ -84,13 +51,7 @@ impl Server {
     /// If no socket on loopback can be opened.
     pub fn start(limits: Limits, release: &str) -> io::Result<Server> {
         let most_connections = limits.connections.min(raise_file_limit());
-        let shared = Arc::new(Shared {
-            store: Mutex::new(Store::new(limits, release)),
-            changed: Condvar::new(),
-            token: random_token()?,
-            connections: AtomicUsize::new(0),
-            most_connections,
-        });
+        let shared = Arc::new(Shared::new(Store::new(limits, release), random_token()?, most_connections));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _inside = runtime.enter();
@@ -275,41 +236,6 @@ async fn serve_connection(stream: tokio::net::TcpStream, connection: Counted, li
         let status = if error.is_timeout() { 408 } else { 400 };
         if error.is_timeout() || error.is_parse() {
             *shared.lock().refused.entry(status).or_default() += 1;
-        }
-    }
-}
-
-/// The body of an answer.
-pub(crate) enum Reply {
-    Whole(Option<Bytes>),
-    /// The lines of a watch.
-    Lines(mpsc::Receiver<Bytes>),
-}
-
-impl Body for Reply {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut *self {
-            Reply::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Reply::Lines(lines) => lines.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data(line)))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Reply::Whole(None))
-    }
-
-    fn size_hint(&self) -> hyper::body::SizeHint {
-        match self {
-            Reply::Whole(bytes) => {
-                hyper::body::SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
-            Reply::Lines(_) => hyper::body::SizeHint::default(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! All objects, what the program did with them, and what it asked for in vain.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,34 +9,13 @@ use thiserror::Error;
 
 use super::fault::Fault;
 use super::heard::{Heard, Unserved};
+use super::key::ObjectKey;
 use super::limits::Limits;
 use super::resource::{Resource, builtin};
 use super::table::{Stored, Table};
 
 /// The most paths that are kept as asked for in vain.
 const MOST_UNSERVED: usize = 1_000;
-
-/// Namespace and name. Objects without a namespace have an empty one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectKey {
-    pub namespace: Arc<str>,
-    pub name: Arc<str>,
-}
-
-impl ObjectKey {
-    pub fn new(namespace: &str, name: &str) -> ObjectKey {
-        ObjectKey { namespace: Arc::from(namespace), name: Arc::from(name) }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.namespace {
-            "" => f.write_str(&self.name),
-            namespace => write!(f, "{namespace}/{}", self.name),
-        }
-    }
-}
 
 /// Why an object of the world cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::key::ObjectKey;
 use super::resource::Resource;
-use super::store::ObjectKey;
 
 /// An object at one version.
 #[derive(Debug)]

@@ -9,11 +9,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use super::fault::Fault;
+use super::key::ObjectKey;
 use super::path::Query;
 use super::read::text_in;
 use super::selector::Selector;
-use super::server::Shared;
-use super::store::{ObjectKey, Store};
+use super::shared::Shared;
+use super::store::Store;
 use super::table::{Change, Stored};
 
 /// How many changes are written at once.

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::fault::Fault;
 use super::heard::Heard;
+use super::key::ObjectKey;
 use super::resource::Resource;
-use super::store::{ObjectKey, Store, key_of};
+use super::store::{Store, key_of};
 use super::table::Stored;
 
 /// How the body of a `PATCH` changes an object.

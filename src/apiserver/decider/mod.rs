@@ -34,10 +34,11 @@ pub use setup::{KubeSchedulerSetup, find_program};
 
 use super::config::{Config, Release};
 use super::heard::{Attempt, Heard, Unserved};
+use super::key::ObjectKey;
 use super::limits::Limits;
 use super::process::{NotStarted, Program};
 use super::rehearsal::{Failure, Rehearsal};
-use super::store::{ObjectError, ObjectKey};
+use super::store::ObjectError;
 use world::{PodState, World, seconds};
 
 /// The largest number of questions within one instant.

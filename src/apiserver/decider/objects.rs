@@ -5,7 +5,7 @@ use dryrack_objects::{ClusterObjects, Node, Pod, Seconds};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::store::ObjectKey;
+use super::super::key::ObjectKey;
 
 fn object(kind: &str, version: &str, value: &impl Serialize) -> Value {
     let mut object = serde_json::to_value(value).expect("objects have a JSON form");

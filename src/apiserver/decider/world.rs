@@ -12,7 +12,7 @@ use dryrack_units::{Bytes, SimDuration, SimTime};
 use dryrack_workload::JobSpec;
 use serde_json::Value;
 
-use super::super::store::ObjectKey;
+use super::super::key::ObjectKey;
 use super::objects;
 
 /// How often a pod whose binding was not carried out is created again without another change.
