@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 
 use super::kind::{ComputeCapability, CpuArch, Os, Server, Vendor};
-use super::{Row, rows};
+use super::row::{Row, rows};
 
 /// The kind of fact in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ComputeCapability, Vendor, rows};
+use super::kind::{ComputeCapability, Vendor};
+use super::row::{Row, rows};
 use dryrack_units::Bytes;
 
 /// One of dstack's GPU names, with its properties; a row of `dstack_gpus.csv`.
@@ -44,7 +45,7 @@ pub enum KnownGpus {
 
 static GPUS: LazyLock<Vec<DstackGpu>> = LazyLock::new(|| {
     let file = include_str!("dstack_gpus.csv");
-    let read = |row: super::Row| DstackGpu {
+    let read = |row: Row| DstackGpu {
         name: row.text("name"),
         vendor: row.optional("vendor"),
         memory_gib: row.list("memory_gib").map(|gib| gib.parse().expect("whole GiB")).collect(),

@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::{GpuModel, gpu, gpu_reported, rows};
+use super::row::{Row, rows};
+use super::{GpuModel, gpu, gpu_reported};
 
 /// A name and its meaning; a row of `gpu_names.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,7 +28,7 @@ pub struct GpuName {
 }
 
 static NAMES: LazyLock<Vec<GpuName>> = LazyLock::new(|| {
-    let read = |row: super::Row| GpuName {
+    let read = |row: Row| GpuName {
         name: row.text("name"),
         gpus: row.list("gpus").collect(),
         machine: Some(row.text("machine")).filter(|name| !name.is_empty()),

@@ -17,10 +17,9 @@ mod kind;
 mod mig;
 mod model;
 mod reported;
+mod row;
 mod speeds;
 
-use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use serde::Serialize;
@@ -34,6 +33,7 @@ pub use kind::{Category, ComputeCapability, CpuArch, KindError, Os, Server, Vend
 pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 pub use reported::gpu_reported;
+use row::{Row, rows};
 pub use speeds::{Figure, Work, figures, relative_speed};
 
 /// A kind of GPU. A row of `gpus.csv`.
@@ -114,48 +114,6 @@ pub fn gpu(name: &str) -> Option<&'static GpuModel> {
 /// The machine with exactly this name.
 pub fn machine(name: &str) -> Option<&'static Machine> {
     machines().iter().find(|machine| machine.name == name)
-}
-
-/// A row of a data file. Cells are found by column name.
-struct Row {
-    place: String,
-    cells: BTreeMap<&'static str, &'static str>,
-}
-
-fn rows(file: &'static str, text: &'static str) -> impl Iterator<Item = Row> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    // Leak the cells, so that rows can be returned without copies. The files are read once and are kept as long as the
-    // program runs.
-    let keep = |cell: &str| -> &'static str { Box::leak(cell.to_string().into_boxed_str()) };
-    let header: Vec<_> = reader.headers().unwrap_or_else(|error| panic!("{file}: {error}")).iter().map(keep).collect();
-    reader.into_records().enumerate().map(move |(index, record)| {
-        let place = format!("{file}:{}", index + 2);
-        let record = record.unwrap_or_else(|error| panic!("{place}: {error}"));
-        let cells = header.iter().copied().zip(record.iter().map(keep)).collect();
-        Row { place, cells }
-    })
-}
-
-impl Row {
-    fn text(&self, column: &str) -> &'static str {
-        self.cells.get(column).unwrap_or_else(|| panic!("{}: no column `{column}`", self.place))
-    }
-
-    /// Parses a cell. Returns `None` if the cell is empty.
-    fn optional<T: FromStr<Err: std::fmt::Display>>(&self, column: &str) -> Option<T> {
-        match self.text(column) {
-            "" => None,
-            text => Some(text.parse().unwrap_or_else(|error| panic!("{}: {column} `{text}`: {error}", self.place))),
-        }
-    }
-
-    fn required<T: FromStr<Err: std::fmt::Display>>(&self, column: &str) -> T {
-        self.optional(column).unwrap_or_else(|| panic!("{}: {column} is empty", self.place))
-    }
-
-    fn list(&self, column: &str) -> impl Iterator<Item = &'static str> {
-        self.text(column).split(';').filter(|item| !item.is_empty())
-    }
 }
 
 fn gpu_from(row: Row) -> GpuModel {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 
 use super::kind::Category;
-use super::{Row, rows};
+use super::row::{Row, rows};
 use dryrack_units::Bytes;
 
 /// A public model. A figure is `None` if no source states it.

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::{KindError, rows};
+use super::kind::KindError;
+use super::row::{Row, rows};
 
 /// A kind of work. The figures of each kind are in `speeds.csv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -62,7 +63,7 @@ pub struct Figure {
 }
 
 static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
-    let read = |row: super::Row| Figure {
+    let read = |row: Row| Figure {
         work: row.required("work"),
         gpu: row.text("gpu"),
         rate_milli: milli(row.text("rate")).unwrap_or_else(|| panic!("{}: not a rate above 0", row.place)),
