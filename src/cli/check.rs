@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::exit::{Exit, ExitResult};
 use super::output::{Format, print, print_json, warn};
-use super::run::options;
+use super::roots::options;
 use super::select::{is_part, is_profile, refuse_others, scenario_files};
 use dryrack_profile::check_profile;
 use dryrack_scenario::{self as scenario, Options, Outside};

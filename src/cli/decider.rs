@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::exit::Failure;
 use super::output::warn;
-use super::run::quoted;
+use super::shell::quoted;
 use dryrack_control::Profile;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::{OutsideProgram, Sink};

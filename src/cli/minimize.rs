@@ -12,7 +12,9 @@ use super::guard::guarded;
 use super::minimize_seed::minimize_seed;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
-use super::run::{Overrides, options, quoted};
+use super::roots::options;
+use super::run::Overrides;
+use super::shell::quoted;
 use dryrack_minimize::{
     Failing, Failures, Limits, MinimizeProgress, Minimized, Rehearser, Size, is_composed, minimize as reduce,
     named_profile, with_entries, without_entry,

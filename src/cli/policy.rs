@@ -100,7 +100,7 @@ fn recorded(args: &PolicyArgs) -> Result<(Vec<Job>, Refused), Failure> {
     let index = Index::built_in();
     let is_trace = index.traces.iter().any(|entry| entry.name == args.usage);
     if is_trace {
-        let pods = load_usage(&index, &super::trace::roots(None), &args.usage).map_err(told)?;
+        let pods = load_usage(&index, &super::roots::roots(None), &args.usage).map_err(told)?;
         let jobs = pods.into_iter().map(|(name, series)| Job::whole(name, series.rows()));
         return Ok((jobs.collect(), Refused::new()));
     }

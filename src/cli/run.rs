@@ -11,6 +11,8 @@ use super::fault::fault_text;
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress::with_line;
+use super::roots::options;
+use super::shell::quoted;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
 use dryrack_metrics::Metrics;
@@ -171,20 +173,6 @@ impl Overrides {
     pub fn repeat_test(&self, file: &Path) -> String {
         let set: String = self.set.iter().map(|set| format!(" --set {}", quoted(set))).collect();
         format!("dryrack test {}{}{set}", quoted(&file.display().to_string()), self.outside.flag())
-    }
-}
-
-/// The options for loading `file` without overrides.
-pub fn options(file: &Path) -> Options {
-    Options { roots: super::trace::roots(Some(file)), ..Options::default() }
-}
-
-/// The word as a shell argument, in single quotes if it contains characters that a shell would interpret.
-pub fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || "/._-=:%+,".contains(letter);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

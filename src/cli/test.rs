@@ -10,6 +10,7 @@
 //! | `baseline` | compares decisions with stored ones |
 //! | `watch` | when to run again |
 
+mod args;
 mod baseline;
 mod case;
 mod each;
@@ -17,98 +18,29 @@ mod github;
 mod human;
 mod json;
 mod junit;
+mod outcome;
 mod plan;
 mod tap;
 mod watch;
 mod why;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use clap::Args;
 use rayon::prelude::*;
 
-use super::causes::{UntestedOption, untested_options};
+use super::causes::untested_options;
 use super::decider::OutsideChoice;
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{TestFormat, WholeFile, print, print_json, warn};
 use super::progress;
 use super::run::Overrides;
 use super::select::{refuse_others, scenario_files};
+pub use args::TestArgs;
 use baseline::Compared;
 use case::Tested;
 pub use case::{Status, judged_once};
-
-#[derive(Debug, Args)]
-pub struct TestArgs {
-    /// Scenario files, and folders of them
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
-    /// Run under this profile instead of the file's own; `reproduces` entries are then skipped
-    #[arg(long, value_name = "NAME")]
-    profile: Option<String>,
-    /// Command line of a scheduler that decides in place of the profile; `reproduces` entries are then skipped
-    #[arg(long, value_name = "CMD", conflicts_with = "each_profile")]
-    outside: Option<String>,
-    /// Run under every profile that accepts the scenario; check only that each run ends and that jobs can be explained,
-    /// and do not judge expectations
-    #[arg(long, conflicts_with_all = ["profile", "options", "junit", "baseline", "slowest", "quiet"])]
-    each_profile: bool,
-    /// Override a field or a parameter in every file, as in params.gpus=8; may be repeated
-    #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<String>,
-    /// Run only scenarios with this tag; if repeated, with any of the tags
-    #[arg(long, value_name = "TAG")]
-    tag: Vec<String>,
-    /// Run only scenarios whose path or title contains this text, ignoring case; a text with `*` or `?` is a pattern
-    /// for the whole path or title; if repeated, any of them may match
-    #[arg(long, value_name = "TEXT")]
-    filter: Vec<String>,
-    /// Number of threads [default: the number of cores]
-    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: Option<u16>,
-    /// Fail if a historic profile has an option that no scenario distinguishes from its base
-    #[arg(long)]
-    options: bool,
-    /// File of recorded decisions, as `conform` reads them, that can also distinguish options; may be repeated
-    #[arg(long, value_name = "FILE", requires = "options")]
-    records: Vec<PathBuf>,
-    /// List the N slowest runs at the end, instead of only those that took over a second
-    #[arg(long, allow_hyphen_values = true, value_name = "N")]
-    slowest: Option<usize>,
-    /// Do not list runs that passed
-    #[arg(short, long)]
-    quiet: bool,
-    /// For each scenario that was not run, say which data is missing
-    #[arg(short, long)]
-    verbose: bool,
-    /// Write a JUnit report to FILE, in addition to the usual output
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Compare the decisions of each scenario with those stored in DIR
-    #[arg(long, value_name = "DIR")]
-    baseline: Option<PathBuf>,
-    /// Store the decisions of each scenario in the baseline
-    #[arg(long, requires = "baseline")]
-    update_baseline: bool,
-    /// Run again whenever a file changes, until interrupted
-    #[arg(long)]
-    watch: bool,
-}
-
-/// The result of one round of tests.
-struct Outcome<'a> {
-    args: &'a TestArgs,
-    tested: Vec<Tested>,
-    /// The number of cells that tags and filters left out.
-    left_out: usize,
-    wall: Duration,
-    compared: Option<Compared>,
-    /// Options of historic profiles that no scenario and no record distinguishes from their base; empty unless
-    /// `--options` asks for them.
-    untold: Vec<UntestedOption>,
-}
+use outcome::Outcome;
 
 pub fn test(args: &TestArgs, format: TestFormat) -> ExitResult {
     if !args.watch {

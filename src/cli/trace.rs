@@ -1,18 +1,19 @@
 //! `dryrack trace`: lists and fetches public traces, and works with lists of tasks.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json};
+use super::roots::roots;
 use super::trace_file::{
     CheckArgs, ConvertArgs, InfoArgs, ResampleArgs, SampleArgs, ScaleArgs, check, convert, info, resample, sample,
     scale,
 };
 use super::trace_model::{FitArgs, LublinArgs, fit, lublin};
-use dryrack_trace::{Checked, FileState, Index, Roots, TraceError, get, list, verify};
+use dryrack_trace::{Checked, FileState, Index, TraceError, get, list, verify};
 
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
@@ -47,22 +48,6 @@ pub enum TraceCommand {
     Lublin(LublinArgs),
     /// Fit the model of Lublin and Feitelson to a list by maximum likelihood, and report how well it fits
     Fit(FitArgs),
-}
-
-/// The folders in which traces are looked for. The first is a `traces/` folder with an index. It is looked for in the
-/// current folder, then in the folder of the scenario file and the folders above it, then above the current folder. The
-/// second is the folder that the environment variable names.
-pub fn roots(scenario: Option<&Path>) -> Roots {
-    let beside = scenario.and_then(|file| std::fs::canonicalize(file).ok());
-    let here = std::env::current_dir().ok();
-    let above = |from: Option<PathBuf>| from.and_then(|from| from.ancestors().find_map(carried));
-    // The current folder comes first, because its paths are the shortest to print.
-    Roots::from_env(carried(Path::new("")).or_else(|| above(beside)).or_else(|| above(here)))
-}
-
-fn carried(folder: &Path) -> Option<PathBuf> {
-    let traces = folder.join("traces");
-    traces.join("index.json").is_file().then_some(traces)
 }
 
 pub fn trace(command: &TraceCommand, format: Format) -> ExitResult {

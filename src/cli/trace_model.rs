@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, WholeFile, print, print_json};
-use super::trace_file::{Target, put};
 use super::trace_source::Source;
+use super::trace_target::{Target, put};
 use dryrack_trace::{self as trace, BadModel, Fitted, Kinds, SwfHeader, TraceTask};
 
 #[derive(Debug, Args)]

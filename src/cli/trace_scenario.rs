@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::exit::{Exit, ExitResult, Failure};
 use super::output::{Format, print, print_json, warn};
-use super::run::options;
+use super::roots::options;
 use super::trace_source::Source;
 use dryrack_engine::declared_fleet;
 use dryrack_event::Reason;

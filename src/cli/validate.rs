@@ -10,7 +10,7 @@ use super::guard::guarded;
 use super::logs::{WholeLog, read_live};
 use super::output::{Format, print, print_json, warn};
 use super::replay::profile_of;
-use super::run::options;
+use super::roots::options;
 use dryrack_engine::{Difference, Records, Rehearsal, RunOptions, replay, run};
 use dryrack_event::{Digester, LiveHeader, Record};
 use dryrack_ids::AttemptId;

@@ -1,7 +1,7 @@
 //! Annotations for GitHub: output lines that its runner displays beside the lines of the files.
 
-use super::Outcome;
 use super::case::{Case, Status};
+use super::outcome::Outcome;
 use dryrack_yaml::{COMMAND_LINE, Diagnostic, Severity};
 
 pub fn annotations(outcome: &Outcome<'_>) -> String {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
-use super::Outcome;
 use super::baseline::{Change, Compared};
 use super::case::{Case, CaseVerdict, Status, Tested};
+use super::outcome::Outcome;
 use super::plan::name;
 use crate::causes::Causes;
 use dryrack_outside::KUBE_SCHEDULER;

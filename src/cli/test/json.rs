@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Outcome;
 use super::case::{Case, CaseVerdict};
+use super::outcome::Outcome;
 
 pub fn value(outcome: &Outcome<'_>) -> Value {
     let files: Vec<_> = (outcome.tested.iter())

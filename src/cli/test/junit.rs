@@ -8,9 +8,9 @@ use std::path::Path;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::Outcome;
 use super::baseline::{Change, Compared};
 use super::case::{Case, CaseVerdict, Status, Tested};
+use super::outcome::Outcome;
 
 pub fn text(outcome: &Outcome<'_>) -> String {
     let mut report = Report::new("dryrack");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::TestArgs;
+use super::args::TestArgs;
 use crate::run::Overrides;
 use dryrack_nearest::nearest;
 use dryrack_scenario::{Cell, outline};

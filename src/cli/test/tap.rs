@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::Outcome;
 use super::baseline::{Change, ComparedRun};
 use super::case::{Case, Status};
+use super::outcome::Outcome;
 
 pub fn text(outcome: &Outcome<'_>) -> String {
     let tested = || outcome.tested.iter();
