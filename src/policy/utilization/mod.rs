@@ -53,10 +53,12 @@ mod own;
 mod recording;
 mod ring;
 mod rule;
+mod window;
 
-pub use own::{RuleFunction, Window, policy_rule_named, register_policy_rule};
+pub use own::{policy_rule_named, register_policy_rule};
 pub use recording::{GpuTime, JudgedJob, judge_recording};
 pub use ring::{MOST_SAMPLES, Sample, ring_samples};
+pub use window::{RuleFunction, Window};
 
 use covered::Covered;
 use dstack::Dstack;

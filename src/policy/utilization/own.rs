@@ -6,44 +6,9 @@ use std::sync::{PoisonError, RwLock};
 use super::named;
 use super::ring::Ring;
 use super::rule::Rule;
-use dryrack_units::{Permille, SimTime};
+use crate::{RuleFunction, Window};
+use dryrack_units::SimTime;
 use dryrack_workload::{Coverage, UtilizationPolicy};
-
-/// The policy, and the samples of a run in the window that ends with the newest sample.
-pub struct Window<'a> {
-    policy: &'a UtilizationPolicy,
-    ring: &'a Ring,
-    first: usize,
-    width: usize,
-}
-
-impl Window<'_> {
-    pub fn policy(&self) -> &UtilizationPolicy {
-        self.policy
-    }
-
-    /// The number of GPUs of the run.
-    pub fn gpus(&self) -> usize {
-        self.width
-    }
-
-    /// The times of the samples, oldest first.
-    pub fn times(&self) -> impl ExactSizeIterator<Item = SimTime> {
-        (self.first..self.ring.len()).map(|index| self.ring.time(index))
-    }
-
-    /// The readings of one GPU, oldest first. `None` for a sample in which the GPU could not be read.
-    ///
-    /// # Panics
-    /// If the run has no such GPU.
-    pub fn readings(&self, gpu: usize) -> impl ExactSizeIterator<Item = Option<Permille>> {
-        assert!(gpu < self.width, "the run has {} GPUs", self.width);
-        (self.first..self.ring.len()).map(move |index| self.ring.reading(index, gpu))
-    }
-}
-
-/// A rule. Returns whether it holds for the samples in the window.
-pub type RuleFunction = fn(&Window<'_>) -> bool;
 
 static RULES: RwLock<BTreeMap<String, RuleFunction>> = RwLock::new(BTreeMap::new());
 
@@ -129,6 +94,7 @@ impl Rule for Own {
 mod tests {
     use super::*;
     use crate::{Sample, UtilizationMonitor};
+    use dryrack_units::Permille;
     use dryrack_units::SimDuration;
     use dryrack_workload::{AtMinimum, Gaps, IdleGpus, OwnRule, PolicyMode, UtilizationRule};
 

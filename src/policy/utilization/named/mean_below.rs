@@ -1,6 +1,6 @@
 //! The mean utilization of a GPU over the window is below the minimum.
 
-use super::super::Window;
+use super::super::window::Window;
 use dryrack_workload::IdleGpus;
 
 /// With `gpus: any`, one GPU with a low mean is enough. With `gpus: all`, every GPU must have one. Samples in which a

@@ -2,7 +2,7 @@
 
 mod mean_below;
 
-use super::RuleFunction;
+use super::window::RuleFunction;
 
 /// The rules by name. A program can register more with [`super::register_policy_rule`].
 pub(super) const RULES: [(&str, RuleFunction); 1] = [("mean_below", mean_below::holds)];
