@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Compared, Comparison};
+use super::kind::{Compared, Comparison};
 use dryrack_units::Permille;
 
 /// The number of answers that were compared, and the number that are identical in every decision and every time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Difference;
+use super::kind::Difference;
 use dryrack_catalog::{KnownGpus, Vendor, dstack_gpu_memory, dstack_gpu_name};
 use dryrack_fleet::{
     Blocks, Fleet, FleetSpec, GpuShape, Instance, MOST_BLOCKS, NodeClaim, NodeShape, NodeSpec, NodeState, Placement,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::instances::{Outcome, RecordedHost, RecordedRun, assign_all, build, compare};
-use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
+use super::kind::{Compared, Difference, RecordFields, RecordKind, each_version, parse};
+use super::profiles::Profiles;
 use dryrack_control::Profile;
 use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetPlacement, FleetSpec, Slice};
 use dryrack_ids::{FleetId, NodeId};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use smallvec::SmallVec;
 
-use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
+use super::kind::{Compared, Difference, RecordFields, RecordKind, each_version, parse};
+use super::profiles::Profiles;
 use dryrack_control::Profile;
 use dryrack_event::Reason;
 use dryrack_fleet::{

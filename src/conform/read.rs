@@ -8,8 +8,10 @@ use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::KINDS;
 use super::account::Account;
-use super::{KINDS, Profiles, RecordFields, RecordKind};
+use super::kind::{RecordFields, RecordKind};
+use super::profiles::Profiles;
 
 /// The largest length of a line in bytes. A longer line is not a record, so any file can be read in bounded memory.
 const LINE_BYTES_MAX: u64 = 64 << 20;

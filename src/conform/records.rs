@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::kind::{Compared, Comparison, RecordFields, RecordKind};
+use super::profiles::Profiles;
 use super::read::{ConformError, Faults, each_line, parse};
-use super::{Compared, Comparison, Profiles, RecordFields, RecordKind};
 use dryrack_control::Profile;
 
 /// The records of several files, in order.

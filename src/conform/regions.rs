@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::instances::{RecordedHost, RecordedRun, assign_all, build, compare};
-use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
+use super::kind::{Compared, Difference, RecordFields, RecordKind, each_version, parse};
+use super::profiles::Profiles;
 use dryrack_control::Profile;
 use dryrack_fleet::{Blocks, Fleet, FleetKind, FleetNodes, FleetPlacement, FleetSpec};
 use dryrack_ids::{FleetId, NodeId};

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::instances::{RecordedHost, RecordedRun};
-use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
+use super::kind::{Compared, Difference, RecordFields, RecordKind, each_version, parse};
+use super::profiles::Profiles;
 use dryrack_catalog::KnownGpus;
 use dryrack_control::{Control, MemberStanding, Profile, RunStanding};
 use dryrack_event::{Command, Event, FleetFact, Input, Lifecycle, Outcome, Output, Reason, UsageFact};

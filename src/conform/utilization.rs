@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Compared, Difference, Profiles, RecordFields, RecordKind, each_version, parse};
+use super::kind::{Compared, Difference, RecordFields, RecordKind, each_version, parse};
+use super::profiles::Profiles;
 use dryrack_control::Profile;
 use dryrack_policy::{Sample, UtilizationMonitor};
 use dryrack_units::{Permille, SimDuration, SimTime};

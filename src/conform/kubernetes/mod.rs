@@ -8,9 +8,8 @@ mod compare;
 mod record;
 mod replay;
 
-use std::collections::BTreeMap;
-
-use super::{Compared, Comparison, Profiles, RecordFields, RecordKind, parse};
+use super::kind::{Compared, Comparison, RecordFields, RecordKind, parse};
+use super::profiles::Profiles;
 use dryrack_kubernetes::cluster::Resource;
 use dryrack_kubernetes::cycle::{ScoringStrategy, Strategy};
 use record::{Record, Step};
@@ -80,9 +79,6 @@ fn scoring(name: &str) -> Option<Option<ScoringStrategy>> {
         _ => return None,
     })
 }
-
-/// Steps by profile.
-type Expected = BTreeMap<String, Vec<Step>>;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::Expected;
 use dryrack_kubernetes::object::{
     DeviceClass, DisruptionBudget, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Service, Workload,
 };
@@ -108,3 +107,6 @@ pub struct Candidate {
     pub victims: Vec<Name>,
     pub pdb_violations: usize,
 }
+
+/// Steps by profile.
+type Expected = BTreeMap<String, Vec<Step>>;

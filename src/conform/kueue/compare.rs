@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::super::Difference;
+use super::super::kind::Difference;
 use super::seen::{CycleSeen, HeadSeen, State, StepSeen};
 
 struct Parts(Vec<Difference>);

@@ -9,7 +9,8 @@ mod record;
 mod replay;
 mod seen;
 
-use super::{Compared, Comparison, Profiles, RecordFields, RecordKind, parse};
+use super::kind::{Compared, Comparison, RecordFields, RecordKind, parse};
+use super::profiles::Profiles;
 use record::World;
 use replay::Replay;
 use seen::State;

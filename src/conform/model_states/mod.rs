@@ -7,7 +7,8 @@
 mod record;
 mod retrace;
 
-use super::{Compared, Profiles, RecordFields, RecordKind, each_version, parse};
+use super::kind::{Compared, RecordFields, RecordKind, each_version, parse};
+use super::profiles::Profiles;
 use record::Sequence;
 
 pub struct ModelStates;

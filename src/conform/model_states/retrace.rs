@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::super::Difference;
+use super::super::kind::Difference;
 use super::record::{RowRecord, Sequence, Step};
 use dryrack_control::{Control, Profile, RowView};
 use dryrack_event::{Command, FleetFact, Input, Lifecycle, Output, Phase, UserRequest};
