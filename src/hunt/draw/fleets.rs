@@ -1,7 +1,7 @@
 //! Runs on fleets of instances: several fleets with blocks, regions and prices, and runs of one or several nodes with
 //! priorities, retries and different arrival times.
 
-use super::weighted;
+use super::weighted::weighted;
 use dryrack_rng::Stream;
 
 /// The GPUs of a host: their number, and their type by dstack's name. Each row has a weight.

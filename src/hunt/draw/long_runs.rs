@@ -1,7 +1,7 @@
 //! Runs that wait for long: one fleet that is full most of the time, and runs of one demand that come over a quarter of
 //! an hour, each with a priority and a retry.
 
-use super::weighted;
+use super::weighted::weighted;
 use dryrack_rng::Stream;
 
 pub fn draw(draws: &mut Stream) -> String {

@@ -7,6 +7,7 @@ mod fleets;
 mod long_runs;
 mod models;
 mod tasks;
+mod weighted;
 
 use dryrack_rng::Stream;
 
@@ -51,17 +52,4 @@ impl Kind {
         let body = (self.draw)(&mut draws);
         format!("scenario: World {seed} of {}\n{body}", self.name)
     }
-}
-
-/// Draws one of these rows, each with a probability in proportion to its number.
-fn weighted<'a, T>(draws: &mut Stream, rows: &'a [(u64, T)]) -> &'a T {
-    let sum: u64 = rows.iter().map(|(weight, _)| weight).sum();
-    let mut at = draws.between(1, sum);
-    for (weight, row) in rows {
-        if at <= *weight {
-            return row;
-        }
-        at -= weight;
-    }
-    &rows[rows.len() - 1].1
 }

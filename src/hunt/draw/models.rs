@@ -1,7 +1,7 @@
 //! Models to be served. Nodes have GPUs of several sizes, some mixed, some not ready, some with reserved memory. Models
 //! are of several kinds and sizes, and some are picked by hand.
 
-use super::weighted;
+use super::weighted::weighted;
 use dryrack_rng::Stream;
 
 /// A type of GPU: its name, its memory in GiB, its vendor, and its compute capability.

@@ -1,6 +1,6 @@
 //! Jobs that take GPUs of nodes, for any scheduler.
 
-use super::weighted;
+use super::weighted::weighted;
 use dryrack_rng::Stream;
 
 pub fn draw(draws: &mut Stream) -> String {

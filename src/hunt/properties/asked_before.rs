@@ -1,6 +1,6 @@
 //! The answer of an evaluation before deployment must agree with the deployment.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 use crate::told::Observed;

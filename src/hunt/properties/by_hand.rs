@@ -1,6 +1,6 @@
 //! Automatic and manual selection must agree.
 
-use super::Property;
+use super::property::Property;
 use super::safety::may_insist;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};

@@ -1,6 +1,6 @@
 //! Removes a node: a job that was placed elsewhere must stay placed, and a job that was not placed must stay unplaced.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 use crate::told::{Observed, Placed};

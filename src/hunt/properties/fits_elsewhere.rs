@@ -1,7 +1,7 @@
 //! A lone job that fits by the rules of the world's own profile must be placed by the program.
 
-use super::Property;
 use super::order::placed_whole;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 

@@ -1,6 +1,6 @@
 //! The program must not fail, and none of its decisions may end in an error.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 

@@ -1,6 +1,6 @@
 //! A job of lower priority must not be placed while a job of higher priority with the same demand waits.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 use dryrack_units::SimDuration;

@@ -1,7 +1,7 @@
 //! A lighter model must fit in every place where a heavier one fits.
 
-use super::Property;
 use super::order::placed_whole;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 

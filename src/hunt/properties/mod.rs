@@ -9,28 +9,12 @@ mod goes_on;
 mod inversion;
 mod lighter;
 mod order;
+mod property;
 mod regions;
 mod safety;
 mod starves;
 
-use super::arena::Case;
-use super::breach::Breach;
-
-/// A rule about the decisions of a scheduler.
-pub trait Property: Sync {
-    fn name(&self) -> &'static str;
-
-    /// The rule as a sentence.
-    fn rule(&self) -> &'static str;
-
-    /// Whether the property also judges runs in which the program failed.
-    fn judges_failures(&self) -> bool {
-        false
-    }
-
-    /// All ways in which the property is broken in this world. May run changed worlds.
-    fn breaches(&self, case: &mut Case<'_>) -> Vec<Breach>;
-}
+pub use property::Property;
 
 /// All properties. Those that run no other worlds come first.
 pub const ALL: [&dyn Property; 14] = [

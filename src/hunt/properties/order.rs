@@ -1,6 +1,6 @@
 //! Whether a job fits must not depend on the order in which nodes, or the GPUs of a node, are listed.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 

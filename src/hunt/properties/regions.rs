@@ -1,6 +1,6 @@
 //! The nodes of a gang on a cluster must be in one region.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 

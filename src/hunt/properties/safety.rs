@@ -1,6 +1,6 @@
 //! Safety: rules that no placement may break, as judged by dryrack's own check at commit.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, extent, stage};
 use crate::told::{Broken, Observed};

@@ -1,6 +1,6 @@
 //! A job must not wait although there are idle nodes on which the program itself would place it.
 
-use super::Property;
+use super::property::Property;
 use crate::arena::Case;
 use crate::breach::{Breach, Expected, stage};
 use crate::told::Observed;
