@@ -1,6 +1,6 @@
 //! Future events of the simulated world. The event queue holds them.
 
-use super::clouds::InstanceTurn;
+use super::cloud_models::InstanceTurn;
 use dryrack_event::Lifecycle;
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::SimTime;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::clouds::CloudModels;
+use super::cloud_models::CloudModels;
 use dryrack_control::Profile;
 use dryrack_event::{FleetFact, Input};
 use dryrack_fleet::{FleetSpec, Foreign, GpuState, NodeSpec, NodeState};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::accounts::Accounts;
 use super::answers::hold_answers;
 use super::audit::Audit;
-use super::clouds::CloudModels;
+use super::cloud_models::CloudModels;
 use super::records::Records;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use super::replay::replay;

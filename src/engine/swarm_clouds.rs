@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::clouds::OfferModel;
+use super::cloud_models::OfferModel;
 use super::rehearsal::{Fault, InitialNode, ModelFiles, NodeTurn, Rehearsal};
 use dryrack_control::Profile;
 use dryrack_fleet::{

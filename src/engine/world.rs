@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::arrival_source::ArrivalSource;
 use super::checkpoints::{Checkpoints, Pace};
-use super::clouds::{InstanceTurn, Places};
+use super::cloud_models::InstanceTurn;
+use super::clouds::Places;
 use super::downloads::Downloads;
 pub use super::due::Due;
 use super::queue::EventQueue;
