@@ -5,15 +5,9 @@ use std::sync::Arc;
 
 use dryrack_yaml::{Report, Span};
 
+use super::MadeClaim;
 use crate::api::ResourceClaim;
 use crate::cluster::Cluster;
-
-/// What a pod names: the claim, and the template from which it is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeClaim {
-    pub claim: Arc<str>,
-    pub template: Arc<str>,
-}
 
 impl Cluster {
     /// The claim that is made from a template. `None` if there is no such template.

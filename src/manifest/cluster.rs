@@ -9,10 +9,10 @@ use dryrack_kueue::objects::{ClusterQueueSpec, CohortSpec, Named, ResourceFlavor
 use dryrack_units::SimDuration;
 use dryrack_yaml::{Report, Span};
 
+use super::ended::has_ended;
 use crate::api::{
     DeviceClass, DisruptionBudget, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Seconds, Service, Workload,
 };
-use crate::claims::MadeClaim;
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes};
 use crate::expand;
@@ -331,12 +331,6 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a pod has ended.
-pub fn has_ended(object: &Object) -> bool {
-    let phase = object.value.get("status").and_then(|status| status.get("phase")).and_then(Value::as_str);
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
 /// A claim that was made from a template has its name in the status of the pod. A claim that is not made yet gets one.
 fn name_claims(pod: &mut Map<String, Value>) -> Vec<MadeClaim> {
     let mut named = Vec::new();
@@ -358,4 +352,11 @@ fn name_claims(pod: &mut Map<String, Value>) -> Vec<MadeClaim> {
         claim.insert("resourceClaimName".to_string(), Value::from(name));
     }
     named
+}
+
+/// What a pod names: the claim, and the template from which it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeClaim {
+    pub claim: Arc<str>,
+    pub template: Arc<str>,
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::ended::{has_ended, is_done};
 use crate::api::Labels;
-use crate::cluster::{Builder, ClaimTemplate, Cluster, created, has_ended, seconds};
+use crate::cluster::{Builder, ClaimTemplate, Cluster, created, seconds};
 use crate::controllers::{Controller, Naming, PodSet, QueuePriority};
 use crate::daemons;
 use crate::kinds::Kind;
@@ -59,16 +60,6 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
     builder.unused.left_out("no Node of the manifests takes a pod of the DaemonSet", nowhere);
     builder.unused.left_out("the work is done", done);
     builder.unused.left_out("Kueue made it for an object of these files", represented);
-}
-
-/// Whether the conditions say that the work has ended.
-pub fn is_done(object: &Object) -> bool {
-    let Some(status) = object.value.get("status") else { return false };
-    let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    conditions.iter().any(|condition| {
-        let kind = condition["type"].as_str().unwrap_or_default();
-        condition["status"] == "True" && matches!(kind, "Complete" | "Completed" | "Failed" | "Finished")
-    })
 }
 
 fn at<'v>(value: &'v Map<String, Value>, path: &[&str]) -> Option<&'v Value> {

@@ -23,6 +23,7 @@ mod cluster;
 mod controllers;
 mod daemons;
 mod defaults;
+mod ended;
 mod expand;
 mod fields;
 mod files;
@@ -37,8 +38,7 @@ mod write;
 
 use dryrack_kubernetes::object as api;
 
-pub use claims::MadeClaim;
-pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, Queues, Share, StatedQueue};
+pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, MadeClaim, Queues, Share, StatedQueue};
 pub use controllers::{Controller, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name};
 pub use kinds::{KINDS, Kind, Known};
 pub use read::{Manifests, Object};

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cluster::has_ended;
-use crate::expand::is_done;
+use crate::ended::{has_ended, is_done};
 use crate::kinds::{Kind, known};
 use crate::read::{Manifests, Object};
 
