@@ -7,8 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::blame::{Blame, WaitAccount};
 use super::finished::FinishedReplicas;
 use super::fragment_account::FragmentAccount;
@@ -16,7 +14,8 @@ use super::load::{LoadAccount, Sample};
 use super::node_account::{NodeAccount, Rates};
 use super::unplaceable::UnplaceableAccount;
 use super::usage_account::{Held, SavedAccount, UsageAccount, gpu_parts, is_failure};
-use dryrack_engine::{Rehearsal, Standing};
+use super::{JobAccount, JobFigures, ReplicaAccount, Row};
+use dryrack_engine::Rehearsal;
 use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason, Refusal, Sink};
 use dryrack_fleet::{InstanceState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
@@ -87,45 +86,6 @@ pub struct RunAccount {
     pub now: SimTime,
 }
 
-pub struct JobAccount {
-    pub spec: Arc<JobSpec>,
-    pub submitted: SimTime,
-    pub replicas: SmallVec<[ReplicaAccount; 1]>,
-    /// Set once the job has ended for good.
-    pub outcome: Option<Outcome>,
-    /// The number of attempts that failed or were lost after the warm-up, over all replicas.
-    pub failures: u64,
-}
-
-pub struct ReplicaAccount {
-    /// The time from which the replica should run: the submission of its job, or the time of the scale-up that added
-    /// it.
-    pub wanted: SimTime,
-    pub attempt: u32,
-    pub phase: Phase,
-    /// When the replica was first placed, in any attempt.
-    pub placed: Option<SimTime>,
-    /// When the replica first ran, in any attempt.
-    pub started: Option<SimTime>,
-    /// When the last attempt began to run.
-    pub last_started: Option<SimTime>,
-    /// When the last attempt ended.
-    pub ended: Option<SimTime>,
-    /// The placement of the last attempt that was placed.
-    pub placement: Option<Placement>,
-    holding: bool,
-    placed_last: SimTime,
-    pub outcome: Option<Outcome>,
-    /// Why the replica ended. While the replica waits, the leading reason of its wait.
-    pub reason: Option<Reason>,
-    /// Set if the last decision said that the replica would not fit even if every node were ready and empty. Holds the
-    /// leading reason, and prefers reasons that cannot change.
-    never: Option<Reason>,
-    /// While the replica waits, the cause to which its wait is charged.
-    blame: Option<Blame>,
-    waiting_since: SimTime,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Current {
     waiting: u64,
@@ -143,16 +103,6 @@ pub struct Stint {
     pub from: SimTime,
     /// When the attempt left. `None` if it was still there at the end.
     pub to: Option<SimTime>,
-}
-
-impl JobAccount {
-    pub fn standing(&self) -> Standing {
-        match self.outcome {
-            Some(outcome) => Standing::Ended(outcome),
-            None if self.replicas.iter().any(|replica| replica.phase.holds_claim()) => Standing::Running,
-            None => Standing::Waiting,
-        }
-    }
 }
 
 impl RunAccount {
@@ -173,10 +123,6 @@ impl RunAccount {
     /// keep no totals over time, no real GPU usage and no names of jobs.
     pub fn figures_only(rehearsal: &Rehearsal) -> RunAccount {
         RunAccount { figures_only: true, jobs: Records::default(), ..RunAccount::of(rehearsal) }
-    }
-
-    pub(super) fn finished(&self) -> &FinishedReplicas {
-        &self.finished
     }
 
     /// Closes the accounts at the end of the run. Capacity that is still held counts as held until this time.
@@ -531,30 +477,47 @@ impl RunAccount {
     }
 }
 
-impl ReplicaAccount {
-    /// If the replica could never be placed, the leading reason. Cancelled replicas do not count.
-    pub fn unplaceable(&self) -> Option<Reason> {
-        self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
+impl RunAccount {
+    /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must be
+    /// finished first.
+    pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
+        let warm_up = self.warm_up;
+        let mut tell = |row: Row<'a>| {
+            if row.submitted >= warm_up {
+                tell(row);
+            }
+        };
+        let there = self.replicas().map(Row::of);
+        if self.finished.is_empty() {
+            return there.for_each(tell);
+        }
+        let mut over = self.finished.rows().peekable();
+        there.for_each(|row| {
+            let is_earlier = |other: &Row<'_>| (other.job, other.replica) < (row.job, row.replica);
+            while let Some(earlier) = over.next_if(is_earlier) {
+                tell(earlier);
+            }
+            tell(row);
+        });
+        over.for_each(tell);
     }
 
-    fn new(now: SimTime) -> ReplicaAccount {
-        ReplicaAccount {
-            wanted: now,
-            attempt: 1,
-            phase: Phase::Pending,
-            placed: None,
-            started: None,
-            last_started: None,
-            ended: None,
-            placement: None,
-            holding: false,
-            placed_last: now,
-            outcome: None,
-            reason: None,
-            never: None,
-            blame: None,
-            waiting_since: now,
-        }
+    /// All jobs, in no particular order.
+    pub fn job_rows(&self) -> impl Iterator<Item = JobFigures> {
+        let row = |job: &JobAccount| JobFigures {
+            submitted: job.submitted,
+            standing: job.standing(),
+            failures: job.failures,
+        };
+        self.finished.jobs().chain(self.jobs.values().map(row))
+    }
+}
+
+impl RunAccount {
+    /// The useless GPU time and the free GPU time. `None` if nothing was measured.
+    pub(super) fn fragmentation(&self) -> Option<(u128, u128)> {
+        let account = &self.fragments;
+        account.is_measured().then_some((account.useless_time, account.free_time))
     }
 }
 

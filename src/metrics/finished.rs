@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::account::{JobAccount, ReplicaAccount, RunAccount};
+use super::job_account::{JobAccount, ReplicaAccount};
 use dryrack_engine::Standing;
 use dryrack_event::Outcome;
 use dryrack_ids::{AttemptId, JobId};
@@ -85,7 +85,7 @@ fn cpu_of(spec: &JobSpec) -> u128 {
 }
 
 impl<'a> Row<'a> {
-    fn of((attempt, job, replica): (AttemptId, &'a JobAccount, &'a ReplicaAccount)) -> Row<'a> {
+    pub(super) fn of((attempt, job, replica): (AttemptId, &'a JobAccount, &'a ReplicaAccount)) -> Row<'a> {
         Row {
             job: attempt.job,
             replica: attempt.replica,
@@ -107,6 +107,10 @@ impl<'a> Row<'a> {
 
 impl FinishedReplicas {
     /// Adds a job that has ended; a job without replicas adds no row.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(super) fn add(&mut self, id: JobId, job: &JobAccount, of_job: Outcome) {
         let kind = Kind { user: job.spec.user.clone(), queue: job.spec.queue.clone(), cpu: cpu_of(&job.spec) };
         let known = self.numbers.get(&kind).copied();
@@ -142,7 +146,7 @@ impl FinishedReplicas {
         self.rows.sort_unstable_by_key(|row| (row.job, row.replica));
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let time = |at: SimTime| (at < SimTime::MAX).then_some(at);
         self.rows.iter().map(move |row| {
             let kind = &self.kinds[row.kind as usize];
@@ -165,47 +169,11 @@ impl FinishedReplicas {
         })
     }
 
-    fn jobs(&self) -> impl Iterator<Item = JobFigures> {
+    pub(super) fn jobs(&self) -> impl Iterator<Item = JobFigures> {
         self.rows.iter().filter(|row| row.replica == 0).map(|row| JobFigures {
             submitted: row.submitted,
             standing: Standing::Ended(row.of_job),
             failures: row.failures.into(),
         })
-    }
-}
-
-impl RunAccount {
-    /// Calls `tell` with each replica whose job was submitted after the warm-up, in order of ids. The accounts must be
-    /// finished first.
-    pub fn each_row<'a>(&'a self, mut tell: impl FnMut(Row<'a>)) {
-        let warm_up = self.warm_up;
-        let mut tell = |row: Row<'a>| {
-            if row.submitted >= warm_up {
-                tell(row);
-            }
-        };
-        let there = self.replicas().map(Row::of);
-        if self.finished().rows.is_empty() {
-            return there.for_each(tell);
-        }
-        let mut over = self.finished().rows().peekable();
-        there.for_each(|row| {
-            let is_earlier = |other: &Row<'_>| (other.job, other.replica) < (row.job, row.replica);
-            while let Some(earlier) = over.next_if(is_earlier) {
-                tell(earlier);
-            }
-            tell(row);
-        });
-        over.for_each(tell);
-    }
-
-    /// All jobs, in no particular order.
-    pub fn job_rows(&self) -> impl Iterator<Item = JobFigures> {
-        let row = |job: &JobAccount| JobFigures {
-            submitted: job.submitted,
-            standing: job.standing(),
-            failures: job.failures,
-        };
-        self.finished().jobs().chain(self.jobs.values().map(row))
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use super::account::RunAccount;
 use super::node_account::NodeAccount;
 use dryrack_engine::Rehearsal;
 use dryrack_fleet::NodeShape;
@@ -168,12 +167,4 @@ fn level(target: &Target, (number, shape): (usize, &NodeShape), free: &Free, mem
     let useless = memo.fragment(target, number, shape, free).unwrap_or_else(|| fragment(target, shape, free));
     let useless = libm::round(useless * 1000.0) as u64;
     Level { free: all * 1000, useless: useless.min(all * 1000) }
-}
-
-impl RunAccount {
-    /// The useless GPU time and the free GPU time. `None` if nothing was measured.
-    pub(super) fn fragmentation(&self) -> Option<(u128, u128)> {
-        let account = &self.fragments;
-        account.is_measured().then_some((account.useless_time, account.free_time))
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 
-use super::account::JobAccount;
+use super::job_account::JobAccount;
 use super::node_account::NodeAccount;
 use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;

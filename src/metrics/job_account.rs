@@ -1,0 +1,88 @@
+//! The accounts of one job and its replicas.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::blame::Blame;
+use dryrack_engine::Standing;
+use dryrack_event::{Outcome, Phase, Reason};
+use dryrack_fleet::Placement;
+use dryrack_units::SimTime;
+use dryrack_workload::JobSpec;
+
+pub struct JobAccount {
+    pub spec: Arc<JobSpec>,
+    pub submitted: SimTime,
+    pub replicas: SmallVec<[ReplicaAccount; 1]>,
+    /// Set once the job has ended for good.
+    pub outcome: Option<Outcome>,
+    /// The number of attempts that failed or were lost after the warm-up, over all replicas.
+    pub failures: u64,
+}
+
+impl JobAccount {
+    pub fn standing(&self) -> Standing {
+        match self.outcome {
+            Some(outcome) => Standing::Ended(outcome),
+            None if self.replicas.iter().any(|replica| replica.phase.holds_claim()) => Standing::Running,
+            None => Standing::Waiting,
+        }
+    }
+}
+
+pub struct ReplicaAccount {
+    /// The time from which the replica should run: the submission of its job, or the time of the scale-up that added
+    /// it.
+    pub wanted: SimTime,
+    pub attempt: u32,
+    pub phase: Phase,
+    /// When the replica was first placed, in any attempt.
+    pub placed: Option<SimTime>,
+    /// When the replica first ran, in any attempt.
+    pub started: Option<SimTime>,
+    /// When the last attempt began to run.
+    pub last_started: Option<SimTime>,
+    /// When the last attempt ended.
+    pub ended: Option<SimTime>,
+    /// The placement of the last attempt that was placed.
+    pub placement: Option<Placement>,
+    pub(super) holding: bool,
+    pub(super) placed_last: SimTime,
+    pub outcome: Option<Outcome>,
+    /// Why the replica ended. While the replica waits, the leading reason of its wait.
+    pub reason: Option<Reason>,
+    /// Set if the last decision said that the replica would not fit even if every node were ready and empty. Holds the
+    /// leading reason, and prefers reasons that cannot change.
+    pub(super) never: Option<Reason>,
+    /// While the replica waits, the cause to which its wait is charged.
+    pub(super) blame: Option<Blame>,
+    pub(super) waiting_since: SimTime,
+}
+
+impl ReplicaAccount {
+    /// If the replica could never be placed, the leading reason. Cancelled replicas do not count.
+    pub fn unplaceable(&self) -> Option<Reason> {
+        self.never.filter(|_| self.placed.is_none() && self.outcome != Some(Outcome::Cancelled))
+    }
+
+    pub(super) fn new(now: SimTime) -> ReplicaAccount {
+        ReplicaAccount {
+            wanted: now,
+            attempt: 1,
+            phase: Phase::Pending,
+            placed: None,
+            started: None,
+            last_started: None,
+            ended: None,
+            placement: None,
+            holding: false,
+            placed_last: now,
+            outcome: None,
+            reason: None,
+            never: None,
+            blame: None,
+            waiting_since: now,
+        }
+    }
+}
