@@ -8,32 +8,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fleet;
+use super::instance::Cloud;
 use super::instance::Instance;
 use super::node::{NodeShape, NodeState};
 use dryrack_ids::{FleetId, NodeId};
-use dryrack_units::SimDuration;
-
-/// How a cloud fleet creates and terminates instances.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cloud {
-    /// The capacity of each offer, in order of the offers: how many instances of it can exist at the same time.
-    pub capacity: Vec<u32>,
-    /// An instance is terminated after it has been idle for this long, if the fleet has more instances than its
-    /// minimum.
-    pub idle_duration: IdleDuration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IdleDuration {
-    /// 5 minutes for an instance that was created for a run, 72 hours for one that was created for the fleet.
-    ///
-    /// Source: dstack 0.22.5, default idle durations of runs and of fleets.
-    Usual,
-    After(SimDuration),
-    Off,
-}
 
 /// The state of a cloud instance, which is kept in addition to the state of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

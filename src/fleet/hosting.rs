@@ -1,15 +1,14 @@
 //! Models on the fleet: keeps [`Serving`] consistent with the ledger once there is a model.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::ledger::{NodeClaim, Placement};
+use super::claim::{NodeClaim, Placement};
+use super::node::Node;
 use super::node::{NodeSpec, NodeStatus};
 use super::serving::{GpuKind, GpuStanding, Labels, ModelKey, Part, ServedInstance, Serving, ServingGpu, ServingNode};
-use super::{Fleet, Node};
 use dryrack_catalog::CpuArch;
 use dryrack_ids::{AttemptId, NodeId};
 
@@ -24,58 +23,11 @@ pub struct Hosting {
 /// The fleet's state about models. It is empty while there is no model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
-    serving: Option<Box<Serving>>,
+    pub(super) serving: Option<Box<Serving>>,
     /// The number of each attempt's instance in [`Serving`].
-    numbers: BTreeMap<AttemptId, usize>,
+    pub(super) numbers: BTreeMap<AttemptId, usize>,
     /// The same nodes when they are all idle. Computed on first use.
-    idle: OnceLock<Box<Serving>>,
-}
-
-impl Fleet {
-    /// The state that decides where deployments go. It is kept up to date once there is a replica; before that, each
-    /// call computes it.
-    pub fn serving(&self) -> Cow<'_, Serving> {
-        match &self.hosts.serving {
-            Some(serving) => Cow::Borrowed(serving),
-            None => Cow::Owned(serving_of(&self.nodes)),
-        }
-    }
-
-    /// The same as [`Fleet::serving`], but with every node ready, healthy and empty.
-    pub fn idle_serving(&self) -> &Serving {
-        self.hosts.idle.get_or_init(|| Box::new(self.serving().idle()))
-    }
-
-    /// Keeps [`Fleet::serving`] up to date from this call on.
-    pub fn keep_serving(&mut self) {
-        if self.hosts.serving.is_none() {
-            self.hosts.serving = Some(Box::new(serving_of(&self.nodes)));
-        }
-    }
-
-    /// Enters the whole placement of a model replica into the ledger. The replica counts as one task on its main node.
-    pub fn host(&mut self, attempt: AttemptId, placement: &Placement, hosting: &Hosting) {
-        self.keep_serving();
-        let serving = self.hosts.serving.as_mut().expect("just set");
-        let number = serving.host(instance(&self.nodes, placement, hosting));
-        let known = self.hosts.numbers.insert(attempt, number);
-        assert!(known.is_none(), "{attempt} is hosted twice");
-        self.take(placement);
-    }
-
-    /// Removes one claim of an attempt from the ledger. The attempt may or may not serve a model. Panics if the claim
-    /// is not in the ledger.
-    pub fn release_of(&mut self, attempt: AttemptId, claim: &NodeClaim) {
-        if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&attempt), &mut self.hosts.serving) {
-            let number = *number;
-            let was_last = serving.instance(number).nodes().len() == 1;
-            serving.leave(number, claim.node.index());
-            if was_last {
-                self.hosts.numbers.remove(&attempt);
-            }
-        }
-        self.release(claim);
-    }
+    pub(super) idle: OnceLock<Box<Serving>>,
 }
 
 impl Hosts {
@@ -108,7 +60,7 @@ impl Hosts {
     }
 }
 
-fn serving_of(nodes: &[Node]) -> Serving {
+pub(super) fn serving_of(nodes: &[Node]) -> Serving {
     let mut serving = Serving::default();
     for node in nodes {
         let number = serving.add(node_of(&node.name, &node.shape, &node.status));
@@ -172,7 +124,7 @@ fn labels_of(shape: &super::NodeShape) -> Arc<Labels> {
     Arc::new(labels)
 }
 
-fn instance(nodes: &[Node], placement: &Placement, hosting: &Hosting) -> ServedInstance {
+pub(super) fn instance(nodes: &[Node], placement: &Placement, hosting: &Hosting) -> ServedInstance {
     let part = |claim: &NodeClaim| Part {
         node: Some(claim.node.index()),
         indexes: claim.gpus.iter().map(|gpu| u32::from(gpu.index)).collect(),

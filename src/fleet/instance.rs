@@ -5,10 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Blocks;
-use super::cloud::Cloud;
-use super::node::NodeShape;
 use dryrack_ids::FleetId;
-use dryrack_units::Bytes;
+use dryrack_units::{Bytes, SimDuration};
 
 /// A named group of instances, as declared. Fleets are numbered in order of declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,12 +69,24 @@ pub struct Instance {
     pub offer: Option<u32>,
 }
 
-impl NodeShape {
-    /// Turns a machine into an instance. Splits it into blocks if its configuration allows.
-    pub fn into_instance(mut self, instance: Instance) -> NodeShape {
-        let cpus = self.cpu_capacity().get() / 1000;
-        let total_blocks = instance.blocks.split(cpus, self.gpus.len() as u32);
-        self.instance = Some(Arc::new(Instance { total_blocks, ..instance }));
-        self
-    }
+/// How a cloud fleet creates and terminates instances.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cloud {
+    /// The capacity of each offer, in order of the offers: how many instances of it can exist at the same time.
+    pub capacity: Vec<u32>,
+    /// An instance is terminated after it has been idle for this long, if the fleet has more instances than its
+    /// minimum.
+    pub idle_duration: IdleDuration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleDuration {
+    /// 5 minutes for an instance that was created for a run, 72 hours for one that was created for the fleet.
+    ///
+    /// Source: dstack 0.22.5, default idle durations of runs and of fleets.
+    Usual,
+    After(SimDuration),
+    Off,
 }

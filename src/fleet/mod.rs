@@ -7,6 +7,7 @@
 
 mod blocks;
 mod changes;
+mod claim;
 mod classes;
 mod cloud;
 mod gpu_keys;
@@ -15,20 +16,21 @@ mod instance;
 mod islands;
 mod ledger;
 mod node;
+mod node_blocks;
 mod node_changes;
 mod restricted;
 mod serving;
 mod steps;
 
 pub use blocks::{BlockSet, Blocks, Cut, GpuParts, MOST_BLOCKS, Slice};
+pub use claim::{GpuClaim, NodeClaim, Placement};
 pub use classes::{Class, ClassHead, ClassId, ShapeGroup};
-pub use cloud::{Cloud, IdleDuration, InstanceState, offer_of};
+pub use cloud::{InstanceState, offer_of};
 pub use hosting::Hosting;
-pub use instance::{FleetKind, FleetNodes, FleetPlacement, FleetSpec, Instance};
+pub use instance::{Cloud, FleetKind, FleetNodes, FleetPlacement, FleetSpec, IdleDuration, Instance};
 pub use islands::{ISLANDS_LABEL, Islands, IslandsError, read_islands};
-pub use ledger::{GpuClaim, NodeClaim, Placement};
 pub use node::{
-    Foreign, GpuShape, GpuState, GpuStatus, KubernetesNode, NodeShape, NodeSpec, NodeState, NodeStatus, Power,
+    Foreign, GpuShape, GpuState, GpuStatus, KubernetesNode, Node, NodeShape, NodeSpec, NodeState, NodeStatus, Power,
     Reliance, Reserved, SILENT_STATES,
 };
 
@@ -38,24 +40,14 @@ pub use serving::{
     ServingNode,
 };
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use classes::Classes;
-use dryrack_ids::{FleetId, GpuId, NodeId};
+use dryrack_ids::{AttemptId, FleetId, GpuId, NodeId};
 use hosting::Hosts;
 use node_changes::NodeChanges;
 use steps::{Step, common_key};
-
-/// One node: its shape and its status.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub name: Arc<str>,
-    /// The same `Arc` for all nodes of equal shape.
-    pub shape: Arc<NodeShape>,
-    pub status: NodeStatus,
-    /// Incremented by every change of `status`. A commit compares it to detect changes since the read.
-    pub version: u64,
-}
 
 /// The largest amount of each resource on any one node. Scorers use it to normalize leftover amounts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -358,5 +350,52 @@ impl Fleet {
         }
         self.hosts.assert_adds_up(&self.nodes);
         self.assert_instances_counted();
+    }
+
+    // Deployments
+
+    /// The state that decides where deployments go. It is kept up to date once there is a replica; before that, each
+    /// call computes it.
+    pub fn serving(&self) -> Cow<'_, Serving> {
+        match &self.hosts.serving {
+            Some(serving) => Cow::Borrowed(serving),
+            None => Cow::Owned(hosting::serving_of(&self.nodes)),
+        }
+    }
+
+    /// The same as [`Fleet::serving`], but with every node ready, healthy and empty.
+    pub fn idle_serving(&self) -> &Serving {
+        self.hosts.idle.get_or_init(|| Box::new(self.serving().idle()))
+    }
+
+    /// Keeps [`Fleet::serving`] up to date from this call on.
+    pub fn keep_serving(&mut self) {
+        if self.hosts.serving.is_none() {
+            self.hosts.serving = Some(Box::new(hosting::serving_of(&self.nodes)));
+        }
+    }
+
+    /// Enters the whole placement of a model replica into the ledger. The replica counts as one task on its main node.
+    pub fn host(&mut self, attempt: AttemptId, placement: &Placement, hosting: &Hosting) {
+        self.keep_serving();
+        let serving = self.hosts.serving.as_mut().expect("just set");
+        let number = serving.host(hosting::instance(&self.nodes, placement, hosting));
+        let known = self.hosts.numbers.insert(attempt, number);
+        assert!(known.is_none(), "{attempt} is hosted twice");
+        self.take(placement);
+    }
+
+    /// Removes one claim of an attempt from the ledger. The attempt may or may not serve a model. Panics if the claim
+    /// is not in the ledger.
+    pub fn release_of(&mut self, attempt: AttemptId, claim: &NodeClaim) {
+        if let (Some(number), Some(serving)) = (self.hosts.numbers.get(&attempt), &mut self.hosts.serving) {
+            let number = *number;
+            let was_last = serving.instance(number).nodes().len() == 1;
+            serving.leave(number, claim.node.index());
+            if was_last {
+                self.hosts.numbers.remove(&attempt);
+            }
+        }
+        self.release(claim);
     }
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::blocks::BlockSet;
+use super::claim::NodeClaim;
 use super::instance::Instance;
-use super::ledger::{self, NodeClaim};
+use super::ledger;
 use dryrack_catalog::{ComputeCapability, CpuArch, Os, Vendor};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, MilliWatts, Money};
 
@@ -353,4 +354,15 @@ impl NodeStatus {
         let gpu = &self.gpus[index];
         gpu.holders == 0 && gpu.foreign.is_none()
     }
+}
+
+/// One node: its shape and its status.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub name: Arc<str>,
+    /// The same `Arc` for all nodes of equal shape.
+    pub shape: Arc<NodeShape>,
+    pub status: NodeStatus,
+    /// Incremented by every change of `status`. A commit compares it to detect changes since the read.
+    pub version: u64,
 }

@@ -5,7 +5,7 @@
 //! the GPU's restricted cores. No other job uses them, whether the GPU is held or not. So the end of an attempt never
 //! takes cores away from others.
 
-use super::ledger::NodeClaim;
+use super::claim::NodeClaim;
 use super::node::{NodeShape, NodeStatus};
 use dryrack_units::{GpuShare, MilliCpu};
 

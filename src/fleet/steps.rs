@@ -1,9 +1,9 @@
 //! Caches how claims move nodes from class to class. Most claims take or release the same amounts as earlier claims, on
 //! nodes in the same state.
 
+use super::claim::NodeClaim;
 use super::classes::ClassId;
 use super::gpu_keys::key_of;
-use super::ledger::NodeClaim;
 use super::node::NodeStatus;
 use dryrack_units::{Bytes, MilliCpu};
 
