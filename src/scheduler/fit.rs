@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use super::claimable::{claims_with_room, is_candidate, with_room};
 use super::draw::Draw;
 use super::fragment;
 use super::gpu_order::GpuOrder;
 use super::islands;
 use super::node_class::NodeClass;
-use super::options::SchedulerOptions;
 use super::target::Target;
 use dryrack_event::Reason;
-use dryrack_fleet::{GpuClaim, GpuShape, GpuState, NodeShape, NodeStatus, restricted};
+use dryrack_fleet::{GpuClaim, GpuState, NodeStatus, restricted};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
@@ -23,15 +23,6 @@ pub struct Load {
     pub cpu: MilliCpu,
     pub ram: Bytes,
     pub gpus: SmallVec<[GpuClaim; 2]>,
-}
-
-pub fn is_of_type(demand: &GpuDemand, gpu: &GpuShape) -> bool {
-    demand.models.is_empty() || demand.models.contains(&gpu.model)
-}
-
-/// Whether the GPU is large enough. The comparison uses its total memory, including memory that the system reserves.
-pub fn is_large_enough(demand: &GpuDemand, gpu: &GpuShape) -> bool {
-    demand.min_memory.is_none_or(|least| gpu.memory >= least)
 }
 
 /// Why not even one task fits; `None` if one does. CPU is checked first, then RAM, then GPUs.
@@ -224,16 +215,16 @@ pub struct GpuChoice<'a> {
 }
 
 impl<'a> GpuChoice<'a> {
-    pub fn new(options: &'a SchedulerOptions, draw: Draw) -> GpuChoice<'a> {
-        GpuChoice { order: options.gpus, needs: Some((&options.target, draw)) }
+    pub fn new(order: GpuOrder, target: &'a Target, draw: Draw) -> GpuChoice<'a> {
+        GpuChoice { order, needs: Some((target, draw)) }
     }
 
     /// The choice that the profile states. If the fragmentation order makes no difference for this demand, takes GPUs
     /// in the order of their indexes.
-    pub fn in_order_or(options: &'a SchedulerOptions, draw: Draw, demand: TaskGroup<'_>) -> GpuChoice<'a> {
-        match options.gpus {
+    pub fn in_order_or(order: GpuOrder, target: &'a Target, draw: Draw, demand: TaskGroup<'_>) -> GpuChoice<'a> {
+        match order {
             GpuOrder::LeastFragmentation if fragment::shared(demand).is_none() => GpuChoice::in_order(GpuOrder::First),
-            _ => GpuChoice::new(options, draw),
+            _ => GpuChoice::new(order, target, draw),
         }
     }
 
@@ -333,79 +324,4 @@ fn take_gpus(
     }
     taken.sort_unstable_by_key(|claim| claim.index);
     Some(taken)
-}
-
-/// The claim that one task could have on each GPU with room for it, in order of GPU indexes.
-pub fn claimable(demand: TaskGroup<'_>, class: &NodeClass) -> SmallVec<[GpuClaim; 8]> {
-    let Some(gpus) = &demand.task.gpus else { return SmallVec::new() };
-    with_room(demand, gpus, class, class.status).collect()
-}
-
-/// For each GPU with room for one task in the given status: the claim of such a task. The claims are in order of GPU
-/// indexes.
-fn with_room<'a>(
-    demand: TaskGroup<'_>,
-    gpus: &'a GpuDemand,
-    class: &'a NodeClass,
-    status: &'a NodeStatus,
-) -> impl Iterator<Item = GpuClaim> + 'a {
-    let shape = class.shape;
-    let ram_left = status.ram_free(shape).saturating_sub(demand.task.ram);
-    let candidates = (0..shape.gpus.len()).filter(move |index| is_candidate(gpus, class, *index));
-    candidates.filter_map(move |index| claim_on(gpus, shape, status, index, ram_left))
-}
-
-/// The same claims, each with the free amount of the claimed resource: in thousandths or in bytes; zero for whole GPUs.
-fn claims_with_room(
-    demand: TaskGroup<'_>,
-    gpus: &GpuDemand,
-    class: &NodeClass,
-    status: &NodeStatus,
-) -> SmallVec<[(GpuClaim, u64); 8]> {
-    let room = |index: usize| match gpus.take {
-        GpuTake::Whole => 0,
-        GpuTake::Share(_) => u64::from(status.gpu_share_free(index).get()),
-        GpuTake::Memory(_) => status.gpu_memory_free(class.shape, index).get(),
-    };
-    with_room(demand, gpus, class, status).map(|claim| (claim, room(usize::from(claim.index)))).collect()
-}
-
-/// Whether the GPU has the right model and size. If GPUs were picked, it must be one of them.
-fn is_candidate(gpus: &GpuDemand, class: &NodeClass, index: usize) -> bool {
-    class.allows_gpu(index)
-        && is_of_type(gpus, &class.shape.gpus[index])
-        && is_large_enough(gpus, &class.shape.gpus[index])
-}
-
-fn claim_on(
-    gpus: &GpuDemand,
-    shape: &NodeShape,
-    status: &NodeStatus,
-    index: usize,
-    ram_left: Bytes,
-) -> Option<GpuClaim> {
-    if !status.gpus[index].state.is_usable() {
-        return None;
-    }
-    let capacity = shape.gpu_memory_capacity(index);
-    let (share, memory, fits) = match gpus.take {
-        GpuTake::Whole => {
-            // A GPU that uses RAM gets the memory that the task's own RAM leaves free.
-            let memory = if shape.gpus[index].unified { capacity.min(ram_left) } else { capacity };
-            let enough = memory == capacity || gpus.min_memory.is_none_or(|least| memory >= least);
-            let some = memory > Bytes::ZERO || capacity == Bytes::ZERO;
-            (GpuShare::WHOLE, memory, status.gpu_is_idle(index) && enough && some)
-        }
-        GpuTake::Share(share) => {
-            let memory = share.of(capacity);
-            let fits = status.gpu_share_free(index) >= share && status.gpu_memory_free(shape, index) >= memory;
-            (share, memory, fits)
-        }
-        GpuTake::Memory(memory) => {
-            // A GPU that is held as a whole has no share left, even if some of its memory is free.
-            let held_whole = status.gpu_share_free(index) == GpuShare::ZERO;
-            (GpuShare::ZERO, memory, !held_whole && status.gpu_memory_free(shape, index) >= memory)
-        }
-    };
-    fits.then_some(GpuClaim { index: index as u16, share, memory })
 }

@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 
-use super::fit;
+use super::claimable;
 use super::node_class::NodeClass;
 use super::target::{Target, TaskShape};
 use dryrack_fleet::NodeShape;
@@ -100,7 +100,7 @@ pub fn score(target: &Target, demand: TaskGroup<'_>, class: &NodeClass) -> u32 {
 /// Like [`score`], with another measure of fragmentation.
 pub fn score_by(demand: TaskGroup<'_>, class: &NodeClass, mut fragment: impl FnMut(&Free) -> f64) -> u32 {
     if let Some(share) = shared(demand) {
-        let with_room = fit::claimable(demand, class).into_iter().map(|claim| usize::from(claim.index));
+        let with_room = claimable::claimable(demand, class).into_iter().map(|claim| usize::from(claim.index));
         return best_share(demand, class, share, with_room, fragment);
     }
     let free = Free::of(class);
@@ -179,7 +179,7 @@ pub fn shared(demand: TaskGroup<'_>) -> Option<GpuShare> {
 fn after_tightest(demand: TaskGroup<'_>, class: &NodeClass, free: &Free) -> Free {
     let mut after = free.clone();
     after.cpu = after.cpu.saturating_sub(demand.task.cpu);
-    let mut claims = fit::claimable(demand, class);
+    let mut claims = claimable::claimable(demand, class);
     claims.sort_by_key(|claim| free.gpus[usize::from(claim.index)]);
     for claim in claims.into_iter().take(class.gpus_per_task(demand) as usize) {
         after.gpus[usize::from(claim.index)] -= claim.share.get();

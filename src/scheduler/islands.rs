@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::fit;
+use super::claimable;
 use super::node_class::NodeClass;
 use dryrack_fleet::{GpuClaim, GpuState, Islands};
 use dryrack_workload::{GpuTake, TaskGroup};
@@ -26,7 +26,7 @@ pub fn score(demand: TaskGroup<'_>, class: &NodeClass) -> f64 {
     if !is_whole || each == 0 {
         return 0.0;
     }
-    let rooms = rooms(&class.shape.islands(), fit::claimable(demand, class));
+    let rooms = rooms(&class.shape.islands(), claimable::claimable(demand, class));
     let chosen = choose(&rooms, each);
     let free: usize = chosen.iter().map(|island| rooms[*island].len()).sum();
     if free < each {

@@ -9,6 +9,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod by_node;
+mod claimable;
 mod consolidate;
 mod context;
 mod decide;
@@ -54,6 +55,7 @@ mod uniform;
 mod verdict;
 
 pub use by_node::{asks_for_itself, asks_no_more, decide_among, is_by_node, may_ever_do};
+pub use claimable::{is_large_enough, is_of_type};
 pub use context::PlacementContext;
 pub use decide::{decide, decide_for, evaluate, ever_fits, placement_scores, refused_at_submission, still_fits};
 pub use decision::{Candidate, Decision};
@@ -63,7 +65,6 @@ pub use entry::Entry;
 pub use examine::{Examination, examine, examine_for};
 pub use filter::{Exemption, FilterName, FilterStage};
 pub use finding::{GpuFinding, NodeFinding, Shortage};
-pub use fit::{is_large_enough, is_of_type};
 pub use fragment::{Free, fragment};
 pub use gpu_order::GpuOrder;
 pub use lack::lacks;

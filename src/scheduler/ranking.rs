@@ -14,7 +14,6 @@ use std::collections::BinaryHeap;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::consolidate;
 use super::decide::ever_fits;
 use super::decision::{Candidate, Decision};
 use super::draw::Draw;
@@ -31,6 +30,7 @@ use super::states::States;
 use super::tasks::{before_filters, claim};
 use super::uniform::Uniform;
 use super::verdict::{Reads, Verdict};
+use super::{claimable, consolidate};
 use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::{ClassId, Fleet, GpuState, Placement};
 use dryrack_ids::NodeId;
@@ -547,7 +547,7 @@ fn load(
     draw: Draw,
     memo: &mut FragmentMemo,
 ) -> Load {
-    let choice = GpuChoice::in_order_or(options, draw, demand);
+    let choice = GpuChoice::in_order_or(options.gpus, &options.target, draw, demand);
     let of_first = part.uniform.as_ref().filter(|_| choice.is_of_no_account());
     if let Some(load) = of_first.and_then(|uniform| uniform.first_whole(class.status, demand.tasks)) {
         return load;
@@ -562,7 +562,7 @@ fn load(
     let mut best = None;
     // GPUs of one type with equal free parts have equal results, so one of them is enough.
     let mut seen: SmallVec<[(u32, u32); 8]> = SmallVec::new();
-    for found in fit::claimable(demand, class) {
+    for found in claimable::claimable(demand, class) {
         let index = usize::from(found.index);
         let left = free.gpus[index];
         let known = seen.iter().find(|(known, _)| *known == left && part.uniform.is_some());

@@ -1,8 +1,8 @@
 //! The resources that a node lacks for one task.
 
 use super::finding::Shortage;
-use super::fit;
 use super::node_class::NodeClass;
+use super::{claimable, fit};
 use dryrack_units::{Bytes, GpuShare};
 use dryrack_workload::{GpuDemand, GpuTake, TaskGroup};
 
@@ -33,7 +33,9 @@ pub fn shortages(demand: TaskGroup<'_>, class: &NodeClass) -> Vec<Shortage> {
 fn gpu_shortage(demand: TaskGroup<'_>, gpus: &GpuDemand, class: &NodeClass) -> Option<Shortage> {
     let (shape, status) = (class.shape, class.status);
     let would_do = |index: &usize| {
-        class.allows_gpu(*index) && fit::is_of_type(gpus, &shape.gpus[*index]) && status.gpus[*index].state.is_usable()
+        class.allows_gpu(*index)
+            && claimable::is_of_type(gpus, &shape.gpus[*index])
+            && status.gpus[*index].state.is_usable()
     };
     let usable = || (0..shape.gpus.len()).filter(would_do);
     let needed = class.gpus_per_task(demand);

@@ -185,7 +185,7 @@ impl TaskPlacer<'_> {
 
     /// The claim of this many tasks on a node of this class.
     fn claim_on(&self, node: NodeId, class: &NodeClass, tasks: u32) -> NodeClaim {
-        let choice = GpuChoice::new(self.options, self.context.draw);
+        let choice = GpuChoice::new(self.options.gpus, &self.options.target, self.context.draw);
         claim(node, fit::fill(self.group, choice, &class.on(self.fleet, node), tasks))
     }
 
@@ -240,7 +240,7 @@ impl TaskPlacer<'_> {
 
     /// The placement on exactly the picked GPUs; `None` if it does not fit.
     fn picked_gpus(&self, pick: &Pick, classes: &[NodeClass], verdicts: &[Verdict]) -> Option<Candidate> {
-        let choice = GpuChoice::new(self.options, self.context.draw);
+        let choice = GpuChoice::new(self.options.gpus, &self.options.target, self.context.draw);
         let mut claims: SmallVec<[NodeClaim; 1]> = SmallVec::new();
         let mut score = Score::ZERO;
         for (_, class) in fitting_classes(classes, verdicts) {

@@ -1,7 +1,8 @@
 //! Demands on nodes whose GPUs are all alike and do not use RAM or restricted cores. Such nodes are judged by counting, without a list of
 //! claims. The answers equal those of [`super::fit`].
 
-use super::fit::{Load, is_large_enough, is_of_type};
+use super::claimable::{is_large_enough, is_of_type};
+use super::fit::Load;
 use super::states::ClassState;
 use dryrack_event::Reason;
 use dryrack_fleet::{GpuClaim, GpuState, NodeShape, NodeStatus};

@@ -3,7 +3,7 @@
 //! a node exists, so every refusal is final.
 
 use super::Verdict;
-use crate::fit::{is_large_enough, is_of_type};
+use crate::claimable::{is_large_enough, is_of_type};
 use crate::node_class::NodeClass;
 use dryrack_catalog::{Accelerator, Host, Mismatch, mismatch};
 use dryrack_event::Reason;

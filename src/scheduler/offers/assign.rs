@@ -2,17 +2,20 @@
 
 use smallvec::SmallVec;
 
+use super::ask::Ask;
 use super::choose;
+use super::claim::{assigned, claim, is_pinned};
 use super::gang::OfferPlacer;
-use super::options::{NetworkHost, OfferOptions, OfferPool, PinsRegion};
+use super::offer::{Assigned, NoOffer, Plan};
+use super::options::{OfferOptions, OfferPool};
 use super::pool::{ClassOffer, class_offers, in_order, listed};
-use super::{Ask, Assigned, Network, NoOffer, Offer, Plan};
 use crate::PlacementContext;
 use crate::decision::{Candidate, Decision};
 use crate::node_class::{Grouping, NodeClass, all_classes};
+use crate::offers::Offer;
 use crate::placer::Placer;
 use dryrack_event::{Histogram, Reason, Refusal};
-use dryrack_fleet::{Fleet, NodeClaim, Placement};
+use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{FleetId, NodeId};
 use dryrack_units::Score;
 use dryrack_workload::Demand;
@@ -121,33 +124,4 @@ fn allowed<'o, 'r, 'f>(
         offer.is_open() && near && pool.is_none_or(|id| id == offer.fleet)
     };
     offers.iter().filter(is_allowed).copied().collect()
-}
-
-/// Whether a host of this kind may be used only in the backend and region of the first node. `is_split` says whether
-/// the host is split.
-pub fn is_pinned(rule: PinsRegion, is_split: bool) -> bool {
-    match rule {
-        PinsRegion::Always => true,
-        PinsRegion::UnsplitHosts => !is_split,
-    }
-}
-
-/// Assigns the lowest idle blocks of the host, with all their resources.
-pub fn assigned(options: &OfferOptions, offer: Offer, fleet: &Fleet) -> Assigned {
-    let network = match options.network_host_when {
-        NetworkHost::Unsplit => offer.total_blocks == 1,
-        NetworkHost::AllBlocks => offer.slice.blocks == offer.total_blocks,
-    };
-    Assigned {
-        claim: claim(fleet, offer.node, offer.slice.blocks),
-        network: if network { Network::Host } else { Network::Bridge },
-        offer,
-    }
-}
-
-pub fn claim(fleet: &Fleet, node: NodeId, blocks: u32) -> NodeClaim {
-    let known = fleet.node(node);
-    let blocks: SmallVec<[u16; 4]> = known.status.idle_blocks(&known.shape).take(blocks as usize).collect();
-    let cut = known.shape.cut(&blocks).expect("only an instance that is split has an offer");
-    NodeClaim { node, tasks: 1, cpu: cut.cpu, ram: cut.ram, gpus: cut.gpus, blocks, sets: None }
 }

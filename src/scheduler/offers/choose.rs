@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
+use super::ask::Ask;
+use super::offer::Availability;
 use super::options::{FitTest, OfferOptions};
 use super::pool::{ClassOffer, may_use};
-use super::{Ask, Availability};
 use crate::node_class::NodeClass;
 use dryrack_event::Reason;
 use dryrack_fleet::{Fleet, FleetKind, FleetPlacement, NodeState};

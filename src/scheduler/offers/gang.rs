@@ -4,10 +4,11 @@ use std::cell::OnceCell;
 
 use smallvec::SmallVec;
 
-use super::assign::{assigned, is_pinned};
+use super::ask::Ask;
+use super::choose;
+use super::claim::{assigned, is_pinned};
 use super::options::{GangRule, OfferOptions, OfferPool};
 use super::pool::{ClassOffer, class_offers, in_order};
-use super::{Ask, choose};
 use crate::PlacementContext;
 use crate::decision::{Candidate, Decision};
 use crate::finding::NodeFinding;

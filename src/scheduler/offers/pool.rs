@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::ask::Ask;
 use super::matching::{price, smallest_slice};
+use super::offer::{Availability, Offer};
 use super::options::{MultinodeTakes, NewInstances, OfferKey, OfferOptions, SplitHosts};
-use super::{Ask, Availability, Offer};
 use crate::filter::ready;
 use crate::node_class::NodeClass;
 use crate::own::{NodeView, RequestView};

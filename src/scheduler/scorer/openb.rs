@@ -5,7 +5,7 @@
 //! knows. It then stretches the best-fit score to the range from 0 to 100, which changes neither the order nor the
 //! ties, so this step is left out.
 
-use crate::fit;
+use crate::claimable;
 use crate::fragment::Free;
 use crate::node_class::NodeClass;
 use dryrack_fleet::NodeStatus;
@@ -47,7 +47,7 @@ pub fn packing(demand: TaskGroup<'_>, class: &NodeClass) -> f64 {
         return (33 - whole as i64).max(whole as i64) as f64;
     }
     let mut taken: Vec<u32> =
-        fit::claimable(demand, class).iter().map(|claim| free.gpus[usize::from(claim.index)]).collect();
+        claimable::claimable(demand, class).iter().map(|claim| free.gpus[usize::from(claim.index)]).collect();
     taken.sort_unstable();
     taken.truncate(class.gpus_per_task(demand) as usize);
     let opened = taken.iter().filter(|left| **left == 1000).count() as i64;

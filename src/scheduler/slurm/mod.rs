@@ -6,16 +6,20 @@
 
 mod fairshare;
 mod multifactor;
+mod no_time;
 mod preempt;
+mod preempt_mode;
 mod qos;
 mod reservation;
 
 pub use fairshare::{Account, Associations, kept};
 pub use multifactor::{Multifactor, Requested, Shares, Tres, multifactor};
-pub use preempt::{PreemptMode, PreemptType, Ranked};
+pub use preempt::Ranked;
+pub use preempt_mode::{PreemptMode, PreemptType};
 pub use qos::{DEFAULT_QOS, Held, HeldOf, Limits, Qos};
 pub use reservation::Reservation;
 
+use no_time::is_no_time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,10 +72,6 @@ impl Default for SlurmOptions {
             cred_expire: two_minutes(),
         }
     }
-}
-
-fn is_no_time(duration: &SimDuration) -> bool {
-    duration.is_zero()
 }
 
 fn requeue() -> PreemptMode {

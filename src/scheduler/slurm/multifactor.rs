@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::fairshare::ShareAlgorithm;
-use super::is_no_time;
+use super::no_time::is_no_time;
 use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// A trackable resource, by Slurm's name.

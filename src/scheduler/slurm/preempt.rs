@@ -1,31 +1,9 @@
 //! Preemption: whose running jobs may be stopped for which waiting job (`PreemptType` of slurm.conf).
 
-use serde::{Deserialize, Serialize};
-
-use super::{Partition, Qos, SlurmOptions};
+use super::preempt_mode::{PreemptMode, PreemptType};
+use super::qos::Qos;
+use super::{Partition, SlurmOptions};
 use dryrack_units::SimDuration;
-
-/// What decides which jobs preempt which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PreemptType {
-    /// `preempt/partition_prio`: jobs of a partition with a higher tier preempt jobs of a lower one.
-    PartitionPrio,
-    /// `preempt/qos`: jobs of a QOS preempt jobs of the QOS that it names.
-    Qos,
-}
-
-/// What becomes of a preempted job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PreemptMode {
-    /// The jobs of this partition are not preempted.
-    Off,
-    /// The job waits again, and starts from its beginning.
-    Requeue,
-    /// The job is cancelled.
-    Cancel,
-}
 
 /// What preemption reads of a job: its partition and its QOS.
 #[derive(Clone, Copy)]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PreemptMode, Requested, Tres, is_no_time};
+use super::multifactor::{Requested, Tres};
+use super::no_time::is_no_time;
+use super::preempt_mode::PreemptMode;
 use dryrack_event::Reason;
 use dryrack_units::{SimDuration, text_form};
 
