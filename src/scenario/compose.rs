@@ -13,7 +13,7 @@ use std::path::Path;
 
 use super::fleets;
 use super::include::{Included, include, listed};
-use super::load::Options;
+use super::options::Options;
 use super::params::{self, Axis, OWN_AXES, Params};
 use super::seeds;
 use super::set::{Override, apply, given};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::jobs::JobTemplate;
+use super::job_template::JobTemplate;
 use super::world::World;
 use dryrack_ids::JobId;
 use dryrack_workload::{Arrival, Condition, Dependency};

@@ -1,6 +1,6 @@
 //! `blocks` of an expectation: how many blocks of a node the job holds.
 
-use super::expectations::comparison;
+use super::expectation_words::comparison;
 use super::world::World;
 use dryrack_expect::{BlockCount, Comparison};
 use dryrack_ids::NodeId;

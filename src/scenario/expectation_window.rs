@@ -1,6 +1,6 @@
 //! The time window of an expectation. An expectation may state it in only one way.
 
-use super::expectations::{ReadContext, reason, state_of, subjects};
+use super::expectation_words::{ReadContext, reason, state_of, subjects};
 use dryrack_expect::{Landmark, State, Subject, Window};
 use dryrack_units::{SimDuration, SimTime};
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};

@@ -1,26 +1,23 @@
 //! Expectations: converts `expect:` and `reproduces:` to data in which every name is resolved.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::expectation_blocks;
 use super::expectation_window::{self, ForKey, TIMES};
-use super::load::Varying;
+use super::expectation_words::{HOLDING, ReadContext, comparison, reason, state_of, subjects};
 use super::metric_text;
-use super::nodes::{GPU_STATES, NODE_STATES};
-use super::plan_file;
+use super::options::Varying;
+use super::plan_constraints;
 use super::world::World;
-use dryrack_event::{Outcome, OwnReason, Phase, Reason};
+use dryrack_event::Reason;
 use dryrack_expect::{
     Comparison, CountedJobs, EventName, Expectation, ExpectationKind, Judgement, Mode, ReproducedUnder, Reproduction,
     Restriction, SourcePlace, State, Subject, Unplaced,
 };
-use dryrack_fleet::InstanceState;
 use dryrack_ids::JobId;
 use dryrack_units::SimTime;
-use dryrack_workload::Arrival;
-use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, text, value, word};
+use dryrack_yaml::{Fields, Node, Report, Span, Tree, is_pattern, text, word};
 
 const SUBJECTS: [&str; 3] = ["job", "node", "gpu"];
 const MODES: [&str; 3] = ["is", "never", "always"];
@@ -97,20 +94,6 @@ pub fn expectation_words() -> Vec<&'static str> {
 /// The names of expectations in the file, each with the names of the expectations that were made from it.
 type NamesInUse = BTreeMap<String, Vec<Arc<str>>>;
 
-/// The context in which expectations are read.
-pub(super) struct ReadContext<'w> {
-    pub world: &'w World,
-    /// Arrivals in order of their ids.
-    pub arrivals: &'w [Arrival],
-    pub until: Option<SimTime>,
-    /// Folder of the file, for profiles that are given by path.
-    pub folder: &'w Path,
-    /// The file's setting for jobs that can never run.
-    pub unplaced: Unplaced,
-    /// Whether a plan varies the scenario. A plan has its own constraints.
-    pub is_varied: bool,
-}
-
 /// Reads `expect:` and `reproduces:`.
 pub(super) fn read(
     file: &Fields<'_>,
@@ -148,7 +131,9 @@ pub(super) fn read(
 /// Reads the constraints of a plan.
 pub(super) fn constraints(plan: &Varying, setting: &ReadContext<'_>, report: &mut Report) -> Vec<Expectation> {
     let mut constraints = Vec::new();
-    let Some(Tree { node: Node::List(items), .. }) = plan_file::constraints(plan, report) else { return constraints };
+    let Some(Tree { node: Node::List(items), .. }) = plan_constraints::constraints(plan, report) else {
+        return constraints;
+    };
     for (index, tree) in items.iter().enumerate() {
         entry(tree, &format!("constraint-{}", index + 1), setting, &mut NamesInUse::new(), &mut constraints, report);
     }
@@ -316,25 +301,6 @@ fn subject_name(subject: Subject, world: &World) -> String {
     }
 }
 
-pub(super) fn subjects(fields: &Fields<'_>, world: &World, report: &mut Report) -> Vec<Subject> {
-    let mut subjects = Vec::new();
-    if let (Some(typed), Some(tree)) = (fields.text("job", "the name of a job", report), fields.get("job")) {
-        subjects.extend(world.jobs(typed, tree.span, report).into_iter().map(Subject::Job));
-    }
-    if let (Some(typed), Some(tree)) = (fields.text("node", "the name of a node", report), fields.get("node")) {
-        if !is_pattern(typed) && world.node_names.find(typed).is_none() && typed.contains('/') {
-            let help = format!("write `gpu: {typed}`");
-            report.error_with_help(tree.span, format!("`{typed}` is a GPU, not a node"), help);
-        } else {
-            subjects.extend(world.nodes(typed, tree.span, report).into_iter().map(Subject::Node));
-        }
-    }
-    if let (Some(typed), Some(tree)) = (fields.text("gpu", "a GPU such as alpha/0", report), fields.get("gpu")) {
-        subjects.extend(world.gpus(typed, tree.span, report).into_iter().map(Subject::Gpu));
-    }
-    subjects
-}
-
 type Lowered = Vec<(ExpectationKind, Option<Subject>)>;
 
 fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
@@ -398,9 +364,6 @@ fn states(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, 
     subjects.iter().map(lower).collect()
 }
 
-/// The word for the state of a node on which replicas are placed.
-pub(super) const HOLDING: &str = "holding";
-
 /// Reads `of: chat-*`, which limits a node's state `holding` to these jobs.
 fn held_jobs(fields: &Fields<'_>, is_holding: bool, world: &World, report: &mut Report) -> Option<Arc<[JobId]>> {
     let (typed, tree) = (fields.text("of", "the name of a job", report)?, fields.get("of")?);
@@ -433,38 +396,6 @@ fn too_many_replicas(
         let message = format!("`{name}` has {} replicas, not {wanted}", of(&few));
         report.error_with_help(fields.key_span("replicas"), message, format!("write {} or fewer", of(&few)));
     }
-}
-
-/// Parses a state that the subject can be in.
-pub(super) fn state_of(fields: &Fields<'_>, tree: &Tree, report: &mut Report) -> Option<State> {
-    if fields.has("node") {
-        let nodes = NODE_STATES.into_iter().map(|(name, state)| (name, State::Node(state)));
-        let instances = InstanceState::ALL.into_iter().map(|state| (state.name(), State::Instance(state)));
-        let holding = [(HOLDING, State::Holding(Comparison::AtLeast(1)))];
-        let words: Vec<(&'static str, State)> = nodes.chain(instances).chain(holding).collect();
-        return word(tree, "a state of a node", &words, report);
-    }
-    if fields.has("gpu") {
-        return word(tree, "a state of a GPU", &GPU_STATES, report).map(State::Gpu);
-    }
-    let phases = Phase::ALL.map(|phase| (phase.name(), State::Phase(phase)));
-    let outcomes = Outcome::ALL.map(|outcome| (outcome.name(), State::Outcome(outcome)));
-    let words: Vec<(&'static str, State)> =
-        phases.into_iter().chain([("placed", State::Placed)]).chain(outcomes).collect();
-    word(tree, "a state of a job", &words, report)
-}
-
-pub(super) fn reason(tree: &Tree, report: &mut Report) -> Option<Reason> {
-    let typed = text(tree, "a reason", report)?;
-    let known = Reason::ALL.iter().find(|reason| reason.name() == typed).copied();
-    let own = || OwnReason::new(typed).ok().filter(|_| report.is_declared(typed)).map(Reason::Own);
-    let found = known.or_else(own);
-    if found.is_none() {
-        let declared: Vec<String> = report.declared().map(str::to_string).collect();
-        let names = Reason::ALL.iter().map(|reason| reason.name()).chain(declared.iter().map(String::as_str));
-        report.unknown(tree.span, format!("`{typed}` is not a reason"), typed, names);
-    }
-    found
 }
 
 fn count(fields: &Fields<'_>, subjects: &[Subject], setting: &ReadContext<'_>, report: &mut Report) -> Lowered {
@@ -652,34 +583,4 @@ pub(super) fn evaluations<'e>(
     evaluations.sort_unstable();
     evaluations.dedup();
     evaluations
-}
-
-/// Reads `2`, `">= 2"` or `"<= 3"`.
-pub(super) fn comparison(tree: &Tree, report: &mut Report) -> Option<Comparison> {
-    let typed = text(tree, "a number such as 2, \">= 2\" or \"<= 3\"", report)?;
-    let make: fn(u64) -> Comparison = match typed.trim_start_matches(['<', '>', '=', ' ']) {
-        rest if rest.len() == typed.len() => return value::<u64>(tree, report).map(Comparison::Exactly),
-        rest => match typed[..typed.len() - rest.len()].trim() {
-            ">=" => Comparison::AtLeast,
-            "<=" => Comparison::AtMost,
-            "=" | "==" => Comparison::Exactly,
-            sign => {
-                let help = match (sign, rest.trim().parse::<u64>()) {
-                    (">", Ok(number)) => format!("write \">= {}\"", number.saturating_add(1)),
-                    ("<", Ok(number)) => format!("write \"<= {}\"", number.saturating_sub(1)),
-                    _ => "write a number, or a number after `>=` or `<=`".to_string(),
-                };
-                report.error_with_help(tree.span, format!("`{typed}` is not a comparison"), help);
-                return None;
-            }
-        },
-    };
-    let number = typed.trim_start_matches(['<', '>', '=', ' ']);
-    match number.parse() {
-        Ok(number) => Some(make(number)),
-        Err(_) => {
-            report.error_with_help(tree.span, format!("`{number}` is not a whole number"), "write \">= 2\"");
-            None
-        }
-    }
 }

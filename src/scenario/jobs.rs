@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::arrays::{self, JobArray};
 use super::arrivals::{ArrivalPattern, arrivals};
 use super::demand;
-use super::dependencies::{self, NamedDependency};
+use super::dependencies::{self};
 use super::deployment;
 use super::elsewhere::elsewhere;
+use super::job_template::{Draft, JobTemplate};
 use super::kueue;
 use super::lengths::{lengths, positive};
 use super::live;
@@ -17,6 +18,7 @@ use super::requirements;
 use super::services;
 use super::slurm;
 use super::terms;
+use super::terms::RETRY_FIELDS;
 use super::usage::{Places, Sampled, sampling, usage};
 use super::world::{RandomEntry, World};
 use dryrack_control::Profile;
@@ -27,7 +29,7 @@ use dryrack_workload::{
     Arrival, Backoff, Checkpoint, Demand, DemandKind, Ending, GpuTake, JobBehavior, JobSpec, Pick, Requirements,
     Restart, RetryPolicy, RunLimit, Unselectable,
 };
-use dryrack_yaml::{Fields, Node, Report, Span, Tree, name, parse, text, value};
+use dryrack_yaml::{Fields, Node, Report, Tree, name, parse, text, value};
 
 const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on_failure", Restart::OnFailure), ("always", Restart::Always)];
@@ -79,9 +81,6 @@ const FIELDS: [&str; 38] = [
     "utilization_policy",
 ];
 
-/// Fields of a retry policy. It is either about a number of attempts or about events.
-pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];
-
 /// The largest number of jobs of a scenario: if all jobs are created before the run, and if they are streamed.
 const MAX_JOBS: usize = 1_000_000;
 const MAX_STREAMED: usize = 1_000_000_000;
@@ -103,100 +102,6 @@ pub(super) struct ReadContext<'s> {
 impl ReadContext<'_> {
     fn most(&self) -> usize {
         if self.streamed { MAX_STREAMED } else { MAX_JOBS }
-    }
-}
-
-/// A job before all jobs are sorted, with the data that sorting and checks need.
-pub(super) struct Draft {
-    pub arrival: Arrival,
-    pub cancel_at: Option<SimTime>,
-    /// The place of the job's name in the file.
-    pub span: Span,
-}
-
-/// The jobs of one entry. They differ only in their names, their times and, if lengths are drawn, in their lengths.
-#[derive(Clone, Debug)]
-pub(super) struct JobTemplate {
-    name: Arc<str>,
-    /// The number of digits in the number after the name; `None` for a single job without a number.
-    width: Option<usize>,
-    /// The job array, if the entry is one. Its tasks are named `sweep_1` and so on, as in Slurm.
-    array: Option<JobArray>,
-    /// Submission times, in order.
-    times: Vec<SimTime>,
-    /// The specification that all jobs share; each job adds its name.
-    spec: JobSpec,
-    behavior: Arc<JobBehavior>,
-    run: Option<Lengths>,
-    seed: u64,
-    pub cancel_at: Option<SimTime>,
-    /// The dependencies of these jobs, as named in the file.
-    pub after: Vec<NamedDependency>,
-    pub span: Span,
-}
-
-impl JobTemplate {
-    pub fn len(&self) -> usize {
-        self.times.len()
-    }
-
-    /// The name of the entry.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub fn name_of(&self, index: usize) -> Arc<str> {
-        match (&self.array, self.width) {
-            (Some(array), _) => Arc::from(format!("{}_{}", self.name, array.numbers[index])),
-            (None, Some(width)) => Arc::from(format!("{}-{index:0width$}", self.name)),
-            (None, None) => Arc::clone(&self.name),
-        }
-    }
-
-    /// The number in its array of the job at this index; `None` if the entry is no array.
-    pub fn number_in_array(&self, index: usize) -> Option<u32> {
-        self.array.as_ref().map(|array| array.numbers[index])
-    }
-
-    /// Whether the entry states the usage of its GPUs.
-    pub fn is_used(&self) -> bool {
-        self.behavior.usage.is_some()
-    }
-
-    pub fn time_of(&self, index: usize) -> SimTime {
-        self.times[index]
-    }
-
-    /// Whether the two entries may contain jobs with the same name.
-    pub fn may_share_a_name_with(&self, other: &JobTemplate) -> bool {
-        let numbered = |of: &JobTemplate, name: &str| {
-            let separator = if of.array.is_some() { '_' } else { '-' };
-            let number = name.strip_prefix(&*of.name).and_then(|rest| rest.strip_prefix(separator));
-            (of.width.is_some() || of.array.is_some())
-                && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        self.name == other.name || numbered(self, &other.name) || numbered(other, &self.name)
-    }
-
-    pub fn arrival(&self, index: usize) -> Arrival {
-        let name = self.name_of(index);
-        // Each job draws its length from its own random stream, so an additional job does not change the other jobs.
-        let behavior = match self.run {
-            None | Some(Lengths::Fixed(_)) => Arc::clone(&self.behavior),
-            Some(lengths) => {
-                let run = lengths.draw(&mut Stream::new(self.seed, "durations", rng::entity(&[&name])));
-                Arc::new(JobBehavior { run: Some(run), ..(*self.behavior).clone() })
-            }
-        };
-        let queued = self.spec.queued.as_ref().map(|part| kueue::renamed(part, &name));
-        let pod = pods::named(self.spec.pod.as_ref(), &name);
-        let spec = Arc::new(JobSpec { name, pod, queued, ..self.spec.clone() });
-        Arrival { at: self.times[index], spec, behavior, recorded_wait: None }
-    }
-
-    fn drafts(&self) -> impl Iterator<Item = Draft> {
-        let draft = |index| Draft { arrival: self.arrival(index), cancel_at: self.cancel_at, span: self.span };
-        (0..self.times.len()).map(draft)
     }
 }
 

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compose::{Composed, Outline, assemble};
-use super::expectations::{self, ReadContext};
+use super::expectation_words::ReadContext;
+use super::expectations;
 use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
 use super::usage::{Places, Sampled, sampling};
 use super::world::World;
+use super::{Options, Outside, job_template};
 use super::{
     changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
     manifests, nodes, outside, pods, slurm, splits,
@@ -20,73 +22,11 @@ use dryrack_expect::{Expectation, Reproduction, ShareAt, Unplaced};
 use dryrack_ids::JobId;
 use dryrack_live::Shares;
 use dryrack_outside::{Command, Setup};
-use dryrack_profile::{Changes, ComparedBase, profile_with};
+use dryrack_profile::{Changes, profile_with};
 use dryrack_scheduler::{Target, TaskShape};
-use dryrack_trace::Roots;
 use dryrack_units::SimTime;
 use dryrack_workload::{Arrival, Demand};
 use dryrack_yaml::{Diagnostics, Fields, Node, Report, SourceId, Span, Tree, emit, parse, read_text, text};
-
-/// Settings from the command line. Each text is checked like the file, and diagnostics show it as the user typed it.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Overrides of the form `PATH=VALUE`, in the order given.
-    pub set: Vec<String>,
-    pub seed: Option<String>,
-    /// A profile's name, or its path relative to the working directory.
-    pub profile: Option<String>,
-    pub until: Option<String>,
-    /// An option of the profile to reset, such as `scheduler.filters.ready.unless`, and the base from which its value
-    /// comes.
-    pub as_in_base: Option<(String, ComparedBase)>,
-    /// The complete profile in a log. It replaces the profile that the scenario text names.
-    pub recorded: Option<Arc<Profile>>,
-    /// A model to evaluate without running it, in the form of a job: `{model: qwen3-32b, replicas: 2}`.
-    pub asked: Option<String>,
-    /// One more workload from another file.
-    pub added: Option<AddedWorkload>,
-    /// The plan of which this scenario is an alternative, and the places of the values that it sets.
-    pub plan: Option<Varying>,
-    /// The folders in which the files of traces are looked for.
-    pub roots: Roots,
-    /// Whether jobs are created during the run instead of before it: see [`Loaded::streamed`].
-    pub streamed: bool,
-    /// Whether to say what Kubernetes manifests hold that has no meaning in a rehearsal.
-    pub tells_unused: bool,
-    /// Whether schedulers in other processes may decide: see [`Loaded::outside`].
-    pub outside: Outside,
-}
-
-/// A workload in a file of its own: a manifest, or a job in the words of a scenario.
-#[derive(Clone, Debug)]
-pub struct AddedWorkload {
-    /// The path, relative to the working directory.
-    pub path: PathBuf,
-    /// When it is submitted, unless the file says so itself.
-    pub at: Option<SimTime>,
-}
-
-/// What to do with a scheduler in another process that the file names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Outside {
-    /// An error, because this command cannot start such a scheduler.
-    #[default]
-    Refused,
-    /// The scheduler decides, unless the command line names a profile in its place.
-    Allowed,
-    /// This command starts the scheduler in this folder, whether or not the file names one.
-    Command(Command, PathBuf),
-}
-
-/// A plan, which lets diagnostics of its alternatives point into its text.
-#[derive(Clone, Debug)]
-pub struct Varying {
-    /// The file's path as the user typed it, and the file's text.
-    pub name: Arc<str>,
-    pub text: Arc<str>,
-    /// The places of the path and the value of each entry of [`Options::set`].
-    pub places: Vec<(Span, Span)>,
-}
 
 /// A scenario without errors.
 #[derive(Clone, Debug)]
@@ -451,7 +391,7 @@ fn entries(
     (profile, folder, options): (&Profile, &Path, &Options),
     world: &mut World,
     report: &mut Report,
-) -> Vec<jobs::JobTemplate> {
+) -> Vec<job_template::JobTemplate> {
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
@@ -464,8 +404,8 @@ type Jobs = (Vec<Arrival>, Vec<(SimTime, JobId)>);
 
 /// The jobs of the file, of its manifests and of its trace, sorted by submission, with their dependencies.
 fn arranged_jobs(
-    entries: &[jobs::JobTemplate],
-    (pods, traced): (Vec<jobs::Draft>, Vec<jobs::Draft>),
+    entries: &[job_template::JobTemplate],
+    (pods, traced): (Vec<job_template::Draft>, Vec<job_template::Draft>),
     world: &mut World,
     report: &mut Report,
 ) -> Jobs {
@@ -477,7 +417,7 @@ fn arranged_jobs(
 /// Prepares jobs that are created during the run. Also returns one job of each entry, which represents the entry in
 /// checks.
 fn streamed_jobs(
-    entries: Vec<jobs::JobTemplate>,
+    entries: Vec<job_template::JobTemplate>,
     list: Option<trace_source::TaskList>,
     of: (&Fields<'_>, &Profile),
     world: &mut World,

@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::expectations::ReadContext;
+use super::expectation_words::ReadContext;
 use dryrack_expect::{Bound, MetricCheck, Quantity, Restriction, Sign};
 use dryrack_metrics::{Definition, Function, Series, Unit, definitions};
 use dryrack_units::{Money, Permille, SimDuration, UnitError};

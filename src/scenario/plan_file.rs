@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::load::{Loaded, Options, Varying, load};
+use super::load::{Loaded, load};
+use super::options::{Options, Varying};
 use super::params::is_name;
 use super::seeds;
 use dryrack_expect::SeedShare;
@@ -403,15 +404,4 @@ fn range(typed: &str, span: Span, report: &mut Report) -> Option<Vec<Arc<str>>> 
         }
     };
     Some(values)
-}
-
-/// Reads `constraints` from the plan's text again, as a list in which `in:` is removed.
-pub(super) fn constraints(plan: &Varying, report: &mut Report) -> Option<Tree> {
-    let source = report.add_source(&*plan.name, Arc::clone(&plan.text));
-    let mut tree = parse(&plan.text, source, report)?;
-    let Node::Map(entries) = &mut tree.node else { return None };
-    let at = entries.iter().position(|entry| entry.key == "constraints")?;
-    let mut list = entries.swap_remove(at).value;
-    seeds::take_shares(&mut list, true, report);
-    Some(list)
 }

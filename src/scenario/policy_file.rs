@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use super::lengths::positive;
-use super::load::{DEFAULT_PROFILE, Options, load};
+use super::load::{DEFAULT_PROFILE, load};
+use super::options::Options;
 use super::policies;
 use dryrack_profile::{Changes, profile_with};
 use dryrack_units::SimDuration;

@@ -7,54 +7,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::schema_shape::{Field, Kind, Shape};
 use super::{schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_slurm, schema_table, schema_usage};
-
-/// The allowed values of a key.
-pub(super) enum Kind {
-    Text,
-    /// A number with a unit, or a plain number, as in the example.
-    Amount(&'static str),
-    Whole,
-    Flag,
-    /// One of these words.
-    Words(fn() -> Vec<&'static str>),
-    /// Any text. Editors suggest these words.
-    Offered(fn() -> Vec<&'static str>),
-    /// The kind of map with this name.
-    Map(&'static str),
-    ListOf(&'static Kind),
-    /// One value, or a list of them.
-    Some(&'static Kind),
-    /// A map with arbitrary keys and these values.
-    Named(&'static Kind),
-    Either(&'static [Kind]),
-    /// Any value, as for parameters and axes.
-    Any,
-    /// Not a key: inserts all of these fields.
-    Also(&'static [Field]),
-}
-
-/// A key, its allowed values, and its description.
-pub(super) type Field = (&'static str, Kind, &'static str);
-
-/// One kind of map.
-pub(super) struct Shape {
-    pub name: &'static str,
-    /// The names of this map in diagnostics. A map with several forms has several names.
-    pub called: &'static [&'static str],
-    pub required: &'static [&'static str],
-    pub fields: &'static [Field],
-}
-
-impl Shape {
-    /// All fields of this map, with shared fields inserted.
-    fn all_fields(&self) -> impl Iterator<Item = &'static Field> {
-        self.fields.iter().flat_map(|field| match &field.1 {
-            Kind::Also(shared) => shared.iter(),
-            _ => std::slice::from_ref(field).iter(),
-        })
-    }
-}
 
 /// Every kind of map that a scenario file has.
 pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
@@ -122,15 +76,5 @@ fn value(kind: &Kind) -> Value {
         Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(value).collect::<Vec<_>>()}),
         // Shared fields never reach this point, because `all_fields` inserts them.
         Kind::Any | Kind::Also(_) => json!({}),
-    }
-}
-
-#[cfg(test)]
-impl Shape {
-    /// Its keys, sorted.
-    pub fn keys(&self) -> Vec<&'static str> {
-        let mut keys: Vec<&str> = self.all_fields().map(|(key, ..)| *key).collect();
-        keys.sort_unstable();
-        keys
     }
 }

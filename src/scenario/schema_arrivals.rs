@@ -1,6 +1,6 @@
 //! The schema of random arrivals and of distributions.
 
-use super::schema::{Kind, Shape};
+use super::schema_shape::{Kind, Shape};
 use super::schema_table::{BATCH, NUMBER, PERCENT, RATE, TIME};
 
 /// Kinds of maps in addition to those of the main table.

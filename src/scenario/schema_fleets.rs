@@ -1,6 +1,6 @@
 //! The schema of fleets of instances, and of the resources of their jobs.
 
-use super::schema::{Field, Kind, Shape};
+use super::schema_shape::{Field, Kind, Shape};
 use super::schema_table::{ALSO_OF_MACHINES, ALSO_OF_NODES, LENGTH, MEMORY, REQUESTS};
 use super::schema_usage::USAGE;
 

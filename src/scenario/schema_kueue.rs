@@ -1,6 +1,6 @@
 //! The schema of Kueue's objects in short words, and of changes during the run.
 
-use super::schema::{Field, Kind, Shape};
+use super::schema_shape::{Field, Kind, Shape};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const NAMES: Kind = Kind::Some(&Kind::Text);

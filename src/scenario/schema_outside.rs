@@ -1,7 +1,7 @@
 //! The schema of the settings for schedulers in other processes.
 
 use super::outside::{THINKING, WHEN_UNSAFE};
-use super::schema::{Kind, Shape};
+use super::schema_shape::{Kind, Shape};
 
 const COMMAND: Kind = Kind::Either(&[Kind::Text, Kind::ListOf(&Kind::Text)]);
 const CHARGED: Kind = Kind::Either(&[Kind::Words(|| THINKING.map(|(word, _)| word).to_vec()), TIME]);

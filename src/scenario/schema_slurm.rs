@@ -1,6 +1,6 @@
 //! The schema of the configuration of a Slurm cluster.
 
-use super::schema::{Kind, Shape};
+use super::schema_shape::{Kind, Shape};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const NAMES: Kind = Kind::ListOf(&Kind::Text);

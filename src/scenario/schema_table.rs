@@ -2,12 +2,12 @@
 
 use super::demand::GANGS;
 use super::deployment::{BACKENDS, CATEGORIES, STRATEGIES};
-use super::expectations::HOLDING;
+use super::expectation_words::HOLDING;
 use super::faults::NODE_TURNS;
 use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
-use super::schema::{Field, Kind, Shape};
 use super::schema_kueue::CHANGES;
+use super::schema_shape::{Field, Kind, Shape};
 use super::trace_source::formats;
 use dryrack_catalog::models;
 use dryrack_event::{Outcome, Phase, Reason};

@@ -1,7 +1,7 @@
 //! The schema of GPU usage, its samples, and the policies that read them.
 
 use super::policies::{AT_MINIMUM, GAPS, GPUS, MODES, SOURCES};
-use super::schema::{Kind, Shape};
+use super::schema_shape::{Kind, Shape};
 
 const TIME: Kind = Kind::Amount("90s, 1h30m or 250ms");
 const PERCENT: Kind = Kind::Amount("95%");

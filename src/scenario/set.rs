@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::load::Options;
+use super::options::Options;
 use dryrack_yaml::{COMMAND_LINE, Entry, Node, Report, Span, Tree, parse};
 
 /// One override: the option as typed (such as `--set`), and its argument.

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::jobs::JobTemplate;
+use super::job_template::JobTemplate;
 use super::trace_source::{TaskList, TaskStream};
 use super::world::World;
 use dryrack_control::Profile;

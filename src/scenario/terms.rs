@@ -1,7 +1,6 @@
 //! How the nodes of a run start, end and retry together: reads `startup_order:`, `stop_criteria:` and `retry: {on:
 //! ...}`.
 
-use super::jobs::RETRY_FIELDS;
 use dryrack_units::SimDuration;
 use dryrack_workload::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 use dryrack_yaml::{Fields, Node, Report, Tree, text, value};
@@ -66,3 +65,6 @@ fn event(tree: &Tree, report: &mut Report) -> Option<RetryEvent> {
     }
     found
 }
+
+/// Fields of a retry policy. It is either about a number of attempts or about events.
+pub(super) const RETRY_FIELDS: [&str; 6] = ["limit", "first", "factor", "max", "on", "for"];

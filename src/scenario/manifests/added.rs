@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::load::AddedWorkload;
+use super::super::options::AddedWorkload;
 use dryrack_yaml::{Entry, Node, Report, Span, Tree, parse_documents, read_foreign_text};
 
 /// Adds the workload to the tree of a scenario. Returns whether the tree has changed.

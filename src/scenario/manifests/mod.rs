@@ -21,9 +21,9 @@ use dryrack_manifest::{Cluster, Manifests, Unused};
 use dryrack_objects::ClusterObjects;
 use dryrack_yaml::{Fields, Report, Span, Tree};
 
-use super::jobs::Draft;
+use super::job_template::Draft;
 use super::kueue;
-use super::load::{Options, Outside};
+use super::options::{Options, Outside};
 use super::world::World;
 
 pub(super) use added::add;

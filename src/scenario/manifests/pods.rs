@@ -13,7 +13,7 @@ use dryrack_workload::{
 };
 use dryrack_yaml::{Report, Span};
 
-use super::super::jobs::Draft;
+use super::super::job_template::Draft;
 use super::queued;
 
 /// A job before its name is final.

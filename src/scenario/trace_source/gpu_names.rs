@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::TraceSettings;
+use super::settings::TraceSettings;
 use crate::world::World;
 use dryrack_catalog as catalog;
 use dryrack_nearest::nearest;

@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 
 use super::gpu_names::GpuNames;
 use super::order::Order;
-use super::{Estimates, TraceSettings};
-use crate::jobs::Draft;
+use super::settings::{Estimates, TraceSettings};
+use crate::job_template::Draft;
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};

@@ -38,24 +38,25 @@ mod gpu_names;
 mod jobs;
 mod nodes;
 mod order;
+mod settings;
 mod streamed;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::jobs::Draft;
+use super::job_template::Draft;
 use super::world::World;
-use dryrack_rng::Stream;
 use dryrack_scheduler::Target;
 use dryrack_trace::{
-    self as trace, Format, Index, NodeTrace, Roots, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
+    self as trace, Format, Index, NodeTrace, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
 };
-use dryrack_units::{Permille, SimDuration, SimTime, counted};
+use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
-use gpu_names::{GpuNames, NameCounts, TypedNames};
+use gpu_names::{GpuNames, NameCounts};
 use nodes::add_node;
+use settings::{Choice, Estimates, TraceSettings};
+pub(super) use settings::{ReadContext, value_or_report};
 pub(super) use streamed::{TaskList, TaskStream};
 
 /// The use of a trace by a scenario, with irregularities found in the trace.
@@ -82,27 +83,11 @@ impl TraceUse {
     }
 }
 
-/// The nodes of the trace to use.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    All,
-    Gpu,
-    None,
-}
-
 const CHOICES: [(&str, Choice); 3] = [("all", Choice::All), ("gpu", Choice::Gpu), ("none", Choice::None)];
 
 /// The formats of files that are not public archives. A file that is not a known trace must name one of them.
 pub(super) fn formats() -> Vec<(&'static str, Format)> {
     Format::ALL.into_iter().filter(|format| !format.is_archive()).map(|format| (format.name(), format)).collect()
-}
-
-/// The estimate of each task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Estimates {
-    AsRecorded,
-    /// The actual run time.
-    Exact,
 }
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
@@ -128,63 +113,6 @@ const FIELDS: [&str; 19] = [
     "durations",
     "gpu_names",
 ];
-
-/// The settings of `trace:`.
-struct TraceSettings<'t> {
-    span: Span,
-    name: Option<(&'t str, Span)>,
-    format: Option<Format>,
-    list: Option<&'t str>,
-    file: Option<(&'t str, Span)>,
-    nodes: Option<Choice>,
-    nodes_span: Span,
-    node_list: Option<&'t str>,
-    node_file: Option<(&'t str, Span)>,
-    queues: Vec<(&'t str, Span)>,
-    limit: Option<u32>,
-    /// Tasks before this time are left out, and the run starts at this time.
-    offset: SimTime,
-    /// The number of tasks to leave out at the beginning. The start of the run stays the same.
-    skip: u32,
-    order: Option<(&'t str, Span)>,
-    ranks: Option<(&'t str, Span)>,
-    tune: Option<Permille>,
-    /// The first and the last date, both included. The run starts with the first chosen task.
-    from: Option<SimTime>,
-    to: Option<SimTime>,
-    estimates: Estimates,
-    /// The run time of each application, for a trace that does not state run times.
-    durations: BTreeMap<String, SimDuration>,
-    durations_span: Span,
-    /// The GPU types that names in the trace mean.
-    gpu_names: TypedNames<'t>,
-}
-
-impl TraceSettings<'_> {
-    /// The name of the trace in messages.
-    fn called(&self) -> &str {
-        self.name.or(self.file).map_or("the trace", |(name, _)| name)
-    }
-
-    /// The start of the run, in the time of the trace. If times are dates, the run starts with the first chosen task,
-    /// because the run would otherwise begin in 1970.
-    fn start(&self, first: SimTime) -> SimTime {
-        let has_dates = self.offset == SimTime::ZERO && first >= trace::SINCE_1970;
-        if self.from.is_some() || has_dates { first } else { self.offset }
-    }
-}
-
-/// The context in which a trace is read.
-pub(super) struct ReadContext<'s> {
-    pub roots: &'s Roots,
-    /// The folder of the scenario file.
-    pub folder: &'s Path,
-    pub seed: u64,
-    /// Whether the profile needs the expected workload.
-    pub needs_target: bool,
-    /// Whether tasks are read during the run.
-    pub streamed: bool,
-}
 
 /// The result of reading a trace.
 pub(super) struct Traced {
@@ -256,28 +184,6 @@ pub(super) fn read(
     let name = asked.called().to_string();
     let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), tally: tasks.tally };
     Some(Traced { used, drafts, target, list: None })
-}
-
-impl ReadContext<'_> {
-    /// The file with this name in the scenario's folder or in the data folder, either plain or with `.gz` appended.
-    fn find(&self, typed: &str, span: Span, report: &mut Report) -> Option<PathBuf> {
-        let folders = [Some(self.folder), self.roots.data.as_deref()];
-        let places = folders.into_iter().flatten().flat_map(|folder| {
-            let path = folder.join(typed);
-            let packed = PathBuf::from(format!("{}.gz", path.display()));
-            [path, packed]
-        });
-        let found = places.into_iter().find(|path| path.is_file());
-        if found.is_none() {
-            let help = "set DRYRACK_DATA to its folder, or put it beside the scenario";
-            report.trace_missing(span, format!("{typed} is missing"), help.to_string());
-        }
-        found
-    }
-
-    fn stream(&self, purpose: &'static str) -> Stream {
-        Stream::new(self.seed, purpose, 0)
-    }
 }
 
 /// Reads the nodes to use, in the trace's order.
@@ -473,22 +379,4 @@ fn find<'i>(
         }
     }
     Some(entry)
-}
-
-/// Returns the result of reading, or reports the error and returns `None`.
-pub(super) fn value_or_report<T>(read: Result<T, trace::TraceError>, span: Span, report: &mut Report) -> Option<T> {
-    match read {
-        Ok(read) => Some(read),
-        Err(trace::TraceError::NotHere { trace, file, .. }) => {
-            let help =
-                format!("get it with `dryrack trace get {trace}`, or set DRYRACK_DATA to a folder that contains it");
-            report.trace_missing(span, format!("trace {trace} is missing: no {file}"), help);
-            None
-        }
-        Err(error) => {
-            let help = "the trace must be the published version; `dryrack trace list` shows which one";
-            report.error_with_help(span, error.to_string().replace('\n', "; "), help);
-            None
-        }
-    }
 }

@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{ReadContext, TraceSettings};
+use super::settings::{ReadContext, TraceSettings};
 use dryrack_ids::NameTable;
 use dryrack_rng::Stream;
 use dryrack_trace::{NodeTrace, TaskTrace, TraceNode, TraceTask, open_file};

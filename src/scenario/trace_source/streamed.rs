@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::gpu_names::{GpuNames, NameCounts};
 use super::jobs::{QueueNames, Shared, arrival};
-use super::{Estimates, ReadContext, TraceSettings, value_or_report};
+use super::settings::{Estimates, ReadContext, TraceSettings, value_or_report};
 use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
