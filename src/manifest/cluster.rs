@@ -11,7 +11,8 @@ use dryrack_yaml::{Report, Span};
 
 use super::ended::has_ended;
 use crate::api::{
-    DeviceClass, DisruptionBudget, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Seconds, Service, Workload,
+    DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, ReplicationController, ResourceClaim,
+    ResourceSlice, Seconds, Service, Workload,
 };
 use crate::controllers::{Controller, StatedPod, Terms};
 use crate::defaults::{self, Classes};
@@ -19,6 +20,7 @@ use crate::expand;
 use crate::kinds::Kind;
 use crate::owners::Owners;
 use crate::read::{Manifests, Object};
+use crate::selectors;
 use crate::unused::Unused;
 
 /// The objects of a cluster.
@@ -31,6 +33,10 @@ pub struct Cluster {
     pub controllers: Vec<Controller>,
     pub namespaces: Vec<Namespace>,
     pub services: Vec<Service>,
+    /// The controllers by whose selectors pods are spread, those that Deployments make included.
+    pub replica_sets: Vec<PodController>,
+    pub stateful_sets: Vec<PodController>,
+    pub replication_controllers: Vec<ReplicationController>,
     pub budgets: Vec<Budget>,
     pub workloads: Vec<Workload>,
     pub device_classes: Vec<DeviceClass>,
@@ -126,6 +132,7 @@ impl Manifests {
         let claims = builder.pods(&mut cluster);
         cluster.make_claims(&claims, builder.report);
         expand::controllers(&mut builder, &mut cluster);
+        cluster.keep_named_controllers();
         cluster.check_claims(report);
         self.unused = unused;
         cluster
@@ -202,12 +209,10 @@ fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
         }
         // `Classes` holds these.
         Kind::PriorityClass | Kind::RuntimeClass => {}
+        Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet => selectors::add(object, cluster, report),
         Kind::QueuedWorkload
         | Kind::DaemonSet
         | Kind::Deployment
-        | Kind::ReplicaSet
-        | Kind::ReplicationController
-        | Kind::StatefulSet
         | Kind::LeaderWorkerSet
         | Kind::JobSet
         | Kind::Job

@@ -184,7 +184,24 @@ impl Controller {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// The controller of its pods: the object itself, or the ReplicaSet that a Deployment makes. No rule reads the
+    /// version of other kinds.
     pub fn owner_reference(&self) -> OwnerReference {
-        OwnerReference { kind: Arc::from(self.kind.name()), name: Arc::clone(&self.name), controller: true }
+        let (version, kind) = match self.kind {
+            Kind::Deployment => ("apps/v1", Kind::ReplicaSet),
+            Kind::ReplicaSet | Kind::StatefulSet => ("apps/v1", self.kind),
+            Kind::ReplicationController => ("v1", self.kind),
+            kind => ("", kind),
+        };
+        let name = match self.kind {
+            Kind::Deployment => Arc::from(format!("{}-{}", self.name, self.pod_template_hash())),
+            _ => Arc::clone(&self.name),
+        };
+        OwnerReference { api_version: Arc::from(version), kind: Arc::from(kind.name()), name, controller: true }
+    }
+
+    /// Kubernetes computes a hash of the template. Here, only one ReplicaSet of a Deployment exists.
+    pub fn pod_template_hash(&self) -> &str {
+        &self.name
     }
 }

@@ -12,6 +12,7 @@ use crate::controllers::{Controller, Naming, PodSet, QueuePriority};
 use crate::daemons;
 use crate::kinds::Kind;
 use crate::read::Object;
+use crate::selectors;
 
 /// The largest number of pods that one controller may make.
 const MAX_PODS: u64 = 1_000_000;
@@ -51,6 +52,9 @@ pub fn controllers(builder: &mut Builder<'_>, cluster: &mut Cluster) {
                 if cluster.claim_templates.iter().find(is_it).is_none() {
                     cluster.missing_template(&controller.namespace, template, controller.span, builder.report);
                 }
+            }
+            if object.kind == Kind::Deployment {
+                cluster.replica_sets.extend(selectors::replica_set(object, &controller, builder.report));
             }
             cluster.controllers.push(controller);
         } else if object.kind == Kind::DaemonSet && !has_pods {
@@ -196,7 +200,7 @@ fn sets(
             set
         }
         Kind::Deployment => {
-            let hash = [("pod-template-hash", &*controller.name)];
+            let hash = [(selectors::HASH, controller.pod_template_hash())];
             maker.set(template("template"), &hash, replicas, numbered(&[]))
         }
         _ => maker.set(template("template"), &[], replicas, numbered(&[])),

@@ -31,6 +31,7 @@ mod kinds;
 mod owners;
 mod read;
 mod rename;
+mod selectors;
 mod shape;
 mod unused;
 mod versions;

@@ -1,4 +1,4 @@
-//! Namespaces, services, disruption budgets and workloads.
+//! Namespaces, services, controllers of pods, disruption budgets and workloads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +29,40 @@ pub struct ServiceSpec {
     /// `None` selects no pod.
     #[serde(skip_serializing_if = "is_default")]
     pub selector: Option<Labels>,
+}
+
+/// A ReplicaSet or a StatefulSet, with the selector of its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodController {
+    #[serde(skip_serializing_if = "is_default")]
+    pub metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "is_default")]
+    pub spec: PodControllerSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodControllerSpec {
+    #[serde(skip_serializing_if = "is_default")]
+    pub selector: Option<LabelSelector>,
+}
+
+/// A ReplicationController selects its pods by plain labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicationController {
+    #[serde(skip_serializing_if = "is_default")]
+    pub metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "is_default")]
+    pub spec: ReplicationControllerSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicationControllerSpec {
+    #[serde(skip_serializing_if = "is_default")]
+    pub selector: Labels,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,6 +101,12 @@ pub struct ClusterObjects {
     pub namespaces: Vec<Namespace>,
     #[serde(skip_serializing_if = "is_default")]
     pub services: Vec<Service>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub replica_sets: Vec<PodController>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub stateful_sets: Vec<PodController>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub replication_controllers: Vec<ReplicationController>,
     #[serde(skip_serializing_if = "is_default")]
     pub pod_disruption_budgets: Vec<DisruptionBudget>,
     #[serde(skip_serializing_if = "is_default")]

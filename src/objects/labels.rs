@@ -65,6 +65,11 @@ impl Selector {
         Selector::All(requirements)
     }
 
+    /// Selects objects with these labels.
+    pub fn of_labels(labels: &Labels) -> Selector {
+        Selector::All(labels.iter().map(|(key, value)| Requirement::equal(key, value)).collect())
+    }
+
     /// Adds a requirement. A selector that matches nothing does not change.
     pub fn and(&mut self, requirement: Requirement) {
         if let Selector::All(requirements) = self {

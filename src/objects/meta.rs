@@ -40,6 +40,9 @@ impl ObjectMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
+    /// The group and the version of the owner, such as `apps/v1`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub api_version: Arc<str>,
     #[serde(skip_serializing_if = "is_default")]
     pub kind: Arc<str>,
     #[serde(skip_serializing_if = "is_default")]

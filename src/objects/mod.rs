@@ -22,8 +22,9 @@ pub use claim::{
     DeviceRequest, DeviceResult, ExactRequest, ResourceClaim, SubRequest,
 };
 pub use cluster::{
-    ClusterObjects, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy, Namespace, PodGroup,
-    PodGroupPolicy, Service, ServiceSpec, Workload, WorkloadSpec,
+    ClusterObjects, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy, Namespace,
+    PodController, PodControllerSpec, PodGroup, PodGroupPolicy, ReplicationController, ReplicationControllerSpec,
+    Service, ServiceSpec, Workload, WorkloadSpec,
 };
 pub use labels::{LabelSelector, Labels, Requirement, RequirementOperator, Selector};
 pub use meta::{ObjectMeta, OwnerReference};

@@ -101,7 +101,7 @@ reproduces:
 }
 
 /// Scenarios in which a verdict differs from that under the profile of the release.
-const DIFFERENT: [&str; 7] = [
+const DIFFERENT: [&str; 6] = [
     // 1.20 has no scheduling gates, `matchLabelKeys`, `nodeTaintsPolicy` and `minDomains`.
     "gated-pod-is-not-tried.yaml",
     "rollout-is-spread-by-revision.yaml",
@@ -110,7 +110,6 @@ const DIFFERENT: [&str; 7] = [
     // The cause is not known.
     "cordoned-node-still-counts-for-spreading.yaml",
     "nominated-node-is-taken-by-a-more-important-pod.yaml",
-    "preferred-node-wins-over-spreading.yaml",
 ];
 
 /// Each expectation has the same verdict as under the profile of the release.

@@ -92,6 +92,10 @@ pub fn others(objects: &ClusterObjects) -> Vec<Value> {
     let mut all = Vec::new();
     all.extend(objects.namespaces.iter().map(|one| object("Namespace", "v1", one)));
     all.extend(objects.services.iter().map(|one| object("Service", "v1", one)));
+    all.extend(objects.replica_sets.iter().map(|one| controller(object("ReplicaSet", "apps/v1", one))));
+    all.extend(objects.stateful_sets.iter().map(|one| controller(object("StatefulSet", "apps/v1", one))));
+    let of_labels = |one| object("ReplicationController", "v1", one);
+    all.extend(objects.replication_controllers.iter().map(of_labels));
     all.extend(
         objects.pod_disruption_budgets.iter().map(|one| budget(object("PodDisruptionBudget", "policy/v1", one))),
     );
@@ -100,6 +104,12 @@ pub fn others(objects: &ClusterObjects) -> Vec<Value> {
     all.extend(objects.resource_slices.iter().map(|one| object("ResourceSlice", "resource.k8s.io/v1", one)));
     all.extend(objects.resource_claims.iter().map(|one| object("ResourceClaim", "resource.k8s.io/v1", one)));
     all
+}
+
+/// Adds the template that the API requires and no rule of the scheduler reads.
+fn controller(mut controller: Value) -> Value {
+    controller["spec"]["template"] = json!({"spec": {"containers": [{"name": "none", "image": "none"}]}});
+    controller
 }
 
 /// Adds the counts that the API requires and no rule of the scheduler reads.

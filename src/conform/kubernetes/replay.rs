@@ -34,7 +34,7 @@ impl Replay {
         cluster.devices = Devices::new(world.device_classes, world.resource_slices, world.resource_claims);
         cluster.gangs.is_enabled = with_gangs;
         world.namespaces.into_iter().for_each(|namespace| cluster.add_namespace(namespace));
-        world.services.into_iter().for_each(|service| cluster.add_service(service));
+        world.services.into_iter().for_each(|service| cluster.owners.add_service(service));
         world.pod_disruption_budgets.into_iter().for_each(|budget| cluster.add_budget(budget));
         world.workloads.into_iter().for_each(|workload| cluster.gangs.add_workload(workload));
         for pod in world.bound_pods {

@@ -159,7 +159,11 @@ pub(super) fn cluster_of(objects: &dryrack_objects::ClusterObjects, options: &Ku
     let mut cluster = Cluster::default();
     cluster.gangs.is_enabled = options.gang_scheduling.is_some();
     objects.namespaces.iter().for_each(|namespace| cluster.add_namespace(namespace.clone()));
-    objects.services.iter().for_each(|service| cluster.add_service(service.clone()));
+    let owners = &mut cluster.owners;
+    objects.services.iter().for_each(|service| owners.add_service(service.clone()));
+    objects.replica_sets.iter().for_each(|set| owners.add_replica_set(set.clone()));
+    objects.stateful_sets.iter().for_each(|set| owners.add_stateful_set(set.clone()));
+    objects.replication_controllers.iter().for_each(|one| owners.add_replication_controller(one.clone()));
     objects.pod_disruption_budgets.iter().for_each(|budget| cluster.add_budget(budget.clone()));
     objects.workloads.iter().for_each(|workload| cluster.gangs.add_workload(workload.clone()));
     cluster.devices = dryrack_kubernetes::devices::Devices::new(

@@ -6,6 +6,7 @@ mod gangs;
 mod images;
 mod node_info;
 mod nominations;
+mod owners;
 mod pod_classes;
 mod pod_info;
 mod port;
@@ -19,6 +20,7 @@ pub use gangs::{Gangs, GroupKey, Policy};
 pub use images::Images;
 pub use node_info::{NodeInfo, NodeShape, Placed};
 pub use nominations::Nominations;
+pub use owners::Owners;
 pub use pod_classes::{ClassId, PodClass, PodClasses};
 pub use pod_info::{PodInfo, Spread, Terms};
 pub use port::HostPort;
@@ -28,7 +30,7 @@ use changes::Changes;
 
 use crate::cycle::by_zone_in_turn;
 use crate::devices::Devices;
-use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector, Service};
+use crate::object::{DisruptionBudget, Labels, Namespace, Node, Seconds, Selector};
 
 /// A cluster: nodes with their pods, and the objects that decisions depend on.
 #[derive(Debug, Default)]
@@ -42,7 +44,8 @@ pub struct Cluster {
     with_affinity: BTreeSet<usize>,
     with_required_anti_affinity: BTreeSet<usize>,
     pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
-    services: Vec<(Arc<str>, Labels)>,
+    /// The services and the controllers of pods.
+    pub owners: Owners,
     pub(crate) classes: PodClasses,
     pub budgets: Vec<Budget>,
     pub images: Images,
@@ -119,12 +122,6 @@ impl Cluster {
         self.namespaces.insert(namespace.metadata.name, namespace.metadata.labels);
     }
 
-    pub fn add_service(&mut self, service: Service) {
-        if let Some(selector) = service.spec.selector {
-            self.services.push((service.metadata.namespace(), selector));
-        }
-    }
-
     pub fn add_budget(&mut self, budget: DisruptionBudget) {
         self.budgets.push(Budget {
             namespace: budget.metadata.namespace(),
@@ -136,14 +133,6 @@ impl Cluster {
 
     pub fn namespace_labels(&self, namespace: &str) -> Option<&Labels> {
         self.namespaces.get(namespace)
-    }
-
-    /// The labels by which the services of a pod select it, merged.
-    pub fn service_labels(&self, pod: &PodInfo) -> Labels {
-        let selects = |(namespace, selector): &&(Arc<str>, Labels)| {
-            *namespace == pod.namespace && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
-        };
-        self.services.iter().filter(selects).flat_map(|(_, selector)| selector.clone()).collect()
     }
 
     /// Places a pod on a node.

@@ -19,8 +19,8 @@ pub use commit::{Preempted, bind, preempt, reserve, reserve_stated, settle};
 pub use decision::{Decision, Outcome, PostFilter, Scores};
 pub use message::histogram;
 pub use profile::{
-    AffinityRange, Balance, MAX_NODE_SCORE, Nominated, PreemptionArguments, Profile, ProfileFault, Rounding,
-    ScoringStrategy, SpreadCounts, Strategy,
+    AffinityRange, Balance, DefaultSpreadScores, MAX_NODE_SCORE, Nominated, PreemptionArguments, Profile, ProfileFault,
+    Rounding, ScoringStrategy, SpreadCounts, Strategy,
 };
 pub use refused::{KnownRefusals, RefusedByAll};
 pub(crate) use sample::by_zone_in_turn;

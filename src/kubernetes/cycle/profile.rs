@@ -32,6 +32,9 @@ pub struct Profile {
     /// How `PodTopologySpread` rounds its raw score.
     #[serde(default, skip_serializing_if = "is_default")]
     pub spread_rounding: Rounding,
+    /// Which nodes the default constraints of `PodTopologySpread` score.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub default_spread_scores: DefaultSpreadScores,
     /// What `InterPodAffinity` scales its raw scores from.
     #[serde(default, skip_serializing_if = "is_default")]
     pub affinity_range: AffinityRange,
@@ -44,7 +47,8 @@ pub struct Profile {
     pub percentage_of_nodes_to_score: u8,
     /// The weight of existing pods' required affinity in the score of `InterPodAffinity`.
     pub hard_pod_affinity_weight: i64,
-    /// Spread constraints for pods that have none and are selected by a service: topology key and greatest skew.
+    /// Spread constraints for pods that have none, and that a service selects or a controller owns: topology key and
+    /// greatest skew.
     #[serde(rename = "default_constraints", with = "pairs")]
     pub default_spread: Vec<(Arc<str>, i64)>,
     pub preemption: PreemptionArguments,
@@ -72,6 +76,14 @@ pub enum SpreadCounts {
     AdmittedNodes,
     /// On all nodes, if the domain has an admitted node. So it was in 1.20.
     AllNodes,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DefaultSpreadScores {
+    #[default]
+    AllNodes,
+    /// Nodes with all topology keys, such as the zone. So it was in 1.20.
+    LabelledNodes,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,6 +226,7 @@ impl Profile {
             balance: Balance::StandardDeviation,
             spread_counts: SpreadCounts::AdmittedNodes,
             spread_rounding: Rounding::Nearest,
+            default_spread_scores: DefaultSpreadScores::AllNodes,
             affinity_range: AffinityRange::Observed,
             nominated: Nominated::First,
             percentage_of_nodes_to_score: 0,
@@ -241,6 +254,7 @@ impl Profile {
         profile.balance = Balance::Difference;
         profile.spread_counts = SpreadCounts::AllNodes;
         profile.spread_rounding = Rounding::Down;
+        profile.default_spread_scores = DefaultSpreadScores::LabelledNodes;
         profile.affinity_range = AffinityRange::WithZero;
         profile.nominated = Nominated::AmongAll;
         profile

@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 
 use super::spread_filter::{includes, matching};
 use crate::cluster::{Cluster, NodeInfo, PodInfo, Spread};
-use crate::cycle::{MAX_NODE_SCORE, Profile, Rounding};
-use crate::object::{InclusionPolicy, Requirement, Selector, WhenUnsatisfiable};
+use crate::cycle::{DefaultSpreadScores, MAX_NODE_SCORE, Profile, Rounding};
+use crate::object::{InclusionPolicy, WhenUnsatisfiable};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -42,8 +42,8 @@ pub fn score(pod: &PodInfo, cluster: &Cluster, feasible: &[usize], profile: &Pro
     if constraints.is_empty() {
         return None;
     }
-    // A node that lacks one of the labels is ignored. For default constraints, it is not ignored.
-    let needs_labels = !pod.spread.is_empty();
+    // A node that lacks one of the labels is ignored. For default constraints, it is ignored only in old releases.
+    let needs_labels = !pod.spread.is_empty() || profile.default_spread_scores == DefaultSpreadScores::LabelledNodes;
     let is_ignored = |node: &NodeInfo, constraints: &[Spread]| {
         needs_labels && constraints.iter().any(|spread| !node.labels().contains_key(&spread.topology_key))
     };
@@ -120,13 +120,12 @@ fn normalized(raw: &[Option<i64>]) -> Vec<i64> {
     raw.iter().map(score).collect()
 }
 
-/// The profile's own constraints, for pods that services select.
+/// The profile's own constraints, for pods that a service selects or that a controller owns.
 fn default_constraints(pod: &PodInfo, cluster: &Cluster, profile: &Profile) -> Vec<Spread> {
-    let labels = cluster.service_labels(pod);
-    if labels.is_empty() {
+    let selector = cluster.owners.default_selector(pod);
+    if selector.is_everything() {
         return Vec::new();
     }
-    let selector = Selector::All(labels.iter().map(|(key, value)| Requirement::equal(key, value)).collect());
     let constraint = |(key, max_skew): &(Arc<str>, i64)| Spread {
         topology_key: Arc::clone(key),
         max_skew: *max_skew,

@@ -24,7 +24,7 @@ fn decisions(cluster: Cluster) -> Vec<Decided> {
     rules.devices = Devices::new(cluster.device_classes, cluster.slices, cluster.claims);
     rules.gangs.is_enabled = true;
     cluster.namespaces.into_iter().for_each(|namespace| rules.add_namespace(namespace));
-    cluster.services.into_iter().for_each(|service| rules.add_service(service));
+    cluster.services.into_iter().for_each(|service| rules.owners.add_service(service));
     cluster.budgets.into_iter().for_each(|budget| rules.add_budget(budget.budget));
     cluster.workloads.into_iter().for_each(|workload| rules.gangs.add_workload(workload));
     let (bound, mut waiting): (Vec<_>, Vec<_>) =

@@ -82,6 +82,9 @@ pub(super) fn read(
     let mut objects = ClusterObjects {
         namespaces: cluster.namespaces.clone(),
         services: cluster.services.clone(),
+        replica_sets: cluster.replica_sets.clone(),
+        stateful_sets: cluster.stateful_sets.clone(),
+        replication_controllers: cluster.replication_controllers.clone(),
         pod_disruption_budgets: cluster.disruption_budgets(),
         workloads: cluster.workloads.clone(),
         device_classes: cluster.device_classes.clone(),

@@ -46,7 +46,7 @@ impl Native {
         let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
         let nodes: Vec<Node> = of("Node").map(read).collect();
         let mut cluster = Cluster::new(nodes).expect("all names differ");
-        of("Service").for_each(|service| cluster.add_service(read::<Service>(service)));
+        of("Service").for_each(|service| cluster.owners.add_service(read::<Service>(service)));
         of("PodDisruptionBudget").for_each(|budget| cluster.add_budget(read::<DisruptionBudget>(budget)));
         Native {
             cluster,
