@@ -123,8 +123,9 @@ fn of_scheduler(reasons: &Histogram) -> Histogram {
 }
 
 /// Reasons that the Kubernetes flow gives without an attempt to schedule the pod, or after an attempt that failed.
-const BEFORE_AN_ATTEMPT: [Reason; 6] = [
+const BEFORE_AN_ATTEMPT: [Reason; 7] = [
     Reason::SchedulingGated,
+    Reason::OtherScheduler,
     Reason::ResourceClaimMissing,
     Reason::PodGroupMissing,
     Reason::GangPodsMissing,

@@ -349,6 +349,7 @@ reasons! {
     QosMaxTresPerAccount => "qos_max_tres_per_account", "its account would exceed the QOS's limit";
     // Reasons of the plugins of kube-scheduler, with the texts of the plugins where they are the same for every node:
     SchedulingGated => "scheduling_gated", "waiting for scheduling gates";
+    OtherScheduler => "other_scheduler", "another scheduler decides about the pod";
     ResourceClaimMissing => "resource_claim_missing", "could not find a ResourceClaim of the pod";
     PodGroupMissing => "pod_group_missing", "the pod's workload or pod group does not exist";
     GangPodsMissing => "gang_pods_missing", "waiting for minCount pods from a gang to appear in scheduling queue";

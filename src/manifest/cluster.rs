@@ -11,7 +11,7 @@ use dryrack_yaml::{Report, Span};
 
 use super::ended::has_ended;
 use crate::api::{
-    DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, ReplicationController, ResourceClaim,
+    DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, PodSpec, ReplicationController, ResourceClaim,
     ResourceSlice, Seconds, Service, Workload,
 };
 use crate::controllers::{Controller, StatedPod, Terms};
@@ -263,7 +263,7 @@ pub fn created(object: &Object) -> Option<Seconds> {
 /// The terms in the annotations of an object's metadata.
 pub fn terms(metadata: Option<&Value>) -> Terms {
     let of = |key: &str| -> Option<SimDuration> { metadata?.get("annotations")?.get(key)?.as_str()?.parse().ok() };
-    Terms { at: of("dryrack/at"), duration: of("dryrack/duration") }
+    Terms { at: of("dryrack/at"), duration: of("dryrack/duration"), stop: of("dryrack/stop") }
 }
 
 pub fn seconds(of: Option<&Value>) -> Option<SimDuration> {
@@ -291,7 +291,12 @@ impl Builder<'_> {
         if let Some(Value::Object(spec)) = pod.get_mut("spec") {
             self.classes.fill(spec, span, self.report);
         }
-        typed(Value::Object(pod), span, self.report)
+        let mut pod: Pod = typed(Value::Object(pod), span, self.report)?;
+        // The API server writes the default name into each pod.
+        if pod.spec.scheduler() == PodSpec::DEFAULT_SCHEDULER {
+            pod.spec.scheduler_name = None;
+        }
+        Some(pod)
     }
 
     /// Adds the pods of the files. Returns the claims that are made for them, by namespace.

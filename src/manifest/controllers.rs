@@ -14,12 +14,15 @@ pub struct Terms {
     pub at: Option<SimDuration>,
     /// From `dryrack/duration`: the time that the pod runs. Without it, the pod runs until it is stopped.
     pub duration: Option<SimDuration>,
+    /// From `dryrack/stop`: the time that the pod takes to stop. Without it, the pod takes the whole grace period that it
+    /// states.
+    pub stop: Option<SimDuration>,
 }
 
 impl Terms {
     /// These terms, and those of `owner` where these say nothing.
     pub fn or(self, owner: Terms) -> Terms {
-        Terms { at: self.at.or(owner.at), duration: self.duration.or(owner.duration) }
+        Terms { at: self.at.or(owner.at), duration: self.duration.or(owner.duration), stop: self.stop.or(owner.stop) }
     }
 }
 

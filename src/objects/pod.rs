@@ -51,6 +51,22 @@ pub struct PodSpec {
     pub resource_claims: Vec<PodClaim>,
     #[serde(skip_serializing_if = "is_default")]
     pub workload_ref: Option<WorkloadReference>,
+    /// The scheduler that decides about the pod. `None` means the default scheduler.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scheduler_name: Option<Arc<str>>,
+    /// The longest time that the pod has to stop.
+    #[serde(skip_serializing_if = "is_default")]
+    pub termination_grace_period_seconds: Option<i64>,
+}
+
+impl PodSpec {
+    /// The name of the scheduler of pods that name none.
+    pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+    /// The name of the scheduler that decides about the pod.
+    pub fn scheduler(&self) -> &str {
+        self.scheduler_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(PodSpec::DEFAULT_SCHEDULER)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

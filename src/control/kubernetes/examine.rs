@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::core::Watched;
 use crate::core::store::ReplicaIndex;
 use crate::flow::Held;
-use dryrack_event::{Reason, Refusal};
+use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_ids::NodeId;
 use dryrack_kubernetes::cluster::{NodeInfo, PodInfo, Resource};
 use dryrack_kubernetes::cycle::{self, Decision as Decided, Outcome, Plugin, Reason as Stated};
@@ -100,6 +100,9 @@ impl Kubernetes {
 
     /// Makes the decision about a pod that waits, and changes nothing but caches.
     pub(super) fn examine_pod(&mut self, core: &Core, index: ReplicaIndex, pod: &Arc<PodInfo>) -> Examination {
+        if self.is_of_other_scheduler(pod) {
+            return of_other_scheduler(core, pod);
+        }
         if let Err(refusal) = cycle::pre_enqueue(pod, &self.cluster) {
             return kept_out(core, &refusal);
         }
@@ -145,6 +148,19 @@ fn kept_out(core: &Core, refusal: &cycle::Refusal) -> Examination {
     Examination {
         decision: Decision::Refuse { refusal: Refusal::Unfit, reasons },
         nodes: (0..nodes).map(finding).collect(),
+        message: Some(Arc::from(message)),
+    }
+}
+
+/// Nobody decides about a pod of another scheduler.
+fn of_other_scheduler(core: &Core, pod: &PodInfo) -> Examination {
+    let because = Reason::OtherScheduler;
+    let finding = |node| NodeFinding::of(NodeId::new(node), Verdict::Unfit(because));
+    let message =
+        format!("the scheduler `{}` decides about the pod, and it is not rehearsed", pod.pod.spec.scheduler());
+    Examination {
+        decision: Decision::Refuse { refusal: Refusal::Unfit, reasons: Histogram::of(because, 1) },
+        nodes: (0..core.fleet.len()).map(finding).collect(),
         message: Some(Arc::from(message)),
     }
 }

@@ -8,10 +8,10 @@ use super::attempt::{self, Chosen};
 use super::hints::Event as Change;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
-use dryrack_event::Refusal;
+use dryrack_event::{Histogram, Reason, Refusal};
 use dryrack_fleet::NodeState;
 use dryrack_kubernetes::cluster::{GroupKey, PodInfo, Resource};
-use dryrack_kubernetes::cycle::{self, Reason};
+use dryrack_kubernetes::cycle;
 
 /// The pods that are not in the queue yet.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(super) struct Gates {
     all: BTreeSet<ReplicaIndex>,
     /// Pods to ask the plugins about: they are new, or something has changed for them.
     to_ask: BTreeSet<ReplicaIndex>,
+    /// Pods of other schedulers. They wait here, because nobody decides about them.
+    elsewhere: BTreeSet<ReplicaIndex>,
     /// Pods that state their node.
     stated: BTreeSet<ReplicaIndex>,
     /// Pods that wait for others of their gang to exist.
@@ -30,15 +32,21 @@ impl Gates {
         self.all.len()
     }
 
-    /// Takes all pods, in order.
-    pub fn take_all(&mut self) -> BTreeSet<ReplicaIndex> {
-        std::mem::take(self).all
+    /// Takes all pods in order, except those of other schedulers.
+    pub fn take_all(&mut self) -> Vec<ReplicaIndex> {
+        self.to_ask.clear();
+        self.of_gang.clear();
+        let taken: Vec<ReplicaIndex> = self.all.difference(&self.elsewhere).copied().collect();
+        self.all.retain(|index| self.elsewhere.contains(index));
+        self.stated.retain(|index| self.elsewhere.contains(index));
+        taken
     }
 
     pub fn remove(&mut self, index: ReplicaIndex, pod: &PodInfo) {
         self.all.remove(&index);
         self.to_ask.remove(&index);
         self.stated.remove(&index);
+        self.elsewhere.remove(&index);
         if let Some(key) = GroupKey::of(pod)
             && let Some(waiting) = self.of_gang.get_mut(&key)
         {
@@ -51,11 +59,23 @@ impl Gates {
 }
 
 impl Kubernetes {
+    /// Whether the pod names a scheduler that is not the profile's.
+    pub(super) fn is_of_other_scheduler(&self, pod: &PodInfo) -> bool {
+        pod.pod.spec.scheduler() != self.options.scheduler_name
+    }
+
     /// Takes in a new pod. The gang of the pod may be complete now.
     pub(super) fn arrived(&mut self, core: &mut Core, index: ReplicaIndex) {
         let pod = Arc::clone(&self.pods[&index].info);
         self.gates.all.insert(index);
-        self.gates.to_ask.insert(index);
+        if self.is_of_other_scheduler(&pod) {
+            self.gates.elsewhere.insert(index);
+            if pod.pod.spec.node_name.is_none() {
+                core.hold(index, (Refusal::Unfit, Histogram::of(Reason::OtherScheduler, 1)));
+            }
+        } else {
+            self.gates.to_ask.insert(index);
+        }
         if pod.pod.spec.node_name.is_some() {
             self.gates.stated.insert(index);
         }
@@ -78,7 +98,7 @@ impl Kubernetes {
                     self.queue.add(index, self.pods[&index].group, info.priority);
                 }
                 Err(refusal) => {
-                    if refusal.reasons.contains(&Reason::GangIncomplete)
+                    if refusal.reasons.contains(&cycle::Reason::GangIncomplete)
                         && let Some(key) = GroupKey::of(&info)
                     {
                         self.gates.of_gang.entry(key).or_default().insert(index);

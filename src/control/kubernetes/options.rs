@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::ProfileError;
 use dryrack_kubernetes::cycle::Profile as SchedulerProfile;
+use dryrack_objects::PodSpec;
 use dryrack_units::{SimDuration, text_form};
 
 /// How pods are scheduled, and what else the control plane of Kubernetes does with them.
@@ -12,6 +13,9 @@ use dryrack_units::{SimDuration, text_form};
 pub struct KubernetesOptions {
     /// The plugins of kube-scheduler, with their weights and arguments.
     pub scheduler: SchedulerProfile,
+    /// The scheduler that pods must name. Pods of other schedulers wait, unless they state their node.
+    #[serde(default = "default_scheduler", skip_serializing_if = "is_default_scheduler")]
+    pub scheduler_name: String,
     pub queue: QueueOptions,
     /// How long a pod stays on a node that is not ready or unreachable, if the pod does not state it. This is what the
     /// admission plugin `DefaultTolerationSeconds` adds to each pod.
@@ -21,6 +25,14 @@ pub struct KubernetesOptions {
     /// each pod of a gang is scheduled by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang_scheduling: Option<GangScheduling>,
+}
+
+fn default_scheduler() -> String {
+    PodSpec::DEFAULT_SCHEDULER.to_string()
+}
+
+fn is_default_scheduler(name: &str) -> bool {
+    name == PodSpec::DEFAULT_SCHEDULER
 }
 
 /// How the pods of a gang wait for each other.

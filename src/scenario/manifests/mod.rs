@@ -13,12 +13,14 @@ mod queued;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_control::{FlowOptions, Profile};
 use dryrack_fleet::NodeShape;
 use dryrack_manifest::{Cluster, Manifests, Unused};
 use dryrack_objects::ClusterObjects;
+use dryrack_units::counted;
 use dryrack_yaml::{Fields, Report, Span, Tree};
 
 use super::job_template::Draft;
@@ -79,6 +81,7 @@ pub(super) fn read(
         let message = "pods of manifests are not created during the run, as `--stream` asks";
         report.error_with_help(key, message, "leave `--stream` out");
     }
+    tell_other_schedulers(&drafts, profile, report);
     let mut objects = ClusterObjects {
         namespaces: cluster.namespaces.clone(),
         services: cluster.services.clone(),
@@ -102,6 +105,31 @@ pub(super) fn read(
     }
     let objects = (!stated.is_empty()).then(|| Arc::new(objects));
     Lowered { objects, drafts, kueue }
+}
+
+/// Says once which pods the profile does not schedule, because they name another scheduler.
+fn tell_other_schedulers(drafts: &[Draft], profile: &Profile, report: &mut Report) {
+    let Some(options) = profile.flow.kubernetes() else { return };
+    let mut pods: BTreeMap<&str, (usize, Span)> = BTreeMap::new();
+    for draft in drafts {
+        let spec = &draft.arrival.spec;
+        let Some(pod) = spec.pod.as_ref().filter(|pod| pod.spec.node_name.is_none()) else { continue };
+        if pod.spec.scheduler() != options.scheduler_name {
+            let of_scheduler = pods.entry(pod.spec.scheduler()).or_insert((0, draft.span));
+            of_scheduler.0 += spec.replicas as usize;
+        }
+    }
+    for (name, (count, span)) in pods {
+        let message = format!(
+            "the profile `{}` does not schedule {} of the scheduler `{name}`; they wait for ever",
+            profile.name,
+            counted(count, "pod"),
+        );
+        let help = format!(
+            "leave `schedulerName` out, or use a profile with `flow: {{kubernetes: {{scheduler_name: {name}}}}}`"
+        );
+        report.warning(span, message, help);
+    }
 }
 
 /// Refuses what cannot let jobs wait for Kueue.
