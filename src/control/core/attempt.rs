@@ -6,7 +6,7 @@ use super::timer::Timer;
 use dryrack_event::{Event, Outcome, Phase, Reason};
 use dryrack_fleet::{NodeState, Placement};
 use dryrack_ids::NodeId;
-use dryrack_units::SimTime;
+use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::{JobSpec, Restart};
 
 impl Core {
@@ -24,13 +24,21 @@ impl Core {
             // so.
             Phase::Running if self.is_decided_outside() && self.profile.program.is_none() => None,
             Phase::Running => self.jobs[replica.job.index()].spec.time_limit,
-            Phase::Stopping => Some(deadlines.stopping),
+            Phase::Stopping => Some(self.time_to_stop(index)),
             Phase::Ended => None,
         };
         if let Some(longest) = longest {
             let timer = Timer::Deadline { replica: index, version: replica.version };
             self.timers.set(self.now.saturating_add(longest), timer);
         }
+    }
+
+    /// How long an attempt may take to stop: as the pod of its job says, or else the profile.
+    fn time_to_stop(&self, index: ReplicaIndex) -> SimDuration {
+        let job = &self.jobs[self.replicas[index as usize].job.index()];
+        let grace = job.spec.pod.as_ref().and_then(|pod| pod.spec.termination_grace_period_seconds);
+        let stated = grace.and_then(|seconds| u64::try_from(seconds).ok()).map(SimDuration::from_secs);
+        stated.map_or(self.profile.deadlines.stopping, |stated| stated.max(self.profile.deadlines.stopping))
     }
 
     /// Whether a replica is placed on an instance that was requested and is not up yet.
