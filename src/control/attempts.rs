@@ -455,6 +455,9 @@ pub(crate) trait Attempts: Flow {
             }
         }
         core.update_node(node, Reason::Reported);
+        if state == NodeState::Ready {
+            core.fleet.set_ready_again(node);
+        }
         if state == NodeState::Gone {
             self.evict(core, node);
             core.forget_kept_claims(node);

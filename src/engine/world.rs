@@ -26,6 +26,8 @@ use together::Meeting;
 
 struct WorldNode {
     reported: NodeState,
+    /// Whether the node's Kubernetes object says that it is not ready, and no report has denied it.
+    is_tainted: bool,
     /// Whether the node's heartbeats arrive and commands reach the node.
     heard: bool,
     /// Whether the node's processes are alive.
@@ -146,8 +148,9 @@ impl<'a> World<'a> {
         for (index, (at, ..)) in rehearsal.clouds.capacity.iter().enumerate() {
             queue.push(*at, Due::Capacity(index as u32));
         }
-        let node = |state| WorldNode {
+        let node = |state, is_tainted: bool| WorldNode {
             reported: state,
+            is_tainted,
             heard: state != NodeState::Unreachable,
             alive: state != NodeState::Gone,
             epoch: 0,
@@ -158,7 +161,11 @@ impl<'a> World<'a> {
             rehearsal,
             queue,
             taken: Vec::new(),
-            nodes: rehearsal.nodes.iter().map(|initial| node(initial.state)).collect(),
+            nodes: rehearsal
+                .nodes
+                .iter()
+                .map(|initial| node(initial.state, initial.spec.shape.is_tainted_as_not_ready()))
+                .collect(),
             attempts: HashMap::default(),
             checkpoints: Checkpoints::default(),
             downloads: Downloads::new(&rehearsal.nodes),
@@ -626,8 +633,8 @@ impl<'a> World<'a> {
         if was_silent {
             inputs.push(Input::Fleet(FleetFact::HeartbeatBack { node: id }));
         }
-        if node.reported != NodeState::Ready {
-            node.reported = NodeState::Ready;
+        if node.reported != NodeState::Ready || node.is_tainted {
+            (node.reported, node.is_tainted) = (NodeState::Ready, false);
             inputs.push(Input::Fleet(FleetFact::NodeReported { node: id, state: NodeState::Ready }));
         }
         let (unsent, to_stop) = (std::mem::take(&mut node.unsent), std::mem::take(&mut node.to_stop));

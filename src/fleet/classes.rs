@@ -211,7 +211,9 @@ impl Changes {
 type Standing<'a> = (&'a NodeStatus, Option<&'a GpuKeys>);
 
 fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
-    let NodeStatus { state, reliance, cpu_taken, cpu_restricted_taken, ram_taken, gpus, kinds, blocks } = status;
+    // Without `..`, so that a new field is not forgotten.
+    let NodeStatus { state, is_ready_again, reliance, cpu_taken, cpu_restricted_taken, ram_taken, gpus, kinds, blocks } =
+        status;
     let own = &class.status;
     let has_gpus = || match keys {
         Some(keys) => class.keys.as_deref() == Some(&**keys),
@@ -221,7 +223,7 @@ fn is_in_state(class: &Class, (status, keys): Standing) -> bool {
         && own.cpu_restricted_taken == *cpu_restricted_taken
         && own.ram_taken == *ram_taken
         && has_gpus()
-        && (own.state, own.reliance) == (*state, *reliance)
+        && (own.state, own.is_ready_again, own.reliance) == (*state, *is_ready_again, *reliance)
         && own.kinds == *kinds
         && own.blocks == *blocks
 }

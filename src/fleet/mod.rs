@@ -222,6 +222,17 @@ impl Fleet {
         self.growth += 1;
     }
 
+    /// Records that a node is ready although its Kubernetes object says otherwise. Returns whether it was not known.
+    pub fn set_ready_again(&mut self, node: NodeId) -> bool {
+        let known = self.node(node);
+        let is_news = known.shape.is_tainted_as_not_ready() && !known.status.is_ready_again;
+        if is_news {
+            self.change(node, |_, status| status.is_ready_again = true);
+            self.growth += 1;
+        }
+        is_news
+    }
+
     /// Sets a node's reliance. Reliance affects only preferences, never whether a demand fits.
     pub fn set_reliance(&mut self, node: NodeId, reliance: Reliance) {
         if self.node(node).status.reliance != reliance {
@@ -342,6 +353,7 @@ impl Fleet {
         }
         for ((id, node), mut expected) in self.iter().zip(expected) {
             expected.reliance = node.status.reliance;
+            expected.is_ready_again = node.status.is_ready_again;
             for (sum, gpu) in expected.gpus.iter_mut().zip(&node.status.gpus) {
                 (sum.state, sum.foreign) = (gpu.state, gpu.foreign);
             }

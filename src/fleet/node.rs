@@ -190,6 +190,8 @@ pub struct Reliance {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeStatus {
     pub state: NodeState,
+    /// Whether the node has reported that it is ready although its Kubernetes object says otherwise.
+    pub is_ready_again: bool,
     /// Kept up to date only if a scheduler uses it.
     pub reliance: Reliance,
     pub cpu_taken: MilliCpu,
@@ -282,6 +284,11 @@ impl NodeShape {
     pub fn gpu_memory_capacity(&self, index: usize) -> Bytes {
         self.gpus[index].memory.saturating_sub(self.reserved.gpu_memory)
     }
+
+    /// Whether the node's Kubernetes object says that it is not ready.
+    pub fn is_tainted_as_not_ready(&self) -> bool {
+        self.kubernetes.as_ref().is_some_and(|stated| stated.spec.is_tainted_as_not_ready())
+    }
 }
 
 impl NodeStatus {
@@ -298,6 +305,7 @@ impl NodeStatus {
         };
         NodeStatus {
             state,
+            is_ready_again: false,
             reliance: Reliance::default(),
             cpu_taken: MilliCpu::ZERO,
             cpu_restricted_taken: MilliCpu::ZERO,

@@ -30,6 +30,13 @@ pub struct NodeSpec {
     pub unschedulable: bool,
 }
 
+impl NodeSpec {
+    /// Whether the node has a taint that the node lifecycle controller sets for a node that is not ready.
+    pub fn is_tainted_as_not_ready(&self) -> bool {
+        self.taints.iter().any(Taint::is_of_readiness)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
@@ -45,6 +52,16 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "is_default")]
     pub value: Arc<str>,
     pub effect: Effect,
+}
+
+impl Taint {
+    pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+    /// Whether the node lifecycle controller sets and removes the taint.
+    pub fn is_of_readiness(&self) -> bool {
+        matches!(&*self.key, Taint::NOT_READY | Taint::UNREACHABLE)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

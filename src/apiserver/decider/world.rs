@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use dryrack_control::pods;
 use dryrack_event::{Command, Event, FleetFact, Histogram, Input, Phase};
-use dryrack_fleet::{Fleet, NodeState};
+use dryrack_fleet::Fleet;
 use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_objects::Seconds;
-use dryrack_units::{Bytes, SimDuration, SimTime};
+use dryrack_units::{SimDuration, SimTime};
 use dryrack_workload::JobSpec;
 use serde_json::Value;
 
@@ -49,15 +49,12 @@ pub struct PodRecord {
     pub tried_at: SimTime,
 }
 
-/// What the flow of Kubernetes reads of a node.
-type Seen = Option<(NodeState, usize, Bytes)>;
-
 #[derive(Debug, Default)]
 pub struct World {
     specs: BTreeMap<JobId, Arc<JobSpec>>,
     models: BTreeMap<Arc<str>, &'static str>,
     read_changes: u64,
-    seen: Vec<Seen>,
+    seen: Vec<pods::Seen>,
     pub node_ids: BTreeMap<Arc<str>, NodeId>,
     pub pods: BTreeMap<AttemptId, PodRecord>,
     pub keys: BTreeMap<Arc<str>, AttemptId>,
@@ -189,7 +186,7 @@ impl World {
                 self.node_ids.insert(Arc::clone(&fleet.node(next).name), next);
                 self.seen.push(None);
             }
-            let now = seen_of(fleet, id);
+            let now = pods::seen_of(fleet.node(id));
             if std::mem::replace(&mut self.seen[id.index()], now) != now {
                 self.models.extend(pods::models_of(&fleet.node(id).shape));
                 self.changed_nodes.insert(id);
@@ -241,9 +238,4 @@ impl World {
         };
         self.waiting.iter().filter_map(end).filter(|at| *at > now).min()
     }
-}
-
-fn seen_of(fleet: &Fleet, id: NodeId) -> Seen {
-    let node = fleet.node(id);
-    pods::is_in_cluster(node).then(|| (node.status.state, pods::usable_gpus(node).count(), pods::foreign_ram(node)))
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kubernetes;
-use super::pods::{NOT_READY, UNREACHABLE};
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -72,7 +71,7 @@ impl Kubernetes {
     fn tolerates_for(&self, pod: &PodInfo, taint: &Taint) -> Option<SimDuration> {
         let mut tolerations = pod.tolerations().iter().filter(|toleration| toleration.tolerates(taint)).peekable();
         if tolerations.peek().is_none() {
-            let is_default = matches!(&*taint.key, NOT_READY | UNREACHABLE);
+            let is_default = taint.is_of_readiness();
             return Some(if is_default { self.options.default_toleration } else { SimDuration::ZERO });
         }
         let seconds = tolerations.filter_map(|toleration| toleration.toleration_seconds).min()?;

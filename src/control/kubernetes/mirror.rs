@@ -7,19 +7,16 @@ use super::hints::Event;
 use super::options::KubernetesOptions;
 use super::pods;
 use crate::core::Core;
-use dryrack_fleet::NodeState;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_kubernetes::cluster::{Cluster, NodeShape, PodInfo};
 use dryrack_kubernetes::object::{Node, Seconds};
-use dryrack_units::Bytes;
 
 /// What the flow knows of a node of the fleet.
 #[derive(Debug)]
 pub(super) struct MirroredNode {
     pub name: Arc<str>,
-    /// The state, the number of usable GPUs and the RAM in use by others, from which the node's object was last made.
-    /// `None` if the node is not a part of the cluster.
-    seen: Option<(NodeState, usize, Bytes)>,
+    /// What the node's object was last made of.
+    seen: pods::Seen,
 }
 
 /// A change of the cluster that was found while following the fleet.
@@ -81,7 +78,7 @@ impl Kubernetes {
                 self.nodes.push(MirroredNode { name, seen: None });
             }
             let usable = pods::usable_gpus(node).count();
-            let now = pods::is_in_cluster(node).then_some((node.status.state, usable, pods::foreign_ram(node)));
+            let now = pods::seen_of(node);
             let mirrored = &mut self.nodes[id.index()];
             let before = std::mem::replace(&mut mirrored.seen, now);
             if before == now {

@@ -26,8 +26,6 @@ const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 const GPU_MEMORY: &str = "nvidia.com/gpu.memory";
 /// The default of the kubelet's `maxPods`.
 const PODS: u32 = 110;
-pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
-pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 fn arch(arch: CpuArch) -> &'static str {
     match arch {
@@ -199,6 +197,15 @@ pub fn is_in_cluster(node: &FleetNode) -> bool {
     !matches!(node.status.state, NodeState::Joining | NodeState::Gone) && node.shape.instance.is_none()
 }
 
+/// What the object of a node depends on: its state, whether it is ready again, the number of its usable GPUs and the RAM
+/// in use by others. `None` if the node is not a part of the cluster.
+pub type Seen = Option<(NodeState, bool, usize, Bytes)>;
+
+pub fn seen_of(node: &FleetNode) -> Seen {
+    let status = &node.status;
+    is_in_cluster(node).then(|| (status.state, status.is_ready_again, usable_gpus(node).count(), foreign_ram(node)))
+}
+
 /// The node of a cluster. `None` if the node is not a part of the cluster now. `usable` is the number of its GPUs that
 /// the device plugin reports.
 pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
@@ -224,12 +231,15 @@ pub fn node_of(node: &FleetNode, usable: usize) -> Option<Node> {
     }
     object.metadata.name = Arc::clone(&node.name);
     object.metadata.labels = labels(node);
+    if node.status.is_ready_again {
+        object.spec.taints.retain(|taint| !taint.is_of_readiness());
+    }
     let taint = |key: &str, effect| Taint { key: Arc::from(key), value: Arc::from(""), effect };
     match node.status.state {
         NodeState::Ready | NodeState::Joining | NodeState::Gone => {}
         NodeState::Maintenance => object.spec.unschedulable = true,
         NodeState::NotReady | NodeState::Unreachable => {
-            let key = if node.status.state == NodeState::NotReady { NOT_READY } else { UNREACHABLE };
+            let key = if node.status.state == NodeState::NotReady { Taint::NOT_READY } else { Taint::UNREACHABLE };
             object.spec.taints.extend([Effect::NoSchedule, Effect::NoExecute].map(|effect| taint(key, effect)));
         }
     }
