@@ -380,7 +380,8 @@ fn traced(
 ) -> Option<trace_source::Traced> {
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
     let (roots, streamed) = (&options.roots, options.streamed);
-    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, streamed };
+    let as_pods = profile.flow.kubernetes().is_some();
+    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed };
     trace_source::read(file, &setting, world, report)
 }
 

@@ -558,6 +558,11 @@ pub(super) const SHAPES: &[Shape] = &[
                 Kind::Named(&Kind::Some(&Kind::Text)),
                 "GPU types that names in the trace mean, for names that the catalog does not know",
             ),
+            (
+                "gpu_shares",
+                Kind::Words(|| vec!["recorded", "whole"]),
+                "What a task gets that asks for a part of a GPU: `whole` gives it a whole GPU",
+            ),
             ("durations", Kind::Named(&TIME), "Durations by application, for tasks without a recorded duration"),
             (
                 "tune",

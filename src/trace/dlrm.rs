@@ -4,7 +4,7 @@
 //! Source: the repository alibaba/clusterdata, folder `cluster-trace-gpu-v2025`. Times are in seconds since the
 //! beginning of the trace. An instance without a creation time existed before the trace began. An instance without a
 //! deletion time still existed at its end. The run time of such instances is not recorded, so they are left out. CPU is
-//! in cores and memory in GiB.
+//! in cores and memory in GiB. `max_instance_per_node` is the most instances of a service on one node, or -1.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -37,6 +37,7 @@ const COLUMNS: [&str; 17] = [
     "scheduled_time",
     "deletion_time",
 ];
+const NO_LIMIT: &[u8] = b"-1";
 const GIB: u64 = 1 << 30;
 const MILLI: u64 = 1000;
 
@@ -45,13 +46,18 @@ pub(super) fn instance_rows<R: BufRead>(file: &Path, input: R) -> Result<TableRo
 }
 
 fn instance<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Result<RowResult, TraceError> {
-    let [name, _, _, cpu, _, gpus, .., created, scheduled, deleted] = fields;
+    let [name, _, application, cpu, _, gpus, .., most_per_node, created, scheduled, deleted] = fields;
     let memory = &fields[9];
     let name = lines.text(name, "the name of an instance")?.to_string();
     let expected = "a number of cores";
     let cpu =
         lines.decimal(cpu, expected)?.scaled(MILLI).ok_or_else(|| lines.wrong(cpu, expected, NotDecimal::TooLarge))?;
     let gpus: u32 = lines.whole(gpus, "a number of GPUs")?;
+    let application = lines.text(application, "the name of a service")?.to_string();
+    let most_per_node = match most_per_node.of(lines.bytes()) {
+        NO_LIMIT => None,
+        _ => Some(lines.whole(most_per_node, "a number of instances, or -1")?),
+    };
     let expected = "memory in GiB";
     let wrong = || lines.wrong(memory, expected, NotDecimal::TooLarge);
     let ram = lines.decimal(memory, expected)?.scaled(GIB).ok_or_else(wrong)?;
@@ -69,6 +75,8 @@ fn instance<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Res
         cpu: Some(MilliCpu::new(cpu)),
         ram: Some(Bytes::new(ram)),
         gpus: Some(gpus),
+        application: Some(application),
+        most_per_node,
         gpu_share: (gpus > 0).then_some(GpuShare::WHOLE),
         ..task
     }))
@@ -106,6 +114,7 @@ mod tests {
         assert_eq!((task.submit, task.run), (SimTime::from_secs(610), SimDuration::from_secs(91_730 - 683)));
         assert_eq!((task.recorded_wait, task.gpus), (Some(SimDuration::from_secs(73)), Some(0)));
         assert_eq!((task.cpu, task.ram), (Some(MilliCpu::new(64_000)), Some(Bytes::new(320 * GIB))));
+        assert_eq!((task.application.as_deref(), task.most_per_node), (Some("app_88"), None));
         let odd = [Oddity::NoEnd, Oddity::NoSubmitTime].map(|oddity| trace.tally.count(oddity));
         assert_eq!((odd, trace.tally.rows()), ([1, 1], 3));
     }

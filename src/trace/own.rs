@@ -23,7 +23,7 @@ use super::text::{Lines, Span};
 /// The number of required columns. They come first. The other columns may be missing.
 const NEEDED: usize = 3;
 
-pub(super) const COLUMNS: [&str; 24] = [
+pub(super) const COLUMNS: [&str; 25] = [
     "job",
     "submit_s",
     "duration_s",
@@ -48,6 +48,7 @@ pub(super) const COLUMNS: [&str; 24] = [
     "application",
     "virtual_cluster",
     "qos",
+    "most_per_node",
 ];
 
 /// The separator between the GPU models that a task accepts.
@@ -102,6 +103,8 @@ pub(super) struct Line {
     pub virtual_cluster: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_per_node: Option<u32>,
 }
 
 impl Line {
@@ -131,6 +134,7 @@ impl Line {
             application: task.application.clone(),
             virtual_cluster: task.virtual_cluster.clone(),
             qos: task.qos.clone(),
+            most_per_node: task.most_per_node,
         }
     }
 
@@ -161,6 +165,7 @@ impl Line {
             application: self.application,
             virtual_cluster: self.virtual_cluster,
             qos: self.qos,
+            most_per_node: self.most_per_node,
         }
     }
 }
@@ -201,6 +206,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         application,
         virtual_cluster,
         qos,
+        most_per_node,
     ] = fields;
     let models = text(lines, gpu_models, "the names of GPU models, with | between them")?;
     let line = Line {
@@ -228,6 +234,7 @@ fn csv_row<R: BufRead>(lines: &Lines<R>, fields: &[Span; COLUMNS.len()]) -> Resu
         application: text(lines, application, "the application")?.map(str::to_string),
         virtual_cluster: text(lines, virtual_cluster, "the name of a virtual cluster")?.map(str::to_string),
         qos: text(lines, qos, "a class of service")?.map(str::to_string),
+        most_per_node: some(lines, most_per_node, whole)?,
     };
     Ok(Ok(line.task(lines.number())))
 }

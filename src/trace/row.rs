@@ -62,6 +62,8 @@ pub struct TraceTask {
     pub partition: Option<u32>,
     /// The application, as written in the trace: the model that is trained, or the name of the job.
     pub application: Option<String>,
+    /// The most tasks of the application that may be on one node.
+    pub most_per_node: Option<u32>,
     /// The part of the cluster that the task was submitted to. Each part is scheduled on its own.
     pub virtual_cluster: Option<String>,
     /// The quality-of-service class of Kubernetes, as written in the trace: `LS`, `BE`, `Burstable`, `Guaranteed`.
@@ -95,6 +97,7 @@ impl TraceTask {
             queue: None,
             partition: None,
             application: None,
+            most_per_node: None,
             virtual_cluster: None,
             qos: None,
         }

@@ -111,6 +111,7 @@ impl<W: Write> TaskWriter<W> {
             ("GPU models", !task.gpu_models.is_empty()),
             ("the virtual cluster", task.virtual_cluster.is_some()),
             ("the class of service", task.qos.is_some()),
+            ("the most tasks of an application on one node", task.most_per_node.is_some()),
             ("the last recorded status", matches!(task.outcome, Some(Outcome::Running | Outcome::Pending))),
         ] {
             if is_lost {
@@ -231,6 +232,7 @@ fn csv(task: &TraceTask) -> Result<String, WriteError> {
         line.application,
         line.virtual_cluster,
         line.qos,
+        plain(line.most_per_node),
     ];
     Ok(fields.map(Option::unwrap_or_default).join(","))
 }

@@ -105,9 +105,11 @@ pub fn pod_of(spec: &JobSpec, name: String, models: &BTreeMap<Arc<str>, &'static
         Some(pod) if !pod.spec.containers.is_empty() => Pod::clone(pod),
         Some(_) | None => of_demand(&spec.demand, models)?,
     };
-    // The pod of a job without a manifest states its gang alone.
+    // The pod of a job without a manifest states its gang, and how many pods of its application a node may have.
     if let Some(stated) = &spec.pod {
         pod.spec.workload_ref.clone_from(&stated.spec.workload_ref);
+        pod.metadata.labels.clone_from(&stated.metadata.labels);
+        pod.spec.topology_spread_constraints.clone_from(&stated.spec.topology_spread_constraints);
     }
     pod.metadata.uid = Arc::from(name.as_str());
     // A job has its namespace in its name if another namespace has a pod of the same name.

@@ -9,11 +9,15 @@ use super::gpu_names::GpuNames;
 use super::order::Order;
 use super::settings::{Estimates, TraceSettings};
 use crate::job_template::Draft;
+use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
 use dryrack_yaml::Report;
+
+/// The pod of each application that limits its tasks on a node, by name and limit.
+type LimitedPods = BTreeMap<(Arc<str>, u32), Arc<Pod>>;
 
 /// Values that jobs share. The many jobs of a trace have few different demands, queues and users, so each is stored
 /// once.
@@ -25,13 +29,17 @@ pub(super) struct Shared {
     whole: HashMap<(u32, Option<usize>), Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
     names: GpuNames,
+    /// The pods of applications that limit their tasks on a node, by name and limit. `None` if tasks are not pods.
+    limited: Option<LimitedPods>,
 }
 
 impl Shared {
-    pub fn new(names: GpuNames) -> Shared {
+    pub fn new(names: GpuNames, as_pods: bool) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
         let plain = JobSpec::of("".into(), nothing);
-        Shared { plain, demands: HashSet::default(), whole: HashMap::default(), words: HashSet::default(), names }
+        let limited = as_pods.then(LimitedPods::new);
+        let (demands, whole, words) = (HashSet::default(), HashMap::default(), HashSet::default());
+        Shared { plain, demands, whole, words, names, limited }
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
@@ -58,6 +66,14 @@ impl Shared {
         new
     }
 
+    /// The pod of a task whose application allows a number of tasks on a node.
+    fn pod(&mut self, task: &TraceTask) -> Option<Arc<Pod>> {
+        self.limited.as_ref()?;
+        let (most, application) = (task.most_per_node?, self.word(task.application.as_deref()?));
+        let known = self.limited.as_mut()?.entry((Arc::clone(&application), most));
+        Some(Arc::clone(known.or_insert_with(|| Arc::new(limited_pod(&application, most)))))
+    }
+
     fn word(&mut self, word: &str) -> Arc<str> {
         if let Some(known) = self.words.get(word) {
             return Arc::clone(known);
@@ -68,6 +84,9 @@ impl Shared {
     }
 }
 
+/// The label that names the application of a pod.
+const APPLICATION: &str = "app";
+
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
 
@@ -77,6 +96,7 @@ pub(super) fn drafts(
     (format, gpu_names): (Format, GpuNames),
     (ordered, usage): (Option<Order>, Vec<(String, Series)>),
     asked: &TraceSettings<'_>,
+    as_pods: bool,
     report: &mut Report,
 ) -> Vec<Draft> {
     let names = QueueNames(tasks.header.as_ref());
@@ -96,7 +116,7 @@ pub(super) fn drafts(
         asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
     };
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut shared = Shared::new(gpu_names);
+    let mut shared = Shared::new(gpu_names, as_pods);
     if let Some(order) = ordered {
         let stays = Arc::new(JobBehavior::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
@@ -208,8 +228,28 @@ fn spec(task: &TraceTask, queue: Option<Arc<str>>, format: Format, shared: &mut 
         estimate: task.estimate,
         name: Arc::from(task.name.as_str()),
         demand: shared.demand_of(task, format),
+        pod: shared.pod(task),
         ..shared.plain.clone()
     }
+}
+
+/// A pod of which at most `most` are on one node. If fewer nodes exist than `minDomains`, a node is compared with an empty
+/// one, so `maxSkew` is the limit.
+fn limited_pod(application: &Arc<str>, most: u32) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.labels.insert(Arc::from(APPLICATION), Arc::clone(application));
+    let label_selector = LabelSelector { match_labels: pod.metadata.labels.clone(), ..LabelSelector::default() };
+    pod.spec.topology_spread_constraints = vec![SpreadConstraint {
+        max_skew: i32::try_from(most).unwrap_or(i32::MAX),
+        topology_key: Arc::from("kubernetes.io/hostname"),
+        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+        label_selector: Some(label_selector),
+        min_domains: Some(i32::MAX),
+        node_affinity_policy: None,
+        node_taints_policy: None,
+        match_label_keys: Vec::new(),
+    }];
+    pod
 }
 
 /// Whether a task asks only for whole GPUs, which may be anywhere in its virtual cluster.

@@ -25,6 +25,10 @@
 //!   treated as in Slurm's files, one that states processors as in the Standard Workload Format. A task that asks for
 //!   cores, RAM or parts of GPUs is a pod as in openb. Any other task asks for whole GPUs. Instances of `dlrm` are
 //!   pods.
+//! - Under a Kubernetes profile, a task whose application allows a number of tasks on one node is a pod with a topology
+//!   spread constraint. Other profiles have no such rule.
+//! - With `gpu_shares: whole`, a task that asks for a part of a GPU gets a whole one, as from a device plugin that does
+//!   not share GPUs.
 //! - A task of Slurm's files becomes as many tasks as it had nodes, each on a different node with an equal part of the
 //!   cores, RAM and GPUs. Its partition is its queue, and the nodes are the file's own.
 //! - In Gavel's traces and in the workloads of Pollux and Sia a task asks for whole GPUs. The lists of Pollux and Sia
@@ -55,7 +59,7 @@ use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 use gpu_names::{GpuNames, NameCounts};
 use nodes::add_node;
-use settings::{Choice, Estimates, TraceSettings};
+use settings::{Choice, Estimates, GpuShares, TraceSettings};
 pub(super) use settings::{ReadContext, value_or_report};
 pub(super) use streamed::{TaskList, TaskStream};
 
@@ -90,9 +94,11 @@ pub(super) fn formats() -> Vec<(&'static str, Format)> {
     Format::ALL.into_iter().filter(|format| !format.is_archive()).map(|format| (format.name(), format)).collect()
 }
 
+const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded), ("whole", GpuShares::Whole)];
+
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "name",
     "format",
     "list",
@@ -112,6 +118,7 @@ const FIELDS: [&str; 19] = [
     "estimates",
     "durations",
     "gpu_names",
+    "gpu_shares",
 ];
 
 /// The result of reading a trace.
@@ -171,12 +178,14 @@ pub(super) fn read(
         }
         _ => Vec::new(),
     };
+    tasks.tasks.iter_mut().for_each(|task| asked.gpu_shares.apply(task));
+    warn_of_limits(&tasks, &asked, setting, report);
     let mut counts = NameCounts::default();
     tasks.tasks.iter().for_each(|task| counts.add(task));
     let names = GpuNames::resolve(&counts, &asked, world, report);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
-    let drafts = jobs::drafts(&tasks, (format, names), (ordered, usage), &asked, report);
+    let drafts = jobs::drafts(&tasks, (format, names), (ordered, usage), &asked, setting.as_pods, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
@@ -249,6 +258,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         durations: BTreeMap::new(),
         durations_span: span,
         gpu_names: Vec::new(),
+        gpu_shares: GpuShares::AsRecorded,
     };
     if let Node::Scalar { .. } = tree.node {
         asked.name = Some((text(tree, "the name of a trace", report)?, span));
@@ -278,6 +288,8 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.to = date(&fields, "to", report);
     asked.estimates = fields.word("estimates", "a value of `estimates`", &ESTIMATES, report).unwrap_or(asked.estimates);
     asked.durations = durations(&fields, report);
+    asked.gpu_shares =
+        fields.word("gpu_shares", "a value of `gpu_shares`", &GPU_SHARES, report).unwrap_or(asked.gpu_shares);
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
     asked.gpu_names = gpu_names::read(&fields, report);
     fields.exclusive(&["offset", "from"], "both set the start of the run", report);
@@ -296,6 +308,17 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
             fields.require("name", "gaia", report);
             None
         }
+    }
+}
+
+/// Warns if tasks may be on one node in a limited number only, and the profile has no such rule.
+fn warn_of_limits(tasks: &TaskTrace, asked: &TraceSettings<'_>, setting: &ReadContext<'_>, report: &mut Report) {
+    let limited = tasks.tasks.iter().filter(|task| task.most_per_node.is_some()).count();
+    if limited > 0 && !setting.as_pods {
+        let (limited, trace) = (counted(limited, "task"), asked.called());
+        let message = format!("the profile places {limited} of {trace} without their limit for each node");
+        let help = "use a Kubernetes profile, which keeps the most tasks of an application on one node";
+        report.warning(asked.span, message, help);
     }
 }
 

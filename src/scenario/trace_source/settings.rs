@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::gpu_names::TypedNames;
 use dryrack_rng::Stream;
 use dryrack_trace as trace;
-use dryrack_trace::{Format, Roots};
-use dryrack_units::{Permille, SimDuration, SimTime};
+use dryrack_trace::{Format, Roots, TraceTask};
+use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_yaml::{Report, Span};
 
 /// The estimate of each task.
@@ -16,6 +16,22 @@ pub(super) enum Estimates {
     AsRecorded,
     /// The actual run time.
     Exact,
+}
+
+/// What a task gets that asks for a part of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GpuShares {
+    AsRecorded,
+    /// A whole GPU.
+    Whole,
+}
+
+impl GpuShares {
+    pub(super) fn apply(self, task: &mut TraceTask) {
+        if self == GpuShares::Whole && task.gpu_share.is_some() {
+            task.gpu_share = Some(GpuShare::WHOLE);
+        }
+    }
 }
 
 /// The settings of `trace:`.
@@ -47,6 +63,7 @@ pub(super) struct TraceSettings<'t> {
     pub(super) durations_span: Span,
     /// The GPU types that names in the trace mean.
     pub(super) gpu_names: TypedNames<'t>,
+    pub(super) gpu_shares: GpuShares,
 }
 
 impl TraceSettings<'_> {
@@ -71,6 +88,8 @@ pub(crate) struct ReadContext<'s> {
     pub seed: u64,
     /// Whether the profile needs the expected workload.
     pub needs_target: bool,
+    /// Whether each task is a pod that kube-scheduler places.
+    pub as_pods: bool,
     /// Whether tasks are read during the run.
     pub streamed: bool,
 }

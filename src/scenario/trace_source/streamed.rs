@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::gpu_names::{GpuNames, NameCounts};
 use super::jobs::{QueueNames, Shared, arrival};
-use super::settings::{Estimates, ReadContext, TraceSettings, value_or_report};
+use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
 use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
@@ -23,6 +23,8 @@ pub(crate) struct TaskList {
     choice: Choice,
     estimates: Estimates,
     gpu_names: GpuNames,
+    gpu_shares: GpuShares,
+    as_pods: bool,
     /// The number of chosen tasks. `start` is the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
@@ -87,6 +89,8 @@ pub(super) fn checked(
         choice: choice.clone(),
         estimates: asked.estimates,
         gpu_names: GpuNames::default(),
+        gpu_shares: asked.gpu_shares,
+        as_pods: setting.as_pods,
         tasks: 0,
         start: asked.offset,
     };
@@ -155,19 +159,21 @@ pub(crate) struct TaskStream {
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        Ok(TaskStream { rows, list: self.clone(), shared: Shared::new(self.gpu_names.clone()), left: self.tasks })
+        let shared = Shared::new(self.gpu_names.clone(), self.as_pods);
+        Ok(TaskStream { rows, list: self.clone(), shared, left: self.tasks })
     }
 }
 
 impl TaskStream {
     /// The next task, or an error if the file has changed since it was checked.
     pub fn next_arrival(&mut self) -> Result<Option<Arrival>, TraceError> {
-        let TaskList { format, estimates, start, .. } = self.list;
+        let TaskList { format, estimates, gpu_shares, start, .. } = self.list;
         while self.left > 0 {
-            let Some(task) = self.rows.next().transpose()? else { break };
+            let Some(mut task) = self.rows.next().transpose()? else { break };
             let queue = QueueNames(self.rows.header()).of(&task);
             if self.list.choice.takes(&task, queue.as_deref()) {
                 self.left -= 1;
+                gpu_shares.apply(&mut task);
                 let behavior = Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() });
                 return Ok(Some(arrival(&task, queue, behavior, start, (format, estimates), &mut self.shared)));
             }
