@@ -249,6 +249,12 @@ impl PlanReport {
         })
     }
 
+    /// The value of a metric that the table has only if a constraint names it.
+    fn if_asked(&self, row: &PlanRow, name: &str, metric: &str, write: impl Fn(f64) -> String) -> String {
+        let is_asked = self.constraints.iter().any(|constraint| constraint.contains(name));
+        if is_asked { row.with(metric, write) } else { String::new() }
+    }
+
     fn alternatives(&self) -> String {
         let mut header: Vec<&str> = self.factors.iter().map(String::as_str).collect();
         header.extend([
@@ -258,8 +264,10 @@ impl PlanReport {
             "placed",
             "wait, mean",
             "wait, 95%",
+            "wait, longest",
             "slowdown",
             "allocated",
+            "fragmentation",
             "cost of the run",
             "energy in kWh",
         ]);
@@ -276,9 +284,12 @@ impl PlanReport {
                 cells.push(row.with(PLACED, |value| format!("{:.2}%", value * 100.0)));
                 cells.push(row.with("queue_wait_mean_seconds", seconds));
                 cells.push(row.with(WAIT, seconds));
+                cells.push(self.if_asked(row, "queue_wait_max", "queue_wait_max_seconds", seconds));
                 cells.push(row.with("bounded_slowdown_mean", |value| format!("{value:.2}")));
                 let taken = if row.metrics.contains_key("gpu_allocated") { "gpu_allocated" } else { "cpu_allocated" };
-                cells.push(row.with(taken, |value| format!("{:.1}%", value * 100.0)));
+                let percent = |value| format!("{:.1}%", value * 100.0);
+                cells.push(row.with(taken, percent));
+                cells.push(self.if_asked(row, "fragmentation", "fragmentation", percent));
                 cells.push(row.with("cost", |value| format!("{value:.2}")));
                 cells.push(row.with("energy", |value| format!("{value:.1}")));
                 cells
