@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::profile::{PassOptions, Passes, Trigger};
+use super::pass_options::{PassOptions, Passes, Trigger};
 use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// How long a pass takes.

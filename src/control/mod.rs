@@ -35,9 +35,11 @@ mod instance_claims;
 mod kubernetes;
 mod outside;
 mod pass;
+mod pass_options;
 mod policies;
 mod polled;
 mod profile;
+mod profile_error;
 mod queue;
 mod reconfigure;
 mod safety;
@@ -49,6 +51,7 @@ pub use clocks::{PassTime, Ticks};
 pub use core::{AnalysesAhead, LONGEST_PROVISIONING, Watch, Watched};
 pub use drive::{arrange, step, step_len};
 pub use kubernetes::{GangScheduling, KubernetesOptions, QueueOptions, is_gpu, pods, reason_of_text};
+pub use pass_options::{PassOptions, Passes, Trigger};
 pub use policies::{PolicyOptions, PolicyReads, UtilizationOptions};
 pub use polled::{
     Assignment, BeginRule, GangRule, Loops, MemberStanding, NoCapacityRule, Pause, PlacelessRule, PolledLoops,
@@ -56,9 +59,10 @@ pub use polled::{
     TerminatingLoop, UncountedRule,
 };
 pub use profile::{
-    AnalysisOptions, CommitOptions, Deadlines, FlowOptions, HeartbeatOptions, Instant, PassOptions, Passes, Profile,
-    ProfileError, Program, RetryOptions, Trigger, Unsafe,
+    AnalysisOptions, CommitOptions, Deadlines, FlowOptions, HeartbeatOptions, Instant, Profile, Program, RetryOptions,
+    Unsafe,
 };
+pub use profile_error::ProfileError;
 pub use reconfigure::can_become;
 pub use scan::{
     Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, RowView, ScaleDown, ScanOptions,

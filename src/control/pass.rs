@@ -1,6 +1,6 @@
 //! The clock of one pass: when it runs, given its period, its offset and its jitter.
 
-use super::profile::PassOptions;
+use super::pass_options::PassOptions;
 use dryrack_rng::Stream;
 use dryrack_units::{SimDuration, SimTime};
 

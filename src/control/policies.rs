@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::profile::ProfileError;
+use super::profile_error::ProfileError;
 use dryrack_policy::{MOST_SAMPLES, Quota, policy_rule_named, ring_samples};
 use dryrack_units::{Permille, SimDuration, text_form};
 use dryrack_workload::{

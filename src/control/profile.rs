@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use super::clocks::{PassTime, Ticks};
+use super::clocks::Ticks;
 use super::kubernetes::KubernetesOptions;
 use super::policies::PolicyOptions;
 use super::polled::{GangRule, RunsOptions};
 use super::scan::ScanOptions;
+use super::{PassOptions, Passes, ProfileError, Trigger};
 use dryrack_fleet::NodeState;
 use dryrack_scheduler::offers::NewInstances;
 use dryrack_scheduler::slurm::SlurmOptions;
@@ -156,65 +156,12 @@ pub enum Instant {
     ArrivalsFirst,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Passes {
-    /// Moves pending replicas that need an analysis into analysis.
-    pub analyse: PassOptions,
-    /// Places pending replicas.
-    pub place: PassOptions,
-    /// Backfills the queue. If absent, every place pass ends with backfilling.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backfill: Option<PassOptions>,
-}
-
-impl Passes {
-    /// The pass whose trigger decides when backfilling runs.
-    pub(super) fn for_backfill(&self) -> PassOptions {
-        self.backfill.unwrap_or(self.place)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PassOptions {
-    pub trigger: Trigger,
-    /// Maximum number of replicas that one pass visits; all replicas if absent.
-    pub batch: Option<u32>,
-    /// Random delay that is added to each period, from zero to this time.
-    #[serde(with = "text_form")]
-    pub jitter: SimDuration,
-    /// Delay of the first pass after time zero. Only a pass with an `every` trigger has one.
-    #[serde(default, with = "text_form", skip_serializing_if = "is_no_time")]
-    pub offset: SimDuration,
-    /// How long a pass takes. With an `every` trigger, the period is measured from the end of the last pass. A pass
-    /// waits while the other pass is running.
-    #[serde(default, skip_serializing_if = "PassTime::is_none")]
-    pub takes: PassTime,
-}
-
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
 fn is_no_time(duration: &SimDuration) -> bool {
     duration.is_zero()
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trigger {
-    /// Runs at the end of every instant in which something changed.
-    Event,
-    /// Runs once in every period of this length.
-    #[serde(with = "text_form")]
-    Every(SimDuration),
-    /// Visits each replica when this much time has passed since it was last processed. The least recently processed
-    /// replica comes first.
-    #[serde(with = "text_form")]
-    EachAfter(SimDuration),
-    /// Never runs. An outside scheduler decides, and its decisions are inputs.
-    Outside,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -293,92 +240,6 @@ pub struct RetryOptions {
     pub factor: Permille,
     #[serde(with = "text_form")]
     pub max: SimDuration,
-}
-
-/// Why a profile cannot be run.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ProfileError {
-    #[error(
-        "has no `ready` filter, so it would use nodes that are not ready; if that is intended, add `historic: true`"
-    )]
-    NoReadiness,
-    #[error("exempts demands from the `{0}` filter, which only a profile with `historic: true` can do")]
-    Exemption(&'static str),
-    #[error("has a value of `{0}` that needs `historic: true`")]
-    OnlyHistoric(&'static str),
-    #[error("commits without a recheck, which only a profile with `historic: true` can do")]
-    NoRecheck,
-    #[error("names the `{0}` filter twice")]
-    Twice(&'static str),
-    #[error("has the utilization rule `{0}`, which is neither built in nor registered (`register_policy_rule`)")]
-    UnknownRule(&'static str),
-    #[error("lacks the `{0}` filter, so a part of the demand would be ignored")]
-    Missing(&'static str),
-    #[error("needs a `{0}` of at least 1")]
-    Zero(&'static str),
-    #[error("needs a `{0}` above 0")]
-    NoTime(&'static str),
-    #[error("has a batch for `{0}`, which looks at each replica separately")]
-    BatchOfEach(&'static str),
-    #[error("declares a silent node {found}; expected not_ready or unreachable")]
-    Silence { found: String },
-    #[error("has an offset for `{0}` but no period")]
-    OffsetOfNoPeriod(&'static str),
-    #[error(
-        "has passes of `{0}` that take time; only periodic placement and backfill passes without jitter can take time"
-    )]
-    TimeOfNoPeriod(&'static str),
-    #[error("has `ticks`, which {0}")]
-    Ticks(&'static str),
-    #[error("has `passes.backfill`, which {0}")]
-    BackfillPass(&'static str),
-    #[error("has `scheduler.levels` that do not increase, or that start at 0 GPU seconds")]
-    Levels,
-    #[error("has a scorer whose weight is not a finite number")]
-    Weight,
-    #[error("has an empty `{0}`")]
-    Empty(&'static str),
-    #[error(
-        "has `scheduler.offers.new_instances`, which needs `flow: {{polled: …}}`: only that flow waits for instances"
-    )]
-    InstancesWithoutRuns,
-    #[error(
-        "has `policies.quotas`, which needs `gang: whole` in `flow.polled`: quotas do not apply to a part of a gang"
-    )]
-    QuotasOfParts,
-    #[error("has both `policies.quotas` and `scheduler.preempt`: a job that preempts another could exceed its quota")]
-    QuotasAndPreemption,
-    #[error("has a `program`, which is only for runs that a program decides")]
-    Program,
-    #[error("has `{0}: {1}`, which needs `historic: true`")]
-    HistoricOnly(&'static str, &'static str),
-    #[error("has a back-off factor below 100%, so the pauses would shrink")]
-    Shrinks,
-    #[error("has a time window of {window}, which is shorter than its own minimum of {least}")]
-    ShortWindow { window: SimDuration, least: SimDuration },
-    #[error("keeps more than a million samples in one window; use a longer sampling interval")]
-    ManySamples,
-    #[error(
-        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: a preempted job must wait behind \
-         the job that preempted it"
-    )]
-    PreemptOrder(&'static str, &'static str),
-    #[error("has {0} keys in `scheduler.order` besides `priority`, but only the first {most} have an effect", most = MOST_KEYS)]
-    LongOrder(usize),
-    #[error("has `scheduler.preempt`, which {0}")]
-    PreemptWithout(&'static str),
-    #[error("leaves `{0}` to an outside scheduler, which can decide only in `passes.place`, with one queue")]
-    Outside(&'static str),
-    #[error("has `slurm`, which {0}")]
-    Slurm(String),
-    #[error("has `flow.kubernetes`: {0}")]
-    Kubernetes(String),
-    #[error("has a minimum GPU utilization above 100%")]
-    OverHundred,
-    #[error(
-        "has `prepare: in_turn` and `begin: all_prepared` in `flow.polled`, so nodes with a startup order would wait for each other"
-    )]
-    TurnsOfPrepared,
 }
 
 impl Profile {

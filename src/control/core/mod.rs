@@ -33,7 +33,8 @@ use std::sync::Arc;
 
 use super::admission::Admission;
 use super::flow::Held;
-use super::profile::{Profile, Trigger};
+use super::pass_options::Trigger;
+use super::profile::Profile;
 use deciding::Deciding;
 use dependencies::Dependencies;
 use dropping::Dropping;

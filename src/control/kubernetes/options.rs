@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::ProfileError;
+use crate::profile_error::ProfileError;
 use dryrack_kubernetes::cycle::Profile as SchedulerProfile;
 use dryrack_objects::PodSpec;
 use dryrack_units::{SimDuration, text_form};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::options::{Loops, RunsOptions};
 use crate::clocks::PassTime;
 use crate::pass::PassState;
-use crate::profile::{PassOptions, Trigger};
+use crate::pass_options::{PassOptions, Trigger};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The loops, in the order in which they run within one instant.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::ProfileError;
+use crate::profile_error::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
 /// The polled flow. In its profiles, a demand of several tasks, each on a separate node (`gang: spread`), is a run of

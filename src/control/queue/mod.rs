@@ -33,7 +33,7 @@ use super::core::timer::Timer;
 use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use super::outside::DecidedOutside;
 use super::pass::PassState;
-use super::profile::Trigger;
+use super::pass_options::Trigger;
 use crate::queue::attained::await_next_level;
 use attained::Turns;
 use dryrack_event::{Command, Lifecycle, Outcome, Outside, Phase, Reason};

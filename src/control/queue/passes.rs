@@ -5,7 +5,7 @@ use crate::attempts::Attempts;
 use crate::clocks::PassKind;
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
-use crate::profile::{PassOptions, Trigger};
+use crate::pass_options::{PassOptions, Trigger};
 use crate::queue::Queue;
 use dryrack_event::{Command, Event, Histogram, Phase, Reason, Refusal};
 use dryrack_rng::Stream;

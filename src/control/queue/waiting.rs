@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::core::store::{ReplicaIndex, Wait};
-use crate::profile::Trigger;
+use crate::pass_options::Trigger;
 use crate::queue::Queue;
 use crate::queue::attained::level;
 use dryrack_event::Command;

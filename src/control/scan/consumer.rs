@@ -1,105 +1,20 @@
 //! The queue of entries and its only consumer, which computes an entry and writes the result.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::options::{DeadEntries, OwnClaim, Reads, Unplaced, Writes};
-use super::rows::Carried;
+use super::row::Carried;
 use super::{ReplicaIndex, Scanned};
 use crate::Watched;
 use crate::attempts::Attempts;
 use crate::core::Core;
 use crate::core::store::Wait;
 use crate::core::timer::Timer;
+use crate::scan::Computation;
+use crate::scan::entries::{Entry, RowRead};
 use dryrack_event::{Command, Event, Histogram, Lifecycle, Outcome, Phase, Reason, Refusal};
-use dryrack_fleet::Placement;
 use dryrack_ids::AttemptId;
 use dryrack_scheduler::{Candidate, Decision, Seats, still_fits};
-use dryrack_units::SimTime;
-
-/// An entry of the queue. It holds the state of its row at the time when the entry was added.
-pub struct Entry {
-    pub row: u64,
-    serial: u64,
-    /// The placement that the row carried when it was added. A scan changes neither this placement nor the id of the
-    /// row.
-    carried: Option<Placement>,
-    last_restart: Option<SimTime>,
-    replica: ReplicaIndex,
-    attempt: AttemptId,
-    demand: u32,
-}
-
-impl Entry {
-    /// Whether computations of both entries would give the same result.
-    fn is_as(&self, other: &Entry) -> bool {
-        (self.serial, &self.carried, self.last_restart) == (other.serial, &other.carried, other.last_restart)
-    }
-}
-
-/// The queue of entries, in order of arrival.
-#[derive(Default)]
-pub struct Entries {
-    queue: VecDeque<Entry>,
-    /// Number of entries for each row serial. Most rows have no other entry when one is added.
-    of_row: BTreeMap<u64, u32>,
-}
-
-impl Entries {
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.queue.iter()
-    }
-
-    fn has_one_as(&self, entry: &Entry) -> bool {
-        self.of_row.contains_key(&entry.serial) && self.queue.iter().any(|other| other.is_as(entry))
-    }
-
-    fn push_back(&mut self, entry: Entry) {
-        *self.of_row.entry(entry.serial).or_default() += 1;
-        self.queue.push_back(entry);
-    }
-
-    fn pop_front(&mut self) -> Option<Entry> {
-        let entry = self.queue.pop_front()?;
-        self.count_out(entry.serial);
-        Some(entry)
-    }
-
-    fn drop_of(&mut self, index: ReplicaIndex) {
-        let gone: Vec<u64> =
-            self.queue.iter().filter(|entry| entry.replica == index).map(|entry| entry.serial).collect();
-        if !gone.is_empty() {
-            self.queue.retain(|entry| entry.replica != index);
-            gone.into_iter().for_each(|serial| self.count_out(serial));
-        }
-    }
-
-    fn count_out(&mut self, serial: u64) {
-        let count = self.of_row.get_mut(&serial).expect("each entry is counted");
-        *count -= 1;
-        if *count == 0 {
-            self.of_row.remove(&serial);
-        }
-    }
-}
-
-/// The computation in progress.
-pub struct Computation {
-    entry: Entry,
-    read: Option<RowRead>,
-    /// The decision, if the fleet is read when the computation begins. The examination for an explanation is kept with
-    /// it, because the same replica may start again before the decision is written.
-    decision: Option<(Decision, Option<Box<Watched>>)>,
-}
-
-/// The columns of a row as a computation has read them.
-#[derive(Clone)]
-struct RowRead {
-    serial: u64,
-    version: u64,
-    phase: Phase,
-    placement: Option<Placement>,
-}
 
 impl Scanned {
     /// Adds an entry for a row, unless the queue already holds an equal entry.

@@ -16,8 +16,10 @@
 //! ended attempt.
 
 mod consumer;
+mod entries;
 mod options;
 mod restart;
+mod row;
 mod rows;
 mod scale_down;
 
@@ -25,7 +27,7 @@ pub use options::{
     Created, DeadEntries, OwnClaim, PackedScaleDown, PausesFrom, Reads, RowIds, ScaleDown, ScanOptions, Unplaced,
     Writes,
 };
-pub use rows::RowView;
+pub use row::RowView;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,14 +38,14 @@ use crate::core::store::{ReplicaIndex, Wait};
 use crate::core::timer::Timer;
 use crate::flow::{Due, Flow, Visit, Visitor, WaitingChanges, visit_in_order};
 use crate::pass::PassState;
-use crate::profile::{PassOptions, Trigger};
-use consumer::{Computation, Entries};
+use crate::pass_options::{PassOptions, Trigger};
 use dryrack_event::{Command, Lifecycle, Outcome, Phase, Reason};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
 use dryrack_policy::RetryState;
 use dryrack_units::{SimDuration, SimTime};
-use rows::Row;
+use entries::{Computation, Entries};
+use row::Row;
 
 /// The state of a scanned flow.
 pub struct Scanned {
@@ -137,7 +139,7 @@ impl Scanned {
         core.begin_next_attempt(index, core.now, because);
         core.replicas[index as usize].wait = Wait::Scan;
         if let Some(node) = node {
-            self.carry(core, index, Some(rows::Carried { attempt, node, placement, claims }));
+            self.carry(core, index, Some(row::Carried { attempt, node, placement, claims }));
         }
     }
 }
@@ -196,7 +198,7 @@ impl Flow for Scanned {
     /// Keeps the row of the failed attempt together with its claim.
     fn keep_place(&mut self, core: &mut Core, index: ReplicaIndex, attempt: AttemptId, placement: Placement) {
         let node = main_node(&placement).expect("what is placed has a node");
-        self.carry(core, index, Some(rows::Carried { attempt, node, placement, claims: true }));
+        self.carry(core, index, Some(row::Carried { attempt, node, placement, claims: true }));
         self.row_changed(core, index);
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::ProfileError;
+use crate::profile_error::ProfileError;
 use dryrack_units::{SimDuration, text_form};
 
 /// Options of the scanned flow. Every replica has a row in a store. Scans over the rows put rows that need a place into

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::table::{contains, insert, nodes_of, word_count};
+use super::bits::{contains, insert, nodes_of, word_count};
 use super::{CLOSE, SECOND, down_to};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
@@ -76,7 +76,7 @@ impl Rooms {
     fn ready_at(&self, free: &[u64], least: u32) -> Option<SimTime> {
         let words = self.nobody.len();
         let mut sets = self.sets.chunks_exact(words);
-        let place = sets.position(|set| super::table::common(set, free, least) >= least)?;
+        let place = sets.position(|set| super::bits::common(set, free, least) >= least)?;
         Some(self.times[place])
     }
 

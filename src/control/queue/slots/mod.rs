@@ -19,6 +19,7 @@
 //! copied. [`plain`] computes the same results without these shortcuts.
 
 mod ahead;
+pub(super) mod bits;
 pub(super) mod plain;
 pub(super) mod table;
 
@@ -147,7 +148,7 @@ impl Queue {
                 }
                 Plan::Reserve(start, nodes) => {
                     let mut set = vec![0; table.words()];
-                    nodes.iter().for_each(|node| table::insert(&mut set, *node));
+                    nodes.iter().for_each(|node| bits::insert(&mut set, *node));
                     table.reserve(start, length, &set);
                     plain.iter_mut().for_each(|plain| plain.reserve(start, length, &nodes));
                 }
@@ -244,7 +245,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
         let mut start = start.max(from);
         let taken = || nodes_among_neighbours(demand, ahead.standing(rooms, &free, by)).expect("there is room");
         if start <= table.now && !is_completing_on(core, &taken()) {
-            return Plan::Start(place_now(core, index, ahead, rooms, &free), table::nodes_of(&free).collect());
+            return Plan::Start(place_now(core, index, ahead, rooms, &free), bits::nodes_of(&free).collect());
         }
         if start <= table.now {
             (start, later) = (table.now.saturating_add(SECOND), None);
@@ -258,7 +259,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
         }
         let taken = taken();
         nodes.fill(0);
-        taken.iter().for_each(|node| table::insert(&mut nodes, *node));
+        taken.iter().for_each(|node| bits::insert(&mut nodes, *node));
         let is_open = ground.is_none_or(|ground| is_within(&nodes, &ground.bits(start, length)));
         if is_open && !table.is_taken(start, length, &nodes) {
             return Plan::Reserve(start, in_order(taken));

@@ -4,7 +4,7 @@ use super::{Section, Slurm};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::slots::table::nodes_of;
+use crate::queue::slots::bits::nodes_of;
 use dryrack_ids::NodeId;
 use dryrack_units::{SimDuration, SimTime};
 

@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::passes::SeenByPass;
-use crate::queue::slots::table::{insert, word_count};
+use crate::queue::slots::bits::{insert, word_count};
 use dryrack_event::Reason;
 use dryrack_fleet::NodeClaim;
 use dryrack_ids::NodeId;

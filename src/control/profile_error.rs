@@ -1,0 +1,92 @@
+//! What is wrong with a profile.
+
+use thiserror::Error;
+
+use dryrack_scheduler::MOST_KEYS;
+use dryrack_units::SimDuration;
+
+/// Why a profile cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProfileError {
+    #[error(
+        "has no `ready` filter, so it would use nodes that are not ready; if that is intended, add `historic: true`"
+    )]
+    NoReadiness,
+    #[error("exempts demands from the `{0}` filter, which only a profile with `historic: true` can do")]
+    Exemption(&'static str),
+    #[error("has a value of `{0}` that needs `historic: true`")]
+    OnlyHistoric(&'static str),
+    #[error("commits without a recheck, which only a profile with `historic: true` can do")]
+    NoRecheck,
+    #[error("names the `{0}` filter twice")]
+    Twice(&'static str),
+    #[error("has the utilization rule `{0}`, which is neither built in nor registered (`register_policy_rule`)")]
+    UnknownRule(&'static str),
+    #[error("lacks the `{0}` filter, so a part of the demand would be ignored")]
+    Missing(&'static str),
+    #[error("needs a `{0}` of at least 1")]
+    Zero(&'static str),
+    #[error("needs a `{0}` above 0")]
+    NoTime(&'static str),
+    #[error("has a batch for `{0}`, which looks at each replica separately")]
+    BatchOfEach(&'static str),
+    #[error("declares a silent node {found}; expected not_ready or unreachable")]
+    Silence { found: String },
+    #[error("has an offset for `{0}` but no period")]
+    OffsetOfNoPeriod(&'static str),
+    #[error(
+        "has passes of `{0}` that take time; only periodic placement and backfill passes without jitter can take time"
+    )]
+    TimeOfNoPeriod(&'static str),
+    #[error("has `ticks`, which {0}")]
+    Ticks(&'static str),
+    #[error("has `passes.backfill`, which {0}")]
+    BackfillPass(&'static str),
+    #[error("has `scheduler.levels` that do not increase, or that start at 0 GPU seconds")]
+    Levels,
+    #[error("has a scorer whose weight is not a finite number")]
+    Weight,
+    #[error("has an empty `{0}`")]
+    Empty(&'static str),
+    #[error(
+        "has `scheduler.offers.new_instances`, which needs `flow: {{polled: …}}`: only that flow waits for instances"
+    )]
+    InstancesWithoutRuns,
+    #[error(
+        "has `policies.quotas`, which needs `gang: whole` in `flow.polled`: quotas do not apply to a part of a gang"
+    )]
+    QuotasOfParts,
+    #[error("has both `policies.quotas` and `scheduler.preempt`: a job that preempts another could exceed its quota")]
+    QuotasAndPreemption,
+    #[error("has a `program`, which is only for runs that a program decides")]
+    Program,
+    #[error("has `{0}: {1}`, which needs `historic: true`")]
+    HistoricOnly(&'static str, &'static str),
+    #[error("has a back-off factor below 100%, so the pauses would shrink")]
+    Shrinks,
+    #[error("has a time window of {window}, which is shorter than its own minimum of {least}")]
+    ShortWindow { window: SimDuration, least: SimDuration },
+    #[error("keeps more than a million samples in one window; use a longer sampling interval")]
+    ManySamples,
+    #[error(
+        "has `scheduler.preempt: {0}`, so `scheduler.order` must begin with `{1}`: a preempted job must wait behind \
+         the job that preempted it"
+    )]
+    PreemptOrder(&'static str, &'static str),
+    #[error("has {0} keys in `scheduler.order` besides `priority`, but only the first {most} have an effect", most = MOST_KEYS)]
+    LongOrder(usize),
+    #[error("has `scheduler.preempt`, which {0}")]
+    PreemptWithout(&'static str),
+    #[error("leaves `{0}` to an outside scheduler, which can decide only in `passes.place`, with one queue")]
+    Outside(&'static str),
+    #[error("has `slurm`, which {0}")]
+    Slurm(String),
+    #[error("has `flow.kubernetes`: {0}")]
+    Kubernetes(String),
+    #[error("has a minimum GPU utilization above 100%")]
+    OverHundred,
+    #[error(
+        "has `prepare: in_turn` and `begin: all_prepared` in `flow.polled`, so nodes with a startup order would wait for each other"
+    )]
+    TurnsOfPrepared,
+}
