@@ -17,6 +17,7 @@ macro_rules! trials {
 mod attained;
 mod backfilling;
 mod browser;
+mod circles;
 mod cli;
 mod clouds;
 mod clusters;
@@ -167,7 +168,7 @@ fn main() {
         let name = format!("diagnostics::{}", file.file_stem().expect("a file").to_string_lossy());
         trial(&name, Needs::Nothing, move || diagnostics::a_broken_file_is_told_what_to_type_next(&file))
     }));
-    for (name, test) in tidy::ALL.into_iter().chain(oracle::ALL) {
+    for (name, test) in tidy::ALL.into_iter().chain(circles::ALL).chain(oracle::ALL) {
         trials.push(trial(name, Needs::Nothing, move || test().unwrap_or_else(|fault| panic!("{fault}"))));
     }
     for (name, test) in determinism::FAST {

@@ -105,12 +105,12 @@ impl Source {
     }
 }
 
-fn is_word(c: char) -> bool {
+pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
 /// The text with comments and the insides of string and character literals blanked; lines are kept.
-fn code_of(text: &str) -> Vec<char> {
+pub fn code_of(text: &str) -> Vec<char> {
     let text: Vec<char> = text.chars().collect();
     let mut code = text.clone();
     let mut at = 0;
