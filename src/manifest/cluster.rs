@@ -10,6 +10,7 @@ use dryrack_units::SimDuration;
 use dryrack_yaml::{Report, Span};
 
 use super::ended::has_ended;
+use super::typed::typed;
 use crate::api::{
     DeviceClass, DisruptionBudget, Namespace, Node, Pod, PodController, PodSpec, ReplicationController, ResourceClaim,
     ResourceSlice, Seconds, Service, Workload,
@@ -209,7 +210,7 @@ fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
         }
         // `Classes` holds these.
         Kind::PriorityClass | Kind::RuntimeClass => {}
-        Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet => selectors::add(object, cluster, report),
+        Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet => add_controller(object, cluster, report),
         Kind::QueuedWorkload
         | Kind::DaemonSet
         | Kind::Deployment
@@ -238,20 +239,6 @@ fn spec<T: DeserializeOwned>(object: &Object, report: &mut Report) -> Option<Nam
     let spec = object.value.get("spec").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     let spec = typed(spec, object.span, report)?;
     Some(Named { name: Arc::from(object.name()), spec })
-}
-
-/// Reads a value that was checked. What the check does not cover, such as two names of the same field, is reported.
-pub fn typed<T: DeserializeOwned>(value: Value, span: Span, report: &mut Report) -> Option<T> {
-    // A fault was reported already. The value lacks the part that has it.
-    let has_faults = report.has_errors();
-    match serde_json::from_value(value) {
-        Ok(value) => Some(value),
-        Err(_) if has_faults => None,
-        Err(fault) => {
-            report.error_with_help(span, format!("cannot be read: {fault}"), "compare it with the API's reference");
-            None
-        }
-    }
 }
 
 /// The time at which an object was created.
@@ -369,4 +356,16 @@ fn name_claims(pod: &mut Map<String, Value>) -> Vec<MadeClaim> {
 pub struct MadeClaim {
     pub claim: Arc<str>,
     pub template: Arc<str>,
+}
+
+/// Adds the controller of the files to the cluster, if kube-scheduler reads such controllers.
+fn add_controller(object: &Object, cluster: &mut Cluster, report: &mut Report) {
+    match object.kind {
+        Kind::ReplicaSet => cluster.replica_sets.extend(selectors::pod_controller(object, report)),
+        Kind::StatefulSet => cluster.stateful_sets.extend(selectors::pod_controller(object, report)),
+        Kind::ReplicationController => {
+            cluster.replication_controllers.extend(selectors::replication_controller(object, report));
+        }
+        _ => {}
+    }
 }

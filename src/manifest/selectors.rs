@@ -1,16 +1,15 @@
 //! The selectors of ReplicaSets, StatefulSets and ReplicationControllers, by which kube-scheduler spreads their pods.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dryrack_yaml::Report;
 use serde_json::{Map, Value, json};
 
-use crate::api::{LabelSelector, OwnerReference, PodController, ReplicationController};
-use crate::cluster::{Cluster, typed};
+use crate::api::{LabelSelector, PodController, ReplicationController};
 use crate::controllers::Controller;
 use crate::kinds::Kind;
 use crate::read::Object;
+use crate::typed::typed;
 
 /// The label by which a Deployment tells the pods of its ReplicaSets apart.
 pub const HASH: &str = "pod-template-hash";
@@ -27,20 +26,13 @@ fn with_selector(object: &Object) -> Value {
     json!({"metadata": object.value.get("metadata"), "spec": {"selector": selector}})
 }
 
-/// Adds the controller of the files to the cluster, if kube-scheduler reads such controllers.
-pub fn add(object: &Object, cluster: &mut Cluster, report: &mut Report) {
-    match object.kind {
-        Kind::ReplicaSet => cluster.replica_sets.extend(pod_controller(object, report)),
-        Kind::StatefulSet => cluster.stateful_sets.extend(pod_controller(object, report)),
-        Kind::ReplicationController => {
-            let controller: Option<ReplicationController> = typed(with_selector(object), object.span, report);
-            cluster.replication_controllers.extend(controller);
-        }
-        _ => {}
-    }
+/// The ReplicationController of a file.
+pub fn replication_controller(object: &Object, report: &mut Report) -> Option<ReplicationController> {
+    typed(with_selector(object), object.span, report)
 }
 
-fn pod_controller(object: &Object, report: &mut Report) -> Option<PodController> {
+/// The ReplicaSet or StatefulSet of a file.
+pub fn pod_controller(object: &Object, report: &mut Report) -> Option<PodController> {
     typed(with_selector(object), object.span, report)
 }
 
@@ -51,33 +43,4 @@ pub fn replica_set(object: &Object, made_by: &Controller, report: &mut Report) -
     set.spec.selector.get_or_insert_with(LabelSelector::default).match_labels.insert(Arc::from(HASH), hash);
     set.metadata.name = made_by.owner_reference().name;
     Some(set)
-}
-
-impl Cluster {
-    /// Leaves out the controllers that no pod names, such as those of old revisions, and what no rule reads.
-    pub(crate) fn keep_named_controllers(&mut self) {
-        let stated = self.pods.iter().map(|stated| &stated.pod);
-        let made = self.controllers.iter().flat_map(|controller| controller.sets.iter().map(|set| &set.template));
-        let key = |namespace: Arc<str>, owner: &OwnerReference| {
-            owner.controller.then(|| (Arc::clone(&owner.kind), namespace, Arc::clone(&owner.name)))
-        };
-        let named: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)> = stated
-            .chain(made)
-            .flat_map(|pod| {
-                pod.metadata.owner_references.iter().filter_map(|owner| key(pod.metadata.namespace(), owner))
-            })
-            .collect();
-        let is_named = |kind: Kind, metadata: &crate::api::ObjectMeta| {
-            named.contains(&(Arc::from(kind.name()), metadata.namespace(), Arc::clone(&metadata.name)))
-        };
-        self.replica_sets.retain(|set| is_named(Kind::ReplicaSet, &set.metadata));
-        self.stateful_sets.retain(|set| is_named(Kind::StatefulSet, &set.metadata));
-        self.replication_controllers.retain(|one| is_named(Kind::ReplicationController, &one.metadata));
-        for metadata in (self.replica_sets.iter_mut().chain(&mut self.stateful_sets).map(|set| &mut set.metadata))
-            .chain(self.replication_controllers.iter_mut().map(|one| &mut one.metadata))
-        {
-            metadata.labels.clear();
-            metadata.owner_references.clear();
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! One row of a replica.
 
-use crate::scan::ReplicaIndex;
+use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
