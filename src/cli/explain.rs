@@ -369,6 +369,7 @@ fn candidates(examination: &Examination, names: &Names) -> String {
             );
             row
         })
+        .chain(other_nodes(examination, candidates.len(), names))
         .collect();
     let mut header = vec!["", "candidate", "score"];
     header.extend(scored);
@@ -377,6 +378,23 @@ fn candidates(examination: &Examination, names: &Names) -> String {
         text.push_str(&format!("  and {} more candidates\n", candidates.len() - SHOWN));
     }
     text
+}
+
+/// The best nodes besides those of the candidates. kube-scheduler states only the node that it chose.
+fn other_nodes(examination: &Examination, shown: usize, names: &Names) -> Vec<Vec<String>> {
+    let Decision::Place(candidates) = &examination.decision else { return Vec::new() };
+    let is_candidate = |node| candidates.iter().any(|candidate| candidate.placement.touches(node));
+    let mut others: Vec<&NodeFinding> = (examination.nodes.iter())
+        .filter(|finding| finding.verdict.is_fit() && !finding.scores.is_empty() && !is_candidate(finding.node))
+        .collect();
+    others.sort_by(|one, other| other.total.cmp(&one.total).then(one.node.cmp(&other.node)));
+    let row = |(index, finding): (usize, &NodeFinding)| {
+        let mut row = vec![(index + 1).to_string(), names.node(finding.node).to_string(), finding.total.to_string()];
+        row.extend(finding.scores.iter().map(|(_, score)| score.to_string()));
+        row
+    };
+    let left = SHOWN.saturating_sub(shown);
+    others.into_iter().take(left).enumerate().map(|(index, finding)| row((index + shown, finding))).collect()
 }
 
 fn node_table(examination: &Examination, names: &Names) -> String {
