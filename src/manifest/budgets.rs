@@ -1,9 +1,7 @@
-//! How many disruptions each budget allows.
-//!
-//! The rule is that of `pkg/controller/disruption` of Kubernetes 1.35: percentages of pods are rounded up.
+//! How many disruptions each budget allows at the beginning.
 
 use crate::api::{DisruptionBudget, Labels, Selector};
-use crate::cluster::{Budget, BudgetLimit, Cluster, Share};
+use crate::cluster::{Budget, Cluster};
 
 impl Cluster {
     /// The budgets with the disruptions that they allow. Without a status, all pods of the files count as healthy.
@@ -13,7 +11,9 @@ impl Cluster {
 
     fn with_status(&self, stated: &Budget) -> DisruptionBudget {
         let mut budget = stated.budget.clone();
-        let Some(limit) = stated.limit.filter(|_| !stated.has_status) else { return budget };
+        if stated.has_status {
+            return budget;
+        }
         let namespace = budget.metadata.namespace();
         let selector = Selector::new(budget.spec.selector.as_ref());
         let is_of = |of: &str, labels: &Labels| of == &*namespace && selector.matches(labels);
@@ -24,14 +24,7 @@ impl Cluster {
             sets.filter(|set| is_of(&controller.namespace, &set.template.metadata.labels)).map(|set| set.numbers.len())
         });
         let expected = existing.count() as u64 + made.map(|pods| pods as u64).sum::<u64>();
-        let of = |share: Share| match share {
-            Share::Count(count) => u64::from(count),
-            Share::Percent(percent) => (expected * u64::from(percent)).div_ceil(100),
-        };
-        let allowed = match limit {
-            BudgetLimit::MinAvailable(share) => expected.saturating_sub(of(share)),
-            BudgetLimit::MaxUnavailable(share) => expected.min(of(share)),
-        };
+        let Some(allowed) = budget.spec.allows(expected, expected) else { return budget };
         budget.status.disruptions_allowed = i32::try_from(allowed).unwrap_or(i32::MAX);
         budget
     }

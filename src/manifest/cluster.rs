@@ -51,26 +51,12 @@ pub struct Cluster {
     pub earliest: Option<Seconds>,
 }
 
-/// A disruption budget, with the limit from which the allowed disruptions follow.
+/// A disruption budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
     pub budget: DisruptionBudget,
-    pub limit: Option<BudgetLimit>,
     /// Whether the status states how many disruptions are allowed.
     pub has_status: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BudgetLimit {
-    MinAvailable(Share),
-    MaxUnavailable(Share),
-}
-
-/// A number of pods, or a percentage of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    Count(u32),
-    Percent(u32),
 }
 
 /// A template of claims. A claim is made from it for each pod that names it.
@@ -176,11 +162,10 @@ fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
         Kind::Namespace => cluster.namespaces.extend(whole(object, report)),
         Kind::Service => cluster.services.extend(whole(object, report)),
         Kind::Budget => {
-            let limit = limit(object);
             let has_status =
                 object.value.get("status").is_some_and(|status| status.get("disruptionsAllowed").is_some());
             let budget = whole(object, report);
-            cluster.budgets.extend(budget.map(|budget| Budget { budget, limit, has_status }));
+            cluster.budgets.extend(budget.map(|budget| Budget { budget, has_status }));
         }
         Kind::Workload => cluster.workloads.extend(whole(object, report)),
         Kind::DeviceClass => cluster.device_classes.extend(whole(object, report)),
@@ -219,15 +204,6 @@ fn plain(object: &Object, cluster: &mut Cluster, report: &mut Report) {
         | Kind::Job
         | Kind::Pod => {}
     }
-}
-
-fn limit(object: &Object) -> Option<BudgetLimit> {
-    let spec = object.value.get("spec")?;
-    let share = |key: &str| match spec.get(key)? {
-        Value::String(text) => text.strip_suffix('%')?.parse().ok().map(Share::Percent),
-        number => number.as_u64().and_then(|number| u32::try_from(number).ok()).map(Share::Count),
-    };
-    share("minAvailable").map(BudgetLimit::MinAvailable).or(share("maxUnavailable").map(BudgetLimit::MaxUnavailable))
 }
 
 fn whole<T: DeserializeOwned>(object: &Object, report: &mut Report) -> Option<T> {

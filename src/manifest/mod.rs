@@ -41,7 +41,7 @@ mod write;
 
 use dryrack_kubernetes::object as api;
 
-pub use cluster::{Budget, BudgetLimit, ClaimTemplate, Cluster, LocalQueue, MadeClaim, Queues, Share, StatedQueue};
+pub use cluster::{Budget, ClaimTemplate, Cluster, LocalQueue, MadeClaim, Queues, StatedQueue};
 pub use controllers::{Controller, Naming, PodSet, QueuePriority, StatedPod, Terms, claim_name};
 pub use kinds::{KINDS, Kind, Known};
 pub use read::{Manifests, Object};

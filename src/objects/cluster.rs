@@ -77,10 +77,75 @@ pub struct DisruptionBudget {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct DisruptionBudgetSpec {
     #[serde(skip_serializing_if = "is_default")]
     pub selector: Option<LabelSelector>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub min_available: Option<CountOrPercent>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_unavailable: Option<CountOrPercent>,
+}
+
+/// A number of pods, or a percentage of them such as `50%`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "IntOrText", into = "IntOrText")]
+pub enum CountOrPercent {
+    Count(u32),
+    Percent(u32),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum IntOrText {
+    Int(u32),
+    Text(String),
+}
+
+impl TryFrom<IntOrText> for CountOrPercent {
+    type Error = String;
+
+    fn try_from(value: IntOrText) -> Result<CountOrPercent, String> {
+        match value {
+            IntOrText::Int(count) => Ok(CountOrPercent::Count(count)),
+            IntOrText::Text(text) => {
+                let percent = text.strip_suffix('%').and_then(|percent| percent.parse().ok());
+                percent.map(CountOrPercent::Percent).ok_or_else(|| format!("`{text}` is no percentage"))
+            }
+        }
+    }
+}
+
+impl From<CountOrPercent> for IntOrText {
+    fn from(value: CountOrPercent) -> IntOrText {
+        match value {
+            CountOrPercent::Count(count) => IntOrText::Int(count),
+            CountOrPercent::Percent(percent) => IntOrText::Text(format!("{percent}%")),
+        }
+    }
+}
+
+impl CountOrPercent {
+    /// The number of pods that this means of `all`. A share of a pod counts as a pod.
+    pub fn of(self, all: u64) -> u64 {
+        match self {
+            CountOrPercent::Count(count) => u64::from(count),
+            CountOrPercent::Percent(percent) => (all * u64::from(percent)).div_ceil(100),
+        }
+    }
+}
+
+impl DisruptionBudgetSpec {
+    /// How many disruptions the limit allows. `None` without a limit. `expected` is the number of pods that should
+    /// exist (`pkg/controller/disruption/disruption.go` of Kubernetes 1.35).
+    pub fn allows(&self, healthy: u64, expected: u64) -> Option<u64> {
+        let desired = match (self.min_available, self.max_unavailable) {
+            (Some(least), _) => least.of(expected),
+            (None, Some(most)) => expected.saturating_sub(most.of(expected)),
+            (None, None) => return None,
+        };
+        Some(healthy.saturating_sub(desired))
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -156,4 +221,31 @@ pub struct PodGroupPolicy {
 pub struct GangPolicy {
     /// The smallest number of pods that must hold a node before any of them is bound.
     pub min_count: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>: a share of a pod is rounded up.
+    #[test]
+    fn a_budget_allows_what_its_limit_leaves() {
+        let spec = |text: &str| serde_json::from_str::<DisruptionBudgetSpec>(text).expect("a spec");
+        for (text, healthy, expected, allowed) in [
+            (r#"{"minAvailable": 2}"#, 3, 3, Some(1)),
+            (r#"{"minAvailable": 2}"#, 2, 3, Some(0)),
+            (r#"{"minAvailable": 2}"#, 1, 3, Some(0)),
+            (r#"{"minAvailable": "50%"}"#, 7, 7, Some(3)),
+            (r#"{"minAvailable": "60%"}"#, 3, 3, Some(1)),
+            (r#"{"maxUnavailable": 1}"#, 3, 3, Some(1)),
+            (r#"{"maxUnavailable": 1}"#, 2, 3, Some(0)),
+            (r#"{"maxUnavailable": "30%"}"#, 10, 10, Some(3)),
+            (r#"{"maxUnavailable": "50%"}"#, 7, 7, Some(4)),
+            ("{}", 3, 3, None),
+        ] {
+            let read = spec(text);
+            assert_eq!(read.allows(healthy, expected), allowed, "{text} with {healthy} of {expected}");
+            assert_eq!(spec(&serde_json::to_string(&read).expect("JSON")), read, "{text}");
+        }
+    }
 }

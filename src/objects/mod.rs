@@ -22,9 +22,9 @@ pub use claim::{
     DeviceRequest, DeviceResult, ExactRequest, ResourceClaim, SubRequest,
 };
 pub use cluster::{
-    ClusterObjects, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy, Namespace,
-    PodController, PodControllerSpec, PodGroup, PodGroupPolicy, ReplicationController, ReplicationControllerSpec,
-    Service, ServiceSpec, Workload, WorkloadSpec,
+    ClusterObjects, CountOrPercent, DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, GangPolicy,
+    Namespace, PodController, PodControllerSpec, PodGroup, PodGroupPolicy, ReplicationController,
+    ReplicationControllerSpec, Service, ServiceSpec, Workload, WorkloadSpec,
 };
 pub use labels::{LabelSelector, Labels, Requirement, RequirementOperator, Selector};
 pub use meta::{ObjectMeta, OwnerReference};

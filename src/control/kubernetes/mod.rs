@@ -8,7 +8,7 @@
 //!
 //! The decisions are those of `dryrack-kubernetes`. This flow keeps the cluster that they read ([`mirror`]), the queue
 //! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), lets them into the queue ([`gates`]), tries
-//! them ([`attempt`]), and evicts pods from tainted nodes ([`evictions`]). If a real kube-scheduler decides, it gets the
+//! them ([`attempt`]), counts them for their budgets ([`budgets`]), and evicts pods from tainted nodes ([`evictions`]). If a real kube-scheduler decides, it gets the
 //! pods instead ([`outside`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
 //! is free.
 //!
@@ -16,6 +16,7 @@
 //! its node and waits until enough of its gang have one ([`permit`]).
 
 mod attempt;
+mod budgets;
 mod evictions;
 mod examine;
 mod gates;
@@ -42,6 +43,7 @@ use super::core::Core;
 use super::core::store::{ReplicaIndex, Wait};
 use super::flow::{Due, Flow, Visitor, WaitingChanges, visit_in_order};
 use super::outside::DecidedOutside;
+use budgets::Budgets;
 use dryrack_event::{Command, Event, Histogram, Outcome, Outside, Phase, Reason, Refusal};
 use dryrack_fleet::Placement;
 use dryrack_ids::{AttemptId, NodeId};
@@ -94,6 +96,7 @@ pub(crate) struct Kubernetes {
     groups: GroupId,
     known_refusals: KnownRefusals,
     evictions: Evictions,
+    budgets: Budgets,
     /// Where the next attempt starts to examine nodes.
     next_node: usize,
     /// Number of attempts so far.
@@ -123,6 +126,7 @@ impl Kubernetes {
             groups: 0,
             known_refusals: KnownRefusals::default(),
             evictions: Evictions::default(),
+            budgets: Budgets::default(),
             next_node: 0,
             attempts: 0,
         }
@@ -185,6 +189,7 @@ impl Kubernetes {
     fn forget_placed(&mut self, placed: Placed) -> Arc<PodInfo> {
         let pod = placed.pod;
         self.keys.remove(&pod.key);
+        self.budgets.no_longer_healthy(&pod.key);
         if let Some(attempt) = self.bound.remove(&pod.key) {
             self.placed.remove(&attempt);
         }
@@ -204,6 +209,7 @@ impl Flow for Kubernetes {
             return;
         };
         let group = self.group_of(core, index, &info);
+        self.expect_in_budgets(index, &info);
         self.keys.insert(Arc::clone(&info.key));
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
@@ -211,6 +217,7 @@ impl Flow for Kubernetes {
     }
 
     fn settle(&mut self, core: &mut Core) {
+        self.follow_budgets(core.now);
         self.follow_fleet(core);
         self.evict_due(core);
         self.follow_fleet(core);
@@ -263,6 +270,7 @@ impl Flow for Kubernetes {
     fn objects_declared(&mut self, _core: &mut Core, objects: &Arc<ClusterObjects>) {
         assert!(self.nodes.is_empty(), "objects are declared before the nodes");
         self.cluster = cluster_of(objects, &self.options);
+        self.budgets = Budgets::new(objects.pod_disruption_budgets.iter().map(|budget| budget.spec.clone()));
     }
 
     fn waits_for_admission(&self) -> bool {
@@ -299,13 +307,19 @@ impl Flow for Kubernetes {
 
     fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, _before: (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
-        if replica.phase == Phase::Stopping {
-            self.begin_deletion(core, replica.attempt_id(), false);
+        match (replica.phase, self.pods.get(&index).map(|record| Arc::clone(&record.info))) {
+            (Phase::Running, Some(pod)) => self.count_as_healthy(&pod),
+            (Phase::Stopping, pod) => {
+                pod.iter().for_each(|pod| self.budgets.no_longer_healthy(&pod.key));
+                self.begin_deletion(core, replica.attempt_id(), false);
+            }
+            _ => {}
         }
     }
 
     fn finished(&mut self, index: ReplicaIndex) {
         self.pods.remove(&index);
+        self.budgets.no_longer_expect(index);
     }
 
     /// Pods are evicted by taints.
