@@ -56,7 +56,7 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
             match format {
                 Format::Json => print_json(&*profile)?,
                 Format::Human => {
-                    print(&profile_text(&serde_json::to_value(&*profile).expect("a profile has a JSON form")))?;
+                    print(&profile_text(&used(&profile)?))?;
                 }
             }
         }
@@ -79,6 +79,26 @@ pub fn profile(command: &ProfileCommand, format: Format) -> ExitResult {
         ProfileCommand::Diff { left, right } => return diff(&*find(left)?, &*find(right)?, format),
     }
     Ok(Exit::Fine)
+}
+
+/// The options of a profile that its flow uses. The rules of kube-scheduler take the place of the stages of `scheduler:`,
+/// so of these, only options that differ from the base are shown.
+fn used(profile: &Profile) -> Result<Value, Failure> {
+    const BASE: &str = "first-fit";
+    let value_of = |profile: &Profile| serde_json::to_value(profile).expect("a profile has a JSON form");
+    let mut value = value_of(profile);
+    if profile.flow.kubernetes().is_none() {
+        return Ok(value);
+    }
+    let base = value_of(&*find(BASE)?);
+    if let Some(scheduler) = value["scheduler"].as_object_mut() {
+        scheduler.retain(|key, option| base["scheduler"][key] != *option);
+    }
+    let mut shown = json!({"base": BASE});
+    if let (Value::Object(shown), Value::Object(value)) = (&mut shown, value) {
+        shown.extend(value);
+    }
+    Ok(shown)
 }
 
 fn find(name: &str) -> Result<Arc<Profile>, Failure> {

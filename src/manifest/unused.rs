@@ -70,9 +70,24 @@ impl Unused {
             notes.push(format!("kinds without meaning in a rehearsal: {}", kinds.join(", ")));
         }
         if !self.fields.is_empty() {
-            notes.push(format!("fields without meaning in a rehearsal: {}", fields(&self.fields)));
+            notes.push(format!("fields without meaning in a rehearsal: {}", most_frequent(&self.fields)));
         }
         notes
+    }
+}
+
+/// The number of fields that a note names. A large cluster has dozens of them.
+const NAMED: usize = 5;
+
+/// The fields that are used most often, and how many there are besides.
+fn most_frequent(counts: &BTreeMap<(&'static str, String), u64>) -> String {
+    let mut sorted: Vec<_> = counts.iter().collect();
+    sorted.sort_by(|(one, few), (other, many)| many.cmp(few).then(one.cmp(other)));
+    let (named, rest) = sorted.split_at(NAMED.min(sorted.len()));
+    let named = fields(&named.iter().map(|(field, count)| ((*field).clone(), **count)).collect());
+    match rest.iter().map(|(_, count)| **count).sum::<u64>() {
+        0 => named,
+        uses => format!("{named}, and {} ({uses})", counted(rest.len(), "more field")),
     }
 }
 
@@ -85,4 +100,19 @@ fn add(counts: &mut BTreeMap<(&'static str, String), u64>, kind: &'static str, p
     let count = counts.entry((kind, path.to_string())).or_default();
     *count += 1;
     *count == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_the_fields_that_are_used_most() {
+        let mut unused = Unused::default();
+        for (field, uses) in [("a", 1), ("b", 7), ("c", 2), ("d", 3), ("e", 4), ("f", 5), ("g", 1)] {
+            (0..uses).for_each(|_| unused.field("Pod", field));
+        }
+        let wanted = "Pod b (7), Pod c (2), Pod d (3), Pod e (4), Pod f (5), and 2 more fields (2)";
+        assert_eq!(unused.notes(), [format!("fields without meaning in a rehearsal: {wanted}")]);
+    }
 }

@@ -45,6 +45,7 @@ trials! {
         a_trace_that_should_be_here_and_is_not_is_a_failure,
         what_was_odd_in_a_trace_is_said,
         two_profiles_are_compared_option_by_option,
+        a_profile_of_kubernetes_is_shown_without_stages_that_it_does_not_use,
     ]
 }
 
@@ -522,6 +523,17 @@ fn colours_are_where_they_are_wanted() {
             let said = asked.assert().code(0).get_output().stdout.clone();
             assert_eq!(said.contains(&0x1b), wanted, "{command} {flags:?} NO_COLOR={no_color:?}");
         }
+    }
+}
+
+/// The text is a profile with the same options.
+fn a_profile_of_kubernetes_is_shown_without_stages_that_it_does_not_use() {
+    let dir = empty();
+    for name in ["kubernetes-1.35", "kubernetes-1.35-most-allocated", "kubernetes-1.20"] {
+        let text = stdout(dir.path(), &["profile", "show", name], 0);
+        assert!(text.contains("- NodeResourcesFit ") && !text.contains("{stage: resources}"), "{text}");
+        std::fs::write(dir.path().join("shown.profile.yaml"), text).expect("a folder of our own");
+        check(dir.path(), &["profile", "diff", "shown.profile.yaml", name], 0, "", "");
     }
 }
 
