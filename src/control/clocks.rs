@@ -79,7 +79,9 @@ impl Clock {
         self.busy_until = at.saturating_add(self.takes.least.saturating_add(each));
         self.gone += 1;
         let listed = self.listed.get(self.gone).map(|since| SimTime::ZERO.saturating_add(*since));
-        self.next = listed.unwrap_or(self.busy_until.saturating_add(self.period));
+        // A pass that takes no time keeps its phase, also after it has waited for the other pass.
+        let since = if self.takes.is_none() && self.gone > self.listed.len() { self.next } else { self.busy_until };
+        self.next = listed.unwrap_or(since.saturating_add(self.period));
     }
 }
 

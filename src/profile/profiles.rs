@@ -71,6 +71,8 @@ builtin![
     "sjf",
     "slurm-22.05",
     "slurm-22.05-builtin",
+    "slurm-24.11",
+    "slurm-24.11-builtin",
     "smallest-first",
     "spread",
     "srtf",

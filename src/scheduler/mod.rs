@@ -71,7 +71,8 @@ pub use lack::lacks;
 pub use memo::FragmentMemo;
 pub use node_class::{Grouping, NodeClass};
 pub use options::{
-    Backfill, Discipline, FairShare, GangPlaces, Lines, NeverFits, Preempt, SchedulerOptions, SlotOptions, Ties, Unfit,
+    Backfill, Discipline, FairShare, GangPlaces, Lines, NeverFits, Outlook, Preempt, Rounding, SchedulerOptions,
+    SlotOptions, Ties, Unfit,
 };
 pub use order::OrderKey;
 pub use own::{

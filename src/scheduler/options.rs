@@ -13,7 +13,7 @@ use super::own::OwnFilter;
 use super::scorer::{ScorerName, WeightedScorer};
 use super::target::Target;
 use super::verdict::Reads;
-use dryrack_units::{SimDuration, text_form};
+use dryrack_units::{SimDuration, SimTime, text_form};
 
 /// The scheduler's part of a profile. Stages run in the order in which they are listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ pub enum Backfill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotOptions {
-    /// Reservations begin and end at multiples of this time: `bf_resolution`.
+    /// Reservations are rounded to multiples of this time: `bf_resolution`.
     #[serde(with = "text_form")]
     pub resolution: SimDuration,
     /// A job reserves nothing if it would begin later than this time from now: `bf_window`.
@@ -169,18 +169,67 @@ pub struct SlotOptions {
     pub window: SimDuration,
     /// Maximum number of jobs in the queue that a pass examines: `bf_max_job_test`.
     pub depth: u32,
+    #[serde(default, skip_serializing_if = "Rounding::is_down")]
+    pub rounding: Rounding,
+    #[serde(default, skip_serializing_if = "Outlook::is_from_now")]
+    pub outlook: Outlook,
+}
+
+/// Which ends of attempts are tried for a job that cannot begin before a later time than now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outlook {
+    /// All ends from now on, as in Slurm 22.05. So the job gets the nodes that have room for it first.
+    #[default]
+    FromNow,
+    /// The ends from that later time on, as in Slurm 24.11. All earlier ends are over. A later time is also looked for
+    /// among reservations after the end of the job.
+    FromStart,
+}
+
+impl Outlook {
+    fn is_from_now(&self) -> bool {
+        *self == Outlook::FromNow
+    }
+}
+
+/// How a reservation is rounded to multiples of the resolution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rounding {
+    /// Beginning and end are rounded down, as in Slurm 22.05.
+    #[default]
+    Down,
+    /// The beginning is rounded down, and the end is rounded up, as in Slurm 24.11.
+    Outwards,
+}
+
+impl Rounding {
+    fn is_down(&self) -> bool {
+        *self == Rounding::Down
+    }
 }
 
 impl Default for SlotOptions {
     fn default() -> SlotOptions {
         let (minute, day) = (SimDuration::from_secs(60), SimDuration::from_secs(86_400));
-        SlotOptions { resolution: minute, window: day, depth: 500 }
+        SlotOptions { resolution: minute, window: day, depth: 500, rounding: Rounding::Down, outlook: Outlook::FromNow }
     }
 }
 
 impl SlotOptions {
     pub fn is_default(&self) -> bool {
         *self == SlotOptions::default()
+    }
+
+    /// Beginning and end of the reservation of a job that begins at this time and lasts this long.
+    pub fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
+        let (unit, until) = (self.resolution.as_nanos().max(1), from.saturating_add(length).as_nanos());
+        let until = match self.rounding {
+            Rounding::Down => until / unit * unit,
+            Rounding::Outwards => until.div_ceil(unit).saturating_mul(unit),
+        };
+        (SimTime::from_nanos(from.as_nanos() / unit * unit), SimTime::from_nanos(until))
     }
 }
 

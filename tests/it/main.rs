@@ -93,6 +93,9 @@ enum Needs {
     SlurmInRealTime,
     /// Slurm and minutes of time: a separate set, which runs only if a filter names it.
     SlurmInMinutes,
+    /// The Debian 13 that `tests/slurm/debian-13` makes, in the folder that `DRYRACK_DEBIAN_13` names, and minutes of time:
+    /// a separate set, which runs only if a filter names it.
+    Debian13,
     /// The package index, the data and minutes of time: a separate set, which runs only if a filter names it.
     Index,
     /// A kube-scheduler, and a minute of time: a separate set, which runs only if a filter names it.
@@ -202,6 +205,7 @@ fn trial(name: &str, needs: Needs, run: impl FnOnce() + Send + 'static) -> Trial
         Needs::Coverage => is_wanted("theory_coverage"),
         Needs::SlurmInRealTime => is_wanted("live_for_real") && clusters::slurm_is_here(),
         Needs::SlurmInMinutes => is_wanted("slurm_limit") && clusters::slurm_is_here(),
+        Needs::Debian13 => is_wanted("debian_13") && slurm::debian_13().is_some(),
         Needs::Slurm => clusters::slurm_is_here(),
         Needs::Python => outside::python_is_here(),
         Needs::SlowPython => is_wanted("slow") && outside::python_is_here(),

@@ -24,6 +24,9 @@ trials! {
         slow_a_clock_that_is_told_from_what_it_started_is_the_one_that_was_drawn,
         slow_clocks_are_found_again_from_what_they_started,
     ]
+    Debian13: [
+        the_slurm_of_debian_13_starts_jobs_as_its_profile_predicts,
+    ]
 }
 
 /// `sched_interval` and `bf_interval` of all recordings, in milliseconds.
@@ -31,12 +34,15 @@ const SCHEDULING_PERIOD: i64 = 1000;
 /// A start that differs by more than this, in milliseconds, counts as a different start.
 const ANOTHER: i64 = 500;
 const SECONDS_2: SimDuration = SimDuration::from_secs(2);
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 /// The order of two starts counts only if they differ by more than this, in milliseconds.
 const APART: i64 = 2000;
 
 /// A recording: times in milliseconds since a whole minute.
 struct Recording {
     name: String,
+    /// The release that was recorded, and the profile that models it.
+    profile: &'static str,
     /// The last passes before the first submission, of the main scheduler and of backfilling, if there is any.
     main: i64,
     backfill: Option<i64>,
@@ -115,7 +121,9 @@ impl Recording {
                 on: row["on"].clone(),
             }
         };
+        let is_newer = text.starts_with("# slurm-wlm 24.11.");
         Recording {
+            profile: if is_newer { "slurm-24.11" } else { "slurm-22.05" },
             name: path.file_stem().expect("a file").to_string_lossy().into_owned(),
             main: clock("main").expect("its main scheduler ran"),
             backfill: clock("backfill"),
@@ -125,12 +133,21 @@ impl Recording {
         }
     }
 
+    /// Whether the controller had priority/basic.
+    fn is_basic(&self) -> bool {
+        let is_in = |names: &[&str]| names.iter().any(|name| self.name.starts_with(name));
+        match self.profile {
+            "slurm-22.05" => !is_in(&["multifactor", "aged", "fairshare", "qos"]),
+            _ => is_in(&["partitions"]),
+        }
+    }
+
     /// The profile with the clocks of that controller: their phase was known before the first submission.
     fn profile(&self, clocks: Clocks<'_>) -> String {
-        let main = self.main;
+        let (base, main) = (self.profile, self.main);
         let Some(backfill) = self.backfill else {
             return format!(
-                "base: slurm-22.05-builtin\nname: its-clock\ntitle: As recorded\npasses: {{place: {{offset: {main}ms}}}}\n"
+                "base: {base}-builtin\nname: its-clock\ntitle: As recorded\npasses: {{place: {{offset: {main}ms}}}}\n"
             );
         };
         let ticks = match clocks {
@@ -140,10 +157,15 @@ impl Recording {
                 format!("ticks: {{place: [{}], backfill: [{}]}}\n", list(&ticks[0]), list(&ticks[1]))
             }
         };
+        // The site states the priority/basic that is no longer the default.
+        let basic = match self.is_basic() && base != "slurm-22.05" {
+            true => "scheduler: {order: [priority, submitted]}\nslurm: {priority: null}\n",
+            false => "",
+        };
         // A controller without waiting jobs does not backfill. Its clock goes on.
         let backfill = if backfill < 0 { backfill.rem_euclid(SCHEDULING_PERIOD) } else { backfill };
         format!(
-            "base: slurm-22.05\nname: its-clocks\ntitle: As recorded\n{ticks}passes:\n  \
+            "base: {base}\nname: its-clocks\ntitle: As recorded\n{basic}{ticks}passes:\n  \
              place: {{offset: {main}ms}}\n  backfill: {{offset: {backfill}ms}}\n"
         )
     }
@@ -186,7 +208,7 @@ impl Recording {
             let Recorded { nodes, gpus, limit, nice, words, submit, .. } = job;
             let (gang, lasts) = (if *nodes > 1 { ", gang: spread" } else { "" }, Recording::lasts(job, clocks));
             // Under priority/multifactor, earlier submissions do not count by themselves.
-            let priority = if site.contains("weight_") { 0 } else { -(place as i64) } - nice;
+            let priority = if self.is_basic() { -(place as i64) } else { 0 } - nice;
             writeln!(
                 text,
                 "  - {{name: j{place}, at: {submit}ms, tasks: {nodes}{gang}, cpus: 1, gpus: {gpus}, \
@@ -293,9 +315,9 @@ impl Agreement {
 
 /// The carried recordings, or those in the folder that DRYRACK_SLURM names.
 fn recordings() -> Vec<PathBuf> {
-    let named = std::env::var_os("DRYRACK_SLURM").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/slurm").into());
-    let files = std::fs::read_dir(folder).expect("a folder of recordings");
+    let carried = || ["slurm", "slurm-24.11"].map(|name| Path::new(DATA).join(name)).to_vec();
+    let folders = std::env::var_os("DRYRACK_SLURM").map_or_else(carried, |named| vec![named.into()]);
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder of recordings"));
     let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "csv"));
     files.sort_unstable();
@@ -314,7 +336,39 @@ fn holds(recording: &Recording, found: &Agreement, is_carried: bool) -> bool {
         (Some(_), "reservations-1" | "reservations-2") => found.is_ordered_by(85),
         // It is matched given its ticks. Without them, a pass begins at the moment at which priorities are computed.
         (Some(_), "aged-2") => found.is_ordered_by(90),
+        // Its passes take as long as the profile says on average, but not each one.
+        (Some(_), _) if recording.profile == "slurm-24.11" => found.is_ordered(),
         (Some(_), _) => found.is_ordered() && (found.is_timed() || !is_carried),
+    }
+}
+
+/// The Debian 13 with a Slurm 24.11, if it is there.
+pub fn debian_13() -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("DRYRACK_DEBIAN_13")?);
+    let is_mounted = folder.join("usr/sbin/slurmctld").exists() && folder.join("dev/null").exists();
+    is_mounted.then_some(folder)
+}
+
+/// Records thirty jobs under each plugin. With sched/builtin, every job starts on its real node at its real tick. With
+/// backfilling, all do that if the rehearsal gets the recorded ticks, except where a job ends a moment before a tick.
+fn the_slurm_of_debian_13_starts_jobs_as_its_profile_predicts() {
+    let folder = tempfile::TempDir::new().expect("a folder of our own");
+    for plugin in ["builtin", "backfill"] {
+        let path = folder.path().join(format!("{plugin}-1.csv"));
+        let record = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slurm/record");
+        let mut command = std::process::Command::new(record);
+        command.args(["1", plugin]).arg(&path).arg("30").env("PORT", "21970");
+        let done = command.output().expect("a script");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let recording = Recording::read(&path);
+        assert_eq!((recording.profile, recording.jobs.len()), ("slurm-24.11", 30));
+        let ticks = Recording::ticks(&path).expect("its ticks");
+        let found = recording.compare(Clocks::Recorded(&ticks));
+        let line = found.line(plugin);
+        match plugin {
+            "builtin" => assert_eq!(found.on_the_same_nodes, 30, "{line}"),
+            _ => assert!(found.is_ordered(), "{line}"),
+        }
     }
 }
 
@@ -460,6 +514,7 @@ fn clocks_of_slurm_go_by_what_passes_take() {
     let is_plain = |path: &PathBuf| path.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("backfill"));
     let with_ticks = recordings().into_iter().filter(is_plain);
     let with_ticks = with_ticks.filter_map(|path| Some((Recording::ticks(&path)?, Recording::read(&path))));
+    let with_ticks = with_ticks.filter(|(_, recording)| recording.profile == "slurm-22.05");
     let mut recordings = 0;
     for ([_, ticks], recording) in with_ticks {
         let first = recording.jobs[0].submit;

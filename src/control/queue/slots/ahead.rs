@@ -5,13 +5,14 @@
 use smallvec::SmallVec;
 
 use super::bits::{contains, insert, nodes_of, word_count};
+use super::table::Table;
 use super::{CLOSE, SECOND, down_to};
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use dryrack_event::Phase;
 use dryrack_fleet::{NodeStatus, Placement};
 use dryrack_ids::{AttemptId, NodeId};
-use dryrack_scheduler::room;
+use dryrack_scheduler::{Outlook, room};
 use dryrack_units::{MilliCpu, SimDuration, SimTime};
 
 /// The end of an attempt. Ends are sorted by time. At equal times, the lower replica index comes first.
@@ -238,21 +239,27 @@ impl FutureEnds {
         status_now(core, node, &self.lines[node.index()])
     }
 
-    /// The first time at which this many tasks fit on at least `least` of these nodes, if all attempts end at their
-    /// time limits. Also returns the end after which they fit; `None` if they fit now.
+    /// The first time at which this many tasks, which may begin from a time on, fit on at least `least` of these nodes,
+    /// if all attempts end at their time limits. Also returns the end after which they fit; `None` if they fit now.
     pub fn first_start(
         &self,
         rooms: &Rooms,
         free: &[u64],
         (tasks, least): (u32, u32),
-        now: SimTime,
+        (from, table): (SimTime, &Table),
     ) -> Option<(SimTime, Option<AttemptEndTime>)> {
-        if self.has_room(rooms, free, None, tasks) {
-            return Some((now, None));
+        let now = table.now;
+        let over = match table.options.outlook {
+            Outlook::FromStart if from > now => self.ends.partition_point(|end| end.at.0 <= from),
+            Outlook::FromStart | Outlook::FromNow => 0,
+        };
+        let by = over.checked_sub(1).map(|last| self.ends[last].at);
+        if self.has_room(rooms, free, by, tasks) {
+            return Some((now, by));
         }
         // Before the time `ready`, too few nodes have room, so their room need not be added up.
         let ready = rooms.ready_at(free, least)?;
-        let (mut next, mut reach, mut close) = (0, None, CLOSE);
+        let (mut next, mut reach, mut close) = (over, None, CLOSE);
         while next < self.ends.len() {
             let (last, after, from) = self.last_close_end(free, next, reach, close)?;
             (next, reach) = (after, Some(from));

@@ -237,7 +237,7 @@ fn plan(core: &Core, index: ReplicaIndex, ahead: &mut FutureEnds, table: &Table,
                 continue;
             }
         };
-        let Some((start, by)) = ahead.first_start(rooms, &free, needed, table.now) else {
+        let Some((start, by)) = ahead.first_start(rooms, &free, needed, (from, table)) else {
             let Some(later) = later else { return Plan::Nothing };
             from = later;
             continue;

@@ -10,7 +10,7 @@ use crate::queue::backfill::plain::{held_until, judge_on};
 use crate::queue::slurm::Ground;
 use dryrack_fleet::{Fleet, NodeState, Placement};
 use dryrack_ids::NodeId;
-use dryrack_scheduler::{Candidate, SlotOptions};
+use dryrack_scheduler::{Candidate, Outlook, SlotOptions};
 use dryrack_units::{SimDuration, SimTime};
 
 /// A set of nodes, by their index.
@@ -89,6 +89,9 @@ impl Table {
                 continue;
             }
             if slot.from > until {
+                if later.is_none() && self.options.outlook == Outlook::FromStart {
+                    continue;
+                }
                 break;
             }
             free = free.and(&slot.free);
@@ -96,20 +99,14 @@ impl Table {
         (free, later)
     }
 
-    /// The span that a job would reserve, cut to whole slots.
-    fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
-        let resolution = self.options.resolution;
-        (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
-    }
-
     fn is_taken(&self, from: SimTime, length: SimDuration, nodes: &Nodes) -> bool {
-        let (from, until) = self.span(from, length);
+        let (from, until) = self.options.span(from, length);
         self.slots.iter().any(|slot| slot.until > from && slot.from < until && !nodes.is_within(&slot.free))
     }
 
     pub fn reserve(&mut self, from: SimTime, length: SimDuration, nodes: &[NodeId]) {
         let nodes = Nodes::of(nodes.iter().copied(), self.slots[0].free.0.len());
-        let (from, until) = self.span(from, length);
+        let (from, until) = self.options.span(from, length);
         let from = from.max(self.now);
         let until = until.max(from.saturating_add(self.options.resolution));
         let before = self.cut(from);
@@ -170,7 +167,7 @@ pub(super) fn plan_plainly(core: &Core, index: ReplicaIndex, table: &Table, grou
         let (free, later) = table.free_for(from, length, &usable(from));
         let opens = ground.and_then(|ground| ground.next_end(from, table.options.resolution));
         let later = earlier(later, opens);
-        let Some((start, candidate)) = first_start(core, index, &free, table.now) else {
+        let Some((start, candidate)) = first_start(core, index, &free, (from, table)) else {
             let Some(later) = later else { return Plan::Nothing };
             from = later;
             continue;
@@ -224,15 +221,28 @@ pub(in crate::queue) fn fleet_of(core: &Core, free: &Nodes) -> Fleet {
     fleet
 }
 
-/// When and where a replica fits on these nodes, if all attempts end at their time limits.
-fn first_start(core: &Core, index: ReplicaIndex, free: &Nodes, now: SimTime) -> Option<(SimTime, Candidate)> {
+/// When and where a replica that may begin from a time on fits on these nodes, if all attempts end at their time
+/// limits.
+fn first_start(
+    core: &Core,
+    index: ReplicaIndex,
+    free: &Nodes,
+    (from, table): (SimTime, &Table),
+) -> Option<(SimTime, Candidate)> {
+    let now = table.now;
     let mut fleet = fleet_of(core, free);
-    if let Some(candidate) = judge_on(core, index, &fleet) {
-        return Some((now, candidate));
-    }
     let mut held: Vec<(SimTime, ReplicaIndex, Placement)> = held_until(core).into_iter().map(in_seconds).collect();
     held.sort_unstable_by_key(|(until, replica, _)| (*until, *replica));
     held.retain(|(until, ..)| *until < SimTime::MAX);
+    if table.options.outlook == Outlook::FromStart && from > now {
+        let over = held.partition_point(|(until, ..)| *until <= from);
+        for (.., placement) in held.drain(..over) {
+            placement.claims().iter().for_each(|claim| fleet.release(claim));
+        }
+    }
+    if let Some(candidate) = judge_on(core, index, &fleet) {
+        return Some((now, candidate));
+    }
     let mut reach = None;
     let mut close = CLOSE;
     let mut rest = held.iter().peekable();

@@ -2,9 +2,9 @@
 //! [`super::plain`]. The flat layout keeps the memory of many slots compact.
 
 use super::bits::{common, insert, nodes_of, word_count};
-use super::{down_to, plain};
+use super::plain;
 use dryrack_ids::NodeId;
-use dryrack_scheduler::SlotOptions;
+use dryrack_scheduler::{Outlook, SlotOptions};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The result of a search in the table from some time on.
@@ -77,6 +77,9 @@ impl Table {
                 later = has_others.then(|| (self.slots[place].1, ready_by(self.slots[place].1)));
             }
             if self.slots[place].0 > until {
+                if later.is_none() && self.options.outlook == Outlook::FromStart {
+                    continue;
+                }
                 break;
             }
             free.iter_mut().zip(here).for_each(|(free, here)| *free &= here);
@@ -107,21 +110,15 @@ impl Table {
         SimTime::MAX
     }
 
-    /// The span that a job would reserve, cut to whole slots.
-    fn span(&self, from: SimTime, length: SimDuration) -> (SimTime, SimTime) {
-        let resolution = self.options.resolution;
-        (down_to(from, resolution), down_to(from.saturating_add(length), resolution))
-    }
-
     pub fn is_taken(&self, from: SimTime, length: SimDuration, nodes: &[u64]) -> bool {
-        let (from, until) = self.span(from, length);
+        let (from, until) = self.options.span(from, length);
         let first = self.slots.partition_point(|(_, end)| *end <= from);
         let mut within = (first..self.slots.len()).take_while(|place| self.slots[*place].0 < until);
         within.any(|place| nodes.iter().zip(self.free_in(place)).any(|(node, free)| node & !free != 0))
     }
 
     pub fn reserve(&mut self, from: SimTime, length: SimDuration, nodes: &[u64]) {
-        let (from, until) = self.span(from, length);
+        let (from, until) = self.options.span(from, length);
         let from = from.max(self.now);
         let until = until.max(from.saturating_add(self.options.resolution));
         let before = self.cut(from);
