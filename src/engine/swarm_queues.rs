@@ -8,7 +8,8 @@ use super::rehearsal::Rehearsal;
 use dryrack_control::{PassOptions, PassTime, Profile, Trigger};
 use dryrack_rng::Stream;
 use dryrack_scheduler::{
-    Backfill, Discipline, FairShare, Lines, NeverFits, OrderKey, Preempt, SchedulerOptions, SlotOptions,
+    Backfill, Discipline, FairShare, Lines, NeverFits, OrderKey, Outlook, Preempt, Rounding, SchedulerOptions,
+    SlotOptions,
 };
 use dryrack_units::SimDuration;
 use dryrack_workload::{Arrival, Checkpoint, JobBehavior, JobSpec};
@@ -94,7 +95,12 @@ fn draw_order(draws: &mut Stream, scheduler: &mut SchedulerOptions) {
         resolution: SimDuration::from_secs(*draws.pick(&[1, 60, 300])),
         window: SimDuration::from_secs(*draws.pick(&[600, 86_400])),
         depth: *draws.pick(&[1, 5, 500]),
+        ..SlotOptions::default()
     };
+    if scheduler.slots.depth == 5 {
+        scheduler.slots.rounding = Rounding::Outwards;
+        scheduler.slots.outlook = Outlook::FromStart;
+    }
 }
 
 fn draw_backfill_pass(draws: &mut Stream) -> Option<PassOptions> {
