@@ -8,8 +8,9 @@ use dryrack_catalog::{Accelerator, CpuArch, Host, mismatch};
 use dryrack_event::Safety;
 use dryrack_fleet::{Fleet, GpuShape, GpuState, Node, NodeClaim, NodeShape, NodeState, NodeStatus, Placement};
 use dryrack_ids::NodeId;
+use dryrack_objects::{Effect, Taint};
 use dryrack_units::{Bytes, GpuShare};
-use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuDemand, GpuTake, Pick, TaskDemand, TaskSet};
+use dryrack_workload::{Demand, DemandKind, Deployment, Gang, GpuDemand, GpuTake, JobSpec, Pick, TaskDemand, TaskSet};
 
 /// All safety rules that this placement would break. Each kind of rule appears at most once for each node.
 pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(NodeId, Safety)> {
@@ -31,6 +32,22 @@ pub fn broken_by(fleet: &Fleet, demand: &Demand, placement: &Placement) -> Vec<(
         broken.push((node, Safety::GangTorn));
     }
     broken
+}
+
+/// Whether the pod of a job tolerates the taints that nodes in this state have. Kubernetes binds such a pod to them.
+pub fn tolerates_state(spec: &JobSpec, state: NodeState) -> bool {
+    let (key, effects): (&str, &[Effect]) = match state {
+        NodeState::NotReady => (Taint::NOT_READY, &[Effect::NoSchedule, Effect::NoExecute]),
+        NodeState::Unreachable => (Taint::UNREACHABLE, &[Effect::NoSchedule, Effect::NoExecute]),
+        NodeState::Maintenance => ("node.kubernetes.io/unschedulable", &[Effect::NoSchedule]),
+        NodeState::Ready | NodeState::Joining | NodeState::Gone => return false,
+    };
+    let Some(pod) = &spec.pod else { return false };
+    let tolerates = |effect: &Effect| {
+        let taint = Taint { key: Arc::from(key), value: Arc::from(""), effect: *effect };
+        pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+    };
+    effects.iter().all(tolerates)
 }
 
 fn is_ready(fleet: &Fleet, claim: &NodeClaim) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::{Accounts, Standing};
-use dryrack_control::{Profile, UtilizationOptions};
+use dryrack_control::{Profile, UtilizationOptions, tolerates_state};
 use dryrack_event::{Declaration, Event, FleetFact, Input, Outcome, Phase, Sink};
 use dryrack_fleet::{
     GpuState, InstanceState, NodeClaim, NodeShape, NodeState, Placement, RESTRICTED_CORES_LABEL, offer_of,
@@ -154,8 +154,9 @@ impl Audit {
         for claim in placement.claims() {
             let (shape, state) = &self.nodes[claim.node.index()];
             let is_made = *state == NodeState::Joining && offer_of(shape).is_some();
+            let is_tolerated = tolerates_state(&spec, *state);
             assert!(
-                *state == NodeState::Ready || is_made || excused,
+                *state == NodeState::Ready || is_made || is_tolerated || excused,
                 "{attempt} was placed on a node that is {state:?}"
             );
             let cpu = self.cpu_taken.entry(claim.node).or_default();

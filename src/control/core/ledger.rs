@@ -6,7 +6,7 @@ use super::store::ReplicaIndex;
 use crate::safety;
 use dryrack_event::{Event, Safety};
 use dryrack_fleet::{NodeClaim, Placement};
-use dryrack_ids::AttemptId;
+use dryrack_ids::{AttemptId, NodeId};
 use dryrack_policy::Holding;
 use dryrack_scheduler::offers::GangRule;
 use dryrack_scheduler::{Candidate, PlacementContext};
@@ -22,6 +22,11 @@ impl Core {
         let attempt = replica.attempt_id();
         let demand = part.unwrap_or(&self.demands[replica.demand as usize].demand);
         let mut broken = safety::broken_by(&self.fleet, demand, &placement);
+        let spec = &self.jobs[attempt.job.index()].spec;
+        if self.profile.flow.kubernetes().is_some() {
+            let state = |node: NodeId| self.fleet.node(node).status.state;
+            broken.retain(|(node, what)| *what != Safety::NotReady || !safety::tolerates_state(spec, state(*node)));
+        }
         if is_torn {
             broken.push((placement.claims()[0].node, Safety::GangTorn));
         }
