@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use serde_json::json;
@@ -20,7 +20,9 @@ use super::output::{Format, print, print_json, warn};
 use super::swarm_watch::Watch;
 use super::test::pool;
 use dryrack_control::Profile;
-use dryrack_engine::{MOST_RECORDS_OF_A_WORLD, Progress, RunOptions, WorldResult, draw_world, run, run_world};
+use dryrack_engine::{
+    MOST_RECORDS_OF_A_WORLD, Progress, Rehearsal, RunOptions, WorldResult, draw_pod_world, draw_world, run, run_world,
+};
 use dryrack_event::Outcome;
 use dryrack_profile::{load_profile, profile_names};
 use dryrack_rehearse::header;
@@ -32,12 +34,32 @@ pub struct SwarmArgs {
     /// Seeds from A to B inclusive, as in `seeds:` of a scenario: `1..2000`; or a single seed
     #[arg(long, allow_hyphen_values = true, value_name = "A..B", value_parser = seeds)]
     seeds: RangeInclusive<u64>,
+    /// Kind of the worlds
+    #[arg(long, value_enum, default_value_t = WorldKind::Any, value_name = "KIND")]
+    world: WorldKind,
     /// Number of threads [default: the number of cores]
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Write the log of the world with the first seed to FILE, up to the point where it breaks
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WorldKind {
+    /// Every flow and queue
+    Any,
+    /// Pods with taints, affinity, spreading and gangs under the Kubernetes profiles, and queues of Kueue
+    Pods,
+}
+
+impl WorldKind {
+    fn draw(self, seed: u64, profiles: &[Arc<Profile>]) -> Rehearsal {
+        match self {
+            WorldKind::Any => draw_world(seed, profiles),
+            WorldKind::Pods => draw_pod_world(seed, profiles),
+        }
+    }
 }
 
 /// How often the running worlds are checked.
@@ -65,7 +87,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
         .collect::<Result<_, _>>()
         .map_err(|diagnostics| Failure::Ours(diagnostics.to_string()))?;
     if let Some(file) = &args.log {
-        write_log(file, *args.seeds.start(), &profiles)?;
+        write_log(file, args.world.draw(*args.seeds.start(), &profiles))?;
     }
     let bar = ProgressBar::new(args.seeds.end() - args.seeds.start() + 1);
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} worlds").expect("a valid template");
@@ -77,7 +99,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
         scope.spawn(|| {
             pool.install(|| {
                 args.seeds.clone().into_par_iter().for_each_with(tell_of, |tell_of, seed| {
-                    let result = watch.during(seed, |progress| world(seed, &profiles, progress));
+                    let result = watch.during(seed, |progress| world(args.world, seed, &profiles, progress));
                     bar.inc(1);
                     tell_of.send((seed, result)).expect("results are waited for to the last");
                 });
@@ -105,8 +127,7 @@ pub fn swarm(args: &SwarmArgs, format: Format) -> ExitResult {
 }
 
 /// Writes the log of one world. If this world breaks here, the error is ignored, because the later run reports it.
-fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Failure> {
-    let rehearsal = draw_world(seed, profiles);
+fn write_log(file: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
     let unwritable = |error: std::io::Error| Failure::file(file, format!("cannot be written: {error}"));
     let out = BufWriter::new(File::create(file).map_err(unwritable)?);
     let mut log = LogWriter::new(out, &header(&rehearsal))?;
@@ -118,19 +139,22 @@ fn write_log(file: &Path, seed: u64, profiles: &[Arc<Profile>]) -> Result<(), Fa
 }
 
 /// The result of one world, or a message if an invariant breaks or the world does not end.
-fn world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<WorldResult, String> {
-    let result = guarded_run(|| run_world(seed, profiles, progress));
+fn world(kind: WorldKind, seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> Result<WorldResult, String> {
+    let result = guarded_run(|| run_world(&kind.draw(seed, profiles), progress));
     result.map_err(|broken| {
         let message = match broken {
             WorkFailure::Invariant(message) => message,
             WorkFailure::Runaway(runaway) => runaway.to_string(),
         };
-        fault_text(&message, seed, progress, &repeat(seed))
+        fault_text(&message, seed, progress, &repeat(kind, seed))
     })
 }
 
-fn repeat(seed: u64) -> String {
-    format!("dryrack swarm --seeds {seed}")
+fn repeat(kind: WorldKind, seed: u64) -> String {
+    match kind {
+        WorldKind::Any => format!("dryrack swarm --seeds {seed}"),
+        WorldKind::Pods => format!("dryrack swarm --seeds {seed} --world pods"),
+    }
 }
 
 fn finish(results: &[Result<WorldResult, String>], format: Format) -> ExitResult {
@@ -183,12 +207,12 @@ mod tests {
         let watch = Watch::default();
         let slow = watch.during(7, |progress| {
             progress.stop();
-            world(7, &profiles, progress)
+            world(WorldKind::Any, 7, &profiles, progress)
         });
         let said = slow.expect_err("it was told to stop");
         assert!(said.starts_with("internal error: the run was stopped because it takes too long: "), "{said}");
         assert!(said.ends_with("repeat with: dryrack swarm --seeds 7\n"), "{said}");
         // The other world is not stopped and continues.
-        assert!(watch.during(8, |progress| world(8, &profiles, progress)).is_ok());
+        assert!(watch.during(8, |progress| world(WorldKind::Any, 8, &profiles, progress)).is_ok());
     }
 }

@@ -47,11 +47,10 @@ pub struct WorldResult {
     pub accounts: Accounts,
 }
 
-/// Runs the world of one seed with all checks. Runs it again node by node, and once more as a stream or without
+/// Runs a random world with all checks. Runs it again node by node, and once more as a stream or without
 /// queries, and compares the results. Then replays the log and checks the answers to queries against it. Panics if a
 /// check fails.
-pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> WorldResult {
-    let rehearsal = draw_world(seed, profiles);
+pub fn run_world(rehearsal: &Rehearsal, progress: &Progress) -> WorldResult {
     let run_with = |rehearsal: &Rehearsal, grouping, caching, checks| {
         let (mut digester, mut audit) = (Digester::default(), Audit::new(&rehearsal.profile));
         let mut records = Records::default();
@@ -60,8 +59,8 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
         run(rehearsal, options, &mut [&mut digester, &mut audit, &mut records]);
         (digester.finish(), audit.finish(), records.0)
     };
-    let (digest, accounts, records) = run_with(&rehearsal, Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
-    let (plain, _, plain_records) = run_with(&rehearsal, Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
+    let (digest, accounts, records) = run_with(rehearsal, Grouping::Classes, Caching::Paranoid, Checks::EveryStep);
+    let (plain, _, plain_records) = run_with(rehearsal, Grouping::EachNode, Caching::Off, Checks::AtTheEnd);
     if digest != plain {
         panic!("over classes and over nodes: {:?}", first_difference(&records, &plain_records));
     }
@@ -90,7 +89,7 @@ pub fn run_world(seed: u64, profiles: &[Arc<Profile>], progress: &Progress) -> W
     if let Err(difference) = replay(Arc::clone(&rehearsal.profile), rehearsal.seed, records.iter().cloned()) {
         panic!("the replay differs: {difference:?}");
     }
-    hold_answers(&rehearsal, &records);
+    hold_answers(rehearsal, &records);
     WorldResult { digest, records: count, accounts }
 }
 
