@@ -2,39 +2,56 @@
 
 use std::collections::HashMap;
 
+use super::rehearsal::InitialNode;
 use dryrack_fleet::{NodeClaim, Placement};
-use dryrack_ids::{AttemptId, JobId};
+use dryrack_ids::{AttemptId, JobId, NodeId};
 use dryrack_units::SimDuration;
-use dryrack_workload::{JobBehavior, JobSpec};
+use dryrack_workload::{JobBehavior, JobSpec, Speed};
 
-/// How fast an attempt works. A gang that started with fewer tasks than it asks for works more slowly, in proportion.
+/// How fast an attempt works. A gang that started with fewer tasks than it asks for works more slowly, in proportion. If
+/// the job has speeds, it works at the speed of its slowest GPU. Work is measured in time on the reference GPU with all
+/// tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     placed: u32,
     asked: u32,
+    speed: Speed,
 }
 
 impl Pace {
     /// The pace of an attempt on this placement. Only sets whose number of tasks may be smaller count.
-    pub fn of(spec: &JobSpec, placement: Option<&Placement>) -> Pace {
+    pub fn of(spec: &JobSpec, placement: Option<&Placement>, nodes: &[InitialNode]) -> Pace {
+        let shape_of = |node: NodeId| &*nodes[node.index()].spec.shape;
+        let speed = match (&spec.demand.speeds, placement) {
+            (Some(speeds), Some(placement)) => speeds.slowest(placement.gpu_models(shape_of)),
+            _ => Speed::ONE,
+        };
         let (mut placed, mut asked) = (0, 0);
         for (place, set) in spec.demand.sets().iter().enumerate().filter(|(_, set)| set.min_tasks < set.tasks) {
             let on_node = |claim: &NodeClaim| claim.sets.as_ref().map_or(0, |sets| sets[place]);
             placed += placement.map_or(0, |placement| placement.claims().iter().map(on_node).sum());
             asked += set.tasks;
         }
-        if placed == 0 { Pace { placed: 1, asked: 1 } } else { Pace { placed, asked } }
+        if placed == 0 { Pace { placed: 1, asked: 1, speed } } else { Pace { placed, asked, speed } }
     }
 
-    /// The time that this much work takes. With all tasks, work and time are equal.
+    /// The work that is done in a unit of time, as a numerator and a denominator.
+    fn rate(self) -> (u128, u128) {
+        let one = Speed::ONE.as_millionths();
+        (u128::from(self.placed) * u128::from(self.speed.as_millionths()), u128::from(self.asked) * u128::from(one))
+    }
+
+    /// The time that this much work takes, rounded up to whole nanoseconds.
     fn time(self, work: SimDuration) -> SimDuration {
-        let nanos = u128::from(work.as_nanos()) * u128::from(self.asked);
-        SimDuration::from_nanos(u64::try_from(nanos.div_ceil(u128::from(self.placed))).unwrap_or(u64::MAX))
+        let (done, per) = self.rate();
+        let nanos = (u128::from(work.as_nanos()) * per).div_ceil(done);
+        SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The work that is done in this time.
+    /// The work that is done in this time, rounded down to whole nanoseconds.
     fn work(self, time: SimDuration) -> SimDuration {
-        let nanos = u128::from(time.as_nanos()) * u128::from(self.placed) / u128::from(self.asked);
+        let (done, per) = self.rate();
+        let nanos = u128::from(time.as_nanos()).saturating_mul(done) / per;
         SimDuration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

@@ -11,7 +11,7 @@ use dryrack_fleet::{Fleet, Placement};
 use dryrack_ids::{AttemptId, JobId};
 use dryrack_scheduler::Examination;
 use dryrack_units::SimTime;
-use dryrack_workload::{Condition, Dependency, JobSpec, RunLimit};
+use dryrack_workload::{Condition, Dependency, JobSpec, RunLimit, Speeds};
 
 /// The state of a replica at a given moment, with the decisions that led to it.
 pub struct Explanation {
@@ -29,6 +29,8 @@ pub struct Explanation {
     pub refused: Option<(SimTime, Examination)>,
     /// The decision that placed the replica. `None` if the replica has no placement now.
     pub placed: Option<PlacementReasons>,
+    /// The job's speeds on each type of GPU, if it has any.
+    pub speeds: Option<Arc<Speeds>>,
     /// The jobs that will be analysed before this job, if this job waits for its analysis.
     pub analysed_before: Option<AnalysesAhead>,
     /// The jobs on which this job still depends, including those that can no longer meet the dependency.
@@ -174,6 +176,7 @@ pub fn explain(
         now,
         refused: refused.filter(|_| replicas.get(replica as usize).is_some_and(ReplicaStanding::waits)),
         placed,
+        speeds: speeds_of(records, job),
         analysed_before: control.analyses_ahead(job, replica),
         awaits: awaits(records, job),
         turns: control.holders_of_turns(job),
@@ -184,6 +187,15 @@ pub fn explain(
         replicas,
         replica,
     })
+}
+
+/// The speeds with which the job was submitted.
+fn speeds_of(records: &[Record], job: JobId) -> Option<Arc<Speeds>> {
+    let speeds = |record: &Record| match &record.said {
+        RecordBody::Input(Input::Submit { job: other, spec }) if *other == job => Some(spec.demand.speeds.clone()),
+        RecordBody::Input(_) | RecordBody::Event(_) => None,
+    };
+    records.iter().find_map(speeds).flatten()
 }
 
 /// The last admission of a workload and the decisions since, or else the last decision about it.

@@ -14,7 +14,7 @@ use super::clouds::Places;
 use super::downloads::Downloads;
 pub use super::due::Due;
 use super::queue::EventQueue;
-use super::rehearsal::{Fault, NodeTurn, Rehearsal};
+use super::rehearsal::{Fault, InitialNode, NodeTurn, Rehearsal};
 use super::sampler::Sampler;
 use super::traffic::{self, Traffic};
 use dryrack_event::{Command, FleetFact, Input, Lifecycle, UserRequest};
@@ -52,6 +52,8 @@ struct WorldAttempt {
     behavior: Arc<JobBehavior>,
     /// The placement of the attempt. `None` while the attempt is only analysed.
     placement: Option<Placement>,
+    /// How fast the attempt works on its placement.
+    pace: Pace,
     /// Incremented to cancel the scheduled events of the attempt.
     epoch: u32,
     alive: bool,
@@ -71,8 +73,11 @@ struct WorldAttempt {
 type Taking = (Arc<JobSpec>, Arc<JobBehavior>);
 
 impl WorldAttempt {
-    fn new((spec, behavior): Taking, placement: Option<Placement>, alive: bool) -> WorldAttempt {
+    fn new((spec, behavior): Taking, placed: (Option<Placement>, &[InitialNode]), alive: bool) -> WorldAttempt {
+        let (placement, nodes) = placed;
+        let pace = Pace::of(&spec, placement.as_ref(), nodes);
         WorldAttempt {
+            pace,
             spec,
             behavior,
             placement,
@@ -87,7 +92,7 @@ impl WorldAttempt {
     }
 
     fn course(&self) -> (&JobBehavior, Pace) {
-        (&self.behavior, Pace::of(&self.spec, self.placement.as_ref()))
+        (&self.behavior, self.pace)
     }
 }
 
@@ -242,7 +247,7 @@ impl<'a> World<'a> {
                 if is_placed {
                     return;
                 }
-                self.attempts.insert(attempt, WorldAttempt::new(taking, None, true));
+                self.attempts.insert(attempt, WorldAttempt::new(taking, (None, &[]), true));
             }
             Command::AbandonAnalysis { attempt } => {
                 if self.attempts.get(&attempt).is_some_and(|known| known.placement.is_none()) {
@@ -298,14 +303,15 @@ impl<'a> World<'a> {
             Fate::SlowBy(more) => behavior.prepare.saturating_add(more),
             Fate::Well | Fate::Fails | Fate::Never | Fate::AgainAfter(_) => behavior.prepare,
         };
+        let nodes = &self.rehearsal.nodes[..];
         if !reached {
-            let known = WorldAttempt { epoch, said, ..WorldAttempt::new(taking, Some(placement), false) };
+            let known = WorldAttempt { epoch, said, ..WorldAttempt::new(taking, (Some(placement), nodes), false) };
             self.attempts.insert(attempt, known);
             return;
         }
         let fetched = Self::fetched_at(&mut self.downloads, now, spec, &placement);
         let prepare = fetched.since(now).saturating_add(prepare);
-        let known = WorldAttempt { epoch, said, ..WorldAttempt::new(taking, Some(placement), true) };
+        let known = WorldAttempt { epoch, said, ..WorldAttempt::new(taking, (Some(placement), nodes), true) };
         self.attempts.insert(attempt, known);
         if !prepare.is_zero() {
             self.queue.push(now, Due::Fact { attempt, epoch, fact: Lifecycle::Preparing });

@@ -353,9 +353,9 @@ mod tests {
     use dryrack_objects::Pod;
     use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, RequestRate, Score, SimDuration};
     use dryrack_workload::{
-        Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuTake, IdleGpus, IdleLimit, Pick, PolicySource,
-        QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart, RetryPolicy, RunLimit, Scaling, SlurmTerms,
-        StartupOrder, StopCriteria, TaskDemand, Unselectable,
+        Backoff, Condition, Dependency, Ending, Gang, GpuDemand, GpuSpeed, GpuTake, IdleGpus, IdleLimit, Pick,
+        PolicySource, QueuedPart, QueuedPodSet, QueuedTopology, QueuedWorkload, Restart, RetryPolicy, RunLimit,
+        Scaling, SlurmTerms, Speed, SpeedSource, Speeds, StartupOrder, StopCriteria, TaskDemand, Unselectable,
     };
 
     /// Draws both small and large numbers, because the length of the output depends on the size.
@@ -431,10 +431,18 @@ mod tests {
             0 => Pick::Nodes(nodes),
             _ => Pick::AllGpus(nodes.into_iter().map(|node| GpuId { node, index }).collect()),
         }));
-        (count(), task, gang, pick).prop_map(|(tasks, task, gang, pick)| Demand {
+        let speed = (text(), 1..1_000_000_000_u64).prop_map(|(gpu, millionths)| GpuSpeed {
+            gpu,
+            speed: Speed::from_millionths(millionths).expect("it is above zero"),
+            from: SpeedSource::File,
+        });
+        let speeds = option::of((text(), vec(speed, 0..3)));
+        let speeds = speeds.prop_map(|found| found.map(|(reference, others)| Arc::new(Speeds { reference, others })));
+        (count(), task, gang, pick, speeds).prop_map(|(tasks, task, gang, pick, speeds)| Demand {
             tasks,
             gang,
             pick,
+            speeds,
             ..Demand::of(task)
         })
     }

@@ -1,8 +1,19 @@
 //! The ledger: claims on nodes, and the arithmetic that adds and removes claims.
 
-use super::claim::NodeClaim;
+use super::claim::{NodeClaim, Placement};
 use super::node::{NodeShape, NodeStatus};
+use dryrack_ids::NodeId;
 use dryrack_units::{Bytes, GpuShare};
+
+impl Placement {
+    /// The types of all GPUs of the placement. `shape_of` returns the shape of a node.
+    pub fn gpu_models<'a>(&'a self, shape_of: impl Fn(NodeId) -> &'a NodeShape + 'a) -> impl Iterator<Item = &'a str> {
+        self.claims().iter().flat_map(move |claim| {
+            let shape = shape_of(claim.node);
+            claim.gpus.iter().map(move |gpu| &*shape.gpus[usize::from(gpu.index)].model)
+        })
+    }
+}
 
 /// Adds a claim. Does not check capacity, because safety is checked at commit. Panics if a block is already held.
 pub(super) fn take(shape: &NodeShape, status: &mut NodeStatus, claim: &NodeClaim) {

@@ -20,7 +20,7 @@ use dryrack_event::{Declaration, Event, Histogram, Input, Outcome, Phase, Reason
 use dryrack_fleet::{InstanceState, Placement};
 use dryrack_ids::{AttemptId, GpuId, JobId, Names, NodeId, Records};
 use dryrack_units::SimTime;
-use dryrack_workload::{JobBehavior, JobSpec, UtilizationPolicy};
+use dryrack_workload::{JobBehavior, JobSpec, Speed, UtilizationPolicy};
 
 /// The largest number of nodes for which the accounts record when each attempt was on which GPU. The timeline shows
 /// this for each GPU.
@@ -293,7 +293,13 @@ impl RunAccount {
         };
         let parts: Vec<u64> = claims.iter().flat_map(of).collect();
         let after = replica.last_started.map_or(dryrack_units::SimDuration::ZERO, |started| self.now.since(started));
-        self.saved.add(behavior, policy, &parts, after);
+        let speeds = self.jobs[attempt.job.index()].spec.demand.speeds.as_ref();
+        let shape_of = |node: dryrack_ids::NodeId| &*self.nodes[node.index()].spec.shape;
+        let speed = speeds
+            .zip(replica.placement.as_ref())
+            .map_or(Speed::ONE, |(speeds, placement)| speeds.slowest(placement.gpu_models(shape_of)));
+        let whole = behavior.run.map(|work| speed.time(work));
+        self.saved.add((behavior, whole), policy, &parts, after);
     }
 
     fn sample(&mut self) {

@@ -118,16 +118,16 @@ impl Held<'_> {
 }
 
 impl SavedAccount {
-    /// Adds an attempt that was ended `after` its start. `parts` are the thousandths of each GPU that it held.
+    /// Adds an attempt that was ended `after` its start, and that would have run for `whole`. `parts` are the thousandths of each GPU that it held.
     pub(super) fn add(
         &mut self,
-        behavior: &JobBehavior,
+        (behavior, whole): (&JobBehavior, Option<SimDuration>),
         policy: &UtilizationPolicy,
         parts: &[u64],
         after: SimDuration,
     ) {
         self.ended += 1;
-        let (Some(usage), Some(whole)) = (&behavior.usage, behavior.run) else {
+        let (Some(usage), Some(whole)) = (&behavior.usage, whole) else {
             self.unknown += 1;
             return;
         };

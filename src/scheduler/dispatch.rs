@@ -18,16 +18,19 @@ pub fn with_placer<R>(
     fleet: &Fleet,
     ask: impl FnOnce(&dyn Placer) -> R,
 ) -> R {
-    let Demand { tasks, kind, gang, pick } = demand;
+    let Demand { tasks, kind, gang, pick, speeds } = demand;
     match kind {
         DemandKind::Tasks(task) => {
-            let group = TaskGroup { tasks: *tasks, task, gang: *gang, pick: pick.as_ref() };
+            let group = TaskGroup { tasks: *tasks, task, gang: *gang, pick: pick.as_ref(), speeds: speeds.as_deref() };
             ask(&TaskPlacer { options, group, context, fleet })
         }
         DemandKind::Model(deployment) => {
             ask(&ModelPlacer::new(&options.deployments, demand, deployment, context, fleet))
         }
-        DemandKind::Sets(sets) => ask(&SetPlacer { options, sets, gang: *gang, pick: pick.as_ref(), context, fleet }),
+        DemandKind::Sets(sets) => {
+            let (gang, pick, speeds) = (*gang, pick.as_ref(), speeds.as_deref());
+            ask(&SetPlacer { options, sets, gang, pick, speeds, context, fleet })
+        }
         DemandKind::Requirements(_) => {
             ask(&OfferPlacer::new(&options.offers, demand, Ask::of_whole(demand, context), fleet))
         }

@@ -24,5 +24,5 @@ pub(super) fn without_pick(demand: &Demand) -> Demand {
         }
         kind => kind.clone(),
     };
-    Demand { tasks: demand.tasks, kind, gang: demand.gang, pick: None }
+    Demand { kind, pick: None, ..demand.clone() }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::deployment::Deployment;
 use super::requirements::Requirements;
+use super::speeds::Speeds;
 use dryrack_catalog::{CpuArch, Os};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::{Bytes, GpuShare, MilliCpu};
@@ -23,6 +24,8 @@ pub struct Demand {
     pub gang: Gang,
     /// A hand pick of nodes or GPUs. It narrows the candidates and changes nothing else.
     pub pick: Option<Pick>,
+    /// How fast the job's work is done on each type of GPU. If `None`, it takes as long on any GPU.
+    pub speeds: Option<Arc<Speeds>>,
 }
 
 /// The kind of demand, with its resources.
@@ -59,6 +62,7 @@ pub struct TaskGroup<'a> {
     pub task: &'a TaskDemand,
     pub gang: Gang,
     pub pick: Option<&'a Pick>,
+    pub speeds: Option<&'a Speeds>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -176,7 +180,7 @@ impl Demand {
             DemandKind::Sets(sets) => sets.iter().map(|set| set.tasks).sum(),
             DemandKind::Tasks(_) | DemandKind::Model(_) | DemandKind::Requirements(_) => 1,
         };
-        Demand { tasks, kind, gang: Gang::Anywhere, pick: None }
+        Demand { tasks, kind, gang: Gang::Anywhere, pick: None, speeds: None }
     }
 
     /// The number of nodes of a run in a profile with multi-node runs: one for each task that needs its own node.
@@ -193,7 +197,13 @@ impl Demand {
 
     /// The tasks of this demand. `None` if the demand is of another kind.
     pub fn task_group(&self) -> Option<TaskGroup<'_>> {
-        Some(TaskGroup { tasks: self.tasks, task: self.task()?, gang: self.gang, pick: self.pick.as_ref() })
+        Some(TaskGroup {
+            tasks: self.tasks,
+            task: self.task()?,
+            gang: self.gang,
+            pick: self.pick.as_ref(),
+            speeds: self.speeds.as_deref(),
+        })
     }
 
     /// The resources of each task. `None` if the demand is of another kind.
@@ -285,8 +295,8 @@ struct Written<'a> {
     requirements: Option<Arc<Requirements>>,
 }
 
-/// The form in which logs store how tasks are distributed over nodes. Sets of tasks are stored here, so that demands
-/// without sets keep their form.
+/// The form in which logs store how tasks are distributed over nodes. Sets of tasks and speeds are stored here, so that
+/// demands without them keep their form.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Gang", rename_all = "snake_case", deny_unknown_fields)]
 enum WrittenGang {
@@ -294,6 +304,7 @@ enum WrittenGang {
     Spread,
     Packed,
     Sets { gang: Gang, sets: Arc<[TaskSet]> },
+    WithSpeeds { gang: Box<WrittenGang>, speeds: Arc<Speeds> },
 }
 
 static NO_TASK: TaskDemand = TaskDemand::cpu_only(MilliCpu::ZERO);
@@ -308,6 +319,10 @@ impl Serialize for Demand {
             (_, gang @ (Gang::StrictPack | Gang::PreferSpread)) => {
                 return Err(serde::ser::Error::custom(format!("{gang:?} is a gang of sets")));
             }
+        };
+        let gang = match &self.speeds {
+            None => gang,
+            Some(speeds) => WrittenGang::WithSpeeds { gang: Box::new(gang), speeds: Arc::clone(speeds) },
         };
         let written = Written {
             tasks: self.tasks,
@@ -326,10 +341,15 @@ impl TryFrom<Written<'_>> for Demand {
 
     fn try_from(written: Written<'_>) -> Result<Demand, &'static str> {
         let Written { tasks, task, gang, pick, deployment, requirements } = written;
+        let (gang, speeds) = match gang {
+            WrittenGang::WithSpeeds { gang, speeds } => (*gang, Some(speeds)),
+            gang => (gang, None),
+        };
         let gang = match gang {
             WrittenGang::Anywhere => Gang::Anywhere,
             WrittenGang::Spread => Gang::Spread,
             WrittenGang::Packed => Gang::Packed,
+            WrittenGang::WithSpeeds { .. } => return Err("a demand has speeds once"),
             WrittenGang::Sets { .. } if deployment.is_some() || requirements.is_some() || *task != NO_TASK => {
                 return Err("a demand with sets of tasks asks for nothing else");
             }
@@ -337,7 +357,7 @@ impl TryFrom<Written<'_>> for Demand {
                 return Err("a demand without sets, or with a set that has fewer tasks than its least number");
             }
             WrittenGang::Sets { gang, sets } => {
-                let demand = Demand { gang, pick: pick.into_owned(), ..Demand::of(sets) };
+                let demand = Demand { gang, pick: pick.into_owned(), speeds, ..Demand::of(sets) };
                 return if demand.tasks == tasks { Ok(demand) } else { Err("`tasks` is not the sum of the sets") };
             }
         };
@@ -350,7 +370,7 @@ impl TryFrom<Written<'_>> for Demand {
             (None, Some(requirements)) => requirements.into(),
             (Some(_), Some(_)) => return Err("a demand has either a `deployment` or `requirements`"),
         };
-        Ok(Demand { tasks, kind, gang, pick: pick.into_owned() })
+        Ok(Demand { tasks, kind, gang, pick: pick.into_owned(), speeds })
     }
 }
 

@@ -21,6 +21,7 @@ mod run_limit;
 mod sampling;
 mod scaling;
 mod slurm_terms;
+mod speeds;
 mod terms;
 mod usage;
 mod utilization;
@@ -41,6 +42,7 @@ pub use run_limit::RunLimit;
 pub use sampling::{ProbeFate, SampleFate, Sampling};
 pub use scaling::{COUNTED_EVERY, Requests, Scaling, next_count};
 pub use slurm_terms::SlurmTerms;
+pub use speeds::{BadSpeed, GpuSpeed, Speed, SpeedSource, Speeds};
 pub use terms::{EventRetry, IdleLimit, RetryEvent, RunTerms, StartupOrder, StopCriteria};
 pub use usage::{
     GpuUsage, Phase as UsagePhase, Phases, Reading, Series, Shape, Spent, Usage, UsageRow, utilization_of_percent,

@@ -13,7 +13,7 @@ use super::node_class::NodeClass;
 use super::own::{NodeView, OwnScorer, RequestView, scorer_named};
 use super::stage_name::StageName;
 use super::target::Target;
-use dryrack_fleet::{GpuState, Largest, NodeStatus, Reliance};
+use dryrack_fleet::{GpuShape, GpuState, Largest, NodeStatus, Reliance};
 use dryrack_units::{Bytes, Score};
 use dryrack_workload::{GpuTake, TaskGroup};
 
@@ -115,6 +115,9 @@ scorers! {
     /// Prefers reliable nodes: heartbeats are on time, readiness was not lost recently, and GPUs are healthy.
     Readiness => "readiness", "reliable nodes: heartbeats on time, not lost recently, healthy GPUs",
         |it| readiness(it.class.status);
+    /// Prefers the GPUs on which the job's work is done fastest. A node with GPUs of several accepted types counts by the
+    /// slowest. All nodes are equal for a job without GPUs, or whose speeds are not stated.
+    Fastest => "fastest", "GPUs on which the job runs fastest", |it| fastest(it.demand, it.class);
 }
 
 impl StageName for ScorerName {
@@ -134,6 +137,15 @@ pub fn score(
     class: &NodeClass,
 ) -> Score {
     Score::new(scorer.value(&Scored { target, largest, demand, class }))
+}
+
+/// The speed of the job on the slowest accepted GPU of the node, as a fraction of its largest speed on any GPU.
+fn fastest(demand: TaskGroup<'_>, class: &NodeClass) -> f64 {
+    let (Some(speeds), Some(gpus)) = (demand.speeds, &demand.task.gpus) else { return 0.0 };
+    let accepted = |gpu: &&GpuShape| gpus.models.is_empty() || gpus.models.contains(&gpu.model);
+    let usable = class.shape.gpus.iter().filter(accepted);
+    let slowest = usable.map(|gpu| speeds.of(&gpu.model).as_millionths()).min();
+    fraction(slowest.unwrap_or(0), speeds.largest().as_millionths())
 }
 
 /// The reliability of a node, multiplied by the fraction of its GPUs that are ready and not degraded.

@@ -27,7 +27,7 @@ use dryrack_event::{Histogram, Reason};
 use dryrack_fleet::{Fleet, NodeClaim, NodeState, NodeStatus, Placement};
 use dryrack_ids::{GpuId, NodeId};
 use dryrack_units::Score;
-use dryrack_workload::{Gang, GpuTake, Pick, TaskGroup, TaskSet};
+use dryrack_workload::{Gang, GpuTake, Pick, Speeds, TaskGroup, TaskSet};
 use partial::Partial;
 use search::Found;
 
@@ -38,6 +38,7 @@ pub struct SetPlacer<'a> {
     pub sets: &'a [TaskSet],
     pub gang: Gang,
     pub pick: Option<&'a Pick>,
+    pub speeds: Option<&'a Speeds>,
     pub context: PlacementContext,
     pub fleet: &'a Fleet,
 }
@@ -156,7 +157,7 @@ impl<'a> SetPlacer<'a> {
             Gang::Packed => Gang::Packed,
             Gang::Anywhere | Gang::StrictPack | Gang::PreferSpread => Gang::Anywhere,
         };
-        let group = TaskGroup { tasks, task: &self.sets[set].task, gang, pick: self.pick };
+        let group = TaskGroup { tasks, task: &self.sets[set].task, gang, pick: self.pick, speeds: self.speeds };
         TaskPlacer { options: self.options, group, context: self.context, fleet: self.fleet }
     }
 

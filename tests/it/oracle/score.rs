@@ -35,6 +35,7 @@ pub fn score(scorer: ScorerName, demand: &Demand, fleet: &Fleet, id: NodeId) -> 
         | ScorerName::GpuPacking
         | ScorerName::GpuClustering
         | ScorerName::DotProduct => unreachable!("not drawn here: what their programs published holds them"),
+        ScorerName::Fastest => unreachable!("no job here has speeds: scenarios/hardware holds it"),
         ScorerName::Islands => unreachable!("not drawn here: cases on paper hold it"),
         ScorerName::Own(_) => unreachable!("not drawn here: the tests of expressions hold them"),
         ScorerName::Readiness => readiness(&fleet.node(id).status),
