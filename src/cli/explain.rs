@@ -120,6 +120,7 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
             let place = place(&here.placement, names);
             text.push_str(&admission::history(explained, names));
             text.push_str(&format!("\nwhy here: placed on {place} at {}\n", here.at));
+            text.push_str(&speed(explained, &here.placement));
             text.push_str(&candidates(&here.examination, names));
             let reasons = here.examination.nodes.iter().filter_map(|node| node.verdict.reason());
             text.push_str(&refusals(&histogram(reasons)));
@@ -128,6 +129,22 @@ pub fn human(explained: &Explanation, asked: Option<SimTime>, (job, tasks): (Job
         (None, None) => {}
     }
     text
+}
+
+/// A line about the speed of the job on its GPUs; empty if it has no speeds.
+fn speed(explained: &Explanation, placement: &Placement) -> String {
+    let Some(speeds) = &explained.speeds else { return String::new() };
+    let mut gpus = placement.gpu_models(|node| &explained.fleet.node(node).shape);
+    let slowest =
+        gpus.next().map(|first| gpus.fold(first, |one, gpu| if speeds.of(gpu) < speeds.of(one) { gpu } else { one }));
+    let Some(gpu) = slowest else { return String::new() };
+    match speeds.stated(gpu) {
+        None => format!("speed: that of the reference {gpu}\n"),
+        Some(known) => {
+            let from = known.from.text();
+            format!("speed: {} times as fast on {gpu} as on {}, {from}\n", known.speed, speeds.reference)
+        }
+    }
 }
 
 /// One line for each replica, with a mark at the explained one.

@@ -284,7 +284,7 @@ fn finish(
         WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
         WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
         WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
-        let html = page(plan, &planning.header, &comparison, runs, &answer);
+        let html = page((plan, &planning.assumed), &planning.header, &comparison, runs, &answer);
         WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
     }
     match format {

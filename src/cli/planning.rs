@@ -1,5 +1,6 @@
 //! A plan file, read for the commands that run plans.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,13 +22,15 @@ pub(super) struct Planning {
     pub plan: PlanFile,
     pub base: Options,
     pub header: PlanHeader,
+    /// What the runs assume because the scenario leaves it open.
+    pub assumed: Vec<String>,
 }
 
 impl Planning {
     pub fn read(file: &Path) -> Result<Planning, Failure> {
         let input = |faults: Diagnostics| Failure::Input(faults.to_string());
         let base = options(file);
-        let (mut hash, mut seed) = (InputHash::default(), None);
+        let (mut hash, mut seed, mut assumed) = (InputHash::default(), None, BTreeSet::new());
         let read = AtomicUsize::new(0);
         let said = || {
             let read = counted(read.load(Ordering::Relaxed), "alternative");
@@ -37,6 +40,7 @@ impl Planning {
             load_plan(file, &base, |loaded| {
                 hash.rehearsal(&loaded.rehearsal);
                 seed.get_or_insert(loaded.rehearsal.seed);
+                assumed.extend(loaded.assumed.iter().cloned());
                 read.fetch_add(1, Ordering::Relaxed);
             })
         });
@@ -49,7 +53,7 @@ impl Planning {
         };
         let header =
             PlanHeader { dryrack: env!("CARGO_PKG_VERSION").to_string(), plan: plan.title.clone(), input: hash.hex() };
-        Ok(Planning { plan, base, header })
+        Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect() })
     }
 
     /// Runs one alternative with one seed. Fails if an invariant breaks.

@@ -10,8 +10,14 @@ use dryrack_report::{PlanReport, PlanRow};
 use dryrack_scenario::{Method, Objective, PlanFile};
 use dryrack_units::counted;
 
-/// The text of `report.html`.
-pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs: &Runs, answer: &str) -> String {
+/// The text of `report.html`. `assumed` is what the runs assume because the scenario leaves it open.
+pub fn page(
+    (plan, assumed): (&PlanFile, &[String]),
+    header: &PlanHeader,
+    comparison: &Comparison,
+    runs: &Runs,
+    answer: &str,
+) -> String {
     let objective = plan.minimize.unwrap_or_else(|| cost_of(comparison));
     let row = |row: &Row| PlanRow {
         name: row.name.clone(),
@@ -43,7 +49,7 @@ pub fn page(plan: &PlanFile, header: &PlanHeader, comparison: &Comparison, runs:
         constraints: constraints.into_values().map(str::to_string).collect(),
         rows: comparison.rows.iter().map(row).collect(),
         best: best.and_then(|best| comparison.rows.iter().position(|row| row.cell == best.cell)),
-        assumptions: assumptions(plan),
+        assumptions: assumptions(plan, assumed),
         provenance: vec![
             ("Command", format!("dryrack plan {} --out DIR", file_name(Path::new(&*plan.name)))),
             (
@@ -89,7 +95,7 @@ fn waits(runs: &Runs, cell: usize) -> Vec<Option<f64>> {
     (0..WAIT_PERCENTS.len()).map(mean).collect()
 }
 
-fn assumptions(plan: &PlanFile) -> Vec<String> {
+fn assumptions(plan: &PlanFile, assumed: &[String]) -> Vec<String> {
     let seeds = match plan.seeds.as_slice() {
         [one] => format!(
             "Each alternative was run with one seed, {one}, so nothing is known about the uncertainty of its figures."
@@ -106,8 +112,9 @@ fn assumptions(plan: &PlanFile) -> Vec<String> {
             file_name(&plan.scenario)
         ),
         seeds,
-        "A job runs as long as the scenario or the trace states, on any node.".to_string(),
+        "A job without stated speeds runs as long as the scenario or the trace states, on any node.".to_string(),
     ];
+    all.extend(assumed.iter().map(|line| format!("{line}.")));
     if plan.method == Method::Search {
         all.push(
             "The search ran only the alternatives that it needed; the others are not shown, and the answer counts \

@@ -17,6 +17,7 @@ use super::policies;
 use super::requirements;
 use super::services;
 use super::slurm;
+use super::speeds;
 use super::terms;
 use super::terms::RETRY_FIELDS;
 use super::usage::{Places, Sampled, sampling, usage};
@@ -40,7 +41,7 @@ const UNSELECTABLE: [(&str, Unselectable); 2] = [("wait", Unselectable::Wait), (
 const CHECKPOINT: [&str; 2] = ["every", "restart"];
 
 /// Fields of a job in addition to those of its demand.
-const FIELDS: [&str; 38] = [
+const FIELDS: [&str; 39] = [
     "name",
     "at",
     "after",
@@ -79,6 +80,7 @@ const FIELDS: [&str; 38] = [
     "usage",
     "sampling",
     "utilization_policy",
+    "speed",
 ];
 
 /// The largest number of jobs of a scenario: if all jobs are created before the run, and if they are streamed.
@@ -197,17 +199,17 @@ fn entry(
 ) -> Option<JobTemplate> {
     let fields = Fields::read_with(tree, "a job", &known_fields(), elsewhere, report)?;
     let name_tree = fields.require("name", "chat", report);
-    let demand = demand::read(&fields, world, report);
+    let demand = with_speeds(&fields, demand::read(&fields, world, report), world, report);
     let sampled = match fields.get("sampling") {
         Some(tree) => sampling(tree, setting.sampled, report).unwrap_or_default(),
         None => setting.sampled.clone(),
     };
     let mut spec = spec(&fields, demand, (world, setting.profile), report);
-    let policy = fields.get("utilization_policy");
     let place = name_tree.map_or(fields.place(), |tree| tree.span);
-    spec.utilization = policies::utilization(policy, sampled.interval, place, setting.profile, report)
-        .map(Arc::new)
-        .unwrap_or_default();
+    spec.utilization =
+        policies::utilization(fields.get("utilization_policy"), sampled.interval, place, setting.profile, report)
+            .map(Arc::new)
+            .unwrap_or_default();
     let run = fields.get("duration").and_then(|tree| lengths(tree, report));
     let mut behavior = behavior(&fields, run, report);
     behavior.usage = fields.get("usage").and_then(|tree| usage(tree, setting.places, report)).map(Arc::new);
@@ -267,6 +269,17 @@ fn entry(
         report.error_with_help(tree.span, message, format!("write {at} or later"));
     }
     Some(copies)
+}
+
+/// The demand with the job's speeds on each type of GPU, if the file or the job states speeds.
+fn with_speeds(fields: &Fields<'_>, mut demand: Demand, world: &mut World, report: &mut Report) -> Demand {
+    let base = world.speed.clone();
+    let own = fields.get("speed").and_then(|tree| speeds::read(tree, base.as_ref(), world, report));
+    let name = fields.get("name").and_then(Tree::scalar).unwrap_or_default();
+    let scope = if own.is_some() { format!("for `{name}`, ") } else { String::new() };
+    let Some(table) = own.or(base) else { return demand };
+    world.add_speeds((&table, &scope), &mut demand, report);
+    demand
 }
 
 /// The number of digits in the numbers after the names, and the arrival times.

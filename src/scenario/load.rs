@@ -13,7 +13,7 @@ use super::world::World;
 use super::{Options, Outside, job_template};
 use super::{
     changes, dependencies, deployment, dstack_files, endless, estimates, failures, faults, instances, jobs, live,
-    manifests, nodes, outside, pods, slurm, splits,
+    manifests, nodes, outside, pods, slurm, speeds, splits,
 };
 use dryrack_control::{Profile, Program, Unsafe};
 use dryrack_engine::{Fault, Rehearsal};
@@ -60,7 +60,7 @@ pub struct Loaded {
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 32] = [
+pub(super) const FIELDS: [&str; 33] = [
     "scenario",
     "report",
     "seed",
@@ -84,6 +84,7 @@ pub(super) const FIELDS: [&str; 32] = [
     "fleets",
     "machines",
     "bandwidth",
+    "speed",
     "live",
     "nodes",
     "jobs",
@@ -307,6 +308,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     slurm::label_nodes(&file, &profile, &mut world, report);
     let cluster = manifests::read(&file, (&profile, options), &mut world, report);
     let shares_of_cpu = live::shares(&file, &world, report);
+    world.speed = file.get("speed").and_then(|tree| speeds::read(tree, None, &mut world, report));
     // This must precede the jobs of the file, which may pick nodes of the trace.
     let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
     let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
@@ -410,9 +412,20 @@ fn arranged_jobs(
     world: &mut World,
     report: &mut Report,
 ) -> Jobs {
+    let pods = pods.into_iter().map(|pod| with_speeds(pod, world, report)).collect::<Vec<_>>();
     let mut jobs = jobs::arrange(jobs::drafts(entries).chain(pods).chain(traced).collect(), world, report);
     dependencies::resolve(entries, &mut jobs.0, world, report);
     jobs
+}
+
+/// The pod with the speeds that the file states.
+fn with_speeds(mut pod: job_template::Draft, world: &mut World, report: &mut Report) -> job_template::Draft {
+    if let Some(table) = world.speed.clone() {
+        let mut demand = Demand::clone(&pod.arrival.spec.demand);
+        world.add_speeds((&table, ""), &mut demand, report);
+        Arc::make_mut(&mut pod.arrival.spec).demand = Arc::new(demand);
+    }
+    pod
 }
 
 /// Prepares jobs that are created during the run. Also returns one job of each entry, which represents the entry in

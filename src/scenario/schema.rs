@@ -8,7 +8,10 @@
 use serde_json::{Map, Value, json};
 
 use super::schema_shape::{Field, Kind, Shape};
-use super::{schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_slurm, schema_table, schema_usage};
+use super::{
+    schema_arrivals, schema_fleets, schema_kueue, schema_outside, schema_slurm, schema_speeds, schema_table,
+    schema_usage,
+};
 
 /// Every kind of map that a scenario file has.
 pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
@@ -16,6 +19,7 @@ pub(super) fn shapes() -> impl Iterator<Item = &'static Shape> {
     most.chain(schema_arrivals::SHAPES)
         .chain(schema_outside::SHAPES)
         .chain(schema_slurm::SHAPES)
+        .chain(schema_speeds::SHAPES)
         .chain(schema_kueue::SHAPES)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::speeds::SpeedTable;
 use dryrack_catalog as catalog;
 use dryrack_engine::{CloudModels, InitialNode};
 use dryrack_fleet::{FleetSpec, NodeShape};
@@ -38,6 +39,12 @@ pub(super) struct World {
     pub gpu_types: BTreeSet<Arc<str>>,
     /// What names and figures the file leaves open, and what is assumed for each. Sentences for the report.
     pub assumed: BTreeSet<String>,
+    /// The speeds that the file states for all jobs.
+    pub speed: Option<SpeedTable>,
+    /// The types of GPUs of the nodes and hosts, with the numbers of both at which they were collected.
+    pub fleet_gpus: Option<((usize, usize), Arc<BTreeSet<Arc<str>>>)>,
+    /// The types of GPUs whose missing speed was reported, with the place of `speed`.
+    pub unknown_speeds: Vec<(Span, Arc<str>)>,
     /// All distinct shapes so far, used only to find an equal one.
     shapes: HashSet<Arc<NodeShape>, foldhash::fast::FixedState>,
     /// Names of entries with a `count`. The names of their copies begin with the name of the entry.

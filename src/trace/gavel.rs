@@ -8,19 +8,21 @@
 //!
 //! The run time of a job is its number of steps divided by its throughput in steps per second. The throughput depends
 //! on the job's type and its number of GPUs. The file `simulation_throughputs.json` of the repository contains it for
-//! V100s that a job does not share, on as few machines as possible (`v100`, `null`). The reader looks for this file in
-//! the list's folder and in each folder above it. A job is left out if the file has no throughput for it. This is the
+//! V100s that a job does not share, on as few machines as possible (`v100`, `null`). The throughputs on other GPUs under
+//! the same conditions (`p100` and `k80`) are kept as measured rates. The reader looks for this file in the list's folder
+//! and in each folder above it. A job is left out if the file has no throughput for it. This is the
 //! case for more than 8 GPUs, and for types that run only on one GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 use std::path::Path;
+use std::sync::Arc;
 
 use dryrack_units::{SimDuration, SimTime};
 
 use super::decimal::NotDecimal;
 use super::error::TraceError;
-use super::row::TraceTask;
+use super::row::{Measured, TraceTask};
 use super::rows::{RowResult, Rows, Seen};
 use super::tally::{Oddity, Tally};
 use super::text::{Lines, Span};
@@ -30,8 +32,11 @@ pub(super) const FIELDS: [usize; 2] = [7, 10];
 
 const THROUGHPUTS: &str = "simulation_throughputs.json";
 
-/// Steps per second, in billionths, by type and number of GPUs.
-type PerSecond = HashMap<(String, u32), u64>;
+/// The GPU on which jobs take their stated time.
+const REFERENCE: &str = "v100";
+
+/// Steps per second on each GPU, in billionths, by type and number of GPUs. The number is that on the V100.
+type PerSecond = HashMap<(String, u32), (u64, Arc<Measured>)>;
 
 /// Reads the nearest table of throughputs, in the list's folder or above it.
 fn throughputs(list: &Path) -> Result<PerSecond, TraceError> {
@@ -59,9 +64,20 @@ fn per_second(text: &str) -> Option<PerSecond> {
         let steps = known.get("null")?.as_f64().filter(|steps| (0.0..1e9).contains(steps))?;
         Some(((kind.to_string(), gpus.parse().ok()?), (steps * 1e9).round() as u64))
     };
-    let rows = table.get("v100")?.as_object()?.iter().map(row).collect::<Option<PerSecond>>()?;
+    // Throughputs of tasks that are spread over machines have separate entries, which are not used.
+    let is_used = |name: &&String| !name.ends_with("_unconsolidated");
+    let mut of_gpus = BTreeMap::new();
+    for name in table.as_object()?.keys().filter(is_used) {
+        let rows = table.get(name)?.as_object()?.iter().map(row).collect::<Option<BTreeMap<(String, u32), u64>>>()?;
+        of_gpus.insert(name.clone(), rows);
+    }
+    let rates = |key: &(String, u32)| {
+        let rate = |(name, rows): (&String, &BTreeMap<(String, u32), u64>)| Some((name.clone(), *rows.get(key)?));
+        Arc::new(Measured { reference: REFERENCE.to_string(), rates: of_gpus.iter().filter_map(rate).collect() })
+    };
     // Leave out a throughput of zero, because such a job would never end.
-    Some(rows.into_iter().filter(|(_, steps)| *steps > 0).collect())
+    let known = of_gpus.get(REFERENCE)?.iter().filter(|(_, steps)| **steps > 0);
+    Some(known.map(|(key, steps)| (key.clone(), (*steps, rates(key)))).collect())
 }
 
 /// The jobs of a file, one in each line.
@@ -97,12 +113,13 @@ impl<R: BufRead> JobRows<R> {
         let nanos = lines.decimal(&at, expected)?.as_billionths();
         let nanos = nanos.ok_or_else(|| lines.wrong(&at, expected, NotDecimal::TooLarge))?;
         let key = (kind, gpus);
-        let Some(per_second) = self.per_second.get(&key) else { return Ok(Err(Oddity::NoThroughput)) };
+        let Some((per_second, measured)) = self.per_second.get(&key) else { return Ok(Err(Oddity::NoThroughput)) };
         let run = u128::from(steps) * 1_000_000_000_000_000_000 / u128::from(*per_second);
         let too_long = || lines.malformed(0, "a job that ends", "too many steps");
         let run = SimDuration::from_nanos(u64::try_from(run).map_err(|_| too_long())?);
         let task = TraceTask::new(name, lines.number(), SimTime::from_nanos(nanos), run);
-        Ok(Ok(TraceTask { gpus: Some(gpus), application: Some(key.0), ..task }))
+        let measured = Some(Arc::clone(measured));
+        Ok(Ok(TraceTask { gpus: Some(gpus), application: Some(key.0), measured, ..task }))
     }
 }
 
@@ -150,7 +167,7 @@ mod tests {
     use super::*;
     use crate::rows::collect;
 
-    const TABLE: &str = r#"{"k80": {}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
+    const TABLE: &str = r#"{"k80": {"('Net (batch size 8)', 1)": {"null": 0.5}}, "v100": {"('Net (batch size 8)', 1)": {"null": 2.5, "('Other', 1)": [1.0, 1.0]},
         "('Net (batch size 8)', 2)": {"null": 4.0}}}"#;
 
     /// The list contains both kinds of lines, and a number of GPUs without a throughput. Durations are steps divided by
@@ -168,6 +185,10 @@ mod tests {
         assert_eq!((&*first.name, first.submit, first.gpus), ("0", SimTime::from_secs(6), Some(1)));
         assert_eq!((&*second.name, second.submit, second.gpus), ("1", SimTime::from_nanos(7_500_000_000), Some(2)));
         assert_eq!((first.run, second.run), (SimDuration::from_secs(400), SimDuration::from_secs(75)));
+        let rates = |name: &str, rate| (name.to_string(), rate);
+        let measured = first.measured.as_ref().expect("it was measured");
+        assert_eq!(measured.rates, [rates("k80", 500_000_000), rates("v100", 2_500_000_000)]);
+        assert_eq!(second.measured.as_ref().expect("it was measured").rates, [rates("v100", 4_000_000_000)]);
         assert_eq!(trace.tally.count(Oddity::NoThroughput), 1);
         let told = collect(&file, JobRows::new(&file, "Net\tcd\t1\n".as_bytes()).unwrap()).unwrap_err().to_string();
         assert!(told.ends_with("a.trace:1:1: expected 7 or 10 fields between tabs, found 3"), "{told}");

@@ -79,7 +79,7 @@ pub use load::{load_nodes, load_tasks, load_usage, open_file, read_nodes, read_t
 pub use locate::{Checked, FileCheck, FileState, Listed, Located, Roots, list, locate, verify};
 pub use lublin::{Kinds, LEAST_PROCESSORS, lublin};
 pub use resample::Recorded;
-pub use row::{NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
+pub use row::{Measured, NodeTrace, Outcome, RunBasis, TaskTrace, TraceNode, TraceTask};
 pub use rows::Rows;
 pub use stream::TaskStream;
 pub use supply::{Cases, Demands, Impossible, Load, Supply};

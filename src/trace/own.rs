@@ -166,6 +166,7 @@ impl Line {
             virtual_cluster: self.virtual_cluster,
             qos: self.qos,
             most_per_node: self.most_per_node,
+            measured: None,
         }
     }
 }

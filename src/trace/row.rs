@@ -1,5 +1,7 @@
 //! The rows that the readers of all formats return. Knows nothing about the simulator.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
@@ -68,6 +70,18 @@ pub struct TraceTask {
     pub virtual_cluster: Option<String>,
     /// The quality-of-service class of Kubernetes, as written in the trace: `LS`, `BE`, `Burstable`, `Guaranteed`.
     pub qos: Option<String>,
+    /// The rates of this kind of task on several kinds of GPUs, if the trace measured them.
+    pub measured: Option<Arc<Measured>>,
+}
+
+/// Rates of one kind of task on several kinds of GPUs. Many tasks share one value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Measured {
+    /// The kind of GPU on which the task takes its recorded time.
+    pub reference: String,
+    /// The name of each kind of GPU, as written in the trace, and the rate on it in billionths. Zero if the task does not
+    /// run on it.
+    pub rates: Vec<(String, u64)>,
 }
 
 impl TraceTask {
@@ -100,6 +114,7 @@ impl TraceTask {
             most_per_node: None,
             virtual_cluster: None,
             qos: None,
+            measured: None,
         }
     }
 

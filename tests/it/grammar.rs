@@ -67,8 +67,9 @@ fn every_example_of_the_reference_holds() {
 }
 
 /// The pages about scenarios, by name.
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     ("DSTACK.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/DSTACK.md"))),
+    ("HARDWARE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/HARDWARE.md"))),
     ("JOBS.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/JOBS.md"))),
     ("LIVE.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LIVE.md"))),
     ("LOAD-AND-FAILURES.md", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/LOAD-AND-FAILURES.md"))),

@@ -31,6 +31,7 @@ mod futures;
 mod fuzzed;
 mod gpu_names;
 mod grammar;
+mod hardware;
 mod hunted;
 mod imports;
 mod imports_fuzzed;
@@ -131,6 +132,7 @@ fn main() {
         fuzzed::trials,
         gpu_names::trials,
         grammar::trials,
+        hardware::trials,
         hunted::trials,
         imports::trials,
         imports_fuzzed::trials,

@@ -328,7 +328,7 @@ impl RunReport<'_> {
         let mut all = vec![
             format!("Profile {}: {}.", profile.name, profile.title.trim_end_matches('.')),
             format!("Fleet: {} with {}.", counted(self.accounts.nodes.len(), "node"), counted(gpus, "GPU")),
-            "A job runs as long as the file or the trace states, on any node.".into(),
+            self.lengths(),
             "Only failures, foreign use, slow starts and lost messages that the file states can happen.".into(),
         ];
         match self.rehearsal.faults.len() {
@@ -353,6 +353,14 @@ impl RunReport<'_> {
         all.extend(self.trace.iter().map(|line| format!("Trace {line}")));
         all.extend(self.assumed.iter().map(|line| format!("{line}.")));
         all
+    }
+
+    fn lengths(&self) -> String {
+        match self.accounts.jobs.iter().any(|(_, job)| job.spec.demand.speeds.is_some()) {
+            true => "A job with stated speeds runs as long as its GPUs need; any other job runs as long on any node.",
+            false => "A job runs as long as the file or the trace states, on any node.",
+        }
+        .to_string()
     }
 
     fn provenance(&self) -> String {

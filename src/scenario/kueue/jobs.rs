@@ -21,7 +21,7 @@ pub(in super::super) fn least_of_pods(demand: &mut Demand, world: &World, profil
     }
     let [TaskSet { tasks, min_tasks, task, .. }] = demand.sets() else { return None };
     let (tasks, least) = (*tasks, *min_tasks);
-    *demand = Demand { tasks, gang: demand.gang, pick: demand.pick.clone(), ..Demand::of(task.clone()) };
+    *demand = Demand { tasks, kind: task.clone().into(), ..demand.clone() };
     (least < tasks).then_some(least)
 }
 

@@ -4,23 +4,23 @@
 //! catalog knows by this name. A family such as `a100` means every GPU of it. Any other name is an error, because no job
 //! that asks for it could ever run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::settings::TraceSettings;
 use crate::world::World;
 use dryrack_catalog as catalog;
 use dryrack_nearest::nearest;
-use dryrack_trace::TraceTask;
+use dryrack_trace::{Measured, TraceTask};
 use dryrack_units::counted;
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text};
 
 /// The value of `gpu_names`: for each name in the trace, the GPU types of the scenario.
 pub(super) type TypedNames<'t> = Vec<(&'t str, Span, Vec<(&'t str, Span)>)>;
 
-/// The number of tasks that ask for each name.
+/// The number of tasks that ask for each name, and the different kinds of tasks with GPUs.
 #[derive(Debug, Default)]
-pub(super) struct NameCounts(BTreeMap<String, u64>);
+pub(super) struct NameCounts(BTreeMap<String, u64>, BTreeMap<Vec<String>, BTreeSet<Option<Arc<Measured>>>>);
 
 impl NameCounts {
     pub fn add(&mut self, task: &TraceTask) {
@@ -32,6 +32,21 @@ impl NameCounts {
                 }
             }
         }
+        if task.gpus.unwrap_or(0) > 0 {
+            match self.1.get_mut(&task.gpu_models[..]) {
+                Some(known) if known.contains(&task.measured) => {}
+                Some(known) => _ = known.insert(task.measured.clone()),
+                None => _ = self.1.insert(task.gpu_models.clone(), BTreeSet::from([task.measured.clone()])),
+            }
+        }
+    }
+
+    /// For each kind of task: the GPU types that it accepts, and the rates that the trace measured.
+    pub fn cases(&self, names: &GpuNames) -> impl Iterator<Item = (Vec<Arc<str>>, Option<Arc<Measured>>)> {
+        self.1.iter().flat_map(|(models, measured)| {
+            let types = names.of_models(models);
+            measured.iter().map(move |measured| (types.clone(), measured.clone()))
+        })
     }
 }
 
@@ -67,14 +82,18 @@ impl GpuNames {
 
     /// The GPU types that a task accepts. Empty if it accepts any.
     pub fn of(&self, task: &TraceTask) -> Vec<Arc<str>> {
+        self.of_models(&task.gpu_models)
+    }
+
+    fn of_models(&self, models: &[String]) -> Vec<Arc<str>> {
         let mut types: Vec<Arc<str>> = Vec::new();
-        for name in &task.gpu_models {
+        for name in models {
             match self.0.get(name).filter(|known| !known.is_empty()) {
                 Some(known) => types.extend(known.iter().cloned()),
                 None => types.push(Arc::from(name.as_str())),
             }
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         types.retain(|name| seen.insert(Arc::clone(name)));
         types
     }

@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 use super::gpu_names::GpuNames;
 use super::order::Order;
 use super::settings::{Estimates, TraceSettings};
+use super::speeds::TraceSpeeds;
 use crate::job_template::Draft;
 use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
 use dryrack_scheduler::{Target, TaskShape};
@@ -29,30 +30,31 @@ pub(super) struct Shared {
     whole: HashMap<(u32, Option<usize>), Arc<Demand>, FixedState>,
     words: HashSet<Arc<str>, FixedState>,
     names: GpuNames,
+    speeds: TraceSpeeds,
     /// The pods of applications that limit their tasks on a node, by name and limit. `None` if tasks are not pods.
     limited: Option<LimitedPods>,
 }
 
 impl Shared {
-    pub fn new(names: GpuNames, as_pods: bool) -> Shared {
+    pub fn new(names: GpuNames, speeds: TraceSpeeds, as_pods: bool) -> Shared {
         let nothing = Demand::of(TaskDemand::cpu_only(MilliCpu::ZERO));
         let plain = JobSpec::of("".into(), nothing);
         let limited = as_pods.then(LimitedPods::new);
         let (demands, whole, words) = (HashSet::default(), HashMap::default(), HashSet::default());
-        Shared { plain, demands, whole, words, names, limited }
+        Shared { plain, demands, whole, words, names, speeds, limited }
     }
 
     fn demand_of(&mut self, task: &TraceTask, format: Format) -> Arc<Demand> {
         // Look up a demand for whole GPUs of any type without creating it first. Few such demands exist.
-        if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() {
-            return self.demand(demand_of(task, format, &self.names));
+        if !is_of_whole_gpus(task, format) || !task.gpu_models.is_empty() || !self.speeds.are_equal() {
+            return self.demand(self.speeds.add(demand_of(task, format, &self.names), task));
         }
         let cluster = task.virtual_cluster.as_deref().map(|cluster| self.word(cluster).as_ptr().addr());
         let key = (task.gpus.unwrap_or(0), cluster);
         if let Some(known) = self.whole.get(&key) {
             return Arc::clone(known);
         }
-        let new = self.demand(whole_gpus(task, &self.names));
+        let new = self.demand(self.speeds.add(whole_gpus(task, &self.names), task));
         self.whole.insert(key, Arc::clone(&new));
         new
     }
@@ -93,7 +95,7 @@ pub(super) const VC: &str = "vc";
 /// Converts the chosen tasks to jobs, in the given order or else in order of submission.
 pub(super) fn drafts(
     tasks: &TaskTrace,
-    (format, gpu_names): (Format, GpuNames),
+    (format, gpu_names, speeds): (Format, GpuNames, TraceSpeeds),
     (ordered, usage): (Option<Order>, Vec<(String, Series)>),
     asked: &TraceSettings<'_>,
     as_pods: bool,
@@ -116,7 +118,7 @@ pub(super) fn drafts(
         asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
     };
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut shared = Shared::new(gpu_names, as_pods);
+    let mut shared = Shared::new(gpu_names, speeds, as_pods);
     if let Some(order) = ordered {
         let stays = Arc::new(JobBehavior::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {

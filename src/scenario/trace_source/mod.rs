@@ -43,6 +43,7 @@ mod jobs;
 mod nodes;
 mod order;
 mod settings;
+mod speeds;
 mod streamed;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +62,7 @@ use gpu_names::{GpuNames, NameCounts};
 use nodes::add_node;
 use settings::{Choice, Estimates, GpuShares, TraceSettings};
 pub(super) use settings::{ReadContext, value_or_report};
+use speeds::TraceSpeeds;
 pub(super) use streamed::{TaskList, TaskStream};
 
 /// The use of a trace by a scenario, with irregularities found in the trace.
@@ -98,7 +100,7 @@ const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded),
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "name",
     "format",
     "list",
@@ -119,6 +121,7 @@ const FIELDS: [&str; 20] = [
     "durations",
     "gpu_names",
     "gpu_shares",
+    "speed",
 ];
 
 /// The result of reading a trace.
@@ -184,8 +187,9 @@ pub(super) fn read(
     tasks.tasks.iter().for_each(|task| counts.add(task));
     let names = GpuNames::resolve(&counts, &asked, world, report);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
+    let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
-    let drafts = jobs::drafts(&tasks, (format, names), (ordered, usage), &asked, setting.as_pods, report);
+    let drafts = jobs::drafts(&tasks, (format, names, speeds), (ordered, usage), &asked, setting.as_pods, report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
@@ -259,6 +263,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         durations_span: span,
         gpu_names: Vec::new(),
         gpu_shares: GpuShares::AsRecorded,
+        speed: None,
     };
     if let Node::Scalar { .. } = tree.node {
         asked.name = Some((text(tree, "the name of a trace", report)?, span));
@@ -292,6 +297,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         fields.word("gpu_shares", "a value of `gpu_shares`", &GPU_SHARES, report).unwrap_or(asked.gpu_shares);
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
     asked.gpu_names = gpu_names::read(&fields, report);
+    asked.speed = fields.get("speed");
     fields.exclusive(&["offset", "from"], "both set the start of the run", report);
     fields.exclusive(&["order", "tune"], "both set the order of the tasks", report);
     fields.exclusive(&["list", "file"], "both select the tasks", report);

@@ -8,7 +8,7 @@ use dryrack_rng::Stream;
 use dryrack_trace as trace;
 use dryrack_trace::{Format, Roots, TraceTask};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
-use dryrack_yaml::{Report, Span};
+use dryrack_yaml::{Report, Span, Tree};
 
 /// The estimate of each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub(super) struct TraceSettings<'t> {
     /// The GPU types that names in the trace mean.
     pub(super) gpu_names: TypedNames<'t>,
     pub(super) gpu_shares: GpuShares,
+    /// The speeds of GPUs for these tasks, which override those of the file.
+    pub(super) speed: Option<&'t Tree>,
 }
 
 impl TraceSettings<'_> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::gpu_names::{GpuNames, NameCounts};
 use super::jobs::{QueueNames, Shared, arrival};
 use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
+use super::speeds::TraceSpeeds;
 use crate::world::World;
 use dryrack_trace::{self as trace, Format, Rows, RunBasis, Tally, TraceError, TraceTask};
 use dryrack_units::SimTime;
@@ -25,6 +26,7 @@ pub(crate) struct TaskList {
     gpu_names: GpuNames,
     gpu_shares: GpuShares,
     as_pods: bool,
+    speeds: TraceSpeeds,
     /// The number of chosen tasks. `start` is the start of the run in the trace's time.
     pub tasks: usize,
     start: SimTime,
@@ -91,6 +93,7 @@ pub(super) fn checked(
         gpu_names: GpuNames::default(),
         gpu_shares: asked.gpu_shares,
         as_pods: setting.as_pods,
+        speeds: TraceSpeeds::default(),
         tasks: 0,
         start: asked.offset,
     };
@@ -123,6 +126,7 @@ pub(super) fn checked(
     });
     value_or_report(read, span, report)?;
     list.gpu_names = GpuNames::resolve(&counts, asked, world, report);
+    list.speeds = TraceSpeeds::read(asked, (&counts, &list.gpu_names), world, report);
     for (typed, span) in asked.queues.iter().filter(|(typed, _)| !queues.contains(*typed)) {
         let known = queues.iter().map(|queue| &**queue);
         report.unknown(*span, format!("the trace {} has no queue `{typed}`", asked.called()), typed, known);
@@ -159,7 +163,7 @@ pub(crate) struct TaskStream {
 impl TaskList {
     pub fn open(&self) -> Result<TaskStream, TraceError> {
         let rows = trace::TaskStream::open(&self.path, Some(self.format))?.rows;
-        let shared = Shared::new(self.gpu_names.clone(), self.as_pods);
+        let shared = Shared::new(self.gpu_names.clone(), self.speeds.clone(), self.as_pods);
         Ok(TaskStream { rows, list: self.clone(), shared, left: self.tasks })
     }
 }
