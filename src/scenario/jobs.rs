@@ -8,6 +8,7 @@ use super::demand;
 use super::dependencies::{self};
 use super::deployment;
 use super::elsewhere::elsewhere;
+use super::growth::Load;
 use super::job_template::{Draft, JobTemplate};
 use super::kueue;
 use super::lengths::{lengths, positive};
@@ -99,6 +100,7 @@ pub(super) struct ReadContext<'s> {
     pub places: &'s Places<'s>,
     /// Whether jobs are created during the run.
     pub streamed: bool,
+    pub load: Load,
 }
 
 impl ReadContext<'_> {
@@ -390,7 +392,8 @@ fn generated(
     let wanted = count.map_or(usize::MAX, |count| count as usize);
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
     let enough = wanted.min(most + 1);
-    let instants = arrivals.times(&mut stream, from, until.unwrap_or(SimTime::MAX), enough);
+    let growing = Stream::new(setting.seed, "growth", rng::entity(&[name]));
+    let instants = setting.load.instants(arrivals, (from, until), enough, (&mut stream, growing));
     // Batch sizes have their own random stream, so a change in arrival times does not change them.
     let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::compose::{Composed, Outline, assemble};
 use super::expectation_words::ReadContext;
 use super::expectations;
+use super::growth::{self, Load};
 use super::streamed::Streamed;
 use super::trace_source::{self, TraceUse};
 use super::usage::{Places, Sampled, sampling};
@@ -55,12 +56,14 @@ pub struct Loaded {
     pub shares: Vec<ShareAt>,
     /// What the run assumes because the file leaves it open, as sentences for the report.
     pub assumed: Vec<String>,
+    /// The load in proportion to what the jobs and the trace say, at the start of the run.
+    pub load: f64,
     /// Findings that do not prevent a run.
     pub warnings: Diagnostics,
 }
 
 /// The keys of a scenario file.
-pub(super) const FIELDS: [&str; 33] = [
+pub(super) const FIELDS: [&str; 35] = [
     "scenario",
     "report",
     "seed",
@@ -89,6 +92,8 @@ pub(super) const FIELDS: [&str; 33] = [
     "nodes",
     "jobs",
     "trace",
+    "load",
+    "growth",
     "changes",
     "faults",
     "failures",
@@ -309,12 +314,13 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let cluster = manifests::read(&file, (&profile, options), &mut world, report);
     let shares_of_cpu = live::shares(&file, &world, report);
     world.speed = file.get("speed").and_then(|tree| speeds::read(tree, None, &mut world, report));
+    let load = growth::read(&file, head.until, report);
     // This must precede the jobs of the file, which may pick nodes of the trace.
-    let traced = traced(&file, &profile, (folder, head.seed, options), &mut world, report);
+    let traced = traced(&file, &profile, (folder, head.seed, load, options), &mut world, report);
     let parts = |traced: trace_source::Traced| (Some(traced.used), (traced.drafts, traced.list), traced.target);
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
-    let entries = entries(&file, &head, (&profile, folder, options), &mut world, report);
+    let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
     deployment::check_cached(&world, report);
     without_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
@@ -369,6 +375,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
         shares_of_cpu,
         shares,
         assumed: world.assumed.into_iter().collect(),
+        load: load.factor(),
         warnings: Diagnostics::default(),
     })
 }
@@ -376,14 +383,14 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
 fn traced(
     file: &Fields<'_>,
     profile: &Profile,
-    (folder, seed, options): (&Path, u64, &Options),
+    (folder, seed, load, options): (&Path, u64, Load, &Options),
     world: &mut World,
     report: &mut Report,
 ) -> Option<trace_source::Traced> {
     let needs_target = profile.scheduler.needs_target() && profile.scheduler.target.is_empty();
     let (roots, streamed) = (&options.roots, options.streamed);
     let as_pods = profile.flow.kubernetes().is_some();
-    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed };
+    let setting = trace_source::ReadContext { roots, folder, seed, needs_target, as_pods, streamed, load };
     trace_source::read(file, &setting, world, report)
 }
 
@@ -391,14 +398,14 @@ fn traced(
 fn entries(
     file: &Fields<'_>,
     head: &Head,
-    (profile, folder, options): (&Profile, &Path, &Options),
+    (profile, folder, load, options): (&Profile, &Path, Load, &Options),
     world: &mut World,
     report: &mut Report,
 ) -> Vec<job_template::JobTemplate> {
     let sampled = file.get("sampling").and_then(|tree| sampling(tree, &Sampled::default(), report)).unwrap_or_default();
     let places = Places { folder, roots: &options.roots };
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
-    let setting = jobs::ReadContext { profile, seed, until, sampled: &sampled, places: &places, streamed };
+    let setting = jobs::ReadContext { profile, seed, until, sampled: &sampled, places: &places, streamed, load };
     jobs::read(file, world, &setting, report)
 }
 

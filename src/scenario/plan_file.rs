@@ -137,7 +137,26 @@ impl PlanFile {
 
     /// Loads the scenario of the alternative.
     pub fn load(&self, cell: usize, seed: Option<u64>, base: &Options) -> Result<Loaded, Diagnostics> {
-        let loaded = load(&self.scenario, &self.options(cell, seed, base))?;
+        self.load_changed(cell, seed, &[], base)
+    }
+
+    /// Loads the scenario of the alternative with further changes, in the form of `--set`.
+    pub fn load_changed(
+        &self,
+        cell: usize,
+        seed: Option<u64>,
+        changes: &[String],
+        base: &Options,
+    ) -> Result<Loaded, Diagnostics> {
+        let mut options = self.options(cell, seed, base);
+        options.set.extend_from_slice(changes);
+        if let Some(varying) = &mut options.plan
+            && let Some(factor) = self.factors.first()
+        {
+            // No text of the plan has these changes. A message about one would point at the first factor.
+            varying.places.extend(changes.iter().map(|_| (factor.place, factor.place)));
+        }
+        let loaded = load(&self.scenario, &options)?;
         priced(self, &loaded)?;
         Ok(loaded)
     }

@@ -8,7 +8,6 @@ use super::machines::{ARCH_WORDS, OS_WORDS, VENDOR_WORDS};
 use super::nodes::{GPU_STATES, NODE_STATES};
 use super::schema_kueue::CHANGES;
 use super::schema_shape::{Field, Kind, Shape};
-use super::trace_source::formats;
 use dryrack_catalog::models;
 use dryrack_event::{Outcome, Phase, Reason};
 use dryrack_expect::{EventName, Judgement};
@@ -178,6 +177,8 @@ pub(super) const SHAPES: &[Shape] = &[
             ("jobs", Kind::ListOf(&Kind::Map("job")), "Jobs that are submitted"),
             ("speed", Kind::Map("speed"), "How fast different GPUs do the same work"),
             ("trace", TRACE, "Recorded workload, by name (`dryrack trace list`)"),
+            ("load", PERCENT, "Load in proportion to what random arrivals and the trace say"),
+            ("growth", Kind::Amount("20%/month"), "Growth of this load, compounded: per day, week, month or year"),
             ("changes", CHANGES, "Changes of the number of replicas, and of queues of Kueue"),
             ("faults", Kind::ListOf(&Kind::Map("fault")), "Faults at stated times"),
             ("failures", Kind::ListOf(&Kind::Map("failure")), "Random or repeated failures"),
@@ -516,55 +517,6 @@ pub(super) const SHAPES: &[Shape] = &[
                 "Events after which all nodes of the run are tried again; only under profiles with dstack's runs",
             ),
             ("for", TIME, "Time during which the run is tried again"),
-        ],
-    },
-    Shape {
-        name: "trace",
-        called: &["a trace"],
-        required: &[],
-        fields: &[
-            ("name", Kind::Text, "Name of the trace, as in `dryrack trace list`"),
-            (
-                "format",
-                Kind::Words(|| formats().into_iter().map(|(name, _)| name).collect()),
-                "Format of a file that is not a known trace",
-            ),
-            ("list", Kind::Text, "List of tasks of the trace"),
-            (
-                "file",
-                Kind::Text,
-                "File with a list of tasks, beside the scenario or in the folder that DRYRACK_DATA names",
-            ),
-            ("nodes", Kind::Words(|| vec!["all", "gpu", "none"]), "Nodes of the trace to use"),
-            ("node_list", Kind::Text, "List of nodes of the trace"),
-            (
-                "node_file",
-                Kind::Text,
-                "File with a list of nodes, beside the scenario or in the folder that DRYRACK_DATA names",
-            ),
-            ("queue", Kind::Some(&Kind::Text), "Queues whose tasks are used"),
-            ("limit", Kind::Whole, "Most tasks"),
-            ("offset", TIME, "Time before which tasks are left out"),
-            ("skip", Kind::Whole, "Number of first tasks to leave out"),
-            (
-                "order",
-                Kind::Text,
-                "File of task names in order of arrival; one task arrives each second and never ends",
-            ),
-            ("ranks", Kind::Text, "File of `RANK NODE` lines; on ties, nodes with a lower rank go first"),
-            ("from", Kind::Text, "Date from which tasks are used; the run starts with the first of them"),
-            ("to", Kind::Text, "Date after which tasks are left out"),
-            ("estimates", Kind::Words(|| vec!["recorded", "exact"]), "Source of the estimated durations"),
-            ("speed", Kind::Map("speed"), "Speeds of GPUs for the tasks, which override those of the file"),
-            ("gpu_names", Kind::Named(&Kind::Some(&Kind::Text)), "GPU types that names in the trace mean"),
-            ("gpu_shares", Kind::Words(|| vec!["recorded", "whole"]), "Whether a part of a GPU becomes a whole GPU"),
-            ("durations", Kind::Named(&TIME), "Durations by application, for tasks without a recorded duration"),
-            (
-                "tune",
-                PERCENT,
-                "Load to reach, as a share of all GPUs; tasks are drawn in random order and copied until they ask \
-                 for this much",
-            ),
         ],
     },
     Shape {

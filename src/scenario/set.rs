@@ -1,12 +1,15 @@
 //! Overrides from the command line, applied to the tree before anything is checked.
 //!
 //! `--set nodes.alpha.state=not_ready` names an entry of a list by its `name` (or `profile`), or by its index counted
-//! from 0. The value is YAML. An error in the value points into the command line, because the value's span lies there.
+//! from 0. `--set 'faults.+={at: 1h, node: alpha, becomes: crashed}'` adds an item to a list. The value is YAML. An error in the value points into the command line, because the value's span lies there.
 
 use std::sync::Arc;
 
 use super::options::Options;
 use dryrack_yaml::{COMMAND_LINE, Entry, Node, Report, Span, Tree, parse};
+
+/// The step of a path that adds an item to a list.
+const APPEND: &str = "+";
 
 /// One override: the option as typed (such as `--set`), and its argument.
 pub(super) struct Override<'t> {
@@ -100,6 +103,9 @@ fn put(tree: &mut Tree, steps: &[Step], value: Tree, within: &str, report: &mut 
         *tree = value;
         return;
     };
+    if step.name == APPEND {
+        return append(tree, step, rest, value, (within, report));
+    }
     if tree.is_nothing() {
         *tree = Tree::map(step.span);
     }
@@ -126,6 +132,24 @@ fn put(tree: &mut Tree, steps: &[Step], value: Tree, within: &str, report: &mut 
         Node::Scalar { .. } => {
             let help = format!("set `{within}` itself, or write it as a map in the file");
             report.error_with_help(step.span, format!("`{within}` is a single value and has no `{}`", step.name), help);
+        }
+    }
+}
+
+/// Adds an item to a list. A list that the file does not have is made.
+fn append(tree: &mut Tree, step: &Step, rest: &[Step], value: Tree, (within, report): (&str, &mut Report)) {
+    if matches!(&tree.node, Node::Map(entries) if entries.is_empty()) || tree.is_nothing() {
+        *tree = Tree { span: step.span, node: Node::List(Vec::new()) };
+    }
+    match &mut tree.node {
+        Node::List(items) if rest.is_empty() => items.push(value),
+        Node::List(_) => {
+            let help = "write the whole item as the value, such as 'faults.+={at: 1h, node: alpha, becomes: crashed}'";
+            report.error_with_help(step.span, "a new item has no fields yet", help);
+        }
+        Node::Map(_) | Node::Scalar { .. } => {
+            let help = "name a list, such as `faults.+`";
+            report.error_with_help(step.span, format!("`{within}` is not a list, so nothing can be added"), help);
         }
     }
 }

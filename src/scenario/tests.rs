@@ -109,6 +109,7 @@ jobs:
   - {name: f, gpus: 1, count: 2, arrivals: {every: 1h, batch: {uniform: {from: 1, to: 2}}}}
   - {name: g, gpus: 1, replicas: {min: 1, max: 2}, scaling: {metric: rps, target: 10}, requests: [{at: 0s, rps: 8}]}
 changes: [{at: 1h, job: d, replicas: 2}]
+trace: {file: none.csv, format: csv, resample: {block: 1d}}
 ";
 
 #[test]

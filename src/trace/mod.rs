@@ -9,7 +9,7 @@
 //! - the statistics of a list ([`Census`]), its comparison with a cluster ([`Demands`]), and the counts of its odd rows
 //!   ([`Tally`]);
 //! - synthetic lists, which are resampled from a recorded list or drawn from a model ([`Recorded`], [`lublin()`],
-//!   [`fit()`]);
+//!   [`fit()`]), and the blocks of recorded time that make up a resampled list ([`Blocks`]);
 //! - the [`Index`] of known traces, the places in which their files are looked for, and the download of their files.
 //!
 //! Knows nothing about the simulator. A row contains what was recorded, and the caller decides what to do with it.
@@ -29,6 +29,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod alter;
+mod blocks;
 mod census;
 mod daily;
 mod date;
@@ -67,6 +68,7 @@ mod usage_csv;
 mod write;
 
 pub use alter::{Sample, Scale};
+pub use blocks::{BlockMethod, Blocks, Piece};
 pub use census::{Census, Facts, Lengths, SINCE_1970};
 pub use date::parse as parse_date;
 pub use error::TraceError;

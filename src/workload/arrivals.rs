@@ -49,6 +49,21 @@ const HOUR: SimDuration = SimDuration::from_secs(3_600);
 const DAY: SimDuration = SimDuration::from_secs(86_400);
 
 impl Arrivals {
+    /// The same process with its rate multiplied by `factor`. The lengths of quiet and busy spells stay, and so do equal
+    /// intervals. Panics if the factor is not above 0.
+    pub fn at_load(self, factor: f64) -> Arrivals {
+        assert!(factor > 0.0, "a load of {factor}");
+        let shorter = |gap: SimDuration| SimDuration::from_nanos((gap.as_nanos() as f64 / factor).max(1.0) as u64);
+        let of = |spell: Spell| Spell { gap: shorter(spell.gap), ..spell };
+        match self {
+            Arrivals::Every(gap) => Arrivals::Every(gap),
+            Arrivals::Poisson { gap } => Arrivals::Poisson { gap: shorter(gap) },
+            Arrivals::Bursty { quiet, busy } => Arrivals::Bursty { quiet: of(quiet), busy: of(busy) },
+            Arrivals::Daily { gap, peak, swing } => Arrivals::Daily { gap: shorter(gap), peak, swing },
+            Arrivals::Hourly { gap, weights } => Arrivals::Hourly { gap: shorter(gap), weights },
+        }
+    }
+
     /// Draws the arrival times from `from` until before `until`, at most `most` of them.
     pub fn times(&self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
         let mut times = Vec::new();

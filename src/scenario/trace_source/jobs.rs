@@ -7,7 +7,8 @@ use foldhash::fast::FixedState;
 
 use super::gpu_names::GpuNames;
 use super::order::Order;
-use super::settings::{Estimates, TraceSettings};
+use super::resample::{Resampled, resampled};
+use super::settings::{Estimates, ReadContext, TraceSettings};
 use super::speeds::TraceSpeeds;
 use crate::job_template::Draft;
 use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
@@ -92,15 +93,25 @@ const APPLICATION: &str = "app";
 /// The label that names the virtual cluster of a node.
 pub(super) const VC: &str = "vc";
 
-/// Converts the chosen tasks to jobs, in the given order or else in order of submission.
+/// A task that was chosen, with its queue and its submission in the run.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'t> {
+    pub task: &'t TraceTask,
+    pub queue: &'t Option<Arc<str>>,
+    pub at: SimTime,
+    /// Whether it is submitted at another time than was recorded.
+    pub is_moved: bool,
+}
+
+/// Converts the chosen tasks to jobs, in the given order or else in order of submission. Also returns how they
+/// were resampled.
 pub(super) fn drafts(
     tasks: &TaskTrace,
     (format, gpu_names, speeds): (Format, GpuNames, TraceSpeeds),
     (ordered, usage): (Option<Order>, Vec<(String, Series)>),
-    asked: &TraceSettings<'_>,
-    as_pods: bool,
+    (asked, setting): (&TraceSettings<'_>, &ReadContext<'_>),
     report: &mut Report,
-) -> Vec<Draft> {
+) -> (Vec<Draft>, Option<Resampled>) {
     let names = QueueNames(tasks.header.as_ref());
     let queues: Vec<Option<Arc<str>>> = tasks.tasks.iter().map(|task| names.of(task)).collect();
     for (typed, span) in &asked.queues {
@@ -118,7 +129,7 @@ pub(super) fn drafts(
         asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
     };
     let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut shared = Shared::new(gpu_names, speeds, as_pods);
+    let mut shared = Shared::new(gpu_names, speeds, setting.as_pods);
     if let Some(order) = ordered {
         let stays = Arc::new(JobBehavior::default());
         let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
@@ -129,7 +140,7 @@ pub(super) fn drafts(
             Draft { arrival, cancel_at: None, span: asked.span }
         };
         let chosen = order.0.into_iter().filter(|(_, task)| is_chosen(&queues[*task]));
-        return chosen.skip(asked.skip as usize).take(limit).enumerate().map(draft).collect();
+        return (chosen.skip(asked.skip as usize).take(limit).enumerate().map(draft).collect(), None);
     }
     let rows = tasks.tasks.iter().zip(&queues).skip(asked.skip as usize);
     let is_within = |task: &TraceTask| {
@@ -138,9 +149,16 @@ pub(super) fn drafts(
     let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
     let chosen: Vec<_> = rows.take(limit).collect();
     let start = chosen.first().map_or(asked.offset, |(task, _)| asked.start(task.submit));
+    let of = |(task, queue)| Chosen { task, queue, at: run_time(task, start), is_moved: false };
+    let chosen: Vec<Chosen<'_>> = chosen.into_iter().map(of).collect();
+    let (chosen, used) = match asked.resample.filter(|_| !chosen.is_empty()) {
+        None => (chosen, None),
+        Some(resampling) => resampled(&chosen, resampling, setting, report),
+    };
+    let chosen = if setting.load.is_plain() { chosen } else { at_load(&chosen, setting) };
     let mut behaviors: HashMap<SimDuration, Arc<JobBehavior>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
-    let draft = |(task, queue): (&TraceTask, &Option<Arc<str>>)| {
+    let draft = |Chosen { task, queue, at, is_moved }: Chosen<'_>| {
         let behavior = behaviors
             .entry(task.run)
             .or_insert_with(|| Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() }));
@@ -150,12 +168,26 @@ pub(super) fn drafts(
                 Arc::new(JobBehavior { usage: Some(Arc::new(Usage::of_one(series))), ..JobBehavior::clone(behavior) })
             }
         };
-        let arrival = arrival(task, queue.clone(), behavior, start, (format, asked.estimates), &mut shared);
-        Draft { arrival, cancel_at: None, span: asked.span }
+        let arrival = arrival(task, queue.clone(), behavior, at, (format, asked.estimates), &mut shared);
+        // The wait was recorded at another time, among other jobs.
+        let recorded_wait = arrival.recorded_wait.filter(|_| !is_moved);
+        Draft { arrival: Arrival { recorded_wait, ..arrival }, cancel_at: None, span: asked.span }
     };
     let mut drafts: Vec<Draft> = chosen.into_iter().map(draft).collect();
     name_apart(&mut drafts);
-    drafts
+    (drafts, used)
+}
+
+/// The tasks at the load of the file: some are left out or submitted several times.
+fn at_load<'t>(chosen: &[Chosen<'t>], setting: &ReadContext<'_>) -> Vec<Chosen<'t>> {
+    let times: Vec<SimTime> = chosen.iter().map(|task| task.at).collect();
+    let moved = |(index, at): (usize, SimTime)| Chosen { at, is_moved: true, ..chosen[index] };
+    setting.load.spread(&times).into_iter().map(moved).collect()
+}
+
+/// The submission of a task in the run. `start` is the time in the trace at which the run starts.
+pub(super) fn run_time(task: &TraceTask, start: SimTime) -> SimTime {
+    SimTime::ZERO.saturating_add(task.submit.since(start))
 }
 
 /// Makes names unique. A list has a requeued job, or a job with several parts, more than once; the second occurrence
@@ -180,16 +212,15 @@ fn name_apart(drafts: &mut [Draft]) {
     }
 }
 
-/// The arrival of a task with this behavior. `start` is the time in the trace at which the run starts.
+/// The arrival of a task at this time with this behavior.
 pub(super) fn arrival(
     task: &TraceTask,
     queue: Option<Arc<str>>,
     behavior: Arc<JobBehavior>,
-    start: SimTime,
+    at: SimTime,
     (format, estimates): (Format, Estimates),
     shared: &mut Shared,
 ) -> Arrival {
-    let at = SimTime::ZERO.saturating_add(task.submit.since(start));
     let spec = spec(task, queue, format, shared);
     let estimate = if estimates == Estimates::Exact { Some(task.run) } else { spec.estimate };
     Arrival { at, spec: Arc::new(JobSpec { estimate, ..spec }), behavior, recorded_wait: task.recorded_wait }

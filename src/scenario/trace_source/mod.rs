@@ -35,6 +35,7 @@
 //!   do not state how long tasks run: `durations` does, by application.
 //! - A pod of GenAI 2026 is a task of one GPU with the recorded usage.
 //! - With `estimates: exact`, the estimate of each task is its actual run time.
+//! - With `resample: {block: 1d}`, each seed draws another list of the recorded days: see [`resample`].
 //! - `ranks` (a file with lines of the form `RANK NODE`) sets the order in which the trace's nodes are declared. The
 //!   order also decides ties between nodes. With `tune` and without `ranks` the nodes are shuffled.
 
@@ -42,6 +43,7 @@ mod gpu_names;
 mod jobs;
 mod nodes;
 mod order;
+mod resample;
 mod settings;
 mod speeds;
 mod streamed;
@@ -60,6 +62,7 @@ use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 use gpu_names::{GpuNames, NameCounts};
 use nodes::add_node;
+pub use resample::Resampled;
 use settings::{Choice, Estimates, GpuShares, TraceSettings};
 pub(super) use settings::{ReadContext, value_or_report};
 use speeds::TraceSpeeds;
@@ -72,6 +75,9 @@ pub struct TraceUse {
     /// The number of tasks that became jobs of the run, and of nodes that became its nodes.
     pub tasks: usize,
     pub nodes: usize,
+    /// How the list was resampled, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resampled: Option<Resampled>,
     /// Counts over the whole list of tasks, including tasks that were not chosen.
     #[serde(flatten)]
     pub tally: Tally,
@@ -84,6 +90,7 @@ impl TraceUse {
         let (jobs, rows) = (counted(self.tasks, "job"), self.tally.rows());
         let are = if self.tasks + self.nodes == 1 { "is" } else { "are" };
         let mut lines = vec![format!("{}: {jobs}{nodes} of it {are} in this run; {rows} rows", self.name)];
+        lines.extend(self.resampled.as_ref().map(|resampled| resampled.line.clone()));
         lines.extend(self.tally.lines());
         lines
     }
@@ -100,7 +107,7 @@ const GPU_SHARES: [(&str, GpuShares); 2] = [("recorded", GpuShares::AsRecorded),
 
 const ESTIMATES: [(&str, Estimates); 2] = [("recorded", Estimates::AsRecorded), ("exact", Estimates::Exact)];
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "name",
     "format",
     "list",
@@ -122,6 +129,7 @@ const FIELDS: [&str; 21] = [
     "gpu_names",
     "gpu_shares",
     "speed",
+    "resample",
 ];
 
 /// The result of reading a trace.
@@ -157,7 +165,13 @@ pub(super) fn read(
     }
     if setting.streamed {
         let (list, tally) = streamed::checked(format, &asked, setting, world, report)?;
-        let used = TraceUse { name: asked.called().to_string(), tasks: list.tasks, nodes: ranked.len(), tally };
+        let used = TraceUse {
+            name: asked.called().to_string(),
+            tasks: list.tasks,
+            nodes: ranked.len(),
+            resampled: None,
+            tally,
+        };
         return Some(Traced { used, drafts: Vec::new(), target: None, list: Some(list) });
     }
     let mut tasks = match asked.file {
@@ -189,13 +203,14 @@ pub(super) fn read(
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
     let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
-    let drafts = jobs::drafts(&tasks, (format, names, speeds), (ordered, usage), &asked, setting.as_pods, report);
+    let (drafts, resampled) =
+        jobs::drafts(&tasks, (format, names, speeds), (ordered, usage), (&asked, setting), report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     let name = asked.called().to_string();
-    let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), tally: tasks.tally };
+    let used = TraceUse { name, tasks: drafts.len(), nodes: ranked.len(), resampled, tally: tasks.tally };
     Some(Traced { used, drafts, target, list: None })
 }
 
@@ -264,6 +279,7 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
         gpu_names: Vec::new(),
         gpu_shares: GpuShares::AsRecorded,
         speed: None,
+        resample: None,
     };
     if let Node::Scalar { .. } = tree.node {
         asked.name = Some((text(tree, "the name of a trace", report)?, span));
@@ -298,6 +314,8 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     asked.durations_span = if fields.has("durations") { fields.key_span("durations") } else { asked.span };
     asked.gpu_names = gpu_names::read(&fields, report);
     asked.speed = fields.get("speed");
+    asked.resample = fields.get("resample").and_then(|tree| resample::read(tree, report));
+    resample::refuse_contradictions(&asked, &fields, report);
     fields.exclusive(&["offset", "from"], "both set the start of the run", report);
     fields.exclusive(&["order", "tune"], "both set the order of the tasks", report);
     fields.exclusive(&["list", "file"], "both select the tasks", report);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::gpu_names::TypedNames;
+use super::resample::Resampling;
+use crate::growth::Load;
 use dryrack_rng::Stream;
 use dryrack_trace as trace;
 use dryrack_trace::{Format, Roots, TraceTask};
@@ -66,6 +68,7 @@ pub(super) struct TraceSettings<'t> {
     pub(super) gpu_shares: GpuShares,
     /// The speeds of GPUs for these tasks, which override those of the file.
     pub(super) speed: Option<&'t Tree>,
+    pub(super) resample: Option<Resampling>,
 }
 
 impl TraceSettings<'_> {
@@ -94,6 +97,7 @@ pub(crate) struct ReadContext<'s> {
     pub as_pods: bool,
     /// Whether tasks are read during the run.
     pub streamed: bool,
+    pub load: Load,
 }
 
 impl ReadContext<'_> {

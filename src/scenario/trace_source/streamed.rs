@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::gpu_names::{GpuNames, NameCounts};
-use super::jobs::{QueueNames, Shared, arrival};
+use super::jobs::{QueueNames, Shared, arrival, run_time};
 use super::settings::{Estimates, GpuShares, ReadContext, TraceSettings, value_or_report};
 use super::speeds::TraceSpeeds;
 use crate::world::World;
@@ -68,6 +68,10 @@ pub(super) fn checked(
     world: &mut World,
     report: &mut Report,
 ) -> Option<(TaskList, Tally)> {
+    if !setting.load.is_plain() {
+        let help = "leave `load` and `growth` out, or leave `--stream` out";
+        report.error_with_help(asked.span, "a streamed trace cannot get another load", help);
+    }
     let Some((typed, span)) = asked.file.filter(|_| is_plain(asked, report)) else {
         if asked.file.is_none() {
             let help = "write `file:` and `format:`, or leave `--stream` out";
@@ -144,9 +148,10 @@ pub(super) fn checked(
 
 /// Whether the scenario leaves tasks unchanged and in their own order. If not, this is reported as an error.
 fn is_plain(asked: &TraceSettings<'_>, report: &mut Report) -> bool {
-    let is_plain = asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty();
+    let is_plain =
+        asked.order.is_none() && asked.tune.is_none() && asked.durations.is_empty() && asked.resample.is_none();
     if !is_plain {
-        let help = "leave `order`, `tune` and `durations` out, or leave `--stream` out";
+        let help = "leave `order`, `tune`, `durations` and `resample` out, or leave `--stream` out";
         report.error_with_help(asked.span, "a streamed trace cannot be reordered or changed", help);
     }
     is_plain
@@ -179,7 +184,8 @@ impl TaskStream {
                 self.left -= 1;
                 gpu_shares.apply(&mut task);
                 let behavior = Arc::new(JobBehavior { run: Some(task.run), ..JobBehavior::default() });
-                return Ok(Some(arrival(&task, queue, behavior, start, (format, estimates), &mut self.shared)));
+                let at = run_time(&task, start);
+                return Ok(Some(arrival(&task, queue, behavior, at, (format, estimates), &mut self.shared)));
             }
         }
         Ok(None)
