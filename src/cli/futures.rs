@@ -13,7 +13,7 @@ use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json};
 use dryrack_engine::{Progress, Records, Rehearsal, RunOptions, explain, run};
 use dryrack_ids::JobId;
-use dryrack_metrics::{RunAccount, definitions};
+use dryrack_metrics::{ResampledFrom, RunAccount, definitions, estimate_resampled};
 use dryrack_plan::{Difference, Estimate, PairedJob, PairedSeed, difference, estimate, most_changed, pair};
 use dryrack_rehearse::{Rehearsed, names, rehearse};
 use dryrack_report::table;
@@ -29,6 +29,8 @@ pub struct Futures<'a> {
     /// Jobs placed before this time are left out of the comparison.
     pub from: SimTime,
     pub seeds: &'a [u64],
+    /// How the lists of the seeds were resampled from one log, if they were.
+    pub resampled: Option<ResampledFrom>,
     /// Loads both runs with a given seed.
     pub load: &'a (dyn Fn(u64) -> Result<[Rehearsal; 2], Failure> + Sync),
     /// The command that repeats one of the two runs (0 or 1) with a given seed.
@@ -63,10 +65,10 @@ impl Futures<'_> {
         let seeded: Result<Vec<SeedPair>, Failure> = self.seeds.par_iter().map(|seed| self.run(*seed)).collect();
         let seeded = seeded?;
         let paired: Vec<PairedSeed> = seeded.iter().map(|seed| seed.paired.clone()).collect();
-        let found = difference(&paired);
+        let found = difference(&paired, self.resampled);
         let changed = most_changed(&paired, EXPLAINED);
         let reasons = self.reasons(&changed)?;
-        let metrics = differences(&seeded);
+        let metrics = differences(&seeded, self.resampled);
         let whole = self.json(&seeded, &found, &metrics, (&changed, &reasons));
         if let Some(dir) = out {
             let mut json = serde_json::to_string_pretty(&whole).expect("it has a JSON form");
@@ -204,13 +206,22 @@ impl Futures<'_> {
         );
         match found.mean {
             None => {}
-            Some(Estimate { mean, half_width: Some(half_width), runs }) => text.push_str(&format!(
+            Some(Estimate { mean, range: Some((low, high)), runs, .. }) => text.push_str(&format!(
+                " Mean wait with {other} minus {one}: {mean:.1} s, {low:.1} s to {high:.1} s (95 %, from {runs} lists \
+                 resampled from one log); longer in {} of them, shorter in {}.",
+                found.seeds_longer, found.seeds_less
+            )),
+            Some(Estimate { mean, half_width: Some(half_width), runs, .. }) => text.push_str(&format!(
                 " Mean wait with {other} minus {one}: {mean:.1} ± {half_width:.1} s (95 %, Student's t over {runs} \
                  seeds); longer in {} of them, shorter in {}.",
                 found.seeds_longer, found.seeds_less
             )),
             Some(Estimate { mean, half_width: None, .. }) => {
-                text.push_str(&format!(" Mean wait with {other} minus {one}: {mean:.1} s, from a single seed."));
+                let from = match found.mean.map_or(0, |mean| mean.runs) {
+                    1 => "from a single seed".to_string(),
+                    seeds => format!("the same with each of {seeds} seeds"),
+                };
+                text.push_str(&format!(" Mean wait with {other} minus {one}: {mean:.1} s, {from}."));
             }
         }
         for (count, what) in [
@@ -283,7 +294,7 @@ struct MetricPair {
 }
 
 /// All metrics. A mean is `None` if the metric is undefined with some seed.
-fn differences(seeded: &[SeedPair]) -> Vec<MetricPair> {
+fn differences(seeded: &[SeedPair], resampled: Option<ResampledFrom>) -> Vec<MetricPair> {
     let of = |name: &str, side: usize| -> Option<Vec<f64>> {
         seeded.iter().map(|seed| seed.metrics[side].get(name).and_then(Value::as_f64)).collect()
     };
@@ -293,7 +304,10 @@ fn differences(seeded: &[SeedPair]) -> Vec<MetricPair> {
             let difference = match &sides {
                 [Some(first), Some(second)] => {
                     let less: Vec<f64> = first.iter().zip(second).map(|(first, second)| second - first).collect();
-                    estimate(&less)
+                    match resampled {
+                        Some(from) => estimate_resampled(&less, from),
+                        None => estimate(&less),
+                    }
                 }
                 _ => None,
             };
@@ -363,8 +377,9 @@ fn plain(value: f64) -> String {
 }
 
 fn with(found: &Estimate) -> String {
-    match found.half_width {
-        Some(half_width) => format!("{} ± {}", plain(found.mean), plain(half_width)),
-        None => plain(found.mean),
+    match (found.range, found.half_width) {
+        (Some((low, high)), _) => format!("{} ({} to {})", plain(found.mean), plain(low), plain(high)),
+        (None, Some(half_width)) => format!("{} ± {}", plain(found.mean), plain(half_width)),
+        (None, None) => plain(found.mean),
     }
 }

@@ -15,8 +15,8 @@ use super::plan_submit::{SubmitArgs, submit};
 use super::planning::{Planning, of_sweep};
 use super::progress;
 use dryrack_plan::{
-    Comparison, FleetSize, Journal, JournalError, PlanRun, Runs, Search, SearchResult, answer, compare, fleet_size,
-    page,
+    BreakResult, Comparison, FleetSize, Journal, JournalError, PlanRun, Row, Runs, Search, SearchResult, answer,
+    compare, fleet_size, page,
 };
 use dryrack_report::{about, table};
 use dryrack_scenario::{Method, Objective, PlanFile};
@@ -273,9 +273,13 @@ fn finish(
     let plan = &planning.plan;
     let comparison = compare(plan, runs);
     let answer = answer(plan, &comparison, found);
+    let best = plan.minimize.and_then(|objective| comparison.best(objective));
+    let breaks = best.map_or(Ok(Vec::new()), |row| planning.breaks(row))?;
+    let lines = breaks_of(planning, best, &breaks);
     let whole = json!({
         "plan": plan.title, "answer": answer, "input": planning.header.input, "dryrack": planning.header.dryrack,
         "scenario": plan.scenario, "seeds": plan.seeds, "minimize": plan.minimize.map(Objective::name),
+        "breaks": breaks_json(&breaks, &lines),
         "alternatives": comparison.json(plan),
     });
     if let Some(dir) = out {
@@ -284,23 +288,43 @@ fn finish(
         WholeFile::write(&dir.join("runs.jsonl"), &Journal::sorted(&planning.header, runs))?;
         WholeFile::write(&dir.join("alternatives.csv"), &comparison.csv(plan))?;
         WholeFile::write(&dir.join("plan.json"), json.as_bytes())?;
-        let html = page((plan, &planning.assumed), &planning.header, &comparison, runs, &answer);
+        let html = page((plan, &planning.assumed), &planning.header, (&comparison, runs), &answer, &lines);
         WholeFile::write(&dir.join("report.html"), html.as_bytes())?;
     }
     match format {
-        Format::Human => print(&human(plan, &comparison, &answer))?,
+        Format::Human => print(&human(plan, &comparison, &answer, &lines))?,
         Format::Json => print_json(&whole)?,
     }
     let any_keeps = comparison.rows.iter().any(|row| row.keeps == Some(true));
     Ok(if plan.asked.is_empty() || any_keeps { Exit::Fine } else { Exit::Failed })
 }
 
+/// How the answer would break: a sentence for each change, and the command that repeats its first run.
+fn breaks_of(planning: &Planning, best: Option<&Row>, breaks: &[BreakResult]) -> Vec<(String, String)> {
+    let Some(row) = best else { return Vec::new() };
+    let seed = planning.plan.seeds.first().copied().unwrap_or(1);
+    breaks.iter().map(|found| (found.sentence(), planning.command(row.cell, seed, &found.change.set))).collect()
+}
+
+fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_json::Value> {
+    let json = |(found, (sentence, command)): (&BreakResult, &(String, String))| {
+        json!({
+            "change": found.change.what, "set": found.change.set, "runs": found.runs, "kept": found.kept,
+            "keeps": found.keeps, "sentence": sentence, "command": command,
+            "broken": found.first_broken.as_ref().map(|(name, happened)| json!({"constraint": name, "happened": happened})),
+        })
+    };
+    breaks.iter().zip(lines).map(json).collect()
+}
+
 /// The number of alternatives that are printed. The files hold all of them.
 const SHOWN: usize = 40;
 
-fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
+fn human(plan: &PlanFile, comparison: &Comparison, answer: &str, breaks: &[(String, String)]) -> String {
     let bold = anstyle::Style::new().bold();
-    let mut text = format!("{bold}{}{bold:#}\n{answer}\n\n", plan.title);
+    let mut text = format!("{bold}{}{bold:#}\n{answer}\n", plan.title);
+    breaks.iter().for_each(|(sentence, _)| text.push_str(&format!("{sentence}\n")));
+    text.push('\n');
     let mut header: Vec<&str> = plan.factors.iter().map(|factor| &*factor.name).collect();
     let price = comparison.has_prices().then_some("price/h");
     let energy = comparison.rows.iter().any(|row| row.metrics.contains_key("energy")).then_some("energy");
@@ -337,16 +361,20 @@ fn human(plan: &PlanFile, comparison: &Comparison, answer: &str) -> String {
 /// Formats an estimate of a time, such as `1h4m ± 30s`.
 fn lengths(found: &dryrack_plan::Estimate) -> String {
     let length = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
-    match found.half_width {
-        Some(half_width) => format!("{} ± {}", length(found.mean), length(half_width)),
-        None => length(found.mean),
+    match (found.range, found.half_width) {
+        (Some((low, high)), _) => format!("{} ({} to {})", length(found.mean), length(low), length(high)),
+        (None, Some(half_width)) => format!("{} ± {}", length(found.mean), length(half_width)),
+        (None, None) => length(found.mean),
     }
 }
 
 /// Formats an estimate with its unit, such as `12.3 ± 0.4 kWh`.
 fn with(found: &dryrack_plan::Estimate, scale: f64, unit: &str) -> String {
-    match found.half_width {
-        Some(half_width) => format!("{:.1} ± {:.1} {unit}", found.mean * scale, half_width * scale),
-        None => format!("{:.1} {unit}", found.mean * scale),
+    match (found.range, found.half_width) {
+        (Some((low, high)), _) => {
+            format!("{:.1} ({:.1} to {:.1}) {unit}", found.mean * scale, low * scale, high * scale)
+        }
+        (None, Some(half_width)) => format!("{:.1} ± {:.1} {unit}", found.mean * scale, half_width * scale),
+        (None, None) => format!("{:.1} {unit}", found.mean * scale),
     }
 }

@@ -40,12 +40,14 @@ pub fn pair(args: &PairArgs, format: Format) -> ExitResult {
         };
         Ok([one(cells[0])?, one(cells[1])?])
     };
+    let resampled = planning.resampled(cells[0])?;
     let futures = Futures {
         title: &plan.title,
         words: ["A", "B"],
         names: cells.map(|cell| plan.cell_name(cell)),
         from: SimTime::ZERO,
         seeds: &plan.seeds,
+        resampled,
         load: &load,
         repeat: &|seed, side| Overrides::default().with_set(&plan.set(cells[side])).repeat(&plan.scenario, seed),
     };

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rayon::prelude::*;
+
 use super::exit::Failure;
 use super::fault::{fault_text, runaway_text};
 use super::guard::{WorkFailure, guarded_run};
@@ -12,7 +14,8 @@ use super::progress;
 use super::roots::options;
 use super::run::Overrides;
 use dryrack_engine::Progress;
-use dryrack_plan::{InputHash, PlanHeader, PlanRun, run_alternative};
+use dryrack_metrics::ResampledFrom;
+use dryrack_plan::{BREAK_SEEDS, BreakResult, InputHash, PlanHeader, PlanRun, Row, breaks, run_changed};
 use dryrack_scenario::{Options, PlanFile, load_plan};
 use dryrack_units::counted;
 use dryrack_yaml::Diagnostics;
@@ -56,17 +59,59 @@ impl Planning {
         Ok(Planning { plan, base, header, assumed: assumed.into_iter().collect() })
     }
 
+    /// How the trace of an alternative is resampled with each seed, if it is.
+    pub fn resampled(&self, cell: usize) -> Result<Option<ResampledFrom>, Failure> {
+        let loaded = self.plan.load(cell, self.plan.seeds.first().copied(), &self.base);
+        let loaded = loaded.map_err(|faults| Failure::Input(faults.to_string()))?;
+        Ok(loaded.trace.and_then(|trace| trace.resampled_from()))
+    }
+
     /// Runs one alternative with one seed. Fails if an invariant breaks.
     pub fn run(&self, cell: usize, seed: u64) -> Result<PlanRun, Failure> {
+        self.run_changed((cell, seed), &[])
+    }
+
+    /// Runs one alternative with one seed and further changes. Fails if an invariant breaks.
+    pub fn run_changed(&self, (cell, seed): (usize, u64), changes: &[String]) -> Result<PlanRun, Failure> {
         let progress = Progress::default();
-        let command = Overrides::default().with_set(&self.plan.set(cell)).repeat(&self.plan.scenario, seed);
-        match guarded_run(|| run_alternative(&self.plan, (cell, seed), &self.base, &progress)) {
+        let command = self.command(cell, seed, changes);
+        match guarded_run(|| run_changed(&self.plan, (cell, seed), changes, &self.base, &progress)) {
             Ok(run) => run.map_err(|faults| Failure::Input(faults.to_string())),
             Err(WorkFailure::Runaway(runaway)) => {
                 Err(Failure::Input(format!("{}  repeat with: {command}\n", runaway_text(&runaway))))
             }
             Err(WorkFailure::Invariant(message)) => Err(Failure::Ours(fault_text(&message, seed, &progress, &command))),
         }
+    }
+}
+
+impl Planning {
+    /// The command that repeats one run.
+    pub fn command(&self, cell: usize, seed: u64, changes: &[String]) -> String {
+        let set = Overrides::default().with_set(&self.plan.set(cell)).with_set(changes);
+        set.repeat(&self.plan.scenario, seed)
+    }
+
+    /// Runs an alternative with each change that could break it.
+    pub fn breaks(&self, row: &Row) -> Result<Vec<BreakResult>, Failure> {
+        let changes = breaks(&self.plan, row, &self.base).map_err(|faults| Failure::Input(faults.to_string()))?;
+        let seeds: Vec<u64> =
+            self.plan.seeds.iter().copied().take(if row.is_random { BREAK_SEEDS } else { 1 }).collect();
+        progress::with_bar(((changes.len() * seeds.len()) as u64, "runs with less"), |bar| {
+            changes
+                .into_iter()
+                .map(|change| {
+                    let runs: Result<Vec<PlanRun>, Failure> = (seeds.par_iter())
+                        .map(|seed| {
+                            let run = self.run_changed((row.cell, *seed), &change.set);
+                            bar.inc(1);
+                            run
+                        })
+                        .collect();
+                    Ok(BreakResult::of(&self.plan, change, &runs?))
+                })
+                .collect()
+        })
     }
 }
 

@@ -15,11 +15,12 @@ use super::roots::options;
 use super::shell::quoted;
 use dryrack_engine::{Progress, Rehearsal};
 use dryrack_event::Sink;
-use dryrack_metrics::Metrics;
+use dryrack_metrics::{Metrics, wait_sections};
 use dryrack_outside::{ProgramName, Setup};
 use dryrack_profile::ComparedBase;
 use dryrack_rehearse::{Rehearsed, header, rehearse_streamed};
 use dryrack_report::{Heading, LogWriter, RunReport, Spans, summary, write_jobs_csv, write_nodes_csv, write_perfetto};
+use dryrack_rng::draws;
 use dryrack_scenario::{Loaded, Options, TraceUse, load};
 use dryrack_scheduler::Caching;
 use dryrack_trace::TraceError;
@@ -180,6 +181,7 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let choice = OutsideChoice::of(args.outside.outside.as_deref())?;
     let overrides = args.overrides.clone().and_outside(choice);
     let options = Options { streamed: args.stream, ..overrides.lower(&args.file) };
+    let drawn = draws();
     let loaded = with_line(|| format!("reading {}", args.file.display()), || load(&args.file, &options));
     let loaded = loaded.map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     warn(&loaded.warnings.to_string());
@@ -230,12 +232,14 @@ pub fn run(args: &RunArgs, format: Format) -> ExitResult {
     let who = session.as_ref().and_then(|session| session.who());
     let named = who.as_ref().map(|who| named_after(&rehearsal, who));
     let of = named.as_ref().unwrap_or(&rehearsal);
+    let is_sample = trace.is_some() || draws() != drawn;
     let shown = Shown {
         rehearsal: of,
         rehearsed: &rehearsed,
         metrics,
         trace: trace.as_ref(),
         assumed: &assumed,
+        is_sample,
         who: who.as_ref(),
     };
     if let Some(dir) = &args.report {
@@ -292,6 +296,8 @@ struct Shown<'a> {
     metrics: &'a Metrics,
     trace: Option<&'a TraceUse>,
     assumed: &'a [String],
+    /// Whether the run is one sample of what may happen: it has a trace, or drew random numbers.
+    is_sample: bool,
     /// The scheduler in another process, if one decided.
     who: Option<&'a ProgramName>,
 }
@@ -328,7 +334,7 @@ pub fn write_all(dir: &Path, files: dryrack_report::Files) -> Result<(), Failure
 }
 
 fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Result<(), Failure> {
-    let Shown { rehearsal, rehearsed, metrics, trace, assumed, who } = *shown;
+    let Shown { rehearsal, rehearsed, metrics, trace, assumed, is_sample, who } = *shown;
     let digest = rehearsed.digest.to_string();
     match format {
         Format::Human => {
@@ -337,6 +343,7 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
                 profile: &rehearsal.profile.name,
                 seed: rehearsal.seed,
                 digest: &digest,
+                is_sample,
                 trace: trace.map_or(Vec::new(), TraceUse::lines),
                 assumed,
             };
@@ -363,6 +370,9 @@ fn report(shown: &Shown<'_>, wall: std::time::Duration, format: Format) -> Resul
             });
             if !assumed.is_empty() {
                 value["assumed"] = json!(assumed);
+            }
+            if is_sample {
+                value["wait_interval"] = json!(wait_sections(rehearsed.run_metrics.accounts()));
             }
             if let Some(who) = who {
                 value["decided_by"] = json!({"name": who.name, "version": who.version});

@@ -78,6 +78,7 @@ pub fn what_if(args: &WhatIfArgs, format: Format) -> ExitResult {
         names: ["as in the file".to_string(), format!("{} from {} on", changed.join(", "), args.at)],
         from: args.at,
         seeds: &seeds,
+        resampled: plain.trace.as_ref().and_then(|trace| trace.resampled_from()),
         load: &load,
         repeat: &command,
     };

@@ -10,18 +10,18 @@
 //! | `plan_run` | runs one alternative with one seed |
 //! | `journal` | records finished runs, so that a killed plan can resume |
 //! | `input_hash` | hashes the inputs of a plan, so that only runs of the same inputs are resumed |
-//! | `interval` | estimates the mean of several runs and its confidence interval |
 //! | `paired` | compares two alternatives job by job, with a confidence interval of the difference |
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives and gives the answer |
+//! | `breaks` | runs the answer with fewer nodes and with more load |
 //! | `page` | collects the contents of a report |
 //!
 //! It must never draw random numbers, and never present an alternative without runs as if it had been run.
 
 #![warn(clippy::unwrap_used)]
 
+mod breaks;
 mod input_hash;
-mod interval;
 mod journal;
 mod page;
 mod paired;
@@ -29,11 +29,12 @@ mod plan_run;
 mod search;
 mod summary;
 
+pub use breaks::{BREAK_SEEDS, Break, BreakResult, NodeKind, breaks, kinds};
+pub use dryrack_metrics::{Estimate, estimate};
 pub use input_hash::InputHash;
-pub use interval::{Estimate, estimate};
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use page::page;
 pub use paired::{Difference, JobWait, PairedJob, PairedSeed, difference, most_changed, pair};
-pub use plan_run::{ConstraintResult, FleetSize, PlanRun, fleet_size, run_alternative};
+pub use plan_run::{ConstraintResult, FleetSize, PlanRun, ResampledList, fleet_size, run_alternative, run_changed};
 pub use search::{Search, SearchResult};
 pub use summary::{Comparison, Row, answer, compare};

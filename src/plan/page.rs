@@ -11,12 +11,13 @@ use dryrack_scenario::{Method, Objective, PlanFile};
 use dryrack_units::counted;
 
 /// The text of `report.html`. `assumed` is what the runs assume because the scenario leaves it open.
+/// `breaks` has a sentence and a command for each change that could break the answer.
 pub fn page(
     (plan, assumed): (&PlanFile, &[String]),
     header: &PlanHeader,
-    comparison: &Comparison,
-    runs: &Runs,
+    (comparison, runs): (&Comparison, &Runs),
     answer: &str,
+    breaks: &[(String, String)],
 ) -> String {
     let objective = plan.minimize.unwrap_or_else(|| cost_of(comparison));
     let row = |row: &Row| PlanRow {
@@ -26,7 +27,7 @@ pub fn page(
         runs: row.runs,
         keeps: row.keeps,
         broken: row.broken_text(),
-        metrics: row.metrics.iter().map(|(name, found)| (*name, (found.mean, found.half_width))).collect(),
+        metrics: row.metrics.iter().map(|(name, found)| (*name, (found.mean, found.interval()))).collect(),
         waits: waits(runs, row.cell),
     };
     let best = plan.minimize.and_then(|objective| comparison.best(objective));
@@ -37,6 +38,7 @@ pub fn page(
     let report = PlanReport {
         title: plan.title.clone(),
         answer: answer.to_string(),
+        breaks: breaks.to_vec(),
         is_minimized: plan.minimize.is_some(),
         objective: match objective {
             Objective::Gpus => "GPUs",

@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::interval::{Estimate, estimate};
 use dryrack_metrics::RunAccount;
+use dryrack_metrics::{Estimate, ResampledFrom, estimate, estimate_resampled};
 use dryrack_units::{SimDuration, SimTime};
 
 /// The wait of a job in one run.
@@ -113,8 +113,8 @@ impl PairedJob {
     }
 }
 
-/// Combines the seeds into one difference.
-pub fn difference(seeds: &[PairedSeed]) -> Difference {
+/// Combines the seeds into one difference. `resampled` says how their lists were resampled from one log, if they were.
+pub fn difference(seeds: &[PairedSeed], resampled: Option<ResampledFrom>) -> Difference {
     let jobs = || seeds.iter().flat_map(|seed| &seed.jobs);
     let count = |is_so: fn(&PairedJob) -> bool| jobs().filter(|job| is_so(job)).count();
     let means: Vec<f64> = seeds
@@ -133,7 +133,10 @@ pub fn difference(seeds: &[PairedSeed]) -> Difference {
         placed_by_neither: count(|job| !job.first.placed && !job.second.placed),
         only_first: seeds.iter().map(|seed| seed.only_first).sum(),
         only_second: seeds.iter().map(|seed| seed.only_second).sum(),
-        mean: estimate(&means),
+        mean: match resampled {
+            Some(from) => estimate_resampled(&means, from),
+            None => estimate(&means),
+        },
         seeds_longer: means.iter().filter(|mean| **mean > 0.0).count(),
         seeds_less: means.iter().filter(|mean| **mean < 0.0).count(),
     }
@@ -175,7 +178,7 @@ mod tests {
             seed(2, &[("a", 0, 14), ("b", 7, 7)]),
             seed(3, &[("a", 30, 29), ("b", 0, 28), ("c", 1, 1)]),
         ];
-        let found = difference(&seeds);
+        let found = difference(&seeds, None);
         assert_eq!((found.longer, found.less, found.same), (3, 1, 2));
         assert_eq!((found.seeds_longer, found.seeds_less), (3, 0));
         let mean = found.mean.expect("of three");
@@ -194,9 +197,9 @@ mod tests {
             job("second", waited(500, false), waited(5, true)),
             job("neither", waited(500, false), waited(500, false)),
         ];
-        let found = difference(&[PairedSeed { jobs, only_first: 2, only_second: 3 }]);
+        let found = difference(&[PairedSeed { jobs, only_first: 2, only_second: 3 }], None);
         assert_eq!((found.placed_by_first, found.placed_by_second, found.placed_by_neither), (1, 1, 1));
         assert_eq!((found.longer, found.less, found.same, found.only_first, found.only_second), (1, 0, 0, 2, 3));
-        assert_eq!(found.mean, Some(Estimate { mean: 1.0, half_width: None, runs: 1 }));
+        assert_eq!(found.mean, Some(Estimate { mean: 1.0, half_width: None, range: None, runs: 1 }));
     }
 }

@@ -8,7 +8,7 @@ use dryrack_expect::{Expectation, Verdict};
 use dryrack_fleet::offer_of;
 #[cfg(doc)]
 use dryrack_metrics::WAIT_PERCENTS;
-use dryrack_metrics::wait_quantiles;
+use dryrack_metrics::{WaitSections, wait_quantiles, wait_sections};
 use dryrack_rehearse::rehearse;
 use dryrack_rng::draws;
 use dryrack_scenario::{Objective, Options, PlanFile};
@@ -29,6 +29,13 @@ pub struct PlanRun {
     /// field counts as random.
     #[serde(default = "yes")]
     pub is_random: bool,
+    /// How the trace was resampled, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resampled: Option<ResampledList>,
+    /// The intervals of the waits from this run alone, if it is one sample of what may happen: it drew random numbers,
+    /// or has a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sections: Option<WaitSections>,
     pub fleet: FleetSize,
     /// The results of the constraints, in the order of the plan.
     pub constraints: Vec<ConstraintResult>,
@@ -37,6 +44,15 @@ pub struct PlanRun {
     /// The waits in seconds at the percentiles of [`WAIT_PERCENTS`]. `None` if the percentile falls on a replica that
     /// was never placed.
     pub waits: Vec<Option<f64>>,
+}
+
+/// How the trace of a run was resampled: the number of blocks of the log, and the length of the new list in proportion
+/// to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResampledList {
+    pub blocks: u64,
+    pub length: f64,
 }
 
 /// The size of a fleet before the run. Instances that a cloud creates on demand are left out, because only a run shows
@@ -98,12 +114,23 @@ fn yes() -> bool {
 /// Runs one alternative with one seed. If an invariant breaks, `progress` tells the step.
 pub fn run_alternative(
     plan: &PlanFile,
+    of: (usize, u64),
+    base: &Options,
+    progress: &Progress,
+) -> Result<PlanRun, Diagnostics> {
+    run_changed(plan, of, &[], base, progress)
+}
+
+/// Runs one alternative with one seed and with further changes of the scenario, in the form of `--set`.
+pub fn run_changed(
+    plan: &PlanFile,
     (cell, seed): (usize, u64),
+    changes: &[String],
     base: &Options,
     progress: &Progress,
 ) -> Result<PlanRun, Diagnostics> {
     let drawn = draws();
-    let loaded = plan.load(cell, Some(seed), base)?;
+    let loaded = plan.load_changed(cell, Some(seed), changes, base)?;
     let entries = loaded.constraints.clone();
     let rehearsed = rehearse(&loaded.rehearsal, loaded.constraints, progress, Caching::On, Vec::new());
     let judged: Vec<(&Expectation, &Verdict)> = entries.iter().zip(&rehearsed.verdicts).collect();
@@ -114,11 +141,15 @@ pub fn run_alternative(
     });
     let metrics = serde_json::to_value(rehearsed.run_metrics.metrics()).expect("metrics have a JSON form");
     let Value::Object(metrics) = metrics else { unreachable!("metrics are a map") };
+    let (is_random, is_traced) = (draws() != drawn, loaded.trace.is_some());
+    let resampled = loaded.trace.and_then(|trace| trace.resampled);
     Ok(PlanRun {
         cell,
         seed,
         digest: rehearsed.digest.to_string(),
-        is_random: draws() != drawn,
+        is_random,
+        resampled: resampled.map(|list| ResampledList { blocks: list.blocks, length: list.length }),
+        sections: (is_random || is_traced).then(|| wait_sections(rehearsed.run_metrics.accounts())).flatten(),
         fleet: size_of(&loaded.rehearsal),
         constraints: kept.collect(),
         metrics,

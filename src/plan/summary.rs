@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::interval::{Estimate, estimate, share_at_least};
 use super::journal::Runs;
 use super::plan_run::{FleetSize, PlanRun};
 use super::search::SearchResult;
 use dryrack_expect::SeedShare;
-use dryrack_metrics::definitions;
+use dryrack_metrics::{
+    Estimate, ResampledFrom, WaitSections, definitions, estimate, estimate_resampled, share_at_least,
+};
+use dryrack_report::about;
 use dryrack_scenario::{Objective, PlanFile};
-use dryrack_units::counted;
+use dryrack_units::{SimDuration, counted};
 
 /// All alternatives that were run.
 pub struct Comparison {
@@ -33,6 +35,10 @@ pub struct Row {
     pub kept: usize,
     /// Whether seeds can make a difference, because some run drew a random number.
     pub is_random: bool,
+    /// How the lists of the seeds were resampled from one log, if they were.
+    pub resampled: Option<ResampledFrom>,
+    /// The intervals of the waits from one run, if there is no more than one different run.
+    pub sections: Option<WaitSections>,
     /// Whether the alternative satisfies every constraint; `None` if this depends on seeds that were not run yet.
     pub keeps: Option<bool>,
     /// A violated constraint: the first seed with which it failed, its name, and what happened.
@@ -56,21 +62,43 @@ fn row(plan: &PlanFile, runs: &[&PlanRun]) -> Row {
         let kept = run.constraints.iter().find(|kept| !kept.held)?;
         Some((run.seed, kept.name.clone(), kept.happened.clone()))
     });
+    let is_random = runs.iter().any(|run| run.is_random);
+    let resampled = runs[0].resampled.map(|list| ResampledFrom { blocks: list.blocks, length: list.length });
+    let sections = runs[0].sections.clone().filter(|_| runs.len() == 1 || !is_random);
     let metrics = definitions().into_iter().filter_map(|definition| {
         let values: Option<Vec<f64>> = runs.iter().map(|run| run.metrics.get(definition.name)?.as_f64()).collect();
-        Some((definition.name, estimate(&values?)?))
+        let found = match resampled {
+            Some(from) => estimate_resampled(&values?, from)?,
+            None => estimate(&values?)?,
+        };
+        Some((definition.name, of_one_run(definition.name, found, sections.as_ref())))
     });
     Row {
         cell: runs[0].cell,
         name: plan.cell_name(runs[0].cell),
         fleet: runs[0].fleet,
         runs: runs.len(),
-        is_random: runs.iter().any(|run| run.is_random),
+        is_random,
+        resampled,
+        metrics: metrics.collect(),
+        sections,
         keeps: keeps(&plan.asked, &held, runs.len(), plan.seeds.len()),
         held,
         kept: runs.iter().filter(|run| run.constraints.iter().all(|kept| kept.held)).count(),
         broken,
-        metrics: metrics.collect(),
+    }
+}
+
+/// The estimate of a wait with its interval from one run, if that run gives one.
+fn of_one_run(name: &str, found: Estimate, sections: Option<&WaitSections>) -> Estimate {
+    let range = sections.and_then(|sections| match name {
+        "queue_wait_mean_seconds" => sections.mean,
+        "queue_wait_p95_seconds" => sections.p95.and_then(|(low, high)| Some((low, high?))),
+        _ => None,
+    });
+    match range.filter(|_| found.half_width.is_none()) {
+        Some((low, high)) => Estimate { range: Some((low, high)), half_width: Some((high - low) / 2.0), ..found },
+        None => found,
     }
 }
 
@@ -116,7 +144,11 @@ impl Row {
     fn amount(&self, objective: Objective) -> String {
         let measured = |unit: &str, digits: usize| {
             self.measured(objective).map_or(String::new(), |found| {
-                let more = found.half_width.map_or(String::new(), |half_width| format!(" ± {half_width:.digits$}"));
+                let more = match (found.range, found.half_width) {
+                    (Some((low, high)), _) => format!(" ({low:.digits$} to {high:.digits$})"),
+                    (None, Some(half_width)) => format!(" ± {half_width:.digits$}"),
+                    (None, None) => String::new(),
+                };
                 format!("{:.digits$}{more}{unit}", found.mean)
             })
         };
@@ -207,8 +239,10 @@ fn of(found: &Estimate) -> Value {
     struct PlanFigures {
         mean: f64,
         half_width: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        range: Option<(f64, f64)>,
     }
-    json!(PlanFigures { mean: found.mean, half_width: found.half_width })
+    json!(PlanFigures { mean: found.mean, half_width: found.half_width, range: found.range })
 }
 
 /// The answer in a sentence or two, followed by the way in which it was found. `found` is the result of a search.
@@ -247,17 +281,45 @@ pub fn answer(plan: &PlanFile, comparison: &Comparison, found: Option<&SearchRes
 /// The conclusion from the seeds that were run about all possible seeds; empty for a single run.
 fn how_sure(row: &Row) -> String {
     if row.runs < 2 {
-        return String::new();
+        return of_sections(row);
     }
     if !row.is_random {
-        return ", which all give the same run, because nothing in it is random".to_string();
+        return format!(", which all give the same run, because nothing in it is random{}", of_sections(row));
     }
     let least = (share_at_least(row.kept, row.runs) * 100.0).floor();
     let with = match row.kept == row.runs {
         true => String::new(),
         false => format!(" (with {} of them at the same time)", row.kept),
     };
-    format!("{with}, and therefore with at least {least}% of all seeds (95% confidence, Clopper and Pearson)")
+    let all = match row.resampled {
+        Some(from) => {
+            format!("of all lists that can be drawn from the {} of this log", counted(from.blocks as usize, "block"))
+        }
+        None => "of all seeds".to_string(),
+    };
+    format!("{with}, and therefore with at least {least}% {all} (95% confidence, Clopper and Pearson)")
+}
+
+/// What a single run shows about other runs of the same kind; empty if it is not a sample of anything.
+fn of_sections(row: &Row) -> String {
+    let Some(sections) = &row.sections else { return String::new() };
+    let of = format!("{} sections of {}", sections.sections, about(sections.length()));
+    match (sections.is_dependent(), sections.p95) {
+        (true, _) => format!(
+            ". This is one run. It gives no interval, because its {of} depend on each other (correlation {:.2}); \
+             resample a longer trace, or use more seeds",
+            sections.correlation
+        ),
+        (false, None) => String::new(),
+        (false, Some((low, high))) => {
+            let time = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
+            let ends = match high {
+                Some(high) => format!("{} to {}", time(low), time(high)),
+                None => format!("{} or more, without an upper bound", time(low)),
+            };
+            format!(". This is one run: by its {of}, the 95th percentile of the waits is {ends} (95% confidence)")
+        }
+    }
 }
 
 /// The answer if no alternative is known to satisfy the constraints. Alternatives that were not run might still do so.

@@ -7,7 +7,7 @@ use dryrack_engine::Standing;
 use dryrack_event::Outcome;
 use dryrack_expect::Verdict;
 use dryrack_ids::AttemptId;
-use dryrack_metrics::{Blame, Function, Metrics, RunAccount, Series, Value};
+use dryrack_metrics::{Blame, Function, Metrics, RunAccount, Series, Value, wait_sections};
 use dryrack_units::{SimDuration, counted};
 
 pub struct Heading<'a> {
@@ -15,6 +15,8 @@ pub struct Heading<'a> {
     pub profile: &'a str,
     pub seed: u64,
     pub digest: &'a str,
+    /// Whether the run is one sample of what may happen: it has a trace, or drew random numbers.
+    pub is_sample: bool,
     /// The first line names the trace and its use. Notes on irregularities in the trace follow.
     pub trace: Vec<String>,
     /// What the run assumes because its file leaves it open.
@@ -47,7 +49,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
         text.push_str(&format!("{:<11}{line}\n", if index == 0 { "assumed" } else { "" }));
     }
     text.push_str(&ran(metrics));
-    text.push_str(&waited(accounts, metrics));
+    text.push_str(&waited(accounts, metrics, heading.is_sample));
     text.push_str(&used(accounts, metrics));
     let timeline = timeline(accounts);
     if !timeline.is_empty() {
@@ -109,7 +111,7 @@ fn ran(metrics: &Metrics) -> String {
     text
 }
 
-fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
+fn waited(accounts: &RunAccount, metrics: &Metrics, is_sample: bool) -> String {
     let time = |name| match metrics.get(name) {
         Some(Value::Time(time)) => about(time),
         _ => "none".to_string(),
@@ -128,6 +130,9 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
             time("queue_wait_max_seconds"),
         ));
     }
+    if is_sample {
+        text.push_str(&interval_line(accounts));
+    }
     // If instances are created on demand, a replica is placed long before it starts, so show when replicas started.
     if metrics.get("instance_hours") != Some(Value::Undefined) {
         text.push_str(&started(accounts));
@@ -136,6 +141,23 @@ fn waited(accounts: &RunAccount, metrics: &Metrics) -> String {
     let total: u128 = waits.iter().map(|(_, waited)| waited).sum::<u128>() + accounts.waits.unexplained;
     text.push_str(&because(&waits, total));
     text + &still_waiting(accounts)
+}
+
+/// A line such as `interval   mean 12m to 18m, 95th percentile 1h02m to 1h31m (95% confidence, …)`; empty without an
+/// interval.
+fn interval_line(accounts: &RunAccount) -> String {
+    let Some(found) = wait_sections(accounts) else { return String::new() };
+    let of = format!("{} sections of {}", found.sections, about(found.length()));
+    if found.is_dependent() {
+        return format!("interval   none: {of} depend on each other (correlation {:.2})\n", found.correlation);
+    }
+    let time = |seconds: f64| about(SimDuration::from_nanos((seconds * 1e9) as u64));
+    let Some((low, high)) = found.mean else { return String::new() };
+    let most = found.p95.map_or(String::new(), |(low, high)| match high {
+        Some(high) => format!(", 95th percentile {} to {}", time(low), time(high)),
+        None => format!(", 95th percentile {} or more", time(low)),
+    });
+    format!("interval   mean {} to {}{most} (95% confidence, from {of})\n", time(low), time(high))
 }
 
 /// A line such as `because    67% insufficient_gpus, 30% insufficient_cpu, 3% other reasons`: shares of the total wait.

@@ -15,6 +15,7 @@ trials! {
         a_sweep_goes_on_from_wherever_it_was_cut,
         a_search_finds_what_the_whole_grid_has,
         a_search_says_what_it_proved,
+        an_answer_says_how_it_would_break,
         the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
         a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
         a_plan_that_is_wrong_is_told_where,
@@ -122,6 +123,49 @@ fn a_sweep_goes_on_from_wherever_it_was_cut() {
     std::fs::write(dir.path().join("plan.yaml"), PLAN.replace("20m", "21m")).expect("a folder of our own");
     let said = stderr(dir.path(), &["plan", "plan.yaml", "--out", "cut-1", "--resume"], 2);
     assert!(said.contains("contains runs of another plan"), "{said}");
+}
+
+/// Two nodes of one GPU, and two jobs of an hour at each hour for 15 hours: nobody waits. At a load of 110 %, the tenth
+/// job of each entry is submitted again at 9h30m. Both nodes are then taken until 10h, so the copies delay each later
+/// job by an hour.
+fn an_answer_says_how_it_would_break() {
+    let scenario = "\
+scenario: Two jobs an hour, one node each
+params: {workers: 2}
+profile: fifo
+nodes:
+  - {name: worker, machine: l4-x1, count: \"${workers}\"}
+jobs:
+  - {name: one, gpus: 1, duration: 1h, arrivals: {every: 1h}, until: 15h}
+  - {name: two, gpus: 1, duration: 1h, arrivals: {every: 1h}, until: 15h}
+";
+    let plan = "\
+plan: How few workers?
+scenario: base.yaml
+factors: {workers: [1, 2, 3]}
+seeds: 1..3
+minimize: nodes
+constraints: [max(queue_wait) <= 0s]
+";
+    let dir = empty();
+    std::fs::write(dir.path().join("base.yaml"), scenario).expect("a folder of our own");
+    std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
+    let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
+    assert!(text.contains("workers=2 is enough"), "{text}");
+    assert!(
+        text.contains("With one node less (worker-1, one of 2 with 1 l4), max(queue_wait) <= 0s fails: "),
+        "{text}"
+    );
+    assert!(text.contains("With 10% more load, max(queue_wait) <= 0s fails: max(queue_wait) was 1h over 32"), "{text}");
+    assert!(!text.contains("of all seeds") && !text.contains('±'), "nothing is random: {text}");
+    // The command in the result repeats the run.
+    let plan: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("out/plan.json")).expect("it was written"))
+            .expect("JSON");
+    let command = plan["breaks"][1]["command"].as_str().expect("a command");
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let text = stdout(dir.path(), &words, 0);
+    assert!(text.contains("32 = 32 completed") && text.contains("at most 1h"), "{text}");
 }
 
 /// The sweep gives the same result even if it is killed fifty times.

@@ -47,6 +47,7 @@ fn text(rehearsal: &Rehearsal) -> String {
         profile: "first-fit",
         seed: 7,
         digest: "0123456789abcdef",
+        is_sample: false,
         trace: Vec::new(),
     };
     let text = summary(&heading, &accounts, &Metrics::of(&accounts), &[]);

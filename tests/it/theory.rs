@@ -7,23 +7,33 @@
 //! these means (batch means: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3).
 //!
 //! `cargo test --release --test it -- theory_coverage` runs the seeds 1 to 1000 of each queue at each load.
+//!
+//! A second test draws a log of 28 days instead of a long run. One interval comes from lists that are resampled from
+//! this log day by day, another from the log alone. `cargo test --release --test it -- resampled_coverage` draws a
+//! thousand logs.
 
 use std::path::{Path, PathBuf};
 
-use dryrack_engine::{RunOptions, run};
+use dryrack_engine::{Progress, RunOptions, run};
 use dryrack_event::{Event, Input, Sink};
+use dryrack_metrics::{ResampledFrom, estimate_resampled, wait_sections};
 use dryrack_plan::estimate;
-use dryrack_scenario::{Options, load};
-use dryrack_units::SimTime;
+use dryrack_rehearse::rehearse;
+use dryrack_rng::Stream;
+use dryrack_scenario::{Options, load, load_text};
+use dryrack_scheduler::Caching;
+use dryrack_units::{SimDuration, SimTime};
 use rayon::prelude::*;
 
 trials! {
     Nothing: [
         the_formulas_are_those_of_the_textbook,
         intervals_hold_the_mean_wait_of_theory,
+        intervals_of_one_log_hold_the_mean_wait_of_theory,
     ]
     Coverage: [
         theory_coverage,
+        resampled_coverage,
     ]
 }
 
@@ -123,6 +133,90 @@ fn coverage(queue: &Queue, seeds: u64, jobs: usize) -> (usize, f64) {
     let found: Vec<(f64, f64)> = (1..=seeds).into_par_iter().map(|seed| interval(queue, seed, jobs)).collect();
     let held = found.iter().filter(|(mean, half_width)| (mean - queue.wait).abs() <= *half_width).count();
     (held, found.iter().map(|(mean, _)| mean).sum::<f64>() / seeds as f64)
+}
+
+/// The days of a drawn log, and the number of lists that are resampled from it.
+const LOG_DAYS: u64 = 28;
+const LISTS: u64 = 10;
+
+/// A log of M/M/2 as a list of jobs: Poisson arrivals, and exponential service times of five minutes on average.
+fn drawn_log(per_hour: u32, seed: u64) -> String {
+    let (mut gaps, mut services) = (Stream::new(seed, "gaps of a log", 0), Stream::new(seed, "services of a log", 0));
+    let (gap, service) = (SimDuration::from_secs(3600 / u64::from(per_hour)), SimDuration::from_secs(300));
+    let mut list = "job,submit_s,duration_s,gpus\n".to_string();
+    let mut at = SimTime::ZERO;
+    for job in 0.. {
+        at = at.saturating_add(gaps.exponential(gap));
+        if at.as_secs_f64() >= (LOG_DAYS * 86_400) as f64 {
+            break;
+        }
+        let length = services.exponential(service).as_secs_f64();
+        list.push_str(&format!("{job},{:.3},{length:.3},1\n", at.as_secs_f64()));
+    }
+    list
+}
+
+/// Whether the interval from lists resampled from one drawn log, and the interval from the log alone, hold the mean
+/// wait. The latter is `None` if the log gives no interval.
+fn held_by_one_log(per_hour: u32, seed: u64) -> (bool, Option<bool>) {
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    std::fs::write(folder.path().join("log.csv"), drawn_log(per_hour, seed)).expect("a folder of our own");
+    let truth = erlang_c(2, f64::from(per_hour), 12.0) * 3600.0;
+    let accounts = |resample: &str, seed: u64| {
+        let text = format!(
+            "scenario: A drawn log\nprofile: fifo\nnodes: [{{name: servers, machine: l4-x1, count: 2}}]\n\
+             trace: {{file: log.csv, format: csv{resample}}}\n"
+        );
+        let options = Options { seed: Some(seed.to_string()), ..Options::default() };
+        let loaded = load_text("log.yaml", &text, folder.path(), &options).unwrap_or_else(|faults| panic!("{faults}"));
+        rehearse(&loaded.rehearsal, Vec::new(), &Progress::default(), Caching::On, Vec::new())
+    };
+    let mean = |seed: u64| {
+        let run = accounts(", resample: {block: 1d}", seed);
+        match run.run_metrics.metrics().get("queue_wait_mean_seconds") {
+            Some(dryrack_metrics::Value::Time(wait)) => wait.as_secs_f64(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let means: Vec<f64> = (1..=LISTS).map(mean).collect();
+    let from = ResampledFrom { blocks: LOG_DAYS, length: 1.0 };
+    let (low, high) = estimate_resampled(&means, from).and_then(|found| found.interval()).expect("of ten lists");
+    let sections = wait_sections(accounts("", 1).run_metrics.accounts()).expect("thousands of waits");
+    let holds = |(low, high): (f64, f64)| (low..=high).contains(&truth);
+    (holds((low, high)), sections.mean.map(holds))
+}
+
+/// How many of so many drawn logs have intervals that hold the mean wait: from resampled lists, from the log alone, and
+/// the number of logs that give an interval alone.
+fn log_coverage(per_hour: u32, logs: u64) -> (usize, usize, usize) {
+    let found: Vec<(bool, Option<bool>)> =
+        (1..=logs).into_par_iter().map(|seed| held_by_one_log(per_hour, seed)).collect();
+    let held = found.iter().filter(|(held, _)| *held).count();
+    let alone: Vec<bool> = found.iter().filter_map(|(_, alone)| *alone).collect();
+    (held, alone.iter().filter(|held| **held).count(), alone.len())
+}
+
+/// Of 12 intervals of 95 %, at least 9 hold the mean, except with a probability of 0.2 %.
+fn intervals_of_one_log_hold_the_mean_wait_of_theory() {
+    let (held, alone, of) = log_coverage(8, 12);
+    assert!(held >= 9, "{held} of 12 intervals from resampled lists");
+    assert!(of >= 9 && alone + 3 >= of, "{alone} of {of} intervals from the log alone");
+}
+
+/// Of a thousand logs, fixed beforehand, the intervals from resampled lists hold the mean wait with 930 to 970, and so
+/// do the intervals from the log alone, in proportion to the logs that give one.
+fn resampled_coverage() {
+    let mut wrong = Vec::new();
+    for per_hour in [8, 12] {
+        let (held, alone, of) = log_coverage(per_hour, 1000);
+        let said = format!("{per_hour}/h: {held} of 1000 from resampled lists; {alone} of {of} from the log alone");
+        println!("{said}");
+        let share = alone as f64 / of as f64;
+        if !(930..=970).contains(&held) || !(0.93..=0.97).contains(&share) {
+            wrong.push(said);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// Checks the formulas against values worked out on paper: 4 servers and 2 erlangs give 4/23, 2 servers and 1 erlang

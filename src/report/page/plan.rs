@@ -15,6 +15,8 @@ pub struct PlanReport {
     /// The plan's title and the answer to its question.
     pub title: String,
     pub answer: String,
+    /// How the answer would break: a sentence for each change, and the command that repeats it.
+    pub breaks: Vec<(String, String)>,
     /// Whether the plan minimizes the cost.
     pub is_minimized: bool,
     /// The name of the cost: `GPUs`, `nodes` or `price per hour`.
@@ -31,6 +33,9 @@ pub struct PlanReport {
     pub source: String,
 }
 
+/// A mean, and the ends of its interval.
+type Figure = (f64, Option<(f64, f64)>);
+
 /// An alternative that was run.
 pub struct PlanRow {
     pub name: String,
@@ -42,8 +47,8 @@ pub struct PlanRow {
     pub keeps: Option<bool>,
     /// The constraint that does not hold, with the seed and, if known, more detail.
     pub broken: Option<String>,
-    /// The means over the seeds, each with half the width of its 95 % interval if there is one.
-    pub metrics: BTreeMap<&'static str, (f64, Option<f64>)>,
+    /// The means over the seeds, each with the ends of its 95 % interval if there is one.
+    pub metrics: BTreeMap<&'static str, Figure>,
     /// Mean waits over the seeds in seconds at [`WAIT_PERCENTS`]. `None` if with some seed the percentile falls on a
     /// replica that was never placed.
     pub waits: Vec<Option<f64>>,
@@ -72,6 +77,7 @@ impl PlanReport {
         let plots: String = [self.frontier_plot(), self.waits_plot()].iter().flatten().map(Chart::figure).collect();
         let body = [
             section("Question", &self.asked()),
+            self.breaking(),
             section(
                 if self.nobody_waits() {
                     "Cost against replicas that were turned away"
@@ -100,6 +106,16 @@ impl PlanReport {
         text
     }
 
+    /// How the answer would break; empty if nothing was tried.
+    fn breaking(&self) -> String {
+        if self.breaks.is_empty() {
+            return String::new();
+        }
+        let rows: Vec<Vec<String>> =
+            self.breaks.iter().map(|(sentence, command)| vec![sentence.clone(), command.clone()]).collect();
+        section("How it would break", &table("Changes that were run on the answer", &["result", "command"], &rows))
+    }
+
     fn made(&self) -> String {
         facts(&self.provenance) + &format!("<h3>The plan</h3>\n<pre>{}</pre>\n", escape(&self.source))
     }
@@ -121,7 +137,7 @@ impl PlanReport {
         known
     }
 
-    fn wait(&self, row: usize) -> Option<(f64, Option<f64>)> {
+    fn wait(&self, row: usize) -> Option<Figure> {
         self.rows[row].metrics.get(WAIT).copied()
     }
 
@@ -134,19 +150,19 @@ impl PlanReport {
 
     /// The burden, which the report compares with the cost. It is the wait or, if no replica waits, the percentage of
     /// replicas that were not placed.
-    fn burden(&self, row: usize) -> Option<(f64, Option<f64>)> {
+    fn burden(&self, row: usize) -> Option<Figure> {
         match self.nobody_waits() {
             false => self.wait(row),
             true => {
-                let (placed, half) = self.rows[row].metrics.get(PLACED)?;
-                Some((100.0 - placed * 100.0, half.map(|half| half * 100.0)))
+                let (placed, ends) = self.rows[row].metrics.get(PLACED)?;
+                Some((100.0 - placed * 100.0, ends.map(|(low, high)| (100.0 - high * 100.0, 100.0 - low * 100.0))))
             }
         }
     }
 
     fn frontier_plot(&self) -> Option<Chart> {
         let known: Vec<usize> = (0..self.rows.len()).filter(|row| self.burden(*row).is_some()).collect();
-        let high = |row: &usize| self.burden(*row).map_or(0.0, |(mean, half)| mean + half.unwrap_or(0.0));
+        let high = |row: &usize| self.burden(*row).map_or(0.0, |(mean, ends)| ends.map_or(mean, |(_, high)| high));
         let longest = known.iter().map(high).max_by(f64::total_cmp)?;
         let dearest = self.rows.iter().map(|row| row.cost).max_by(f64::total_cmp)?;
         let (x, top) = of_numbers(self.objective, dearest);
@@ -162,10 +178,8 @@ impl PlanReport {
             rows.map(|row| at(*row, self.burden(*row).expect("known").0)).collect()
         };
         let whiskers: Vec<(f64, f64)> = (known.iter())
-            .filter_map(|row| {
-                self.burden(*row).and_then(|(mean, half)| Some((*row, mean, half.filter(|half| *half > 0.0)?)))
-            })
-            .flat_map(|(row, mean, half)| [at(row, mean - half), at(row, mean + half)])
+            .filter_map(|row| Some((*row, self.burden(*row)?.1.filter(|(low, high)| high > low)?)))
+            .flat_map(|(row, (low, high))| [at(row, low), at(row, high)])
             .collect();
         let frontier: Vec<(f64, f64)> =
             self.frontier().iter().map(|row| at(*row, self.burden(*row).expect("known").0)).collect();
@@ -310,8 +324,8 @@ impl PlanReport {
             0 => String::new(),
             more => format!("<p class=\"note\">{} more are in alternatives.csv.</p>\n", more),
         };
-        let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t) where there \
-                    are several; alternatives.csv has every metric.</p>\n";
+        let note = "<p class=\"note\">Means over the seeds, ± half the width of the 95% interval (Student's t), or its ends, \
+                    where there is one; alternatives.csv has every metric.</p>\n";
         table("Alternatives that were run", &header, &rows) + note + &rest
     }
 }
@@ -322,7 +336,11 @@ impl PlanRow {
         match self.metrics.get(metric) {
             None => String::new(),
             Some((mean, None)) => write(*mean),
-            Some((mean, Some(half))) => format!("{} ±\u{a0}{}", write(*mean), write(*half)),
+            // An interval that is not symmetric is shown by its ends.
+            Some((mean, Some((low, high)))) if ((low + high) / 2.0 - mean).abs() > 1e-6 * mean.abs() => {
+                format!("{} ({}\u{a0}to\u{a0}{})", write(*mean), write(*low), write(*high))
+            }
+            Some((mean, Some((low, high)))) => format!("{} ±\u{a0}{}", write(*mean), write((high - low) / 2.0)),
         }
     }
 }
@@ -355,6 +373,7 @@ mod tests {
         PlanReport {
             title: "Which?".into(),
             answer: "This.".into(),
+            breaks: Vec::new(),
             is_minimized: true,
             objective: "GPUs",
             factors: vec!["workers".into()],

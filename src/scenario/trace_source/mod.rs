@@ -54,6 +54,7 @@ use serde::Serialize;
 
 use super::job_template::Draft;
 use super::world::World;
+use dryrack_metrics::ResampledFrom;
 use dryrack_scheduler::Target;
 use dryrack_trace::{
     self as trace, Format, Index, NodeTrace, RunBasis, Tally, TaskTrace, TraceContent, TraceEntry, TraceTask,
@@ -84,6 +85,12 @@ pub struct TraceUse {
 }
 
 impl TraceUse {
+    /// How the list was resampled from one log, if it was.
+    pub fn resampled_from(&self) -> Option<ResampledFrom> {
+        let list = self.resampled.as_ref()?;
+        Some(ResampledFrom { blocks: list.blocks, length: list.length })
+    }
+
     /// Lines for people: first what was used, then the irregularities.
     pub fn lines(&self) -> Vec<String> {
         let nodes = if self.nodes == 0 { String::new() } else { format!(" and {}", counted(self.nodes, "node")) };

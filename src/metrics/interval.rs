@@ -1,0 +1,185 @@
+//! Confidence intervals: of the mean of several runs, of the mean over lists that were resampled from one log, and of a
+//! share of all runs.
+
+/// A mean over runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval of the mean. `None` for a single run. Also `None` if all runs
+    /// give the same value, because equal values do not show how much further runs would vary.
+    pub half_width: Option<f64>,
+    /// The interval, if the mean is not in its middle. `half_width` is then half of its width.
+    pub range: Option<(f64, f64)>,
+    pub runs: usize,
+}
+
+impl Estimate {
+    /// The ends of the 95 % confidence interval.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.range.or_else(|| self.half_width.map(|half| (self.mean - half, self.mean + half)))
+    }
+}
+
+/// How the runs of several seeds were resampled from one log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResampledFrom {
+    /// The number of blocks that the log has.
+    pub blocks: u64,
+    /// The length of each new list in proportion to the log.
+    pub length: f64,
+}
+
+/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom: NIST/SEMATECH e-Handbook of Statistical
+/// Methods, section 1.3.6.7.2, column 0.975.
+const T_975: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+/// The same quantile of the normal distribution.
+const Z_975: f64 = 1.959_963_984_540_054;
+
+/// Computes the mean and its confidence interval by Student's t; `None` without values. Values are summed in the given
+/// order, and the only function used is the square root. So the result has the same bytes everywhere.
+pub fn estimate(values: &[f64]) -> Option<Estimate> {
+    let runs = values.len();
+    if runs == 0 {
+        return None;
+    }
+    if values.iter().all(|value| value.total_cmp(&values[0]).is_eq()) {
+        return Some(Estimate { mean: values[0], half_width: None, range: None, runs });
+    }
+    let mean = values.iter().sum::<f64>() / runs as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    let variance = squares / (runs - 1) as f64;
+    let half_width = student_t(runs - 1) * libm::sqrt(variance / runs as f64);
+    Some(Estimate { mean, half_width: Some(half_width), range: None, runs })
+}
+
+/// Computes the mean over lists that were resampled from one log, and the interval in which the mean over other logs of
+/// the same process lies. It is the bootstrap's standard error, the standard deviation over the lists, with Student's t.
+/// The log has few blocks and the lists are few, so the degrees of freedom are one less than the fewer of the two. More
+/// lists do not make the interval vanish: the log stays one log.
+///
+/// The standard deviation is multiplied by the root of blocks / (blocks - 1), because drawing from a log of few blocks
+/// shows too little spread; of 1 + 1 / lists, because the centre is a mean of few lists; and of the length of a list in
+/// proportion to the log. If all values are positive, this is done with their logarithms. Waits are skewed to the right,
+/// and without logarithms fewer intervals hold the true mean.
+pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimate> {
+    let plain = estimate(values)?;
+    if plain.half_width.is_none() || from.blocks < 2 {
+        return Some(Estimate { half_width: None, ..plain });
+    }
+    let is_positive = values.iter().all(|value| *value > 0.0);
+    let scaled: Vec<f64> = values.iter().map(|value| if is_positive { libm::log(*value) } else { *value }).collect();
+    let (lists, blocks) = (values.len() as f64, from.blocks as f64);
+    let centre = scaled.iter().sum::<f64>() / lists;
+    let squares: f64 = scaled.iter().map(|value| (value - centre) * (value - centre)).sum();
+    let variance = squares / (lists - 1.0) * blocks / (blocks - 1.0) * (1.0 + 1.0 / lists) * from.length;
+    let freedom = (values.len() - 1).min(usize::try_from(from.blocks - 1).unwrap_or(usize::MAX));
+    let half = student_t(freedom) * libm::sqrt(variance);
+    let (low, high) = match is_positive {
+        true => (libm::exp(centre - half), libm::exp(centre + half)),
+        false => (centre - half, centre + half),
+    };
+    Some(Estimate { half_width: Some((high - low) / 2.0), range: Some((low, high)), ..plain })
+}
+
+/// The quantile of Student's t. Beyond the table, it uses the first two terms of an expansion about the normal
+/// quantile, which is accurate to 1e-4: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+pub(super) fn student_t(freedom: usize) -> f64 {
+    match T_975.get(freedom - 1) {
+        Some(quantile) => *quantile,
+        None => {
+            let (z, n) = (Z_975, freedom as f64);
+            let cube = z * z * z;
+            z + (cube + z) / (4.0 * n) + (5.0 * cube * z * z + 16.0 * cube + 3.0 * z) / (96.0 * n * n)
+        }
+    }
+}
+
+/// A lower bound on the share of all possible runs that satisfy a constraint, given that `kept` of `runs` observed runs
+/// did. It is the one-sided 95 % limit of Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in
+/// the Case of the Binomial, Biometrika 26(4), 1934. Accurate to 1e-9.
+pub fn share_at_least(kept: usize, runs: usize) -> f64 {
+    assert!(kept <= runs, "{kept} of {runs}");
+    if kept == 0 {
+        return 0.0;
+    }
+    // The probability that at least `kept` of the runs satisfy the constraint, if `part` of all possible runs do.
+    let chance = |part: f64| {
+        let mut term = libm::pow(part, runs as f64);
+        let mut sum = term;
+        for lost in 1..=runs - kept {
+            term *= (runs - lost + 1) as f64 / lost as f64 * (1.0 - part) / part;
+            sum += term;
+        }
+        sum
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    while high - low > 1e-9 {
+        let middle = (low + high) / 2.0;
+        if chance(middle) < 0.05 { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_few_that_all_keep_little_is_known_of_the_rest() {
+        // If all n runs satisfy it: the nth root of 0.05. For 1 of 2: 1 - (1-p)² = 0.05. For 8 of 10: 45 p⁸(1-p)² + 10
+        // p⁹(1-p) + p¹⁰ = 0.05.
+        let rows = [(8, 8, 0.6877), (4, 4, 0.4729), (100, 100, 0.9705), (8, 10, 0.4931), (0, 5, 0.0), (1, 2, 0.0253)];
+        for (kept, runs, least) in rows {
+            let found = share_at_least(kept, runs);
+            assert!((found - least).abs() < 1e-4, "{kept} of {runs}: {found}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_that_of_the_textbook() {
+        // For 5, 7, 9: mean 7, s = 2, t(2) = 4.303, half width 4.303 * 2 / sqrt 3 = 4.969 (calculated by hand).
+        let found = estimate(&[5.0, 7.0, 9.0]).expect("of three");
+        assert_eq!((found.mean, found.runs), (7.0, 3));
+        assert!((found.half_width.expect("of three") - 4.969).abs() < 1e-3, "{found:?}");
+        assert_eq!(estimate(&[4.0]), Some(Estimate { mean: 4.0, half_width: None, range: None, runs: 1 }));
+        assert_eq!(
+            estimate(&[0.1; 5]),
+            Some(Estimate { mean: 0.1, half_width: None, range: None, runs: 5 }),
+            "nothing is random"
+        );
+        assert_eq!(estimate(&[]), None);
+    }
+
+    /// For 1, e and e²: the logarithms 0, 1 and 2 have the mean 1 and the standard deviation 1. With 4 blocks and 3
+    /// lists, t has 2 degrees of freedom: 4.303 * sqrt(4/3 * 4/3) = 5.737 (calculated by hand). Twice the length doubles
+    /// the variance.
+    #[test]
+    fn an_interval_of_resampled_lists_is_that_of_their_logarithms() {
+        let e = std::f64::consts::E;
+        for (length, half) in [(1.0, 5.737), (2.0, 5.737 * 2f64.sqrt())] {
+            let found = estimate_resampled(&[1.0, e, e * e], ResampledFrom { blocks: 4, length }).expect("of three");
+            let (low, high) = found.interval().expect("of three");
+            assert!(
+                (libm::log(low) - (1.0 - half)).abs() < 2e-3 && (libm::log(high) - (1.0 + half)).abs() < 2e-3,
+                "{found:?}"
+            );
+        }
+        // A value of 0 has no logarithm: 0, 1, 2 have the mean 1 and the standard deviation 1.
+        let found = estimate_resampled(&[0.0, 1.0, 2.0], ResampledFrom { blocks: 4, length: 1.0 }).expect("of three");
+        let (low, high) = found.interval().expect("of three");
+        assert!((low + 4.737).abs() < 2e-3 && (high - 6.737).abs() < 2e-3, "{found:?}");
+        let equal = estimate_resampled(&[5.0; 4], ResampledFrom { blocks: 4, length: 1.0 }).expect("of four");
+        assert_eq!(equal.interval(), None, "nothing differs");
+    }
+
+    #[test]
+    fn beyond_the_table_the_quantile_is_that_of_longer_tables() {
+        // From the same table of NIST: 40, 60 and 100 degrees of freedom.
+        for (freedom, quantile) in [(40, 2.021), (60, 2.000), (100, 1.984)] {
+            assert!((student_t(freedom) - quantile).abs() < 5e-4, "{freedom}: {}", student_t(freedom));
+        }
+    }
+}
