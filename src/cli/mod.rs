@@ -69,6 +69,7 @@ mod trace_source;
 mod trace_target;
 mod validate;
 mod watch;
+mod what_helps;
 mod what_if;
 
 pub use exit::Exit;
@@ -154,6 +155,9 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Compare a run with the same run under another fleet, profile or policy from a given time on
     WhatIf(what_if::WhatIfArgs),
+    /// Run a scenario with single changes, such as one more node or another profile, and rank them by the waiting hours
+    /// that each saves
+    WhatHelps(what_helps::WhatHelpsArgs),
     /// Measure how long scenarios take to run
     Bench(bench::BenchArgs),
     /// Find machines and their use, and write them as nodes of a scenario
@@ -233,6 +237,7 @@ impl Cli {
             Command::Run(args) => run::run(args, self.format.plain()?),
             Command::Plan(args) => plan::plan(args, self.format.plain()?),
             Command::WhatIf(args) => what_if::what_if(args, self.format.plain()?),
+            Command::WhatHelps(args) => what_helps::what_helps(args, self.format.plain()?),
             Command::Test(args) => test::test(args, self.format),
             Command::Check(args) => check::check(args, self.format.plain()?),
             Command::Log(args) => log::log(args, self.format.plain()?),

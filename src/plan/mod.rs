@@ -14,6 +14,7 @@
 //! | `search` | chooses the runs that find the cheapest alternative, and says what they showed |
 //! | `summary` | compares the alternatives and gives the answer |
 //! | `breaks` | runs the answer with fewer nodes and with more load |
+//! | `helps` | changes of a scenario that may shorten waits, and the hours that each saves |
 //! | `page` | collects the contents of a report |
 //!
 //! It must never draw random numbers, and never present an alternative without runs as if it had been run.
@@ -21,6 +22,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod breaks;
+mod helps;
 mod input_hash;
 mod journal;
 mod page;
@@ -31,6 +33,7 @@ mod summary;
 
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
+pub use helps::{Change, Saving, changes, saved, sort as sort_savings, waiting_hours};
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use page::page;

@@ -58,6 +58,7 @@ pub fn summary(heading: &Heading, accounts: &RunAccount, metrics: &Metrics, verd
     if !verdicts.is_empty() {
         text.push('\n');
         verdicts.iter().for_each(|verdict| text.push_str(&verdict_lines(verdict)));
+        text.push_str(&starts_later(accounts, metrics, verdicts));
     }
     text
 }
@@ -197,6 +198,29 @@ fn started(accounts: &RunAccount) -> String {
         time(Function::Quantile(500)),
         time(Function::Quantile(950)),
         time(Function::Max),
+    )
+}
+
+/// A warning if a bound on `queue_wait` holds only because `queue_wait` ends before instances are up.
+fn starts_later(accounts: &RunAccount, metrics: &Metrics, verdicts: &[Verdict]) -> String {
+    let is_of_queue = |verdict: &&Verdict| verdict.passed && verdict.expected.contains("queue_wait");
+    let Some(bound) = verdicts.iter().find(is_of_queue) else { return String::new() };
+    let (values, _) = Series::StartWait.values(accounts, |row| row.submitted >= accounts.warm_up);
+    let percentile = Function::Quantile(950);
+    let (Value::Time(started), Some(Value::Time(placed)), Some(Value::Ratio(_))) =
+        (percentile.of(&values), metrics.get("queue_wait_p95_seconds"), metrics.get("instance_hours"))
+    else {
+        return String::new();
+    };
+    if started.as_nanos() < 2 * placed.as_nanos() || started.as_nanos() - placed.as_nanos() < 1_000_000_000 {
+        return String::new();
+    }
+    let warning = AnsiColor::Yellow.on_default();
+    format!(
+        "{warning}note{warning:#}  {} holds, but queue_wait ends when a replica gets a place, and instances take time to\n      \
+         start: p95(start_wait) is {}. Bound start_wait to include this time.\n",
+        bound.name,
+        about(started)
     )
 }
 

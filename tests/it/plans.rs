@@ -16,6 +16,7 @@ trials! {
         a_search_finds_what_the_whole_grid_has,
         a_search_says_what_it_proved,
         an_answer_says_how_it_would_break,
+        what_helps_most_is_what_a_run_with_it_saves,
         the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
         a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
         a_plan_that_is_wrong_is_told_where,
@@ -166,6 +167,46 @@ constraints: [max(queue_wait) <= 0s]
     let words: Vec<&str> = command.split_whitespace().skip(1).collect();
     let text = stdout(dir.path(), &words, 0);
     assert!(text.contains("32 = 32 completed") && text.contains("at most 1h"), "{text}");
+}
+
+/// One node of one GPU and many cores, and three jobs of an hour that arrive together: they wait 0, 1 and 2 hours. With
+/// one more node, or one more GPU in the node, they wait 0, 0 and 1 hours, which saves 2 of 3. More cores save nothing.
+fn what_helps_most_is_what_a_run_with_it_saves() {
+    let dir = empty();
+    let scenario = "\
+scenario: Three jobs for one GPU
+profile: fifo
+nodes: [{name: worker, machine: l4-x1}]
+jobs: [{name: job, count: 3, gpus: 1, duration: 1h, estimate: 1h}]
+";
+    std::fs::write(dir.path().join("three.yaml"), scenario).expect("a folder of our own");
+    let text = stdout(dir.path(), &["what-helps", "three.yaml", "--out", "out"], 0);
+    assert!(text.contains("All replicas together wait 3.0 h with 1 seed."), "{text}");
+    assert!(
+        text.contains("Most would be saved by one more node like worker (1 l4, 16 cores): 2.0 h, or 67%."),
+        "{text}"
+    );
+    let found: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("out/what-helps.json")).expect("it was written"))
+            .expect("JSON");
+    let saved = |what: &str| {
+        let changes = found["changes"].as_array().expect("a list").iter();
+        let change =
+            changes.clone().find(|change| change["change"].as_str().is_some_and(|text| text.starts_with(what)));
+        change.and_then(|change| change["hours_saved"].as_f64()).unwrap_or_else(|| panic!("{what}: {text}"))
+    };
+    for (what, hours) in [("one more GPU", 2.0), ("twice the cores", 0.0), ("the profile easy", 0.0)] {
+        assert!((saved(what) - hours).abs() < 1e-9, "{what}: {}", saved(what));
+    }
+    // The reason on which the waiting hours hang is one whose removal ends the wait: GPUs, and not cores.
+    let text = stdout(dir.path(), &["run", "three.yaml"], 0);
+    assert!(text.contains("because    67% insufficient_gpus, 33% queue_order"), "{text}");
+    // The command in the result repeats the run: the third job waits an hour.
+    let command = found["changes"][0]["command"].as_str().expect("a command");
+    assert_eq!(command, "dryrack run three.yaml --seed 1 --set 'nodes.+={name: worker-more, machine: l4-x1}'");
+    let run = ["run", "three.yaml", "--seed", "1", "--set", "nodes.+={name: worker-more, machine: l4-x1}"];
+    let text = stdout(dir.path(), &run, 0);
+    assert!(text.contains("at most 1h00m"), "{text}");
 }
 
 /// The sweep gives the same result even if it is killed fifty times.

@@ -9,9 +9,11 @@ mod chart;
 mod data;
 mod gantt;
 mod heat;
+mod helps;
 mod html;
 mod plan;
 mod run;
 
+pub use helps::HelpsReport;
 pub use plan::{PlanReport, PlanRow};
 pub use run::{Files, RunReport};

@@ -111,9 +111,10 @@ impl PlanReport {
         if self.breaks.is_empty() {
             return String::new();
         }
-        let rows: Vec<Vec<String>> =
-            self.breaks.iter().map(|(sentence, command)| vec![sentence.clone(), command.clone()]).collect();
-        section("How it would break", &table("Changes that were run on the answer", &["result", "command"], &rows))
+        let one = |(sentence, command): &(String, String)| {
+            format!("<p>{}</p>\n<pre>{}</pre>\n", escape(sentence), escape(command))
+        };
+        section("How it would break", &self.breaks.iter().map(one).collect::<String>())
     }
 
     fn made(&self) -> String {

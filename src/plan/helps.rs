@@ -1,0 +1,296 @@
+//! What would help most against waiting: changes of a scenario that are run, and the waiting hours that each saves.
+
+use std::sync::Arc;
+
+use dryrack_catalog as catalog;
+use dryrack_engine::Rehearsal;
+use dryrack_fleet::{NodeShape, offer_of};
+use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate, estimate_resampled};
+use dryrack_profile::{load_profile, profile_names};
+use dryrack_units::{Bytes, MilliCpu};
+use dryrack_yaml::{Node, Report, Tree, emit, parse};
+
+/// The profiles that are tried in place of a profile with one queue. Backfilling with many reservations takes long, so
+/// `conservative` is left out.
+const QUEUES: [&str; 9] =
+    ["fifo", "fifo-skipping", "easy", "sjf", "smallest-first", "fair-share", "best-fit", "pack", "spread"];
+/// The largest number of kinds of nodes that are varied, in the order of the file.
+const MOST_KINDS: usize = 8;
+
+/// A change that may shorten waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The change in words: `one more node: worker (8 a100-80g)`.
+    pub what: String,
+    /// The change in the form of `--set`.
+    pub set: Vec<String>,
+    /// Another profile.
+    pub profile: Option<String>,
+}
+
+/// What a change saves.
+#[derive(Clone, Debug)]
+pub struct Saving {
+    pub change: Change,
+    /// The waiting hours that the change saves, as the mean over the seeds. `None` if the changed file has errors.
+    pub saved: Option<Estimate>,
+    /// The mean over the seeds of the 95th percentile of the waits in seconds, with the change.
+    pub p95: Option<f64>,
+    /// Why the change could not be run.
+    pub fault: Option<String>,
+}
+
+/// The waiting hours of a run: of each replica, the time from its submission to its first placement, or to its end or
+/// the end of the run if it was never placed.
+pub fn waiting_hours(accounts: &RunAccount) -> f64 {
+    let mut nanos: u128 = 0;
+    accounts.each_row(|row| {
+        let until = row.placed.or(row.ended).unwrap_or(accounts.now);
+        nanos += u128::from(until.since(row.wanted).as_nanos());
+    });
+    nanos as f64 / 3.6e12
+}
+
+/// The mean of the hours that a change saves: the hours of the unchanged runs minus those of the changed ones, seed by
+/// seed (paired replications under common random numbers).
+pub fn saved(unchanged: &[f64], changed: &[f64], resampled: Option<ResampledFrom>) -> Option<Estimate> {
+    let less: Vec<f64> = unchanged.iter().zip(changed).map(|(before, after)| before - after).collect();
+    match resampled {
+        Some(from) => estimate_resampled(&less, from),
+        None => estimate(&less),
+    }
+}
+
+/// Sorts by the hours saved, most first. Changes that could not be run come last. Ties stay in order.
+pub fn sort(savings: &mut [Saving]) {
+    let hours = |saving: &Saving| saving.saved.map_or(f64::NEG_INFINITY, |saved| saved.mean);
+    savings.sort_by(|one, other| hours(other).total_cmp(&hours(one)));
+}
+
+/// The changes to try on this scenario.
+pub fn changes(rehearsal: &Rehearsal) -> Vec<Change> {
+    let mut report = Report::default();
+    let source = report.add_source("the scenario", &*rehearsal.source);
+    let Some(tree) = parse(&rehearsal.source, source, &mut report) else { return Vec::new() };
+    let mut changes = of_nodes(&tree, rehearsal);
+    changes.extend(of_profiles(rehearsal));
+    changes.extend(of_jobs(&tree));
+    changes
+}
+
+/// An entry of `nodes:` with the shape of its nodes.
+struct NodeEntry<'t> {
+    tree: &'t Tree,
+    name: &'t str,
+    count: Option<u32>,
+    shape: &'t Arc<NodeShape>,
+}
+
+/// The entries of `nodes:`, one for each shape.
+fn entries<'t>(tree: &'t Tree, rehearsal: &'t Rehearsal) -> Vec<NodeEntry<'t>> {
+    let Some(Node::List(items)) = tree.get("nodes").map(|nodes| &nodes.node) else { return Vec::new() };
+    let mut found: Vec<NodeEntry<'_>> = Vec::new();
+    for tree in items {
+        let Some(name) = tree.get("name").and_then(Tree::scalar) else { continue };
+        let count = tree.get("count").and_then(Tree::scalar).and_then(|count| count.parse().ok());
+        let is_copy = |node: &str| {
+            let number = node.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            node == name || (count.is_some() && number.is_some_and(|rest| rest.parse::<u32>().is_ok()))
+        };
+        let node = rehearsal.nodes.iter().find(|node| is_copy(&node.spec.name) && offer_of(&node.spec.shape).is_none());
+        let Some(node) = node else { continue };
+        let shape = &node.spec.shape;
+        let is_known = |other: &NodeEntry<'_>| called(other.shape) == called(shape);
+        if found.len() < MOST_KINDS && !found.iter().any(is_known) {
+            found.push(NodeEntry { tree, name, count, shape });
+        }
+    }
+    found
+}
+
+/// A node in words: `8 a100-80g, 96 cores`.
+fn called(shape: &NodeShape) -> String {
+    let cores = format!("{} cores", shape.cpu_capacity());
+    match shape.gpus.first() {
+        Some(gpu) => format!("{} {}, {cores}", shape.gpus.len(), gpu.model),
+        None => cores,
+    }
+}
+
+fn of_nodes(tree: &Tree, rehearsal: &Rehearsal) -> Vec<Change> {
+    let entries = entries(tree, rehearsal);
+    let mut changes = Vec::new();
+    for entry in &entries {
+        let what = format!("one more node like {} ({})", entry.name, called(entry.shape));
+        changes.push(Change { what, set: vec![one_more(entry)], profile: None });
+    }
+    for entry in entries.iter().filter(|entry| !entry.shape.gpus.is_empty()) {
+        let what = format!("one more GPU in each {}", entry.name);
+        changes.extend(one_more_gpu(entry).map(|set| Change { what, set: vec![set], profile: None }));
+    }
+    let twice = |what: &str, set: &dyn Fn(&NodeEntry<'_>) -> String| Change {
+        what: what.to_string(),
+        set: entries.iter().map(set).collect(),
+        profile: None,
+    };
+    if !entries.is_empty() {
+        changes.push(twice("twice the cores in each node", &|entry| {
+            let cores = MilliCpu::new(entry.shape.cpu.get() * 2);
+            format!("nodes.{}.cpus={cores}", quoted(entry.name))
+        }));
+        changes.push(twice("twice the RAM in each node", &|entry| {
+            format!("nodes.{}.ram={}", quoted(entry.name), amount(Bytes::new(entry.shape.ram.get() * 2)))
+        }));
+    }
+    changes
+}
+
+/// An amount as a file states it, without rounding: `80GiB`, or a number of bytes.
+fn amount(bytes: Bytes) -> String {
+    let text = bytes.to_string().replace(' ', "");
+    if text.parse() == Ok(bytes) { text } else { format!("{}B", bytes.get()) }
+}
+
+/// A step of a path, in double quotes if it has a dot.
+fn quoted(name: &str) -> String {
+    if name.contains('.') { format!("\"{name}\"") } else { name.to_string() }
+}
+
+/// A larger `count`, or a copy of the entry with another name.
+fn one_more(entry: &NodeEntry<'_>) -> String {
+    if let Some(count) = entry.count {
+        return format!("nodes.{}.count={}", quoted(entry.name), count + 1);
+    }
+    let mut copy = entry.tree.clone();
+    if let Node::Map(entries) = &mut copy.node {
+        entries.retain(|field| !["state", "gpu_states", "foreign"].contains(&field.key.as_str()));
+        if let Some(Node::Scalar { text, .. }) =
+            entries.iter_mut().find(|field| field.key == "name").map(|field| &mut field.value.node)
+        {
+            text.push_str("-more");
+        }
+    }
+    // Text of a list with one item is `[…]`, on one line below the second level.
+    let list = Tree { span: copy.span, node: Node::List(vec![copy]) };
+    let text = emit(&list);
+    format!("nodes.+={}", text.trim().trim_start_matches('[').trim_end_matches(']'))
+}
+
+/// One more GPU of the same type. `None` if the node has GPUs of several types.
+fn one_more_gpu(entry: &NodeEntry<'_>) -> Option<String> {
+    let first = entry.shape.gpus.first()?;
+    if entry.shape.gpus.iter().any(|gpu| gpu.model != first.model) {
+        return None;
+    }
+    let memory = match catalog::gpu(&first.model) {
+        Some(_) => String::new(),
+        None => format!(", memory: {}", amount(first.memory)),
+    };
+    let count = entry.shape.gpus.len() + 1;
+    Some(format!("nodes.{}.gpus=[{{type: {}{memory}, count: {count}}}]", quoted(entry.name), first.model))
+}
+
+/// Other profiles with the same flow.
+fn of_profiles(rehearsal: &Rehearsal) -> Vec<Change> {
+    let own = &rehearsal.profile;
+    let is_of_flow = |name: &&str| {
+        let profile = load_profile(name, std::path::Path::new(""));
+        profile.is_ok_and(|profile| !profile.historic && profile.flow.name() == own.flow.name())
+    };
+    let names: Vec<&str> = match own.flow.is_queue() {
+        true => QUEUES.to_vec(),
+        false => profile_names().filter(is_of_flow).collect(),
+    };
+    let others = names.into_iter().filter(|name| *name != &*own.name);
+    others
+        .map(|name| Change { what: format!("the profile {name}"), set: Vec::new(), profile: Some(name.to_string()) })
+        .collect()
+}
+
+fn of_jobs(tree: &Tree) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let has = |key: &str| matches!(tree.get(key).map(|list| &list.node), Some(Node::List(items)) if !items.is_empty());
+    let change = |what: &str, set: Vec<String>| Change { what: what.to_string(), set, profile: None };
+    let is_map = |key: &str| matches!(tree.get(key).map(|tree| &tree.node), Some(Node::Map(_)));
+    if is_map("trace") {
+        changes.push(change("exact estimates of the run times", vec!["trace.estimates=exact".to_string()]));
+    }
+    let gone: Vec<String> =
+        ["failures", "faults"].into_iter().filter(|key| has(key)).map(|key| format!("{key}=[]")).collect();
+    if !gone.is_empty() {
+        changes.push(change("no failures and faults", gone));
+    }
+    let arrives = |job: &Tree| job.get("arrivals").is_some();
+    let jobs = tree.get("jobs").map(|jobs| &jobs.node);
+    let random = matches!(jobs, Some(Node::List(items)) if items.iter().any(arrives));
+    if (tree.get("trace").is_some() || random) && tree.get("load").is_none() {
+        changes.push(change("10% less load", vec!["load=90%".to_string()]));
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dryrack_scenario::{Options, load_text};
+
+    const TEXT: &str = "\
+scenario: Two kinds of nodes
+profile: fifo
+nodes:
+  - {name: worker, count: 3, machine: l4-x1, price_per_hour: 2}
+  - {name: big, machine: a100-80g-x8, state: not_ready}
+  - {name: big2, machine: a100-80g-x8}
+jobs: [{name: one, gpus: 1, duration: 1h, estimate: 1h}]
+faults: [{at: 1h, node: big, becomes: ready}]
+";
+
+    /// Every change but `no failures` keeps the file valid, and does what it says.
+    #[test]
+    fn each_change_is_one_that_the_file_can_take() {
+        let load = |set: &[String]| {
+            let options = Options { set: set.to_vec(), ..Options::default() };
+            load_text("test.yaml", TEXT, std::path::Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"))
+        };
+        let changes = changes(&load(&[]).rehearsal);
+        let sets: Vec<&str> = changes.iter().flat_map(|change| &change.set).map(String::as_str).collect();
+        assert_eq!(
+            sets[..4],
+            [
+                "nodes.worker.count=4",
+                "nodes.+={name: big-more, machine: a100-80g-x8}",
+                "nodes.worker.gpus=[{type: l4, count: 2}]",
+                "nodes.big.gpus=[{type: a100-80g, count: 9}]",
+            ]
+        );
+        let profiles: Vec<&str> = changes.iter().filter_map(|change| change.profile.as_deref()).collect();
+        assert!(profiles.contains(&"easy") && !profiles.contains(&"fifo"), "{profiles:?}");
+        let gpus = |rehearsal: &Rehearsal| rehearsal.nodes.iter().map(|node| node.spec.shape.gpus.len()).sum::<usize>();
+        let found: Vec<(usize, usize)> = (changes.iter().filter(|change| change.profile.is_none()))
+            .map(|change| load(&change.set).rehearsal)
+            .map(|rehearsal| (rehearsal.nodes.len(), gpus(&rehearsal)))
+            .collect();
+        // 3 + 8 + 8 = 19 GPUs on 5 nodes. One more GPU in `big` does not change `big2`, which is another entry.
+        assert_eq!(found, [(6, 20), (6, 27), (5, 22), (5, 20), (5, 19), (5, 19), (5, 19)]);
+    }
+
+    #[test]
+    fn what_saves_most_comes_first() {
+        let saving = |what: &str, hours: Option<f64>| Saving {
+            change: Change { what: what.to_string(), ..Change::default() },
+            saved: hours.and_then(|hours| saved(&[hours, hours], &[0.0, 0.0], None)),
+            p95: None,
+            fault: None,
+        };
+        let mut all = [
+            saving("a", Some(1.0)),
+            saving("b", None),
+            saving("c", Some(-2.0)),
+            saving("d", Some(5.0)),
+            saving("e", Some(1.0)),
+        ];
+        sort(&mut all);
+        let order: Vec<&str> = all.iter().map(|saving| saving.change.what.as_str()).collect();
+        assert_eq!(order, ["d", "a", "e", "c", "b"]);
+    }
+}

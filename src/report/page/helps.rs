@@ -1,0 +1,28 @@
+//! The page of `dryrack what-helps`: the changes, sorted by the waiting hours that each saves.
+
+use super::html::{facts, page, section, table};
+
+/// The contents of the page.
+pub struct HelpsReport {
+    pub title: String,
+    /// The change that saves most, as a sentence.
+    pub answer: String,
+    /// The change, the hours saved, their share, the 95th percentile of the waits, and the flags that make the change.
+    pub rows: Vec<Vec<String>>,
+    pub command: String,
+}
+
+const NOTE: &str = "<p class=\"note\">Each change was run alone, with the same seeds and draws as the unchanged scenario. \
+    Hours saved are the waiting hours of all replicas without the change minus those with it, as the mean over the seeds, \
+    with the 95% interval of the paired difference where seeds differ. A negative number means longer waits.</p>\n";
+
+impl HelpsReport {
+    pub fn html(&self) -> String {
+        let header = ["change", "hours saved", "share", "wait p95", "flags for dryrack run"];
+        let body = [
+            section("What would help most", &(table("Changes that were run", &header, &self.rows) + NOTE)),
+            section("How to repeat this", &facts(&[("Command", self.command.clone())])),
+        ];
+        page(&self.title, (&self.answer, false), &body.concat())
+    }
+}
