@@ -28,7 +28,7 @@ use dryrack_event::{Digest, Digester, Event, Input, Record, RecordBody};
 use dryrack_fleet::{Foreign, GpuShape, GpuState, NodeShape, NodeSpec, NodeState, Reserved};
 use dryrack_ids::{GpuId, JobId, NodeId};
 use dryrack_rng::Stream;
-use dryrack_scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, ScorerName, WeightedScorer};
+use dryrack_scheduler::{Caching, Discipline, GpuOrder, Grouping, NeverFits, OrderKey, ScorerName, WeightedScorer};
 use dryrack_units::{Bytes, GpuShare, MilliCpu, Permille, SimDuration, SimTime};
 use dryrack_workload::{
     Acks, Analyses, Arrival, Demand, Ending, EventRetry, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Pick,
@@ -288,6 +288,10 @@ fn draw_profile(draws: &mut Stream, profiles: &[Arc<Profile>], features: &Featur
     }
     if features.usage {
         draw_options(draws, &mut profile.policies.utilization);
+    }
+    if profile.slurm.is_some() && !profile.schedules_like_slurm() {
+        profile.slurm = None;
+        profile.scheduler.order.retain(|key| *key != OrderKey::Multifactor);
     }
     let faults = profile.faults();
     assert!(faults.is_empty(), "a drawn profile is valid: {faults:?}");

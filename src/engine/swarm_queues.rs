@@ -56,6 +56,8 @@ fn draw_queue(draws: &mut Stream, profile: &Arc<Profile>) -> Arc<Profile> {
     for _ in 0..20 {
         let mut drawn = Profile::clone(profile);
         draw_order(draws, &mut drawn.scheduler);
+        // A drawn order has no `multifactor`.
+        drawn.slurm = None;
         if draws.chance(500) {
             drawn.passes.backfill = draw_backfill_pass(draws);
         }
