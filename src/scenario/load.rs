@@ -228,7 +228,9 @@ fn is_of_another_kind(tree: &Tree, source: SourceId, report: &mut Report) -> boo
     found.is_some()
 }
 
-fn without_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
+/// Checks what is known of the nodes once all were read.
+fn check_nodes(file: &Fields<'_>, world: &World, report: &mut Report) {
+    deployment::check_cached(world, report);
     // A plan can set the `count` of an entry to 0, so an entry without copies may be intended.
     if world.nodes.is_empty() && world.groups.is_empty() && !report.has_errors() {
         let help = "add `nodes:` with a list such as `- {name: alpha, machine: a100-80g-x8}`";
@@ -321,8 +323,7 @@ fn lower(place: &Place<'_>, options: &Options, report: &mut Report) -> Option<Lo
     let (trace, traced, target) = traced.map(parts).unwrap_or_default();
     let (seed, until, streamed) = (head.seed, head.until, options.streamed);
     let entries = entries(&file, &head, (&profile, folder, load, options), &mut world, report);
-    deployment::check_cached(&world, report);
-    without_nodes(&file, &world, report);
+    check_nodes(&file, &world, report);
     let asked = options.asked.as_ref().and_then(|text| jobs::asked(text, &mut world, report));
     without_jobs(&file, entries.len() + cluster.drafts.len() > 0 || trace.is_some(), options, report);
     splits::warn_of_unusable(&world, head.profile.is_some().then_some(&*profile), report);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::world::World;
+use super::world::{FleetGpus, World};
 use dryrack_catalog::{Figure, Work, relative_speed};
 use dryrack_trace::Measured;
 use dryrack_workload::{Demand, DemandKind, GpuSpeed, Speed, SpeedSource, Speeds};
@@ -323,16 +323,16 @@ fn accepted(demand: &Demand) -> Option<Vec<Arc<str>>> {
 impl World {
     /// The types of GPUs of all nodes and hosts. An entry with a `count` of 0 has no nodes.
     pub fn fleet_gpus(&mut self) -> Arc<BTreeSet<Arc<str>>> {
-        let numbers = (self.nodes.len(), self.hosts.len());
-        if let Some((_, known)) = self.fleet_gpus.as_ref().filter(|(of, _)| *of == numbers) {
-            return Arc::clone(known);
+        let of = (self.nodes.len(), self.hosts.len());
+        if let Some(known) = self.fleet_gpus.as_ref().filter(|known| known.of == of) {
+            return Arc::clone(&known.types);
         }
         let nodes = self.nodes.iter().map(|node| &node.spec.shape);
         let shapes = nodes.chain(self.hosts.iter().map(|(shape, _)| shape));
         let found = shapes.flat_map(|shape| shape.gpus.iter().map(|gpu| Arc::clone(&gpu.model)));
-        let found: Arc<BTreeSet<Arc<str>>> = Arc::new(found.collect());
-        self.fleet_gpus = Some((numbers, Arc::clone(&found)));
-        found
+        let types: Arc<BTreeSet<Arc<str>>> = Arc::new(found.collect());
+        self.fleet_gpus = Some(FleetGpus { of, types: Arc::clone(&types) });
+        types
     }
 
     /// Adds the speeds of this table to a demand. Reports types of GPUs whose speed is not known, each once.

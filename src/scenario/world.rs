@@ -41,8 +41,8 @@ pub(super) struct World {
     pub assumed: BTreeSet<String>,
     /// The speeds that the file states for all jobs.
     pub speed: Option<SpeedTable>,
-    /// The types of GPUs of the nodes and hosts, with the numbers of both at which they were collected.
-    pub fleet_gpus: Option<((usize, usize), Arc<BTreeSet<Arc<str>>>)>,
+    /// The types of GPUs of the nodes and hosts, once they were collected.
+    pub fleet_gpus: Option<FleetGpus>,
     /// The types of GPUs whose missing speed was reported, with the place of `speed`.
     pub unknown_speeds: Vec<(Span, Arc<str>)>,
     /// All distinct shapes so far, used only to find an equal one.
@@ -55,6 +55,13 @@ pub(super) struct World {
     pub local_queues: Option<BTreeSet<String>>,
     /// Entries whose jobs arrive at random. The number of their jobs depends on the seed.
     pub chances: BTreeMap<String, RandomEntry>,
+}
+
+/// The types of GPUs of a fleet.
+pub(super) struct FleetGpus {
+    /// The numbers of nodes and of hosts at which the types were collected.
+    pub of: (usize, usize),
+    pub types: Arc<BTreeSet<Arc<str>>>,
 }
 
 /// Properties that all jobs of one random entry share.

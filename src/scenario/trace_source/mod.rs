@@ -327,17 +327,22 @@ fn asked<'t>(tree: &'t Tree, report: &mut Report) -> Option<TraceSettings<'t>> {
     fields.exclusive(&["order", "tune"], "both set the order of the tasks", report);
     fields.exclusive(&["list", "file"], "both select the tasks", report);
     fields.exclusive(&["node_list", "node_file"], "both select the nodes", report);
+    is_found(&asked, &fields, report).then_some(asked)
+}
+
+/// Whether the settings say where the tasks are. If not, this is reported as an error.
+fn is_found(asked: &TraceSettings<'_>, fields: &Fields<'_>, report: &mut Report) -> bool {
     match (asked.name, asked.file, asked.format) {
-        (Some(_), ..) | (None, Some(_), Some(_)) => Some(asked),
+        (Some(_), ..) | (None, Some(_), Some(_)) => true,
         (None, Some((_, span)), None) => {
             let formats: Vec<&str> = formats().iter().map(|(name, _)| *name).collect();
             let help = format!("add `format:`, one of {}", formats.join(", "));
             report.error_with_help(span, "a file that is not a known trace needs its format", help);
-            None
+            false
         }
         (None, None, _) => {
             fields.require("name", "gaia", report);
-            None
+            false
         }
     }
 }

@@ -16,9 +16,16 @@ use dryrack_yaml::Report;
 /// The accepted types of GPUs, and what the trace measured.
 type Case = (Vec<Arc<str>>, Option<Arc<Measured>>);
 
-/// The speeds of each kind of task, and the types of GPUs on which it runs. Empty if the scenario states no speeds.
+/// The speeds of a kind of task, and the types of GPUs on which it runs.
+type CaseSpeeds = (Arc<Speeds>, Vec<Arc<str>>);
+
+/// The speeds of each kind of task. Empty if the scenario states no speeds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TraceSpeeds(HashMap<Case, (Arc<Speeds>, Vec<Arc<str>>), FixedState>);
+pub(super) struct TraceSpeeds {
+    known: HashMap<Case, CaseSpeeds, FixedState>,
+    /// Whether the trace measured rates of a kind of task.
+    is_measured: bool,
+}
 
 impl TraceSpeeds {
     /// The speeds that the trace's own settings state, or else those of the file.
@@ -41,8 +48,8 @@ impl TraceSpeeds {
         world: &mut World,
         report: &mut Report,
     ) -> TraceSpeeds {
-        let mut known = HashMap::default();
-        let Some(table) = table else { return TraceSpeeds(known) };
+        let mut found = TraceSpeeds::default();
+        let Some(table) = table else { return found };
         let fleet = world.fleet_gpus();
         let mut unknown = BTreeSet::new();
         for (accepted, measured) in counts.cases(names) {
@@ -52,18 +59,19 @@ impl TraceSpeeds {
             let runs = rates.as_ref().map_or_else(|| accepted.clone(), |rates| runs_on(&accepted, &fleet, rates));
             let (speeds, missing) = table.speeds(&runs, &fleet, rates.as_ref());
             unknown.extend(missing);
-            known.insert((accepted, measured), (Arc::new(speeds), runs));
+            found.is_measured |= measured.is_some();
+            found.known.insert((accepted, measured), (Arc::new(speeds), runs));
         }
         table.note(scope, &fleet, &mut world.assumed);
         table.refuse(&unknown, report);
-        TraceSpeeds(known)
+        found
     }
 
     /// The demand of a task with its speeds.
     pub fn add(&self, mut demand: Demand, task: &TraceTask) -> Demand {
         let DemandKind::Tasks(each) = &mut demand.kind else { return demand };
-        let Some(gpus) = each.gpus.as_mut().filter(|_| !self.0.is_empty()) else { return demand };
-        if let Some((speeds, runs)) = self.0.get(&(gpus.models.clone(), task.measured.clone())) {
+        let Some(gpus) = each.gpus.as_mut().filter(|_| !self.known.is_empty()) else { return demand };
+        if let Some((speeds, runs)) = self.known.get(&(gpus.models.clone(), task.measured.clone())) {
             gpus.models.clone_from(runs);
             demand.speeds = Some(Arc::clone(speeds));
         }
@@ -72,7 +80,7 @@ impl TraceSpeeds {
 
     /// Whether tasks with equal numbers of GPUs have equal speeds.
     pub fn are_equal(&self) -> bool {
-        self.0.keys().all(|(_, measured)| measured.is_none())
+        !self.is_measured
     }
 }
 

@@ -68,10 +68,7 @@ pub(super) fn checked(
     world: &mut World,
     report: &mut Report,
 ) -> Option<(TaskList, Tally)> {
-    if !setting.load.is_plain() {
-        let help = "leave `load` and `growth` out, or leave `--stream` out";
-        report.error_with_help(asked.span, "a streamed trace cannot get another load", help);
-    }
+    refuse_other_load(asked, setting, report);
     let Some((typed, span)) = asked.file.filter(|_| is_plain(asked, report)) else {
         if asked.file.is_none() {
             let help = "write `file:` and `format:`, or leave `--stream` out";
@@ -144,6 +141,14 @@ pub(super) fn checked(
         report.error_with_help(asked.span, "no task of this trace is selected", help);
     }
     Some((list, stream.rows.tally().clone()))
+}
+
+/// Reports a load that is not the trace's own.
+fn refuse_other_load(asked: &TraceSettings<'_>, setting: &ReadContext<'_>, report: &mut Report) {
+    if !setting.load.is_plain() {
+        let help = "leave `load` and `growth` out, or leave `--stream` out";
+        report.error_with_help(asked.span, "a streamed trace cannot get another load", help);
+    }
 }
 
 /// Whether the scenario leaves tasks unchanged and in their own order. If not, this is reported as an error.
