@@ -7,16 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::settings::TraceSettings;
+use super::settings::{TraceSettings, TypedNames};
 use crate::world::World;
 use dryrack_catalog as catalog;
 use dryrack_nearest::nearest;
 use dryrack_trace::{Measured, TraceTask};
 use dryrack_units::counted;
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text};
-
-/// The value of `gpu_names`: for each name in the trace, the GPU types of the scenario.
-pub(super) type TypedNames<'t> = Vec<(&'t str, Span, Vec<(&'t str, Span)>)>;
 
 /// The number of tasks that ask for each name, and the different kinds of tasks with GPUs.
 #[derive(Debug, Default)]

@@ -6,24 +6,15 @@
 use serde::Serialize;
 
 use super::jobs::Chosen;
-use super::settings::{ReadContext, TraceSettings};
+use super::settings::{ReadContext, Resampling, TraceSettings};
 use dryrack_trace::{BlockMethod, Blocks};
 use dryrack_units::{SimDuration, SimTime, counted};
-use dryrack_yaml::{Fields, Report, Span, Tree};
+use dryrack_yaml::{Fields, Report, Tree};
 
 const FIELDS: [&str; 4] = ["block", "cycle", "length", "method"];
 const METHODS: [(&str, BlockMethod); 2] = [("moving", BlockMethod::Moving), ("stationary", BlockMethod::Stationary)];
 const DAY: SimDuration = SimDuration::from_secs(86_400);
 const WEEK: SimDuration = SimDuration::from_secs(7 * 86_400);
-
-/// The settings of `resample:`.
-#[derive(Clone, Copy)]
-pub(super) struct Resampling {
-    pub span: Span,
-    blocks: Blocks,
-    /// The length of the new list; `None` means the recorded length.
-    length: Option<SimDuration>,
-}
 
 /// How a list was resampled.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::gpu_names::TypedNames;
-use super::resample::Resampling;
 use crate::growth::Load;
 use dryrack_rng::Stream;
 use dryrack_trace as trace;
-use dryrack_trace::{Format, Roots, TraceTask};
+use dryrack_trace::{Blocks, Format, Roots, TraceTask};
 use dryrack_units::{GpuShare, Permille, SimDuration, SimTime};
 use dryrack_yaml::{Report, Span, Tree};
 
@@ -34,6 +32,18 @@ impl GpuShares {
             task.gpu_share = Some(GpuShare::WHOLE);
         }
     }
+}
+
+/// The value of `gpu_names`: for each name in the trace, the GPU types of the scenario.
+pub(super) type TypedNames<'t> = Vec<(&'t str, Span, Vec<(&'t str, Span)>)>;
+
+/// The settings of `resample:`.
+#[derive(Clone, Copy)]
+pub(super) struct Resampling {
+    pub span: Span,
+    pub blocks: Blocks,
+    /// The length of the new list; `None` means the recorded length.
+    pub length: Option<SimDuration>,
 }
 
 /// The settings of `trace:`.

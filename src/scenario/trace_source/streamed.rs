@@ -44,6 +44,17 @@ struct Choice {
 }
 
 impl Choice {
+    fn of(asked: &TraceSettings<'_>) -> Choice {
+        Choice {
+            queues: asked.queues.iter().map(|(queue, _)| (*queue).to_string()).collect(),
+            offset: asked.offset,
+            from: asked.from,
+            to: asked.to,
+            skip: asked.skip.into(),
+            limit: asked.limit.map_or(u64::MAX, u64::from),
+        }
+    }
+
     /// Returns whether a task is chosen, and counts it.
     fn takes(&mut self, task: &TraceTask, queue: Option<&str>) -> bool {
         if self.skip > 0 {
@@ -77,14 +88,7 @@ pub(super) fn checked(
         return None;
     };
     let path = setting.find(typed, span, report)?;
-    let choice = Choice {
-        queues: asked.queues.iter().map(|(queue, _)| (*queue).to_string()).collect(),
-        offset: asked.offset,
-        from: asked.from,
-        to: asked.to,
-        skip: asked.skip.into(),
-        limit: asked.limit.map_or(u64::MAX, u64::from),
-    };
+    let choice = Choice::of(asked);
     let mut stream = value_or_report(trace::TaskStream::open(&path, Some(format)), span, report)?;
     let mut list = TaskList {
         path: path.clone(),
