@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Kubernetes;
 use crate::core::store::ReplicaIndex;
-use dryrack_kubernetes::cluster::PodInfo;
+use dryrack_kubernetes::cluster::{Cluster, PodInfo};
 use dryrack_kubernetes::object::DisruptionBudgetSpec;
 use dryrack_units::SimTime;
 
@@ -40,8 +39,10 @@ impl Budgets {
         Budgets { limits, ..Budgets::default() }
     }
 
-    fn expect(&mut self, replica: ReplicaIndex, budgets: Vec<BudgetIndex>) {
+    /// Counts the pod of a replica as expected.
+    pub fn expect(&mut self, replica: ReplicaIndex, pod: &PodInfo, cluster: &Cluster) {
         self.no_longer_expect(replica);
+        let budgets = budgets_of(pod, cluster);
         budgets.iter().for_each(|budget| self.limits[*budget].expected += 1);
         self.changed.extend(&budgets);
         if !budgets.is_empty() {
@@ -56,12 +57,14 @@ impl Budgets {
         }
     }
 
-    fn is_healthy(&mut self, pod: &Arc<str>, budgets: Vec<BudgetIndex>) {
-        self.no_longer_healthy(pod);
+    /// Counts a pod that runs as healthy.
+    pub fn count_as_healthy(&mut self, pod: &PodInfo, cluster: &Cluster) {
+        self.no_longer_healthy(&pod.key);
+        let budgets = budgets_of(pod, cluster);
         budgets.iter().for_each(|budget| self.limits[*budget].healthy += 1);
         self.changed.extend(&budgets);
         if !budgets.is_empty() {
-            self.healthy.insert(Arc::clone(pod), budgets);
+            self.healthy.insert(Arc::clone(&pod.key), budgets);
         }
     }
 
@@ -71,38 +74,27 @@ impl Budgets {
             self.changed.insert(budget);
         }
     }
+
+    /// Brings the budgets of the cluster up to date, once at each instant. Returns how many have changed.
+    pub fn follow(&mut self, now: SimTime, cluster: &mut Cluster) -> u64 {
+        if self.updated_at.replace(now) == Some(now) {
+            return 0;
+        }
+        let mut changes = 0;
+        for index in std::mem::take(&mut self.changed) {
+            let Limit { spec, expected, healthy } = &self.limits[index];
+            let Some(allowed) = spec.allows(*healthy, *expected) else { continue };
+            let allowed = i32::try_from(allowed).unwrap_or(i32::MAX);
+            let before = std::mem::replace(&mut cluster.budgets[index].disruptions_allowed, allowed);
+            changes += u64::from(before != allowed);
+        }
+        changes
+    }
 }
 
-impl Kubernetes {
-    fn budgets_of(&self, pod: &PodInfo) -> Vec<BudgetIndex> {
-        let budgets = self.cluster.budgets.iter().enumerate();
-        let of_pod = budgets.filter(|(_, budget)| budget.namespace == pod.namespace);
-        of_pod.filter(|(_, budget)| budget.selector.matches(pod.labels())).map(|(index, _)| index).collect()
-    }
-
-    pub(super) fn expect_in_budgets(&mut self, replica: ReplicaIndex, pod: &PodInfo) {
-        let budgets = self.budgets_of(pod);
-        self.budgets.expect(replica, budgets);
-    }
-
-    pub(super) fn count_as_healthy(&mut self, pod: &PodInfo) {
-        let budgets = self.budgets_of(pod);
-        self.budgets.is_healthy(&pod.key, budgets);
-    }
-
-    /// Brings the budgets up to date, once at each instant.
-    pub(super) fn follow_budgets(&mut self, now: SimTime) {
-        if self.budgets.updated_at.replace(now) == Some(now) {
-            return;
-        }
-        for index in std::mem::take(&mut self.budgets.changed) {
-            let Limit { spec, expected, healthy } = &self.budgets.limits[index];
-            let Some(allowed) = spec.allows(*healthy, *expected) else { continue };
-            let budget = &mut self.cluster.budgets[index];
-            let allowed = i32::try_from(allowed).unwrap_or(i32::MAX);
-            if std::mem::replace(&mut budget.disruptions_allowed, allowed) != allowed {
-                self.version += 1;
-            }
-        }
-    }
+/// The budgets of the cluster that select a pod.
+fn budgets_of(pod: &PodInfo, cluster: &Cluster) -> Vec<BudgetIndex> {
+    let budgets = cluster.budgets.iter().enumerate();
+    let of_pod = budgets.filter(|(_, budget)| budget.namespace == pod.namespace);
+    of_pod.filter(|(_, budget)| budget.selector.matches(pod.labels())).map(|(index, _)| index).collect()
 }

@@ -8,9 +8,9 @@
 //!
 //! The decisions are those of `dryrack-kubernetes`. This flow keeps the cluster that they read ([`mirror`]), the queue
 //! ([`queue`], with its hints in [`hints`]), makes pods of jobs ([`pods`]), lets them into the queue ([`gates`]), tries
-//! them ([`attempt`]), counts them for their budgets ([`budgets`]), and evicts pods from tainted nodes ([`evictions`]). If a real kube-scheduler decides, it gets the
-//! pods instead ([`outside`]). The ledger of the core is the authority: a pod leaves the cluster once its claim
-//! is free.
+//! them ([`attempt`]), counts them for their budgets ([`budgets`]), and evicts pods from tainted nodes ([`evictions`]).
+//! If a real kube-scheduler decides, it gets the pods instead ([`outside`]). The ledger of the core is the authority: a
+//! pod leaves the cluster once its claim is free.
 //!
 //! An attempt takes no time, and a pod is bound at the instant of its attempt. With gang scheduling, a pod of a gang keeps
 //! its node and waits until enough of its gang have one ([`permit`]).
@@ -209,7 +209,7 @@ impl Flow for Kubernetes {
             return;
         };
         let group = self.group_of(core, index, &info);
-        self.expect_in_budgets(index, &info);
+        self.budgets.expect(index, &info, &self.cluster);
         self.keys.insert(Arc::clone(&info.key));
         self.cluster.gangs.know(&info);
         self.pods.insert(index, PodRecord { info: Arc::new(info), group });
@@ -217,7 +217,7 @@ impl Flow for Kubernetes {
     }
 
     fn settle(&mut self, core: &mut Core) {
-        self.follow_budgets(core.now);
+        self.version += self.budgets.follow(core.now, &mut self.cluster);
         self.follow_fleet(core);
         self.evict_due(core);
         self.follow_fleet(core);
@@ -308,7 +308,7 @@ impl Flow for Kubernetes {
     fn phase_changed(&mut self, core: &mut Core, index: ReplicaIndex, _before: (Phase, SimTime)) {
         let replica = &core.replicas[index as usize];
         match (replica.phase, self.pods.get(&index).map(|record| Arc::clone(&record.info))) {
-            (Phase::Running, Some(pod)) => self.count_as_healthy(&pod),
+            (Phase::Running, Some(pod)) => self.budgets.count_as_healthy(&pod, &self.cluster),
             (Phase::Stopping, pod) => {
                 pod.iter().for_each(|pod| self.budgets.no_longer_healthy(&pod.key));
                 self.begin_deletion(core, replica.attempt_id(), false);
