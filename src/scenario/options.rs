@@ -32,11 +32,11 @@ pub struct Options {
     pub plan: Option<Varying>,
     /// The folders in which the files of traces are looked for.
     pub roots: Roots,
-    /// Whether jobs are created during the run instead of before it: see [`Loaded::streamed`].
+    /// Whether jobs are created during the run instead of before it: see [`Loaded::streamed`](crate::Loaded::streamed).
     pub streamed: bool,
     /// Whether to say what Kubernetes manifests hold that has no meaning in a rehearsal.
     pub tells_unused: bool,
-    /// Whether schedulers in other processes may decide: see [`Loaded::outside`].
+    /// Whether schedulers in other processes may decide: see [`Loaded::outside`](crate::Loaded::outside).
     pub outside: Outside,
 }
 
