@@ -87,6 +87,7 @@ pub fn estimate_resampled(values: &[f64], from: ResampledFrom) -> Option<Estimat
 /// The quantile of Student's t. Beyond the table, it uses the first two terms of an expansion about the normal
 /// quantile, which is accurate to 1e-4: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
 pub(super) fn student_t(freedom: usize) -> f64 {
+    assert!(freedom > 0, "an interval needs at least two values");
     match T_975.get(freedom - 1) {
         Some(quantile) => *quantile,
         None => {

@@ -59,7 +59,7 @@ struct Section {
     up_to: f64,
 }
 
-/// The intervals of a run's waits; `None` if too few replicas were placed for an interval.
+/// The intervals of a run's waits; `None` if too few replicas were placed for an interval, or all at one time.
 pub fn wait_sections(accounts: &RunAccount) -> Option<WaitSections> {
     let mut waits: Vec<(SimTime, f64)> = Vec::new();
     accounts.each_row(|row| {
@@ -83,6 +83,10 @@ fn of_waits(waits: &[(SimTime, f64)]) -> Option<WaitSections> {
     };
     // Less than half a section at the end belongs to the section before it.
     let sections = (span + length / 2) / length;
+    // A span of a few nanoseconds has fewer sections: for example, all jobs are submitted at one time.
+    if sections < SECTIONS.0 {
+        return None;
+    }
     let mut sorted: Vec<f64> = waits.iter().map(|(_, wait)| *wait).collect();
     sorted.sort_by(f64::total_cmp);
     let at = |part: f64| -> Option<f64> {
@@ -177,5 +181,17 @@ mod tests {
         let short: Vec<(SimTime, f64)> = (0..500).map(|job| (SimTime::from_secs(60 * job), (job % 9) as f64)).collect();
         assert_eq!(of_waits(&short).expect("500 waits").sections, 10);
         assert_eq!(of_waits(&short[..100]), None, "too few");
+    }
+
+    /// Jobs that are all submitted within 9 ns cannot be cut into ten sections of whole nanoseconds.
+    #[test]
+    fn jobs_submitted_at_one_time_give_no_interval() {
+        for span in [1, 2, 9] {
+            let waits: Vec<(SimTime, f64)> =
+                (0..300).map(|job| (SimTime::from_nanos(job * span / 300), job as f64)).collect();
+            assert_eq!(of_waits(&waits), None, "{span} ns");
+        }
+        let waits: Vec<(SimTime, f64)> = (0..300).map(|job| (SimTime::from_nanos(job / 30), job as f64)).collect();
+        assert_eq!(of_waits(&waits).expect("10 ns").sections, 10);
     }
 }
