@@ -622,10 +622,7 @@ fn no_scenario_of_ours_is_warned_of() {
                 folders.push(path);
             } else if name.ends_with(".yaml") && !name.ends_with(".profile.yaml") && !name.ends_with(".part.yaml") {
                 let said = dryrack_scenario::check(&path, &dryrack_scenario::Options::default());
-                // Its pods of a scheduler that is not rehearsed are the idea of the scenario.
-                let is_meant = name == "two-schedulers-share-a-node.yaml"
-                    && said.to_string().starts_with("warning: the profile `kubernetes-1.35` does not schedule 2 pods");
-                assert!(said.is_empty() || is_meant, "{said}");
+                assert!(said.is_empty(), "{said}");
                 checked += 1;
             }
         }

@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dryrack_control::{FlowOptions, Profile};
+use dryrack_event::Reason;
 use dryrack_fleet::NodeShape;
 use dryrack_manifest::{Cluster, Manifests, Unused};
 use dryrack_objects::ClusterObjects;
 use dryrack_units::counted;
-use dryrack_yaml::{Fields, Report, Span, Tree};
+use dryrack_yaml::{Fields, Node, Report, Span, Tree};
 
 use super::job_template::Draft;
 use super::kueue;
@@ -81,7 +82,9 @@ pub(super) fn read(
         let message = "pods of manifests are not created during the run, as `--stream` asks";
         report.error_with_help(key, message, "leave `--stream` out");
     }
-    tell_other_schedulers(&drafts, profile, report);
+    if !expects(file, Reason::OtherScheduler) {
+        tell_other_schedulers(&drafts, profile, report);
+    }
     let mut objects = ClusterObjects {
         namespaces: cluster.namespaces.clone(),
         services: cluster.services.clone(),
@@ -107,6 +110,13 @@ pub(super) fn read(
     Lowered { objects, drafts, kueue }
 }
 
+/// Whether an expectation of the file names the reason, so that it is meant.
+fn expects(file: &Fields<'_>, reason: Reason) -> bool {
+    let Some(Node::List(expected)) = file.get("expect").map(|tree| &tree.node) else { return false };
+    let mut because = expected.iter().filter_map(|one| one.get("because"));
+    because.any(|tree| matches!(&tree.node, Node::Scalar { text, .. } if text == reason.name()))
+}
+
 /// Says once which pods the profile does not schedule, because they name another scheduler.
 fn tell_other_schedulers(drafts: &[Draft], profile: &Profile, report: &mut Report) {
     let Some(options) = profile.flow.kubernetes() else { return };
@@ -121,7 +131,7 @@ fn tell_other_schedulers(drafts: &[Draft], profile: &Profile, report: &mut Repor
     }
     for (name, (count, span)) in pods {
         let message = format!(
-            "the profile `{}` does not schedule {} of the scheduler `{name}`; they wait for ever",
+            "the profile `{}` does not schedule {} of the scheduler `{name}`; they wait forever",
             profile.name,
             counted(count, "pod"),
         );
