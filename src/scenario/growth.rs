@@ -4,14 +4,14 @@
 //! run. It multiplies the rates of `arrivals`. A list of jobs (a trace, or arrivals at equal intervals) is thinned or
 //! repeated: job i is submitted as often as the whole part of the sum of the loads of jobs 1 to i rises at job i. So
 //! each stretch of the list has its share of the load, and nothing is drawn. A repeated job is submitted midway between
-//! the job and the next one. Jobs with stated times stay as they are.
+//! the job and the next one. `count` limits the jobs that are left. Jobs with stated times stay as they are.
 
 use std::str::FromStr;
 
 use dryrack_rng::Stream;
 use dryrack_units::{Permille, SimDuration, SimTime, UnitError};
 use dryrack_workload::Arrivals;
-use dryrack_yaml::{Fields, Report, Value};
+use dryrack_yaml::{Fields, Report, Span, Value};
 
 const DAY: u64 = 86_400;
 /// The units of time in which growth is written, with their length. A month is a twelfth of a year of 365 days.
@@ -59,10 +59,9 @@ pub(super) fn read(file: &Fields<'_>, until: Option<SimTime>, report: &mut Repor
         return Load::PLAIN;
     }
     if let Some(tree) = file.get("growth").or(file.get("load"))
-        && load.at(until.unwrap_or(SimTime::ZERO)) > MAX_LOAD
+        && let Err(fault) = load.most(Some(until.unwrap_or(SimTime::ZERO)))
     {
-        let message = format!("the load grows to more than {MAX_LOAD} times what the file says");
-        report.error_with_help(tree.span, message, "write an earlier `until`, or less growth");
+        fault.report(tree.span, "write an earlier `until`", report);
         return Load::PLAIN;
     }
     load
@@ -86,59 +85,104 @@ impl Load {
         self.factor * libm::pow(1.0 + by, periods)
     }
 
-    /// The largest load from the start until this time.
-    fn most(&self, until: SimTime) -> f64 {
-        self.at(SimTime::ZERO).max(self.at(until))
+    fn is_growing(&self) -> bool {
+        self.growth.is_some_and(|growth| growth.by > 0.0)
     }
 
-    /// The times at which jobs arrive, at most `enough` of them unless a list is repeated. Also takes a stream for the
-    /// draws of growth.
+    /// The largest load until this time; without an end, the largest of all times.
+    fn most(&self, until: Option<SimTime>) -> Result<f64, LoadFault> {
+        match until {
+            None if self.is_growing() => Err(LoadFault::NoEnd),
+            None => Ok(self.factor),
+            Some(until) => within_limit(self.factor.max(self.at(until))),
+        }
+    }
+
+    /// The time from which the load is so small that no job is left of it: less than 2^-53 of the load at the start,
+    /// which is the least part that a draw can tell from zero.
+    fn faded(&self) -> SimTime {
+        let Some(Growth { by, period }) = self.growth.filter(|growth| growth.by < 0.0) else { return SimTime::MAX };
+        let periods = -53.0 * std::f64::consts::LN_2 / libm::log1p(by);
+        SimTime::ZERO.saturating_add(SimDuration::from_nanos((periods * period.as_nanos() as f64) as u64))
+    }
+
+    /// The times at which jobs arrive, at most `enough` of them. Also takes a stream for the draws of growth.
+    ///
+    /// Of arrivals that are drawn at the rate of the largest load, those of the load at their time are kept (thinning:
+    /// Lewis and Shedler, *Simulation of Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26,
+    /// 1979). Nothing is drawn for this if the load is constant.
     pub fn instants(
         &self,
         arrivals: Arrivals,
         (from, until): (SimTime, Option<SimTime>),
         enough: usize,
         (stream, mut growing): (&mut Stream, Stream),
-    ) -> Vec<SimTime> {
+    ) -> Result<Vec<SimTime>, LoadFault> {
         let end = until.unwrap_or(SimTime::MAX);
         if self.is_plain() {
-            return arrivals.times(stream, from, end, enough);
+            return Ok(arrivals.times(stream, from, end).take(enough).collect());
         }
+        let end = end.min(self.faded());
         if matches!(arrivals, Arrivals::Every(_)) {
-            let times = arrivals.times(stream, from, end, enough);
-            return self.spread(&times).into_iter().map(|(_, at)| at).collect();
+            let times = self.spread(arrivals.times(stream, from, end), enough)?;
+            return Ok(times.into_iter().map(|(_, at)| at).collect());
         }
-        let most = self.most(until.unwrap_or(from));
-        self.thin(arrivals.at_load(most).times(stream, from, end, enough), most, &mut growing)
-    }
-
-    /// Of arrivals that were drawn at the rate of the largest load, keeps those of the load at their time (thinning:
-    /// Lewis and Shedler, *Simulation of Nonhomogeneous Poisson Processes by Thinning*, Naval Research Logistics 26,
-    /// 1979). Draws nothing if the load is constant.
-    fn thin(&self, times: Vec<SimTime>, most: f64, stream: &mut Stream) -> Vec<SimTime> {
-        match self.growth {
-            None => times,
-            Some(_) => times.into_iter().filter(|time| stream.unit() * most < self.at(*time)).collect(),
-        }
+        let most = self.most(until)?;
+        let mut is_kept = |at: &SimTime| self.growth.is_none() || growing.unit() * most < self.at(*at);
+        Ok(arrivals.at_load(most).times(stream, from, end).filter(|at| is_kept(at)).take(enough).collect())
     }
 
     /// For each job of a list in order of time, when it is submitted: not at all, once, or several times. Returns the
-    /// index of the job and its times, in order.
-    pub fn spread(&self, times: &[SimTime]) -> Vec<(usize, SimTime)> {
-        let mut spread = Vec::with_capacity(times.len());
-        let mut sum = 0.0;
-        for (index, at) in times.iter().enumerate() {
+    /// index of the job and its times, in order, at most `enough`.
+    pub fn spread(
+        &self,
+        times: impl Iterator<Item = SimTime>,
+        enough: usize,
+    ) -> Result<Vec<(usize, SimTime)>, LoadFault> {
+        let mut times = times.enumerate().peekable();
+        let (mut spread, mut sum) = (Vec::new(), 0.0);
+        while spread.len() < enough
+            && let Some((index, at)) = times.next()
+        {
             let before = libm::floor(sum);
-            sum += self.at(*at);
+            sum += within_limit(self.at(at))?;
             // The rounding of the sum must not lose a job: 1.1 ten times is less than 11.
             sum = if libm::fabs(sum - libm::round(sum)) < 1e-9 { libm::round(sum) } else { sum };
             let copies = (libm::floor(sum) - before) as u64;
-            let gap = times.get(index + 1).map_or(SimDuration::ZERO, |next| next.since(*at)).as_nanos();
+            let gap = times.peek().and_then(|(_, next)| next.checked_since(at)).unwrap_or_default().as_nanos();
             let later =
                 |copy: u64| SimDuration::from_nanos((u128::from(gap) * u128::from(copy) / u128::from(copies)) as u64);
-            spread.extend((0..copies).map(|copy| (index, at.saturating_add(later(copy)))));
+            let left = enough - spread.len();
+            spread.extend((0..copies).take(left).map(|copy| (index, at.saturating_add(later(copy)))));
         }
-        spread
+        Ok(spread)
+    }
+}
+
+fn within_limit(load: f64) -> Result<f64, LoadFault> {
+    if load <= MAX_LOAD { Ok(load) } else { Err(LoadFault::TooLarge) }
+}
+
+/// Why jobs cannot be submitted at this load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadFault {
+    /// Random arrivals grow without an end.
+    NoEnd,
+    TooLarge,
+}
+
+impl LoadFault {
+    /// Reports the fault. `shorter` says how to end these jobs earlier.
+    pub fn report(self, span: Span, shorter: &str, report: &mut Report) {
+        match self {
+            LoadFault::NoEnd => {
+                report.error_with_help(span, "growth needs the end of the arrivals", "add `until: 30d`");
+            }
+            LoadFault::TooLarge => {
+                let message = format!("the load grows to more than {MAX_LOAD} times what the file says");
+                report.error_with_help(span, message, format!("{shorter}, or less growth"));
+            }
+        }
     }
 }
 
@@ -149,6 +193,22 @@ mod tests {
     fn load(factor: f64, growth: Option<&str>) -> Load {
         Load { factor, growth: growth.map(|text| Growth::parse(text).expect("growth")) }
     }
+
+    fn spread(load: Load, times: &[SimTime]) -> Vec<(usize, SimTime)> {
+        load.spread(times.iter().copied(), usize::MAX).expect("a small load")
+    }
+
+    fn instants(
+        load: Load,
+        arrivals: Arrivals,
+        until: Option<SimTime>,
+        enough: usize,
+    ) -> Result<Vec<SimTime>, LoadFault> {
+        let stream = |purpose| Stream::new(1, purpose, 0);
+        load.instants(arrivals, (SimTime::ZERO, until), enough, (&mut stream("arrivals"), stream("growth")))
+    }
+
+    const HOURLY: Arrivals = Arrivals::Poisson { gap: SimDuration::from_secs(3600) };
 
     fn day(day: u64) -> SimTime {
         SimTime::from_secs(DAY * day)
@@ -170,25 +230,64 @@ mod tests {
     fn a_list_has_exactly_its_share_of_the_load() {
         let times: Vec<SimTime> = (0..1000).map(day).collect();
         for (factor, count) in [(1.1, 1100), (0.9, 900), (1.0, 1000), (2.5, 2500), (0.001, 1)] {
-            let found = load(factor, None).spread(&times);
+            let found = spread(load(factor, None), &times);
             assert_eq!(found.len(), count, "{factor}");
             assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].1), "in order");
         }
         // Every tenth job is submitted twice, the second time midway to the next job.
-        let found = load(1.1, None).spread(&times[..20]);
+        let found = spread(load(1.1, None), &times[..20]);
         let twice: Vec<usize> = found.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0).collect();
         assert_eq!((found.len(), twice), (22, vec![9, 19]));
         assert_eq!(found[10].1, SimTime::from_secs(DAY * 9 + DAY / 2));
     }
 
-    /// A load that doubles each month: the sum over a year of 360 days is 360 times the mean of 2^t over 0..11.836
-    /// months, (2^11.836 - 1) / (11.836 ln 2), within a job at each end.
+    /// A load that grows by half each month: the sum over a year of 360 days is 360 times the mean of 1.5^t over 0..11.836
+    /// months, (1.5^11.836 - 1) / (11.836 ln 1.5), within a job at each end.
     #[test]
     fn a_growing_list_has_the_integral_of_the_load() {
         let times: Vec<SimTime> = (0..360).map(day).collect();
-        let found = load(1.0, Some("100%/month")).spread(&times).len() as f64;
+        let found = spread(load(1.0, Some("50%/month")), &times).len() as f64;
         let months = 360.0 / (365.0 / 12.0);
-        let expected = 360.0 * (libm::pow(2.0, months) - 1.0) / (months * std::f64::consts::LN_2);
+        let expected = 360.0 * (libm::pow(1.5, months) - 1.0) / (months * libm::log(1.5));
         assert!((found / expected - 1.0).abs() < 0.02, "{found}, expected {expected}");
+    }
+
+    /// 24 jobs a day at a load of 10^t after t days: the integral over 3 days is 24 * (10^3 - 1) / ln 10 = 10,413 jobs,
+    /// within four times the square root of this number. 24 jobs a day that halve each day are 24 / ln 2 = 34.6 in all.
+    #[test]
+    fn growing_arrivals_have_the_integral_of_the_load() {
+        let growing = load(1.0, Some("900%/day"));
+        let found = instants(growing, HOURLY, Some(day(3)), usize::MAX).expect("an end").len() as f64;
+        assert!((found - 10_413.0).abs() < 4.0 * 10_413f64.sqrt(), "{found}");
+        let halved = instants(load(1.0, Some("-50%/day")), HOURLY, None, 1_000_000).expect("it fades").len() as f64;
+        assert!((halved - 34.6).abs() < 4.0 * 34.6f64.sqrt(), "{halved}");
+    }
+
+    /// A count is that of the jobs that stay: the first 50 are those that come first without a count.
+    #[test]
+    fn a_count_of_growing_arrivals_counts_those_that_are_left() {
+        let growing = load(1.0, Some("900%/day"));
+        let all = instants(growing, HOURLY, Some(day(3)), usize::MAX).expect("an end");
+        assert_eq!(instants(growing, HOURLY, Some(day(3)), 50), Ok(all[..50].to_vec()));
+        assert_eq!(instants(growing, HOURLY, None, 50), Err(LoadFault::NoEnd));
+        // At half the load, every second hour has a job, until there are 50.
+        let every = Arrivals::Every(SimDuration::from_secs(3600));
+        let hours: Vec<SimTime> = (0..50).map(|job| SimTime::from_secs(3600 * (2 * job + 1))).collect();
+        assert_eq!(instants(load(0.5, None), every.clone(), None, 50), Ok(hours));
+        assert_eq!(instants(load(0.5, None), every.clone(), Some(day(1)), 50).map(|times| times.len()), Ok(12));
+        // A list that grows ends with its count, or at the largest load.
+        assert_eq!(instants(growing, every.clone(), None, 200).map(|times| times.len()), Ok(200));
+        assert_eq!(instants(load(1.0, Some("-50%/day")), every, None, 1_000_000).map(|times| times.len()), Ok(35));
+    }
+
+    /// 10^3 is reached after 3 days, by arrivals and by the jobs of a list.
+    #[test]
+    fn a_load_has_a_limit_without_an_end_of_the_run() {
+        let growing = load(1.0, Some("900%/day"));
+        assert_eq!(instants(growing, HOURLY, Some(day(13)), usize::MAX), Err(LoadFault::TooLarge));
+        let days = |count: u64| growing.spread((0..count).map(day), usize::MAX);
+        assert_eq!(days(4).map(|times| times.len()), Ok(1 + 10 + 100 + 1000));
+        assert_eq!(days(5), Err(LoadFault::TooLarge));
+        assert_eq!(days(400), Err(LoadFault::TooLarge));
     }
 }

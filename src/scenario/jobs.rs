@@ -393,7 +393,13 @@ fn generated(
     let mut stream = Stream::new(setting.seed, "arrivals", rng::entity(&[name]));
     let enough = wanted.min(most + 1);
     let growing = Stream::new(setting.seed, "growth", rng::entity(&[name]));
-    let instants = setting.load.instants(arrivals, (from, until), enough, (&mut stream, growing));
+    let instants = match setting.load.instants(arrivals, (from, until), enough, (&mut stream, growing)) {
+        Ok(instants) => instants,
+        Err(fault) => {
+            fault.report(tree.span, "write an earlier `until`", report);
+            return none;
+        }
+    };
     // Batch sizes have their own random stream, so a change in arrival times does not change them.
     let times = batch.spread(&instants, &mut Stream::new(setting.seed, "batches", rng::entity(&[name])), enough);
     if times.len() > most {
@@ -402,6 +408,9 @@ fn generated(
     }
     if times.is_empty() {
         report.warning(tree.span, "no job is submitted in this time", "write a later `until`, or a higher rate");
+    } else if until.is_none() && !setting.load.is_plain() && times.len() < wanted {
+        let message = format!("the load falls so fast that only {} of {wanted} jobs are submitted", times.len());
+        report.warning(tree.span, message, "write less negative growth, or a smaller `count`");
     }
     (Some(digits(times.len()).max(4)), times)
 }

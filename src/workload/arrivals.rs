@@ -64,18 +64,11 @@ impl Arrivals {
         }
     }
 
-    /// Draws the arrival times from `from` until before `until`, at most `most` of them.
-    pub fn times(&self, stream: &mut Stream, from: SimTime, until: SimTime, most: usize) -> Vec<SimTime> {
-        let mut times = Vec::new();
+    /// The arrival times from `from` until before `until`. Each is drawn when it is asked for.
+    pub fn times(&self, stream: &mut Stream, from: SimTime, until: SimTime) -> impl Iterator<Item = SimTime> {
         let mut process = Process { arrivals: self, at: from, busy: false, switch: None, is_first: true };
-        while times.len() < most {
-            let at = process.next(stream);
-            if at >= until || at == SimTime::MAX {
-                break;
-            }
-            times.push(at);
-        }
-        times
+        let next = move || Some(process.next(stream)).filter(|at| *at < until && *at != SimTime::MAX);
+        std::iter::from_fn(next).fuse()
     }
 }
 
@@ -157,7 +150,7 @@ mod tests {
 
     fn times(arrivals: Arrivals, days: u64) -> Vec<SimTime> {
         let mut stream = Stream::new(1, "test", 0);
-        arrivals.times(&mut stream, SimTime::ZERO, SimTime::from_secs(86_400 * days), usize::MAX)
+        arrivals.times(&mut stream, SimTime::ZERO, SimTime::from_secs(86_400 * days)).collect()
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::job_template::Draft;
 use dryrack_objects::{LabelSelector, Pod, SpreadConstraint, WhenUnsatisfiable};
 use dryrack_scheduler::{Target, TaskShape};
 use dryrack_trace::{Format, SwfHeader, TaskResources, TaskTrace, TraceTask};
-use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime};
+use dryrack_units::{Bytes, GpuShare, MilliCpu, SimDuration, SimTime, counted};
 use dryrack_workload::{Arrival, Demand, Gang, GpuDemand, GpuTake, JobBehavior, JobSpec, Series, TaskDemand, Usage};
 use dryrack_yaml::Report;
 
@@ -155,7 +155,7 @@ pub(super) fn drafts(
         None => (chosen, None),
         Some(resampling) => resampled(&chosen, resampling, setting, report),
     };
-    let chosen = if setting.load.is_plain() { chosen } else { at_load(&chosen, setting) };
+    let chosen = if setting.load.is_plain() { chosen } else { at_load(&chosen, (asked, setting), report) };
     let mut behaviors: HashMap<SimDuration, Arc<JobBehavior>, FixedState> = HashMap::default();
     let recorded: BTreeMap<&str, &Series> = usage.iter().map(|(pod, series)| (pod.as_str(), series)).collect();
     let draft = |Chosen { task, queue, at, is_moved }: Chosen<'_>| {
@@ -179,10 +179,24 @@ pub(super) fn drafts(
 }
 
 /// The tasks at the load of the file: some are left out or submitted several times.
-fn at_load<'t>(chosen: &[Chosen<'t>], setting: &ReadContext<'_>) -> Vec<Chosen<'t>> {
-    let times: Vec<SimTime> = chosen.iter().map(|task| task.at).collect();
+fn at_load<'t>(
+    chosen: &[Chosen<'t>],
+    (asked, setting): (&TraceSettings<'_>, &ReadContext<'_>),
+    report: &mut Report,
+) -> Vec<Chosen<'t>> {
     let moved = |(index, at): (usize, SimTime)| Chosen { at, is_moved: true, ..chosen[index] };
-    setting.load.spread(&times).into_iter().map(moved).collect()
+    match setting.load.spread(chosen.iter().map(|task| task.at), usize::MAX) {
+        Ok(times) if times.is_empty() && !chosen.is_empty() => {
+            let message = format!("at this load, none of {} of the trace is left", counted(chosen.len(), "task"));
+            report.error_with_help(asked.span, message, "write a larger `load`, or choose more tasks");
+            Vec::new()
+        }
+        Ok(times) => times.into_iter().map(moved).collect(),
+        Err(fault) => {
+            fault.report(asked.span, "choose an earlier part of the trace with `limit` or `to`", report);
+            Vec::new()
+        }
+    }
 }
 
 /// The submission of a task in the run. `start` is the time in the trace at which the run starts.
