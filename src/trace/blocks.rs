@@ -48,28 +48,36 @@ impl Blocks {
         (recorded.as_nanos() + self.cycle.as_nanos() / 2) / self.cycle.as_nanos()
     }
 
+    /// The length that is copied at once: a block, or each cycle of a stationary block.
+    pub fn step(&self) -> SimDuration {
+        match self.method {
+            BlockMethod::Moving => self.block,
+            BlockMethod::Stationary => self.cycle,
+        }
+    }
+
     /// Draws pieces that fill `length`, in order of time, from a recorded time of this many whole cycles. Panics if
     /// there is no cycle, or if the block or the cycle is zero.
     pub fn draw(&self, cycles: u64, length: SimDuration, stream: &mut Stream) -> Vec<Piece> {
         let (block, cycle) = (self.block.as_nanos(), self.cycle.as_nanos());
         assert!(cycles > 0 && block > 0 && cycle > 0, "{cycles} cycles of {cycle}, blocks of {block}");
-        let (recorded, length) = (cycles * cycle, length.as_nanos());
+        let (recorded, length, step) = (cycles * cycle, length.as_nanos(), self.step().as_nanos());
         let mut pieces = Vec::new();
         let mut at = 0;
         let mut follows: Option<u64> = None;
         while at < length {
-            let (from, step) = match self.method {
-                BlockMethod::Moving => (stream.between(0, cycles - 1) * cycle + at % cycle, block),
+            let from = match self.method {
+                BlockMethod::Moving => stream.between(0, cycles - 1) * cycle + at % cycle,
                 BlockMethod::Stationary => {
                     // A new block begins with the probability cycle / block.
                     let is_new = follows.is_none() || stream.between(0, block.max(cycle) - 1) < cycle;
                     let from = follows.filter(|_| !is_new).unwrap_or_else(|| stream.between(0, cycles - 1) * cycle);
                     follows = Some((from + cycle) % recorded);
-                    (from, cycle)
+                    from
                 }
             };
             cut(from % recorded, (at, step.min(length - at)), recorded, &mut pieces);
-            at += step;
+            at = at.saturating_add(step);
         }
         pieces
     }

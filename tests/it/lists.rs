@@ -20,6 +20,7 @@ trials! {
         a_check_fails_where_a_job_could_never_run,
         a_list_of_ones_own_needs_three_columns,
         all_faults_of_a_list_are_told_and_no_half_of_it_is_left,
+        a_list_is_neither_grown_nor_resampled_without_a_limit,
     ]
 }
 
@@ -350,4 +351,38 @@ fn all_faults_of_a_list_are_told_and_no_half_of_it_is_left() {
     assert_eq!(left, ["list.jsonl"]);
     fs::write(folder.path().join("what.txt"), "1 2 3\n").unwrap();
     dryrack(folder.path(), &["trace", "info", "what.txt"]).assert().code(2);
+}
+
+/// 300 tasks, one each hour, so the last is submitted after 299 h. At a growth of 1000 % a day, the load is then 11^12.46.
+fn a_list_is_neither_grown_nor_resampled_without_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..300).map(|job| format!("{job},{},60,1,1\n", job * 3600)).collect();
+    fs::write(folder.path().join("t.csv"), format!("job,submit_s,duration_s,gpus,nodes\n{rows}")).unwrap();
+    let faults = [
+        ("growth: 1000%/day", "", "the load grows to more than 1000 times what the file says", "3:28"),
+        ("growth: 1000%/day\nuntil: 2d", "", "the load grows to more than 1000 times what the file says", "3:28"),
+        ("growth: 4000000%/day", "", "the load grows to more than 1000 times", "3:28"),
+        ("load: 0.1%", "", "at this load, none of 300 tasks of the trace is left", "3:28"),
+        (
+            "seed: 1",
+            ", resample: {block: 1ns, cycle: 1ns}",
+            "a list of 12d11h has more than 1000000 times `block: 1ns`",
+            "3:53",
+        ),
+        (
+            "seed: 1",
+            ", resample: {method: stationary, block: 1d, cycle: 1ms}",
+            "a list of 12d11h has more than 1000000 times `cycle: 1ms`",
+            "3:84",
+        ),
+    ];
+    for (load, more, message, place) in faults {
+        let text = format!(
+            "scenario: Limits\nnodes: [{{name: n, machine: l4-x1}}]\ntrace: {{format: csv, file: t.csv{more}}}\n{load}\n"
+        );
+        fs::write(folder.path().join("s.yaml"), text).unwrap();
+        let failed = dryrack(folder.path(), &["run", "s.yaml"]).assert().code(2);
+        let told = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+        assert!(told.contains(message) && told.contains(&format!("s.yaml:{place}")), "{load}{more}\n{told}");
+    }
 }

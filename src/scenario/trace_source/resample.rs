@@ -15,6 +15,8 @@ const FIELDS: [&str; 4] = ["block", "cycle", "length", "method"];
 const METHODS: [(&str, BlockMethod); 2] = [("moving", BlockMethod::Moving), ("stationary", BlockMethod::Stationary)];
 const DAY: SimDuration = SimDuration::from_secs(86_400);
 const WEEK: SimDuration = SimDuration::from_secs(7 * 86_400);
+/// The largest number of blocks in a new list. More would surely be a mistake.
+const MAX_BLOCKS: u64 = 1_000_000;
 
 /// How a list was resampled.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,7 +50,12 @@ pub(super) fn read(tree: &Tree, report: &mut Report) -> Option<Resampling> {
         return None;
     }
     let blocks = Blocks { method, block, cycle };
-    Some(Resampling { span: tree.span, blocks, length: length.filter(|length| !length.is_zero()) })
+    let place = |key: &str| fields.get(key).map_or(tree.span, |tree| tree.span);
+    let step = match method {
+        BlockMethod::Moving => ("block", place("block")),
+        BlockMethod::Stationary => ("cycle", place("cycle")),
+    };
+    Some(Resampling { span: tree.span, blocks, length: length.filter(|length| !length.is_zero()), step })
 }
 
 /// Reports settings that contradict resampling.
@@ -69,7 +76,7 @@ pub(super) fn resampled<'t>(
     setting: &ReadContext<'_>,
     report: &mut Report,
 ) -> (Vec<Chosen<'t>>, Option<Resampled>) {
-    let Resampling { span, blocks, length } = asked;
+    let Resampling { span, blocks, length, step } = asked;
     let last = chosen.last().map_or(SimDuration::ZERO, |task| task.at.since(SimTime::ZERO));
     let cycles = blocks.cycles(last);
     let recorded = SimDuration::from_nanos(blocks.cycle.as_nanos().saturating_mul(cycles));
@@ -88,9 +95,14 @@ pub(super) fn resampled<'t>(
         );
         return (Vec::new(), None);
     }
+    let length = length.unwrap_or(recorded);
+    if length.as_nanos().div_ceil(blocks.step().as_nanos()) > MAX_BLOCKS {
+        let message = format!("a list of {length} has more than {MAX_BLOCKS} times `{}: {}`", step.0, blocks.step());
+        report.error_with_help(step.1, message, format!("write a longer `{}`, such as `1d`", step.0));
+        return (Vec::new(), None);
+    }
     let within = |from: SimDuration| chosen.partition_point(|task| task.at.since(SimTime::ZERO) < from);
     let mut drawn = Vec::new();
-    let length = length.unwrap_or(recorded);
     for piece in blocks.draw(cycles, length, &mut setting.stream("blocks of a trace")) {
         let (from, to) = (within(piece.from), within(piece.from.saturating_add(piece.length)));
         let moved = |task: &Chosen<'t>| {

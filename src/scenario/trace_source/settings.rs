@@ -44,6 +44,8 @@ pub(super) struct Resampling {
     pub blocks: Blocks,
     /// The length of the new list; `None` means the recorded length.
     pub length: Option<SimDuration>,
+    /// The key of the time that is copied at once, with its place.
+    pub step: (&'static str, Span),
 }
 
 /// The settings of `trace:`.
