@@ -34,7 +34,7 @@ pub use mig::{MigProfile, mig_profile, mig_profiles};
 pub use model::{Model, Weights, model, models};
 pub use reported::gpu_reported;
 use row::{Row, rows};
-pub use speeds::{Figure, Work, figures, relative_speed};
+pub use speeds::{Figure, Work, figures, figures_of_both};
 
 /// A kind of GPU. A row of `gpus.csv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
+use dryrack_units::decimal;
+
 use super::kind::KindError;
 use super::row::{Row, rows};
 
@@ -66,7 +68,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     let read = |row: Row| Figure {
         work: row.required("work"),
         gpu: row.text("gpu"),
-        rate_milli: milli(row.text("rate")).unwrap_or_else(|| panic!("{}: not a rate above 0", row.place)),
+        rate_milli: rate(row.text("rate")).unwrap_or_else(|| panic!("{}: not a rate above 0", row.place)),
         unit: row.text("unit"),
         benchmark: row.text("benchmark"),
         source: row.text("source"),
@@ -75,12 +77,8 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     rows("speeds.csv", include_str!("speeds.csv")).map(read).collect()
 });
 
-/// Parses a decimal number with at most three digits after the point, in thousandths.
-fn milli(text: &str) -> Option<u64> {
-    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = format!("{whole}{rest:0<3}");
-    (rest.len() <= 3 && digits(&number)).then(|| number.parse().ok())?.filter(|rate| *rate > 0)
+fn rate(text: &str) -> Option<u64> {
+    decimal(text, 1000, "a rate").ok().filter(|rate| *rate > 0)
 }
 
 /// All figures, sorted by kind of work.
@@ -88,18 +86,14 @@ pub fn figures() -> &'static [Figure] {
     &FIGURES
 }
 
-/// The rate of `gpu` divided by that of `reference`, in millionths and rounded to the nearest, with the figures of both.
-/// Takes the first benchmark of this kind of work that has both.
-pub fn relative_speed(work: Work, gpu: &str, reference: &str) -> Option<(u64, &'static Figure, &'static Figure)> {
+/// The figures of `gpu` and of `reference` in the first benchmark of this kind of work that has both.
+pub fn figures_of_both(work: Work, gpu: &str, reference: &str) -> Option<(&'static Figure, &'static Figure)> {
     let of = |name: &str| {
         let name = name.to_string();
         FIGURES.iter().filter(move |figure| figure.work == work && figure.gpu == name)
     };
     let pair = |one: &'static Figure| Some((one, of(reference).find(|other| other.benchmark == one.benchmark)?));
-    let (one, other) = of(gpu).find_map(pair)?;
-    let (rate, base) = (u128::from(one.rate_milli), u128::from(other.rate_milli));
-    let millionths = (rate * 1_000_000 + base / 2) / base;
-    Some((u64::try_from(millionths).ok()?, one, other))
+    of(gpu).find_map(pair)
 }
 
 #[cfg(test)]
@@ -124,16 +118,17 @@ mod tests {
         }
     }
 
-    /// The quotients are those of the published rates: 301 / 152, 57 / 152, 2.619 / 4.395 and 3350 / 2000.
     #[test]
     fn gpus_are_compared_by_one_benchmark() {
-        let speed = |work, gpu, reference| relative_speed(work, gpu, reference).map(|(speed, ..)| speed);
-        assert_eq!(speed(Work::Training, "h100-80g", "a100-80g"), Some(1_980_263));
-        assert_eq!(speed(Work::Training, "v100-16g", "a100-80g"), Some(375_000));
-        assert_eq!(speed(Work::Training, "p100-16g", "v100-16g"), Some(595_904));
-        assert_eq!(speed(Work::Memory, "h100-80g", "a100-80g"), Some(1_675_000));
+        let rates = |work, gpu, reference| {
+            figures_of_both(work, gpu, reference).map(|(one, other)| (one.rate_milli, other.rate_milli))
+        };
+        assert_eq!(rates(Work::Training, "h100-80g", "a100-80g"), Some((301_000, 152_000)));
+        assert_eq!(rates(Work::Training, "v100-16g", "a100-80g"), Some((57_000, 152_000)));
+        assert_eq!(rates(Work::Training, "p100-16g", "v100-16g"), Some((2_619, 4_395)));
+        assert_eq!(rates(Work::Memory, "h100-80g", "a100-80g"), Some((3_350_000, 2_000_000)));
         // No benchmark has both.
-        assert_eq!(speed(Work::Training, "p100-16g", "a100-80g"), None);
-        assert_eq!(speed(Work::Training, "m2-ultra", "a100-80g"), None);
+        assert_eq!(rates(Work::Training, "p100-16g", "a100-80g"), None);
+        assert_eq!(rates(Work::Training, "m2-ultra", "a100-80g"), None);
     }
 }

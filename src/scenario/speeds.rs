@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::world::{FleetGpus, World};
-use dryrack_catalog::{Figure, Work, relative_speed};
+use dryrack_catalog::{Figure, Work, figures_of_both};
 use dryrack_trace::Measured;
 use dryrack_workload::{Demand, DemandKind, GpuSpeed, Speed, SpeedSource, Speeds};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
@@ -212,13 +212,10 @@ impl SpeedTable {
         }
         let by_work = match self.work {
             None => None,
-            Some(JobWork::Kind(work)) => {
-                let of_catalog = relative_speed(work, gpu, reference);
-                of_catalog.and_then(|(speed, one, other)| {
-                    let why = format!("{}: {}", work.name(), figures(one, other));
-                    Some(Found { speed: Speed::from_millionths(speed)?, from: SpeedSource::Catalog, why })
-                })
-            }
+            Some(JobWork::Kind(work)) => of_catalog(work, gpu, reference).map(|(speed, figures)| {
+                let why = format!("{}: {figures}", work.name());
+                Found { speed, from: SpeedSource::Catalog, why }
+            }),
             Some(JobWork::Parts(parts)) => by_parts(parts, gpu, reference),
             Some(JobWork::Measured) => measured.and_then(|rates| {
                 let speed = Speed::of_rates(rates.of(gpu)?, rates.of(reference)?)?;
@@ -271,17 +268,17 @@ impl SpeedTable {
     }
 }
 
+/// The speed that follows from figures of the catalog, with these figures as text.
+fn of_catalog(work: Work, gpu: &str, reference: &str) -> Option<(Speed, String)> {
+    let (one, other) = figures_of_both(work, gpu, reference)?;
+    Some((Speed::of_rates(one.rate_milli, other.rate_milli)?, figures(one, other)))
+}
+
 fn by_parts(parts: [u32; 2], gpu: &str, reference: &str) -> Option<Found> {
-    let (compute, one, two) = relative_speed(Work::Compute, gpu, reference)?;
-    let (memory, three, four) = relative_speed(Work::Memory, gpu, reference)?;
-    let (compute, memory) = (Speed::from_millionths(compute)?, Speed::from_millionths(memory)?);
+    let (compute, of_compute) = of_catalog(Work::Compute, gpu, reference)?;
+    let (memory, of_memory) = of_catalog(Work::Memory, gpu, reference)?;
     let speed = Speed::of_parts([(parts[0], compute), (parts[1], memory)])?;
-    let why = format!(
-        "{}: compute {compute}, {}; memory {memory}, {}",
-        of_parts(parts),
-        figures(one, two),
-        figures(three, four)
-    );
+    let why = format!("{}: compute {compute}, {of_compute}; memory {memory}, {of_memory}", of_parts(parts));
     Some(Found { speed, from: SpeedSource::Catalog, why })
 }
 

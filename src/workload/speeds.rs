@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use dryrack_units::SimDuration;
+use dryrack_units::{SimDuration, decimal};
 
 /// The work that is done in a unit of time, in millionths of the work that the reference GPU does. Never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,12 +76,7 @@ impl From<Speed> for u64 {
 impl FromStr for Speed {
     type Err = BadSpeed;
     fn from_str(text: &str) -> Result<Speed, BadSpeed> {
-        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits(whole) || whole.len() > 6 || part.len() > 6 || !(digits(part) || text == whole) {
-            return Err(BadSpeed);
-        }
-        format!("{whole}{part:0<6}").parse().ok().and_then(Speed::from_millionths).ok_or(BadSpeed)
+        decimal(text, ONE, "a speed").ok().and_then(Speed::from_millionths).ok_or(BadSpeed)
     }
 }
 
@@ -205,6 +200,7 @@ mod tests {
         assert_eq!(of((1000, "3"), (0, "1.5")), Some(speed("3")));
         assert_eq!(of((0, "3"), (0, "1.5")), None);
         assert_eq!(Speed::of_rates(2_619, 4_395), Some(speed("0.595904")));
+        assert_eq!(Speed::of_rates(301_000, 152_000), Some(speed("1.980263")));
         assert_eq!((Speed::of_rates(0, 5), Speed::of_rates(5, 0)), (None, None));
     }
 
