@@ -42,6 +42,21 @@ enum Factor {
     Parts([Speed; 2]),
 }
 
+impl Factor {
+    /// The speed of this work. `None` if the factor does not tell it.
+    fn of(self, work: Option<JobWork>) -> Option<Speed> {
+        match (self, work) {
+            (Factor::Whole(speed), _) => Some(speed),
+            (Factor::Parts(speeds), Some(JobWork::Parts(parts))) => {
+                Speed::of_parts([(parts[0], speeds[0]), (parts[1], speeds[1])])
+            }
+            (Factor::Parts([compute, _]), Some(JobWork::Kind(Work::Compute))) => Some(compute),
+            (Factor::Parts([_, memory]), Some(JobWork::Kind(Work::Memory))) => Some(memory),
+            (Factor::Parts(_), _) => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct SpeedTable {
     reference: Arc<str>,
@@ -49,6 +64,8 @@ pub(super) struct SpeedTable {
     factors: BTreeMap<Arc<str>, Factor>,
     others: Option<Speed>,
     span: Span,
+    /// The place of the reference.
+    place: Span,
 }
 
 /// The result for one type of GPU, with the sentence that says where it comes from.
@@ -89,14 +106,19 @@ pub(super) fn read(
             return None;
         }
     };
-    let work = fields.get("work").and_then(|tree| job_work(tree, report));
-    // The factors of the file are about its own reference and its own work.
-    let inherited = base.filter(|_| !fields.has("reference") && !fields.has("work"));
+    // A factor is in proportion to its reference, so those of the file are about its own reference. They are also about
+    // its own work, except `others`.
+    let base = base.filter(|_| !fields.has("reference"));
+    let inherited = base.filter(|_| !fields.has("work"));
+    let work = match fields.get("work") {
+        Some(tree) => job_work(tree, report),
+        None => inherited.and_then(|base| base.work),
+    };
     let mut factors = inherited.map_or(BTreeMap::new(), |base| base.factors.clone());
-    factors.extend(stated_factors(&fields, &reference, world, report));
+    factors.extend(stated_factors(&fields, (&reference, work), world, report));
     let others = fields.get("others").and_then(|tree| speed(tree, report)).or(base.and_then(|base| base.others));
-    let work = work.or(inherited.and_then(|base| base.work));
-    Some(SpeedTable { reference, work, factors, others, span: tree.span })
+    let place = fields.get("reference").map_or(tree.span, |tree| tree.span);
+    Some(SpeedTable { reference, work, factors, others, span: tree.span, place })
 }
 
 fn reference(tree: &Tree, world: &mut World, report: &mut Report) -> Option<Arc<str>> {
@@ -141,7 +163,7 @@ fn job_work(tree: &Tree, report: &mut Report) -> Option<JobWork> {
 
 fn stated_factors(
     fields: &Fields<'_>,
-    reference: &Arc<str>,
+    (reference, work): (&Arc<str>, Option<JobWork>),
     world: &mut World,
     report: &mut Report,
 ) -> BTreeMap<Arc<str>, Factor> {
@@ -154,6 +176,12 @@ fn stated_factors(
     };
     for Entry { key, key_span, value } in entries {
         let Some(factor) = factor(value, report) else { continue };
+        let is_work_known = work.is_some() || !fields.has("work");
+        if matches!(factor, Factor::Parts(_)) && factor.of(work).is_none() && is_work_known {
+            let help = "write this `work`, or one speed such as `2.2` in place of the parts";
+            report.error_with_help(value.span, "factors by parts need `work: {compute: 70%, memory: 30%}`", help);
+            continue;
+        }
         for gpu in world.gpu_types_named(key, *key_span, report) {
             if gpu == *reference {
                 let help = "leave it out, or name another reference";
@@ -201,14 +229,16 @@ impl SpeedTable {
 
     fn find(&self, gpu: &Arc<str>, measured: Option<&MeasuredRates<'_>>) -> Option<Found> {
         let reference = &self.reference;
-        if let (Some(Factor::Parts(speeds)), Some(JobWork::Parts(parts))) = (self.factors.get(gpu), self.work) {
-            let speed = Speed::of_parts([(parts[0], speeds[0]), (parts[1], speeds[1])])?;
-            let [compute, memory] = speeds;
-            let why = format!("{}: compute {compute} and memory {memory}, stated in the file", of_parts(parts));
+        if let Some(factor) = self.factors.get(gpu)
+            && let Some(speed) = factor.of(self.work)
+        {
+            let why = match (factor, self.work) {
+                (Factor::Parts([compute, memory]), Some(JobWork::Parts(parts))) => {
+                    format!("{}: compute {compute} and memory {memory}, stated in the file", of_parts(parts))
+                }
+                _ => "stated in the file".to_string(),
+            };
             return Some(Found { speed, from: SpeedSource::File, why });
-        }
-        if let Some(Factor::Whole(speed)) = self.factors.get(gpu) {
-            return Some(Found { speed: *speed, from: SpeedSource::File, why: "stated in the file".to_string() });
         }
         let by_work = match self.work {
             None => None,
@@ -242,12 +272,33 @@ impl SpeedTable {
             assumed.insert(format!(
                 "{scope}speeds relative to {reference} are measured in the trace for each kind of job"
             ));
+            assumed.extend(self.others.map(|speed| {
+                format!(
+                    "{scope}GPUs that the trace did not measure count as{} as fast as {reference} (`others` of the file)",
+                    times(speed)
+                )
+            }));
         }
         for gpu in fleet.iter().chain(self.factors.keys()).filter(|gpu| **gpu != *reference) {
-            if let Some(Found { speed, why, .. }) = self.find(gpu, None) {
-                let times = if speed == Speed::ONE { String::new() } else { format!(" {speed} times") };
-                assumed.insert(format!("{scope}{gpu} works{times} as fast as {reference} ({why})"));
+            match self.find(gpu, None) {
+                // The trace may have measured this GPU.
+                Some(Found { from: SpeedSource::Others, .. }) if self.is_measured() => {}
+                Some(Found { speed, why, .. }) => {
+                    assumed.insert(format!("{scope}{gpu} works{} as fast as {reference} ({why})", times(speed)));
+                }
+                None => {}
             }
+        }
+    }
+
+    /// Whether the durations of the trace are those on the reference. `types` are those that the trace's own reference
+    /// means. If not, this is reported as an error.
+    pub fn refuse_other_reference(&self, (name, types): (&str, &[Arc<str>]), report: &mut Report) {
+        let reference = &self.reference;
+        if !types.contains(reference) {
+            let message = format!("the durations of the trace are those on {name}, not on the reference {reference}");
+            let right = types.first().map_or(name, |first| first);
+            report.error_with_help(self.place, message, format!("write `reference: {right}`"));
         }
     }
 
@@ -280,6 +331,11 @@ fn by_parts(parts: [u32; 2], gpu: &str, reference: &str) -> Option<Found> {
     let speed = Speed::of_parts([(parts[0], compute), (parts[1], memory)])?;
     let why = format!("{}: compute {compute}, {of_compute}; memory {memory}, {of_memory}", of_parts(parts));
     Some(Found { speed, from: SpeedSource::Catalog, why })
+}
+
+/// ` 2.2 times`, or nothing for the speed of the reference.
+fn times(speed: Speed) -> String {
+    if speed == Speed::ONE { String::new() } else { format!(" {speed} times") }
 }
 
 fn of_parts([compute, memory]: [u32; 2]) -> String {

@@ -13,6 +13,8 @@ trials! {
         a_wrong_speed_is_an_error,
         a_placed_job_is_explained_with_its_speed,
         measured_rates_of_a_trace_are_speeds,
+        measured_rates_need_the_reference_of_their_trace,
+        others_of_the_file_are_about_its_own_reference,
         a_streamed_list_has_the_same_speeds,
         a_file_without_speeds_has_none_in_its_log,
     ]
@@ -198,6 +200,14 @@ fn every_speed_is_named_with_its_source() {
              sheets` [",
         ),
         (
+            "{reference: a100-80g, work: compute, factors: {h100-80g: {compute: 3, memory: 1.5}}}",
+            "h100-80g works 3 times as fast as a100-80g (stated in the file)",
+        ),
+        (
+            "{reference: a100-80g, work: memory, factors: {h100-80g: {compute: 3, memory: 1.5}}}",
+            "h100-80g works 1.5 times as fast as a100-80g (stated in the file)",
+        ),
+        (
             "{reference: a100-80g, others: 1}",
             "h100-80g works as fast as a100-80g (`others` of the file: nothing is known",
         ),
@@ -244,6 +254,14 @@ fn a_wrong_speed_is_an_error() {
         ("{reference: a100-80g, factors: {h10O-80g: 2}}", "did you mean `h100-80g`?"),
         ("{reference: a100-80g, work: trainign}", "did you mean `training`?"),
         ("{reference: a100-80g, work: {compute: 50%, memory: 40%}}", "the parts of work are not 100% together"),
+        (
+            "{reference: a100-80g, work: training, factors: {h100-80g: {compute: 9, memory: 9}}}",
+            "factors by parts need `work: {compute: 70%, memory: 30%}`",
+        ),
+        (
+            "{reference: a100-80g, factors: {h100-80g: {compute: 9, memory: 9}}}",
+            "factors by parts need `work: {compute: 70%, memory: 30%}`",
+        ),
         ("{reference: a100-80g, faktors: {h100-80g: 2}}", "did you mean `factors`?"),
     ];
     for (speed, message) in rows {
@@ -287,10 +305,55 @@ fn measured_rates_of_a_trace_are_speeds() {
     }
     let said = stdout(dir.path(), &["run", "s.yaml"], 0);
     assert!(said.contains("speeds relative to v100-16g are measured in the trace for each kind of job"), "{said}");
+    // The trace measured the P100, so `others` says nothing of it.
+    let others = text.replace("work: measured}", "work: measured, others: 7}");
+    std::fs::write(dir.path().join("s.yaml"), others).expect("a folder of our own");
+    let said = stdout(dir.path(), &["run", "s.yaml"], 0);
+    assert!(said.contains("GPUs that the trace did not measure count as 7 times as fast as v100-16g"), "{said}");
+    assert!(!said.contains("p100-16g works"), "{said}");
     // Without `speed`, jobs take the time of a V100 on any GPU.
     let plain = text.replace("speed: {reference: v100-16g, work: measured}\n", "");
     std::fs::write(dir.path().join("s.yaml"), plain).expect("a folder of our own");
     assert!(stdout(dir.path(), &["run", "s.yaml"], 1).contains("FAIL  half_as_fast"), "else nothing was measured");
+}
+
+/// 14,400 steps are an hour at 4 steps/s on a V100, which is the duration in the trace, and 4 h at 1 step/s on a K80.
+fn measured_rates_need_the_reference_of_their_trace() {
+    let dir = empty();
+    let table = r#"{"k80": {"('Net', 1)": {"null": 1.0}}, "v100": {"('Net', 1)": {"null": 4.0}}}"#;
+    let text = |reference: &str| {
+        format!(
+            "scenario: Rates of a trace\nspeed: {{reference: {reference}, work: measured}}\nnodes:\n  \
+             - {{name: k, cpus: 8, ram: 64GiB, gpus: [{{type: k80, memory: 12GiB}}]}}\n\
+             trace: {{format: gavel, file: a.trace}}\nexpect: [makespan == 4h]\n"
+        )
+    };
+    let list = "Net\tcd net\t--steps\t1\t14400\t0\t1\n";
+    for (name, text) in [("simulation_throughputs.json", table), ("a.trace", list), ("s.yaml", &text("v100-16g"))] {
+        std::fs::write(dir.path().join(name), text).expect("a folder of our own");
+    }
+    stdout(dir.path(), &["run", "s.yaml"], 0);
+    std::fs::write(dir.path().join("s.yaml"), text("k80")).expect("a folder of our own");
+    for stream in [&[][..], &["--stream"]] {
+        let said = stderr(dir.path(), &[&["run", "s.yaml"], stream].concat(), 2);
+        assert!(said.contains("the durations of the trace are those on v100, not on the reference k80"), "{said}");
+        assert!(said.contains("s.yaml:2:20") && said.contains("write `reference: v100-16g`"), "{said}");
+    }
+}
+
+fn others_of_the_file_are_about_its_own_reference() {
+    let dir = empty();
+    let text = |speed: &str| {
+        format!(
+            "scenario: Others\nspeed: {{reference: a100-80g, others: 3}}\nnodes: [{{name: h, machine: h100-80g-x1}}]\n\
+             jobs: [{{name: j, gpus: 1, duration: 1h, speed: {speed}}}]\nexpect: [makespan == 20m]\n"
+        )
+    };
+    std::fs::write(dir.path().join("s.yaml"), text("{factors: {l4: 1}}")).expect("a folder of our own");
+    stdout(dir.path(), &["run", "s.yaml"], 0);
+    std::fs::write(dir.path().join("s.yaml"), text("{reference: t4}")).expect("a folder of our own");
+    let said = stderr(dir.path(), &["run", "s.yaml"], 2);
+    assert!(said.contains("the speed of h100-80g relative to t4 is not known"), "{said}");
 }
 
 fn a_streamed_list_has_the_same_speeds() {

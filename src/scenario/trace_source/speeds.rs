@@ -52,8 +52,15 @@ impl TraceSpeeds {
         let Some(table) = table else { return found };
         let fleet = world.fleet_gpus();
         let mut unknown = BTreeSet::new();
+        let mut references = BTreeSet::new();
         for (accepted, measured) in counts.cases(names) {
             let types = measured.as_ref().map(|measured| of_trace(measured, world)).unwrap_or_default();
+            if let Some(measured) = measured.as_ref().filter(|_| table.is_measured())
+                && references.insert(measured.reference.clone())
+            {
+                let types = world.known_gpu_types(&measured.reference);
+                table.refuse_other_reference((&measured.reference, &types), report);
+            }
             let rates = measured.as_deref().map(|measured| MeasuredRates { measured, names: &types });
             let rates = rates.filter(|_| table.is_measured());
             let runs = rates.as_ref().map_or_else(|| accepted.clone(), |rates| runs_on(&accepted, &fleet, rates));
