@@ -7,6 +7,7 @@ trials! {
     Nothing: [
         a_family_means_each_of_its_gpus_and_the_run_says_so_once,
         an_unknown_name_is_an_error_with_the_line_that_mends_it,
+        a_name_that_yaml_reads_as_something_else_is_mended_as_told,
         a_scenario_is_checked_before_it_runs,
         a_bad_answer_is_red,
     ]
@@ -43,7 +44,7 @@ fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {
     let rows = [
         ("h10O", "did you mean `h100`? write `gpu_names: {h10O: h100}` in `trace:`"),
         ("gtx-1080-ti", "write `gpu_names: {gtx-1080-ti: a100-80g}` in `trace:`"),
-        ("3g 20gb", "write `gpu_names: {'3g 20gb': a100-80g}` in `trace:`"),
+        ("3g 20gb", "write `gpu_names: {3g 20gb: a100-80g}` in `trace:`"),
     ];
     for (name, mends) in rows {
         let list = format!("1,0,60,1,1,{name}\n2,1,60,1,1,{name}\n3,1,60,1,1,a100\n");
@@ -59,6 +60,16 @@ fn an_unknown_name_is_an_error_with_the_line_that_mends_it() {
     let dir = folder("1,0,60,1,1,gtx\n", ", gpu_names: {gtx: a100-81g, gty: l4}");
     let said = stderr(dir.path(), &["run", "s.yaml"], 2);
     assert!(said.contains("no GPU type is named `a100-81g`") && said.contains("has no GPU `gty`"), "{said}");
+}
+
+fn a_name_that_yaml_reads_as_something_else_is_mended_as_told() {
+    for name in ["yes", "null", "1e3", "12345", "true", "3g 20gb", "a: b", "it's", "- x", "~", "#1", "a\\b"] {
+        let list = format!("1,0,60,1,1,{name}\n");
+        let said = stderr(folder(&list, "").path(), &["run", "s.yaml"], 2);
+        let mends = said.split("write `").nth(1).and_then(|rest| rest.split("` in `trace:`").next()).expect("a line");
+        let dir = folder(&list, &format!(", {mends}"));
+        assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("1 completed"), "{name}: {mends}");
+    }
 }
 
 fn a_scenario_is_checked_before_it_runs() {

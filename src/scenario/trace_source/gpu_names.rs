@@ -13,7 +13,7 @@ use dryrack_catalog as catalog;
 use dryrack_nearest::nearest;
 use dryrack_trace::{Measured, TraceTask};
 use dryrack_units::counted;
-use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text};
+use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, scalar, text};
 
 /// The number of tasks that ask for each name, and the different kinds of tasks with GPUs.
 #[derive(Debug, Default)]
@@ -109,15 +109,8 @@ fn unknown(name: &str, count: u64, asked: &TraceSettings<'_>, world: &World, rep
         "{jobs} of the trace {} {ask} for GPU `{name}`, which no node has and the catalog does not know",
         asked.called()
     );
-    let help = format!("{hint}write `gpu_names: {{{}: {example}}}` in `trace:`", quoted(name));
+    let help = format!("{hint}write `gpu_names: {{{}: {example}}}` in `trace:`", scalar(name, true));
     report.error_with_help(asked.span, message, help);
-}
-
-/// The name as a key in YAML.
-fn quoted(name: &str) -> String {
-    let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
-        && !name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if is_plain { name.to_string() } else { format!("'{}'", name.replace('\'', "''")) }
 }
 
 /// Reads `{gtx: rtx-4090, fast: [a100-80g, h100-80g]}`.
