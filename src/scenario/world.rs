@@ -213,16 +213,21 @@ impl World {
 
     /// The same, but empty if the name is unknown. Notes what a name means that is not the GPU's own.
     pub fn known_gpu_types(&mut self, typed: &str) -> Vec<Arc<str>> {
-        if let Some(own) = self.gpu_types.get(typed) {
-            return vec![Arc::clone(own)];
-        }
-        let found: Vec<Arc<str>> = catalog::gpus_named(typed).iter().map(|model| Arc::from(model.name)).collect();
+        let found = self.meant_gpu_types(typed);
         if let [_, _, ..] = found[..] {
             self.assumed.insert(format!("GPU `{typed}` means any of {}", found.join(", ")));
-        } else if catalog::gpu(typed).is_none() && !found.is_empty() {
+        } else if !self.gpu_types.contains(typed) && catalog::gpu(typed).is_none() && !found.is_empty() {
             self.assumed.insert(format!("GPU `{typed}` means {}", found[0]));
         }
         found
+    }
+
+    /// The same without a note.
+    pub fn meant_gpu_types(&self, typed: &str) -> Vec<Arc<str>> {
+        match self.gpu_types.get(typed) {
+            Some(own) => vec![Arc::clone(own)],
+            None => catalog::gpus_named(typed).iter().map(|model| Arc::from(model.name)).collect(),
+        }
     }
 
     fn matching<'w>(

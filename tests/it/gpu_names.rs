@@ -8,6 +8,7 @@ trials! {
         a_family_means_each_of_its_gpus_and_the_run_says_so_once,
         an_unknown_name_is_an_error_with_the_line_that_mends_it,
         a_name_that_yaml_reads_as_something_else_is_mended_as_told,
+        only_chosen_tasks_ask_for_gpus,
         a_scenario_is_checked_before_it_runs,
         a_bad_answer_is_red,
     ]
@@ -69,6 +70,23 @@ fn a_name_that_yaml_reads_as_something_else_is_mended_as_told() {
         let mends = said.split("write `").nth(1).and_then(|rest| rest.split("` in `trace:`").next()).expect("a line");
         let dir = folder(&list, &format!(", {mends}"));
         assert!(stdout(dir.path(), &["run", "s.yaml"], 0).contains("1 completed"), "{name}: {mends}");
+    }
+}
+
+/// The second task of the list asks for a GPU that nobody knows, and is not chosen.
+fn only_chosen_tasks_ask_for_gpus() {
+    let rows = "1,0,60,1,1,a100\n2,1,60,1,1,gtx\n3,2,60,1,1,rtx\n";
+    let dir = folder(rows, ", limit: 1");
+    let digest = |more: &[&str]| {
+        let said = stdout(dir.path(), &[&["run", "s.yaml", "--format", "json"], more].concat(), 0);
+        serde_json::from_str::<serde_json::Value>(&said).expect("JSON")["digest"].to_string()
+    };
+    assert_eq!(digest(&[]), digest(&["--stream"]));
+    let dir = folder(rows, ", limit: 2, gpu_names: {rtx: l4}");
+    for stream in [&[][..], &["--stream"]] {
+        let said = stderr(dir.path(), &[&["run", "s.yaml"], stream].concat(), 2);
+        assert!(said.contains("1 job of the trace t.csv asks for GPU `gtx`"), "{said}");
+        assert!(!said.contains("`rtx`"), "{said}");
     }
 }
 

@@ -15,11 +15,19 @@ use dryrack_trace::{Measured, TraceTask};
 use dryrack_units::counted;
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, scalar, text};
 
-/// The number of tasks that ask for each name, and the different kinds of tasks with GPUs.
+/// The number of chosen tasks that ask for each name of the list, and the different kinds of chosen tasks with GPUs.
 #[derive(Debug, Default)]
 pub(super) struct NameCounts(BTreeMap<String, u64>, BTreeMap<Vec<String>, BTreeSet<Option<Arc<Measured>>>>);
 
 impl NameCounts {
+    /// Adds the names of a task of the list, which need not be chosen.
+    pub fn list(&mut self, task: &TraceTask) {
+        for model in task.gpu_models.iter().filter(|model| !self.0.contains_key(*model)).collect::<Vec<_>>() {
+            self.0.insert(model.clone(), 0);
+        }
+    }
+
+    /// Adds a chosen task.
     pub fn add(&mut self, task: &TraceTask) {
         for model in &task.gpu_models {
             match self.0.get_mut(model) {
@@ -52,7 +60,7 @@ impl NameCounts {
 pub(super) struct GpuNames(BTreeMap<String, Vec<Arc<str>>>);
 
 impl GpuNames {
-    /// Resolves all names of the trace. Reports each unknown one as an error.
+    /// Resolves all names of the trace. Reports each unknown one that a chosen task has as an error.
     pub fn resolve(counts: &NameCounts, asked: &TraceSettings<'_>, world: &mut World, report: &mut Report) -> GpuNames {
         let mut names = BTreeMap::new();
         for (name, span, types) in &asked.gpu_names {
@@ -65,6 +73,10 @@ impl GpuNames {
         }
         for (name, count) in &counts.0 {
             if names.contains_key(name) {
+                continue;
+            }
+            if *count == 0 {
+                names.insert(name.clone(), world.meant_gpu_types(name));
                 continue;
             }
             let types = world.known_gpu_types(name);

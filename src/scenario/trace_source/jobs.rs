@@ -103,51 +103,88 @@ pub(super) struct Chosen<'t> {
     pub is_moved: bool,
 }
 
+/// The rows of the tasks that the settings choose, and the queue of each task of the list.
+pub(super) struct Selected {
+    queues: Vec<Option<Arc<str>>>,
+    rows: Rows,
+}
+
+enum Rows {
+    Listed(Vec<usize>),
+    /// In the order that the scenario asks for, with the names of the jobs.
+    Ordered(Vec<(Arc<str>, usize)>),
+}
+
+impl Selected {
+    /// Chooses tasks of the list. Reports each queue that no task has.
+    pub fn of(tasks: &TaskTrace, order: Option<Order>, asked: &TraceSettings<'_>, report: &mut Report) -> Selected {
+        let names = QueueNames(tasks.header.as_ref());
+        let queues: Vec<Option<Arc<str>>> = tasks.tasks.iter().map(|task| names.of(task)).collect();
+        for (typed, span) in &asked.queues {
+            if !queues.iter().flatten().any(|queue| &**queue == *typed) {
+                let known: std::collections::BTreeSet<&str> = queues.iter().flatten().map(|queue| &**queue).collect();
+                let message = format!("the trace {} has no queue `{typed}`", asked.called());
+                report.unknown(*span, message, typed, known.into_iter());
+            }
+        }
+        let is_of_queue = |row: usize| {
+            let queue = queues[row].as_deref();
+            asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue == Some(*typed))
+        };
+        let is_within = |task: &TraceTask| {
+            task.submit >= asked.offset
+                && asked.from.is_none_or(|from| task.submit >= from)
+                && asked.to.is_none_or(|to| task.submit <= to)
+        };
+        let (skip, limit) = (asked.skip as usize, asked.limit.map_or(usize::MAX, |limit| limit as usize));
+        let rows = match order {
+            Some(Order(order)) => {
+                let of_queue = order.into_iter().filter(|(_, row)| is_of_queue(*row));
+                Rows::Ordered(of_queue.skip(skip).take(limit).collect())
+            }
+            None => {
+                let rows = (skip..tasks.tasks.len()).filter(|row| is_within(&tasks.tasks[*row]) && is_of_queue(*row));
+                Rows::Listed(rows.take(limit).collect())
+            }
+        };
+        Selected { queues, rows }
+    }
+
+    /// The rows of the chosen tasks.
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        let (listed, ordered) = match &self.rows {
+            Rows::Listed(rows) => (&rows[..], &[][..]),
+            Rows::Ordered(rows) => (&[][..], &rows[..]),
+        };
+        listed.iter().copied().chain(ordered.iter().map(|(_, row)| *row))
+    }
+}
+
 /// Converts the chosen tasks to jobs, in the given order or else in order of submission. Also returns how they
 /// were resampled.
 pub(super) fn drafts(
     tasks: &TaskTrace,
     (format, gpu_names, speeds): (Format, GpuNames, TraceSpeeds),
-    (ordered, usage): (Option<Order>, Vec<(String, Series)>),
+    (Selected { queues, rows }, usage): (Selected, Vec<(String, Series)>),
     (asked, setting): (&TraceSettings<'_>, &ReadContext<'_>),
     report: &mut Report,
 ) -> (Vec<Draft>, Option<Resampled>) {
-    let names = QueueNames(tasks.header.as_ref());
-    let queues: Vec<Option<Arc<str>>> = tasks.tasks.iter().map(|task| names.of(task)).collect();
-    for (typed, span) in &asked.queues {
-        if !queues.iter().flatten().any(|queue| &**queue == *typed) {
-            let known: std::collections::BTreeSet<&str> = queues.iter().flatten().map(|queue| &**queue).collect();
-            report.unknown(
-                *span,
-                format!("the trace {} has no queue `{typed}`", asked.called()),
-                typed,
-                known.into_iter(),
-            );
-        }
-    }
-    let is_chosen = |queue: &Option<Arc<str>>| {
-        asked.queues.is_empty() || asked.queues.iter().any(|(typed, _)| queue.as_deref() == Some(*typed))
-    };
-    let limit = asked.limit.map_or(usize::MAX, |limit| limit as usize);
     let mut shared = Shared::new(gpu_names, speeds, setting.as_pods);
-    if let Some(order) = ordered {
-        let stays = Arc::new(JobBehavior::default());
-        let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
-            let at = SimTime::from_secs(second as u64);
-            let spec = spec(&tasks.tasks[task], queues[task].clone(), format, &mut shared);
-            let spec = Arc::new(JobSpec { name, ..spec });
-            let arrival = Arrival { at, spec, behavior: Arc::clone(&stays), recorded_wait: None };
-            Draft { arrival, cancel_at: None, span: asked.span }
-        };
-        let chosen = order.0.into_iter().filter(|(_, task)| is_chosen(&queues[*task]));
-        return (chosen.skip(asked.skip as usize).take(limit).enumerate().map(draft).collect(), None);
-    }
-    let rows = tasks.tasks.iter().zip(&queues).skip(asked.skip as usize);
-    let is_within = |task: &TraceTask| {
-        asked.from.is_none_or(|from| task.submit >= from) && asked.to.is_none_or(|to| task.submit <= to)
+    let rows = match rows {
+        Rows::Listed(rows) => rows,
+        Rows::Ordered(order) => {
+            let stays = Arc::new(JobBehavior::default());
+            let draft = |(second, (name, task)): (usize, (Arc<str>, usize))| {
+                let at = SimTime::from_secs(second as u64);
+                let spec = spec(&tasks.tasks[task], queues[task].clone(), format, &mut shared);
+                let spec = Arc::new(JobSpec { name, ..spec });
+                let arrival = Arrival { at, spec, behavior: Arc::clone(&stays), recorded_wait: None };
+                Draft { arrival, cancel_at: None, span: asked.span }
+            };
+            return (order.into_iter().enumerate().map(draft).collect(), None);
+        }
     };
-    let rows = rows.filter(|(task, queue)| task.submit >= asked.offset && is_within(task) && is_chosen(queue));
-    let chosen: Vec<_> = rows.take(limit).collect();
+    let chosen: Vec<_> = rows.into_iter().map(|row| (&tasks.tasks[row], &queues[row])).collect();
     let start = chosen.first().map_or(asked.offset, |(task, _)| asked.start(task.submit));
     let of = |(task, queue)| Chosen { task, queue, at: run_time(task, start), is_moved: false };
     let chosen: Vec<Chosen<'_>> = chosen.into_iter().map(of).collect();

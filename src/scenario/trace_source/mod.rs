@@ -62,6 +62,7 @@ use dryrack_trace::{
 use dryrack_units::{SimDuration, SimTime, counted};
 use dryrack_yaml::{Entry, Fields, Node, Report, Span, Tree, text, value};
 use gpu_names::{GpuNames, NameCounts};
+use jobs::Selected;
 use nodes::add_node;
 pub use resample::Resampled;
 use settings::{Choice, Estimates, GpuShares, TraceSettings};
@@ -204,14 +205,16 @@ pub(super) fn read(
     };
     tasks.tasks.iter_mut().for_each(|task| asked.gpu_shares.apply(task));
     warn_of_limits(&tasks, &asked, setting, report);
+    let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
+    let selected = Selected::of(&tasks, ordered, &asked, report);
     let mut counts = NameCounts::default();
-    tasks.tasks.iter().for_each(|task| counts.add(task));
+    tasks.tasks.iter().for_each(|task| counts.list(task));
+    selected.rows().for_each(|row| counts.add(&tasks.tasks[row]));
     let names = GpuNames::resolve(&counts, &asked, world, report);
     let target = setting.needs_target.then(|| jobs::target(&tasks, format, &names));
     let speeds = TraceSpeeds::read(&asked, (&counts, &names), world, report);
-    let ordered = order::tasks(&tasks, gpus, &asked, setting, report)?;
     let (drafts, resampled) =
-        jobs::drafts(&tasks, (format, names, speeds), (ordered, usage), (&asked, setting), report);
+        jobs::drafts(&tasks, (format, names, speeds), (selected, usage), (&asked, setting), report);
     if drafts.is_empty() && !report.has_errors() {
         let help = "choose another queue, a smaller `offset` or `skip`, or a larger `limit`";
         report.error_with_help(asked.span, "no task of this trace is selected", help);

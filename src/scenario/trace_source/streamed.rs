@@ -108,6 +108,7 @@ pub(super) fn checked(
     let header = stream.rows.header().cloned();
     let read = stream.each::<TraceError>(&path, |task| {
         let queue = QueueNames(header.as_ref()).of(&task);
+        counts.list(&task);
         if counting.takes(&task, queue.as_deref()) {
             if list.tasks == 0 {
                 list.start = asked.start(task.submit);
