@@ -12,7 +12,7 @@ use super::trace_source::Source;
 use dryrack_engine::declared_fleet;
 use dryrack_event::Reason;
 use dryrack_metrics::UnplaceableAccount;
-use dryrack_scenario::{Loaded, Options, load};
+use dryrack_scenario::{ListFile, Loaded, Options, load};
 use dryrack_scheduler::{Grouping, evaluate, ever_fits};
 
 /// Jobs of a scenario. Each is checked against the scenario's nodes as if they were ready and empty.
@@ -46,9 +46,10 @@ impl OnScenario {
 
     /// What can never run, and what was assumed about names. A sentence on each line.
     pub fn text(&self) -> String {
-        let found = match self.account.sentence(self.tasks) {
-            Some(sentence) => sentence,
-            None => "each job can run if they are empty".to_string(),
+        let found = match (self.account.sentence(self.tasks), self.tasks) {
+            (Some(sentence), _) => sentence,
+            (None, 0) => "nothing is checked, because there are no jobs".to_string(),
+            (None, _) => "each job can run if they are empty".to_string(),
         };
         let assumed: String = self.assumed.iter().map(|line| format!("{line}\n")).collect();
         format!("{assumed}on the nodes of the scenario, under `{}`: {found}\n", self.profile)
@@ -76,12 +77,9 @@ pub fn check(path: &Path, format: Format) -> ExitResult {
 /// Judges the tasks of a list on the nodes of a scenario.
 pub fn judge_list(source: &Source, scenario: &Path) -> Result<OnScenario, Failure> {
     let file = source.file()?;
-    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not valid text"))?.replace('\'', "''");
-    let format = source.open()?.format.name();
-    // Clear these sections: their entries may name the scenario's own jobs, which are removed.
-    let set = [format!("trace={{format: {format}, file: '{file}'}}")].into_iter();
-    let empty = ["jobs", "expect", "reproduces", "changes", "faults"].map(|key| format!("{key}=[]"));
-    let options = Options { set: set.chain(empty).collect(), ..options(scenario) };
+    let file = file.to_str().ok_or_else(|| Failure::file(&file, "its name is not valid text"))?.to_string();
+    let format = source.open()?.format.name().to_string();
+    let options = Options { list: Some(ListFile { file, format }), ..options(scenario) };
     let loaded = load(scenario, &options).map_err(|diagnostics| Failure::Input(diagnostics.to_string()))?;
     Ok(OnScenario::of(loaded))
 }

@@ -8,6 +8,7 @@
 //! 3. A cell of the matrix is chosen, and parameters are filled in.
 //! 4. Fleets are inserted. They come after parameters, so that a parameter can name a fleet.
 //! 5. All other overrides apply. Parameters are not filled in within them.
+//! 6. A list of tasks from the command line takes the place of the workload.
 
 use std::path::Path;
 
@@ -17,6 +18,7 @@ use super::options::Options;
 use super::params::{self, Axis, OWN_AXES, Params};
 use super::seeds;
 use super::set::{Override, apply, given};
+use super::task_list;
 use dryrack_expect::ShareAt;
 use dryrack_yaml::{Entry, Node, Report, SourceId, Span, Tree};
 
@@ -290,7 +292,10 @@ fn override_all(tree: &mut Tree, options: &Options, report: &mut Report) -> bool
     let overrides: Vec<Override<'_>> = set.chain(named).collect();
     overrides.iter().for_each(|over| apply(tree, over, report));
     refuse_composed(tree, report);
-    !overrides.is_empty()
+    if let Some(list) = &options.list {
+        task_list::put(tree, list);
+    }
+    !overrides.is_empty() || options.list.is_some()
 }
 
 /// Refuses late overrides of keys that have already been composed: they would have no effect.

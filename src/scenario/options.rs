@@ -26,6 +26,8 @@ pub struct Options {
     pub recorded: Option<Arc<Profile>>,
     /// A model to evaluate without running it, in the form of a job: `{model: qwen3-32b, replicas: 2}`.
     pub asked: Option<String>,
+    /// A list of tasks that takes the place of the jobs of the file and of its trace.
+    pub list: Option<ListFile>,
     /// One more workload from another file.
     pub added: Option<AddedWorkload>,
     /// The plan of which this scenario is an alternative, and the places of the values that it sets.
@@ -38,6 +40,15 @@ pub struct Options {
     pub tells_unused: bool,
     /// Whether schedulers in other processes may decide: see [`Loaded::outside`](crate::Loaded::outside).
     pub outside: Outside,
+}
+
+/// A list of tasks in a file of its own.
+#[derive(Clone, Debug)]
+pub struct ListFile {
+    /// The full path.
+    pub file: String,
+    /// The name of its format.
+    pub format: String,
 }
 
 /// A workload in a file of its own: a manifest, or a job in the words of a scenario.

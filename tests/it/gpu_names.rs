@@ -10,6 +10,8 @@ trials! {
         a_name_that_yaml_reads_as_something_else_is_mended_as_told,
         only_chosen_tasks_ask_for_gpus,
         a_scenario_is_checked_before_it_runs,
+        a_list_is_judged_by_the_words_of_the_scenario,
+        a_scenario_without_jobs_has_nothing_to_check,
         a_bad_answer_is_red,
     ]
 }
@@ -88,6 +90,30 @@ fn only_chosen_tasks_ask_for_gpus() {
         assert!(said.contains("1 job of the trace t.csv asks for GPU `gtx`"), "{said}");
         assert!(!said.contains("`rtx`"), "{said}");
     }
+}
+
+/// What the scenario says of names, speeds and durations holds for the list; which tasks it chooses does not.
+fn a_list_is_judged_by_the_words_of_the_scenario() {
+    let trace = ", limit: 1, gpu_names: {gtx: a100-80g}, speed: {reference: a100-80g, factors: {h100-80g: 2}}";
+    let dir = folder("1,0,60,1,1,gtx\n", &format!("{trace}}}\nload: {{a: 1"));
+    let text = std::fs::read_to_string(dir.path().join("s.yaml")).expect("it was written");
+    let text = text.replace("load: {a: 1}", "load: 300%");
+    std::fs::write(dir.path().join("s.yaml"), text).expect("a folder of our own");
+    let list = |rows: &str| std::fs::write(dir.path().join("o.csv"), format!("{HEAD}{rows}")).expect("our own");
+    list("1,0,60,1,1,gtx\n2,1,60,1,1,\n");
+    let said = stdout(dir.path(), &["trace", "check", "o.csv", "--nodes", "s.yaml"], 0);
+    assert!(said.contains("each job can run if they are empty"), "{said}");
+    assert!(said.contains("h100-80g works 2 times as fast as a100-80g"), "{said}");
+    list("1,0,60,1,1,gtx\n2,1,60,9,1,gtx\n");
+    let said = stdout(dir.path(), &["trace", "check", "o.csv", "--nodes", "s.yaml"], 1);
+    assert!(said.contains("1 of 2 jobs can never run: no node has 9 GPUs"), "{said}");
+}
+
+fn a_scenario_without_jobs_has_nothing_to_check() {
+    let dir = empty();
+    std::fs::write(dir.path().join("s.yaml"), format!("{FLEET}jobs: []\n")).expect("a folder of our own");
+    let said = stdout(dir.path(), &["trace", "check", "s.yaml"], 4);
+    assert!(said.contains("nothing is checked, because there are no jobs"), "{said}");
 }
 
 fn a_scenario_is_checked_before_it_runs() {
