@@ -38,6 +38,9 @@ pub struct WaitSections {
     pub mean: Option<(f64, f64)>,
     /// The 95 % interval of the 95th percentile in seconds. The upper end is `None` if it may be above the longest wait.
     pub p95: Option<(f64, Option<f64>)>,
+    /// The number of replicas that were never placed. As in the metrics of `queue_wait`, they are in no interval.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub never_placed: u64,
 }
 
 impl WaitSections {
@@ -51,6 +54,10 @@ impl WaitSections {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// One section: its number of waits, their sum, and the number of waits up to the percentile.
 #[derive(Clone, Copy, Default)]
 struct Section {
@@ -61,13 +68,14 @@ struct Section {
 
 /// The intervals of a run's waits; `None` if too few replicas were placed for an interval, or all at one time.
 pub fn wait_sections(accounts: &RunAccount) -> Option<WaitSections> {
-    let mut waits: Vec<(SimTime, f64)> = Vec::new();
+    let (mut waits, mut never_placed): (Vec<(SimTime, f64)>, u64) = (Vec::new(), 0);
     accounts.each_row(|row| {
+        never_placed += u64::from(row.placed.is_none());
         let wait = row.placed.map(|placed| placed.since(row.wanted).as_secs_f64());
         waits.extend(wait.map(|wait| (row.wanted, wait)));
     });
     waits.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
-    of_waits(&waits)
+    of_waits(&waits).map(|found| WaitSections { never_placed, ..found })
 }
 
 /// The intervals of waits in order of time.
@@ -109,6 +117,7 @@ fn of_waits(waits: &[(SimTime, f64)]) -> Option<WaitSections> {
         correlation: mean.correlation,
         mean: None,
         p95: None,
+        never_placed: 0,
     };
     if mean.ratio > 0.0 && !result.is_dependent() {
         let half = mean.half_width / mean.ratio;

@@ -317,7 +317,11 @@ fn of_sections(row: &Row) -> String {
                 Some(high) => format!("{} to {}", time(low), time(high)),
                 None => format!("{} or more, without an upper bound", time(low)),
             };
-            format!(". This is one run: by its {of}, the 95th percentile of the waits is {ends} (95% confidence)")
+            let waits = match sections.never_placed {
+                0 => "the waits".to_string(),
+                never => format!("the waits (without {}, never placed)", counted(never as usize, "replica")),
+            };
+            format!(". This is one run: by its {of}, the 95th percentile of {waits} is {ends} (95% confidence)")
         }
     }
 }
@@ -390,6 +394,36 @@ fn how(plan: &PlanFile, found: &SearchResult) -> String {
 mod tests {
     use super::*;
     use dryrack_units::Permille;
+
+    #[test]
+    fn an_interval_of_placed_replicas_says_so() {
+        let row = |never_placed| Row {
+            cell: 0,
+            name: String::new(),
+            fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
+            runs: 1,
+            held: Vec::new(),
+            kept: 1,
+            is_random: true,
+            resampled: None,
+            sections: Some(WaitSections {
+                sections: 10,
+                section_seconds: 86_400.0,
+                correlation: 0.0,
+                mean: Some((60.0, 120.0)),
+                p95: Some((600.0, Some(1200.0))),
+                never_placed,
+            }),
+            keeps: Some(true),
+            broken: None,
+            metrics: BTreeMap::new(),
+        };
+        let all = "This is one run: by its 10 sections of 1d00h, the 95th percentile of the waits is 10m to 20m (95% \
+                   confidence)";
+        assert_eq!(of_sections(&row(0)), format!(". {all}"));
+        let some = all.replace("the waits", "the waits (without 3 replicas, never placed)");
+        assert_eq!(of_sections(&row(3)), format!(". {some}"));
+    }
 
     #[test]
     fn a_constraint_is_decided_as_soon_as_no_seed_can_change_it() {
