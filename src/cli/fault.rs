@@ -24,6 +24,11 @@ pub fn runaway_text(runaway: &Runaway) -> String {
     format!("error: {runaway}\n  = help: {help}\n")
 }
 
+/// The first line of the text of a fault.
+pub fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

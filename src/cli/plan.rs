@@ -311,7 +311,10 @@ fn breaks_json(breaks: &[BreakResult], lines: &[(String, String)]) -> Vec<serde_
         json!({
             "change": found.change.what, "set": found.change.set, "runs": found.runs, "kept": found.kept,
             "keeps": found.keeps, "sentence": sentence, "command": command,
-            "broken": found.first_broken.as_ref().map(|(name, happened)| json!({"constraint": name, "happened": happened})),
+            "broken": found.broken.as_ref().map(|broken| {
+                json!({"constraint": broken.name, "seeds": broken.seeds, "happened": broken.happened})
+            }),
+            "not_run": found.fault,
         })
     };
     breaks.iter().zip(lines).map(json).collect()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::exit::Failure;
-use super::fault::{fault_text, runaway_text};
+use super::fault::{fault_text, first_line, runaway_text};
 use super::guard::{WorkFailure, guarded_run};
 use super::output::warn;
 use super::progress;
@@ -92,7 +92,8 @@ impl Planning {
         set.repeat(&self.plan.scenario, seed)
     }
 
-    /// Runs an alternative with each change that could break it.
+    /// Runs an alternative with each change that could break it. A change that cannot be run is a result too, because
+    /// the answer of the plan does not depend on it.
     pub fn breaks(&self, row: &Row) -> Result<Vec<BreakResult>, Failure> {
         let changes = breaks(&self.plan, row, &self.base).map_err(|faults| Failure::Input(faults.to_string()))?;
         let seeds: Vec<u64> =
@@ -108,7 +109,11 @@ impl Planning {
                             run
                         })
                         .collect();
-                    Ok(BreakResult::of(&self.plan, change, &runs?))
+                    match runs {
+                        Ok(runs) => Ok(BreakResult::of(&self.plan.asked, change, &runs)),
+                        Err(Failure::Input(fault)) => Ok(BreakResult::not_run(change, first_line(&fault))),
+                        Err(other) => Err(other),
+                    }
                 })
                 .collect()
         })

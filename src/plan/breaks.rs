@@ -1,15 +1,18 @@
 //! How the answer of a plan would break: runs of the answer with one node less of each kind, and with more load.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::plan_run::PlanRun;
 use super::summary::Row;
 use dryrack_engine::Rehearsal;
+use dryrack_expect::SeedShare;
 use dryrack_fleet::{NodeShape, NodeState, offer_of};
+use dryrack_report::about;
 use dryrack_scenario::{Options, PlanFile};
-use dryrack_units::counted;
-use dryrack_yaml::Diagnostics;
+use dryrack_units::{SimDuration, counted};
+use dryrack_yaml::{Diagnostics, scalar};
 
 /// The additional load, in percent.
 const MORE_LOAD: u32 = 10;
@@ -21,7 +24,7 @@ const MOST_KINDS: usize = 8;
 /// A change of the answer that makes it harder to meet the constraints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// The change in words: `10% more load`.
+    /// The change in words: `with 10% more load`.
     pub what: String,
     /// The change in the form of `--set`.
     pub set: Vec<String>,
@@ -36,8 +39,21 @@ pub struct BreakResult {
     pub kept: usize,
     /// Whether all constraints still hold in their required shares of the seeds.
     pub keeps: bool,
-    /// The constraint that fails with most seeds, and what happened with the first of them.
-    pub first_broken: Option<(String, String)>,
+    /// The constraint that is violated with most seeds; one that does not hold in its required share comes first.
+    pub broken: Option<BrokenConstraint>,
+    /// Why the change could not be run.
+    pub fault: Option<String>,
+}
+
+/// A constraint that is violated with some seeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenConstraint {
+    pub name: String,
+    pub share: SeedShare,
+    /// The number of seeds that count against the share.
+    pub seeds: usize,
+    /// What happened with the first of these seeds.
+    pub happened: String,
 }
 
 /// The changes to try on an alternative: the loss of the last node of each kind from the start, and more load.
@@ -46,28 +62,50 @@ pub fn breaks(plan: &PlanFile, row: &Row, base: &Options) -> Result<Vec<Break>, 
     let mut breaks: Vec<Break> = kinds(&loaded.rehearsal)
         .into_iter()
         .map(|kind| Break {
-            what: format!("one node less ({}, one of {} with {})", kind.last, kind.count, kind.called),
-            set: vec![format!("faults.+={{at: 0s, node: {}, becomes: gone}}", kind.last)],
+            what: format!("without {} ({})", kind.last, kind.which()),
+            set: vec![format!("faults.+={{at: 0s, node: {}, becomes: gone}}", scalar(&kind.last, true))],
         })
         .collect();
-    let load = loaded.load * f64::from(100 + MORE_LOAD);
-    let more = Break { what: format!("{MORE_LOAD}% more load"), set: vec![format!("load={load:.1}%")] };
-    let with = plan.load_changed(row.cell, plan.seeds.first().copied(), &more.set, base)?;
-    if with.rehearsal.arrivals.len() != loaded.rehearsal.arrivals.len()
-        || with.rehearsal.arrivals.iter().zip(&loaded.rehearsal.arrivals).any(|(one, other)| one.at != other.at)
-    {
+    let more = more_load(loaded.load);
+    let makes_a_difference = match plan.load_changed(row.cell, plan.seeds.first().copied(), &more.set, base) {
+        Ok(with) => {
+            let (with, without) = (&with.rehearsal.arrivals, &loaded.rehearsal.arrivals);
+            with.len() != without.len() || with.iter().zip(without).any(|(one, other)| one.at != other.at)
+        }
+        // The run fails in the same way, and its result says so.
+        Err(_) => true,
+    };
+    if makes_a_difference {
         breaks.push(more);
     }
     Ok(breaks)
 }
 
+/// More load, in tenths of a percent like every load of a file. A small load grows by one of these.
+fn more_load(load: f64) -> Break {
+    let now = (load * 1000.0).round();
+    let more = (load * f64::from(1000 + 10 * MORE_LOAD)).round().max(now + 1.0);
+    let percent = ((more / (load * 1000.0) - 1.0) * 100.0).round();
+    Break { what: format!("with {percent}% more load"), set: vec![format!("load={:.1}%", more / 10.0)] }
+}
+
 /// Nodes of equal shape.
 pub struct NodeKind {
-    /// What the nodes are called: their machine's GPUs, or their names.
+    /// What the nodes have: their GPUs, or their cores.
     pub called: String,
     pub count: usize,
     /// The name of the last of them that is ready at the start.
     pub last: Arc<str>,
+}
+
+impl NodeKind {
+    /// Which node the last one is: `one of 6 nodes with 8 a100-80g`.
+    fn which(&self) -> String {
+        match self.count {
+            1 => format!("the only node with {}", self.called),
+            count => format!("one of {count} nodes with {}", self.called),
+        }
+    }
 }
 
 /// The kinds of nodes that are ready at the start, those with most nodes first. Instances of clouds are left out,
@@ -93,46 +131,205 @@ pub fn kinds(rehearsal: &Rehearsal) -> Vec<NodeKind> {
 }
 
 /// A node by its GPUs, such as `8 a100-80g`, or by its cores if it has none.
-fn called(shape: &NodeShape) -> String {
-    match shape.gpus.first() {
-        Some(gpu) => format!("{} {}", shape.gpus.len(), gpu.model),
-        None => format!("{} cores without a GPU", shape.cpu_capacity()),
+pub(super) fn called(shape: &NodeShape) -> String {
+    let types = shape.gpus.chunk_by(|one, other| one.model == other.model);
+    let gpus: Vec<String> = types.map(|gpus| format!("{} {}", gpus.len(), gpus[0].model)).collect();
+    match gpus.is_empty() {
+        true => format!("{} cores and no GPU", shape.cpu_capacity()),
+        false => gpus.join(" and "),
     }
 }
 
 impl BreakResult {
-    pub fn of(plan: &PlanFile, change: Break, runs: &[PlanRun]) -> BreakResult {
-        let held: Vec<usize> = (0..plan.asked.len())
-            .map(|constraint| runs.iter().filter(|run| run.constraints[constraint].held).count())
-            .collect();
-        let keeps = plan.asked.iter().zip(&held).all(|(share, held)| share.holds(*held, runs.len()));
-        let least = (0..held.len()).min_by_key(|constraint| (held[*constraint], *constraint));
-        let first_broken = least.filter(|constraint| held[*constraint] < runs.len()).and_then(|constraint| {
-            let broken = runs.iter().map(|run| &run.constraints[constraint]).find(|found| !found.held)?;
-            Some((broken.name.clone(), broken.happened.clone()))
+    /// The result of runs with a change; `asked` has the share of the seeds of each constraint.
+    pub fn of(asked: &[SeedShare], change: Break, runs: &[PlanRun]) -> BreakResult {
+        let held = |constraint: usize| runs.iter().filter(|run| run.constraints[constraint].held).count();
+        let against = |constraint: usize| {
+            let is_against = |run: &&PlanRun| asked[constraint].is_against(run.constraints[constraint].held);
+            runs.iter().filter(is_against).count()
+        };
+        let keeps = |constraint: usize| asked[constraint].holds(held(constraint), runs.len());
+        let worst = (0..asked.len())
+            .filter(|constraint| against(*constraint) > 0)
+            .min_by_key(|constraint| (keeps(*constraint), Reverse(against(*constraint)), *constraint));
+        let broken = worst.and_then(|constraint| {
+            let results = runs.iter().map(|run| &run.constraints[constraint]);
+            let first = results.into_iter().find(|found| asked[constraint].is_against(found.held))?;
+            Some(BrokenConstraint {
+                name: first.name.clone(),
+                share: asked[constraint],
+                seeds: against(constraint),
+                happened: first.happened.clone(),
+            })
         });
         let kept = runs.iter().filter(|run| run.constraints.iter().all(|found| found.held)).count();
-        BreakResult { change, runs: runs.len(), kept, keeps, first_broken }
+        BreakResult { change, runs: runs.len(), kept, keeps: (0..asked.len()).all(keeps), broken, fault: None }
+    }
+
+    /// The result of a change that cannot be run.
+    pub fn not_run(change: Break, fault: String) -> BreakResult {
+        BreakResult { change, runs: 0, kept: 0, keeps: false, broken: None, fault: Some(fault) }
     }
 
     /// A sentence such as `With 10% more load, p95(queue_wait) <= 30m fails with 3 of 5 seeds: …`.
     pub fn sentence(&self) -> String {
-        let BreakResult { change, runs, kept, keeps, first_broken } = self;
-        let with = format!("With {}", change.what);
-        let broken = first_broken.as_ref().map(|(name, happened)| (name.as_str(), happened.as_str()));
-        match (keeps, broken) {
-            (true, None) => format!("{with}, it still meets everything with {}.", counted(*runs, "seed")),
-            (true, Some((name, _))) => {
-                format!(
-                    "{with}, it still meets everything in the required share of the seeds; {name} fails with {} of {runs}.",
-                    runs - kept
-                )
-            }
-            (false, Some((name, happened))) => {
-                let seeds = if *runs == 1 { String::new() } else { format!(" with {} of {runs} seeds", runs - kept) };
-                format!("{with}, {name} fails{seeds}: {happened}.")
-            }
-            (false, None) => format!("{with}, too few of the seeds meet a constraint."),
+        let mut letters = self.change.what.chars();
+        let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().to_string());
+        let with = first + letters.as_str();
+        let runs = self.runs;
+        if let Some(fault) = &self.fault {
+            return format!("{with}, it could not be run: {}.", fault.trim_end_matches('.'));
         }
+        let Some(BrokenConstraint { name, share, seeds, happened }) = &self.broken else {
+            return format!("{with}, it still meets everything with {}.", counted(runs, "seed"));
+        };
+        let (verb, limit) = match share {
+            SeedShare::AtLeast(_) => ("fails", String::new()),
+            SeedShare::AtMost(most) => ("holds", format!(", and may hold with {most} of them at most")),
+        };
+        if self.keeps {
+            return format!(
+                "{with}, it still meets everything in the required share of the seeds; {name} {verb} with {seeds} of {runs}."
+            );
+        }
+        let of = if runs == 1 { String::new() } else { format!(" with {seeds} of {runs} seeds{limit}") };
+        format!("{with}, {name} {verb}{of}: {}.", rounded(happened, name))
+    }
+}
+
+/// The text with long durations rounded, as in the summary of a run. A duration stays exact if its rounded form would
+/// reach a bound in the name of the constraint, because the text would then contradict the result.
+fn rounded(text: &str, name: &str) -> String {
+    let bounds: Vec<SimDuration> = name.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let word = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', ':']);
+        let exact = bare.parse::<SimDuration>().ok().filter(|exact| exact.to_string() == bare);
+        let Some(exact) = exact.filter(|exact| exact.as_nanos() % 60_000_000_000 != 0) else { return word.to_string() };
+        let short = about(exact);
+        let down = short.parse().unwrap_or(exact);
+        let reaches_a_bound = bounds.iter().any(|bound| (down..=exact).contains(bound));
+        match short.len() > bare.len() || reaches_a_bound {
+            true => word.to_string(),
+            false => word.replacen(bare, &short, 1),
+        }
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan_run::{ConstraintResult, FleetSize};
+    use super::*;
+    use dryrack_units::Permille;
+
+    /// A sentence, the required shares, whether each constraint held in each run, and the expected text.
+    type BreakRow<'a> = (&'a str, &'a [SeedShare], &'a [&'a [bool]], String);
+
+    /// One run for each row. A row says of each constraint whether it held.
+    fn runs(held: &[&[bool]]) -> Vec<PlanRun> {
+        let result = |(number, held): (usize, &bool)| ConstraintResult {
+            name: format!("c{number} <= 30m"),
+            held: *held,
+            happened: format!("c{number} was 42m10s496ms591us66ns"),
+        };
+        let run = |(seed, held): (usize, &&[bool])| PlanRun {
+            cell: 0,
+            seed: seed as u64,
+            digest: String::new(),
+            is_random: true,
+            resampled: None,
+            sections: None,
+            fleet: FleetSize { gpus: 0, nodes: 0, price_per_hour_millionths: None },
+            constraints: held.iter().enumerate().map(result).collect(),
+            metrics: serde_json::Map::new(),
+            waits: Vec::new(),
+        };
+        held.iter().enumerate().map(run).collect()
+    }
+
+    #[test]
+    fn the_named_constraint_is_one_that_fails_with_its_own_seeds() {
+        let (all, half, rarely) =
+            (SeedShare::ALL, SeedShare::AtLeast(Permille::new(500)), SeedShare::AtMost(Permille::new(200)));
+        let (y, n) = (true, false);
+        let still = "With 10% more load, it still meets everything";
+        let rows: [BreakRow<'_>; 7] = [
+            (
+                "2 + 1 seeds fail, but of the named constraint 2",
+                &[all, all],
+                &[&[n, y], &[n, y], &[y, n], &[y, y]],
+                "With 10% more load, c0 <= 30m fails with 2 of 4 seeds: c0 was 42m.".to_string(),
+            ),
+            (
+                "half of the seeds is enough of the first",
+                &[half, all],
+                &[&[n, y], &[n, y], &[y, n], &[y, y]],
+                "With 10% more load, c1 <= 30m fails with 1 of 4 seeds: c1 was 42m.".to_string(),
+            ),
+            (
+                "half is enough",
+                &[half],
+                &[&[n], &[y]],
+                format!("{still} in the required share of the seeds; c0 <= 30m fails with 1 of 2."),
+            ),
+            (
+                "a constraint that rarely holds is kept, and the other one fails",
+                &[rarely, all],
+                &[&[n, n], &[n, y]],
+                "With 10% more load, c1 <= 30m fails with 1 of 2 seeds: c1 was 42m.".to_string(),
+            ),
+            (
+                "it holds too often",
+                &[rarely],
+                &[&[y], &[y]],
+                "With 10% more load, c0 <= 30m holds with 2 of 2 seeds, and may hold with 20% of them at most: c0 was \
+                 42m."
+                    .to_string(),
+            ),
+            ("all hold", &[all], &[&[y], &[y]], format!("{still} with 2 seeds.")),
+            ("one run", &[all], &[&[n]], "With 10% more load, c0 <= 30m fails: c0 was 42m.".to_string()),
+        ];
+        for (sentence, asked, held, expected) in rows {
+            let change = Break { what: "with 10% more load".to_string(), set: Vec::new() };
+            assert_eq!(BreakResult::of(asked, change, &runs(held)).sentence(), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_rounded_time_does_not_contradict_its_bound() {
+        let rows = [
+            ("p95 was 42m10s496ms591us66ns over 3", "p95 <= 30m", "p95 was 42m over 3"),
+            ("p95 was 1h54s", "p95 <= 30m", "p95 was 1h00m"),
+            ("p95 was 1h54s", "p95 <= 1h", "p95 was 1h54s"),
+            ("p95 was 1h54s; 3 more", "p95 <= 1h30s", "p95 was 1h54s; 3 more"),
+            ("p95 was 2h; 3 more", "p95 <= 1h", "p95 was 2h; 3 more"),
+            ("8 of 9 jobs", "p95 <= 1h", "8 of 9 jobs"),
+        ];
+        for (text, name, expected) in rows {
+            assert_eq!(rounded(text, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn more_load_is_ten_percent_or_the_next_tenth() {
+        let rows = [
+            (1.0, "load=110.0%", "with 10% more load"),
+            (0.9, "load=99.0%", "with 10% more load"),
+            (0.001, "load=0.2%", "with 100% more load"),
+            (0.004, "load=0.5%", "with 25% more load"),
+        ];
+        for (load, set, what) in rows {
+            assert_eq!(more_load(load), Break { what: what.to_string(), set: vec![set.to_string()] });
+        }
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_run_is_said() {
+        let change = Break { what: "without w-5 (the only node with 8 l4)".to_string(), set: Vec::new() };
+        let result = BreakResult::not_run(change, "error: no such thing".to_string());
+        assert_eq!(
+            result.sentence(),
+            "Without w-5 (the only node with 8 l4), it could not be run: error: no such thing."
+        );
     }
 }

@@ -31,7 +31,7 @@ mod plan_run;
 mod search;
 mod summary;
 
-pub use breaks::{BREAK_SEEDS, Break, BreakResult, NodeKind, breaks, kinds};
+pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
 pub use helps::{Change, Saving, changes, saved, sort as sort_savings, waiting_hours};
 pub use input_hash::InputHash;

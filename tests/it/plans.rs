@@ -17,6 +17,7 @@ trials! {
         a_search_says_what_it_proved,
         an_answer_says_how_it_would_break,
         what_helps_most_is_what_a_run_with_it_saves,
+        an_answer_stays_if_a_change_cannot_be_run,
         the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
         a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
         a_plan_that_is_wrong_is_told_where,
@@ -154,7 +155,7 @@ constraints: [max(queue_wait) <= 0s]
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     assert!(text.contains("workers=2 is enough"), "{text}");
     assert!(
-        text.contains("With one node less (worker-1, one of 2 with 1 l4), max(queue_wait) <= 0s fails: "),
+        text.contains("Without worker-1 (one of 2 nodes with 1 l4), max(queue_wait) <= 0s fails: "),
         "{text}"
     );
     assert!(text.contains("With 10% more load, max(queue_wait) <= 0s fails: max(queue_wait) was 1h over 32"), "{text}");
@@ -207,6 +208,34 @@ jobs: [{name: job, count: 3, gpus: 1, duration: 1h, estimate: 1h}]
     let run = ["run", "three.yaml", "--seed", "1", "--set", "nodes.+={name: worker-more, machine: l4-x1}"];
     let text = stdout(dir.path(), &run, 0);
     assert!(text.contains("at most 1h00m"), "{text}");
+}
+
+/// An answer stays if a change of it cannot be run, and a node whose name needs quotes can be lost.
+fn an_answer_stays_if_a_change_cannot_be_run() {
+    let dir = empty();
+    let scenario = "\
+scenario: Two nodes with odd names
+params: {gpus: 1}
+profile: fifo
+load: 100000%
+nodes:
+  - {name: \"#1\", machine: l4-x1}
+  - {name: \"#2\", machine: l4-x1}
+jobs: [{name: one, gpus: \"${gpus}\", duration: 1m, arrivals: {every: 100h}, until: 200h}]
+";
+    let plan = "\
+plan: Does it do?
+scenario: base.yaml
+factors: {gpus: [1, 2]}
+minimize: nodes
+constraints: [max(queue_wait) <= 100h]
+";
+    std::fs::write(dir.path().join("base.yaml"), scenario).expect("a folder of our own");
+    std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
+    let text = stdout(dir.path(), &["plan", "plan.yaml"], 0);
+    assert!(text.contains("Without #2 (one of 2 nodes with 1 l4), "), "{text}");
+    assert!(!text.contains("Without #2 (one of 2 nodes with 1 l4), it could not be run"), "{text}");
+    assert!(text.contains("With 10% more load, it could not be run: "), "{text}");
 }
 
 /// The sweep gives the same result even if it is killed fifty times.
