@@ -140,6 +140,11 @@ impl Overrides {
         Overrides { seed: Some(seed.to_string()), ..self }
     }
 
+    /// The flag of the seed after a space, if these overrides name one.
+    pub fn seed_flag(&self) -> String {
+        self.seed.as_ref().map_or(String::new(), |seed| format!(" --seed {}", quoted(seed)))
+    }
+
     /// The options for loading `file` with these overrides.
     pub fn lower(&self, file: &Path) -> Options {
         Options {
@@ -155,7 +160,12 @@ impl Overrides {
 
     /// The command that repeats this run, with the seed that was used.
     pub fn repeat(&self, file: &Path, seed: u64) -> String {
-        let mut command = format!("dryrack run {} --seed {seed}", quoted(&file.display().to_string()));
+        format!("dryrack run {} --seed {seed}{}", quoted(&file.display().to_string()), self.flags())
+    }
+
+    /// The flags of these overrides other than `--seed`, each after a space.
+    pub fn flags(&self) -> String {
+        let mut command = String::new();
         for (flag, value) in [("profile", &self.profile), ("as-in-base", &self.as_in_base), ("until", &self.until)] {
             if let Some(value) = value {
                 command.push_str(&format!(" --{flag} {}", quoted(value)));

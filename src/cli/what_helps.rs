@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::exit::{Exit, ExitResult, Failure};
-use super::fault::fault_text;
+use super::fault::{fault_text, first_line};
 use super::guard::guarded;
 use super::output::{Format, WholeFile, print, print_json, warn};
 use super::progress;
@@ -16,7 +16,7 @@ use super::shell::quoted;
 use super::swarm::seeds;
 use dryrack_engine::Progress;
 use dryrack_metrics::ResampledFrom;
-use dryrack_plan::{Change, Estimate, Saving, changes, estimate, saved, sort_savings, waiting_hours};
+use dryrack_plan::{Change, Changes, Estimate, Saving, WaitTotal, changes, estimate, saved, sort_savings};
 use dryrack_rehearse::rehearse;
 use dryrack_report::{HelpsReport, about, table};
 use dryrack_scenario::{Loaded, Options, load, outline};
@@ -43,15 +43,15 @@ pub struct WhatHelpsArgs {
 /// The largest number of seeds of the file that are used without `--seeds`.
 const SEEDS: usize = 20;
 
-/// One run: its waiting hours, and the 95th percentile of its waits in seconds.
-type Waited = (f64, Option<f64>);
+/// One run: its waits, and the 95th percentile of its waits in seconds.
+type Waited = (WaitTotal, Option<f64>);
 
 pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let options = args.overrides.lower(&args.file);
     let loaded = load(&args.file, &options).map_err(|faults| Failure::Input(faults.to_string()))?;
     warn(&loaded.warnings.to_string());
     let seeds = args.seeds(&loaded, &options)?;
-    let changes = changes(&loaded.rehearsal);
+    let Changes { changes, kinds_left_out } = changes(&loaded.rehearsal);
     let all: Vec<Option<&Change>> = std::iter::once(None).chain(changes.iter().map(Some)).collect();
     let cells: Vec<(usize, u64)> =
         (0..all.len()).flat_map(|change| seeds.iter().map(move |seed| (change, *seed))).collect();
@@ -74,7 +74,8 @@ pub fn what_helps(args: &WhatHelpsArgs, format: Format) -> ExitResult {
     let mut savings: Vec<Saving> =
         changes.into_iter().zip(by_change).map(|(change, runs)| saving(change, (&base, runs), resampled)).collect();
     sort_savings(&mut savings);
-    let found = Found { args, title: &loaded.rehearsal.title, base: &base, savings: &savings, seeds: &seeds };
+    let title = &loaded.rehearsal.title;
+    let found = Found { args, title, base: &base, savings: &savings, seeds: &seeds, kinds_left_out };
     if let Some(dir) = &args.out {
         found.write(dir)?;
     }
@@ -93,10 +94,16 @@ fn saving(
     let all: Result<Vec<Waited>, String> = runs.iter().cloned().collect();
     let all = match all {
         Ok(all) => all,
-        Err(fault) => return Saving { change, saved: None, p95: None, fault: Some(fault) },
+        Err(fault) => return Saving { change, saved: None, p95: None, never: None, fault: Some(fault) },
     };
-    let hours = |runs: &[Waited]| runs.iter().map(|(hours, _)| *hours).collect::<Vec<f64>>();
-    Saving { change, saved: saved(&hours(base), &hours(&all), resampled), p95: mean_p95(&all), fault: None }
+    let waits = |runs: &[Waited]| runs.iter().map(|(waits, _)| *waits).collect::<Vec<WaitTotal>>();
+    let saved = saved(&waits(base), &waits(&all), resampled);
+    Saving { change, saved, p95: mean_p95(&all), never: most_never(&all), fault: None }
+}
+
+/// The largest number of replicas of a run that can never run.
+fn most_never(runs: &[Waited]) -> Option<u64> {
+    runs.iter().map(|(waits, _)| waits.never).max()
 }
 
 fn mean_p95(runs: &[Waited]) -> Option<f64> {
@@ -138,12 +145,8 @@ impl WhatHelpsArgs {
             Some(dryrack_metrics::Value::Time(wait)) => Some(wait.as_secs_f64()),
             _ => None,
         };
-        Ok(Ok((waiting_hours(run.run_metrics.accounts()), p95)))
+        Ok(Ok((WaitTotal::of(run.run_metrics.accounts()), p95)))
     }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_string()
 }
 
 /// The result, ready to be shown.
@@ -153,32 +156,53 @@ struct Found<'a> {
     base: &'a [Waited],
     savings: &'a [Saving],
     seeds: &'a [u64],
+    kinds_left_out: usize,
 }
 
 impl Found<'_> {
     fn base_hours(&self) -> f64 {
-        self.base.iter().map(|(hours, _)| hours).sum::<f64>() / self.base.len() as f64
+        self.base.iter().map(|(waits, _)| waits.hours()).sum::<f64>() / self.base.len() as f64
     }
 
-    /// The flags that make the change on the command line.
-    fn flags(change: &Change) -> String {
-        let set = change.set.iter().map(|set| format!("--set {}", quoted(set)));
-        let profile = change.profile.iter().map(|profile| format!("--profile {}", quoted(profile)));
-        set.chain(profile).collect::<Vec<_>>().join(" ")
+    /// The flags with which `dryrack run` makes the change: those of the user, and those of the change.
+    fn flags(&self, change: &Change) -> String {
+        let overrides = self.args.changed(Some(change));
+        (overrides.seed_flag() + &overrides.flags()).trim_start().to_string()
+    }
+
+    /// The command that prints this result again.
+    fn command(&self) -> String {
+        let overrides = &self.args.overrides;
+        let file = quoted(&self.args.file.display().to_string());
+        let seeds = self.args.seeds.as_ref();
+        let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {}..{}", seeds.start(), seeds.end()));
+        format!("dryrack what-helps {file}{}{}{seeds} --out DIR", overrides.seed_flag(), overrides.flags())
+    }
+
+    /// Whether any run has a replica that can never run.
+    fn has_never(&self) -> bool {
+        most_never(self.base) > Some(0) || self.savings.iter().any(|saving| saving.never > Some(0))
+    }
+
+    fn header(&self) -> Vec<&'static str> {
+        let never = self.has_never().then_some("never run");
+        let start = ["change", "hours saved", "share", "wait p95"];
+        start.into_iter().chain(never).chain(["flags for `dryrack run`"]).collect()
     }
 
     fn sentence(&self) -> String {
         let hours = self.base_hours();
-        let of = format!("All replicas together wait {hours:.1} h with {}", counted(self.seeds.len(), "seed"));
-        let best =
-            self.savings.first().and_then(|best| Some((best, best.saved?.mean))).filter(|(_, saved)| *saved > 0.0);
-        match best {
-            Some((best, saved)) if hours > 0.0 => {
-                let share = saved / hours * 100.0;
-                format!("{of}. Most would be saved by {}: {saved:.1} h, or {share:.0}%.", best.change.what)
-            }
-            _ => format!("{of}. No single change that was tried saves any of it."),
-        }
+        let of = format!("All replicas together wait {hours:.1} h with {}.", counted(self.seeds.len(), "seed"));
+        let never = match most_never(self.base) {
+            None | Some(0) => String::new(),
+            Some(1) => " 1 replica can never run, and is not counted.".to_string(),
+            Some(never) => format!(" {never} replicas can never run, and are not counted."),
+        };
+        let left_out = match self.kinds_left_out {
+            0 => String::new(),
+            kinds => format!(" One more node was not tried for {} of nodes.", counted(kinds, "further kind")),
+        };
+        format!("{of}{never} {}{left_out}", best_text(self.savings, hours))
     }
 
     /// The cells of each row: the change, the hours saved, their share, the 95th percentile, and the flags.
@@ -189,18 +213,18 @@ impl Found<'_> {
             let share = saving
                 .saved
                 .filter(|_| hours > 0.0)
-                .map_or(String::new(), |saved| format!("{:.0}%", saved.mean / hours * 100.0));
+                .map_or(String::new(), |saved| format!("{}%", rounded::<0>(saved.mean / hours * 100.0)));
             let p95 = saving.p95.map_or(String::new(), |p95| about(SimDuration::from_nanos((p95 * 1e9) as u64)));
-            let flags = saving.fault.clone().unwrap_or_else(|| Found::flags(&saving.change));
-            vec![saving.change.what.clone(), saved, share, p95, flags]
+            let flags = saving.fault.clone().unwrap_or_else(|| self.flags(&saving.change));
+            let never = self.has_never().then(|| saving.never.map_or(String::new(), |never| never.to_string()));
+            [saving.change.what.clone(), saved, share, p95].into_iter().chain(never).chain([flags]).collect()
         };
         self.savings.iter().map(row).collect()
     }
 
     fn human(&self) -> String {
         let bold = anstyle::Style::new().bold();
-        let header = ["change", "hours saved", "share", "wait p95", "flags for `dryrack run`"];
-        format!("{bold}{}{bold:#}\n{}\n\n{}", self.title, self.sentence(), table(&header, &self.rows()))
+        format!("{bold}{}{bold:#}\n{}\n\n{}", self.title, self.sentence(), table(&self.header(), &self.rows()))
     }
 
     fn json(&self) -> Value {
@@ -209,12 +233,13 @@ impl Found<'_> {
             json!({
                 "change": saving.change.what, "set": saving.change.set, "profile": saving.change.profile,
                 "hours_saved": saving.saved.map(|saved| saved.mean), "interval": interval,
-                "queue_wait_p95_seconds": saving.p95, "not_run": saving.fault,
+                "queue_wait_p95_seconds": saving.p95, "never_run": saving.never, "not_run": saving.fault,
                 "command": self.args.changed(Some(&saving.change)).repeat(&self.args.file, self.seeds[0]),
             })
         };
         json!({
             "scenario": self.title, "answer": self.sentence(), "seeds": self.seeds, "hours_waited": self.base_hours(),
+            "never_run": most_never(self.base),
             "changes": self.savings.iter().map(saving).collect::<Vec<_>>(),
         })
     }
@@ -225,7 +250,7 @@ impl Found<'_> {
         json.push('\n');
         WholeFile::write(&dir.join("what-helps.json"), json.as_bytes())?;
         let mut csv = csv::Writer::from_writer(Vec::new());
-        csv.write_record(["change", "hours_saved", "low", "high", "queue_wait_p95_seconds", "flags"])
+        csv.write_record(["change", "hours_saved", "low", "high", "queue_wait_p95_seconds", "never_run", "flags"])
             .expect("written into memory");
         for saving in self.savings {
             let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
@@ -236,27 +261,105 @@ impl Found<'_> {
                 number(interval.map(|(low, _)| low)),
                 number(interval.map(|(_, high)| high)),
                 number(saving.p95),
-                Found::flags(&saving.change),
+                saving.never.map_or(String::new(), |never| never.to_string()),
+                self.flags(&saving.change),
             ])
             .expect("written into memory");
         }
         WholeFile::write(&dir.join("what-helps.csv"), &csv.into_inner().expect("written into memory"))?;
-        let name = self.args.file.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
         let report = HelpsReport {
             title: self.title.to_string(),
             answer: self.sentence(),
+            header: self.header(),
             rows: self.rows(),
-            command: format!("dryrack what-helps {} --out DIR", quoted(&name)),
+            command: self.command(),
         };
         WholeFile::write(&dir.join("report.html"), report.html().as_bytes())
     }
 }
 
+/// The change that saves most, as a sentence. A change clearly saves hours if its whole interval is above 0, or if it
+/// has no interval because seeds make no difference. `savings` are sorted.
+fn best_text(savings: &[Saving], hours: f64) -> String {
+    let known = savings.iter().filter_map(|saving| Some((saving, saving.saved?)));
+    let saves: Vec<(&Saving, Estimate)> = known.filter(|(_, saved)| hours > 0.0 && saved.mean > 0.0).collect();
+    let Some((best, most)) = saves.first() else {
+        return "No single change that was tried saves any of it.".to_string();
+    };
+    let is_clear = |saved: &Estimate| saved.interval().is_none_or(|(low, _)| low > 0.0);
+    let amount = |saved: f64| format!("{} h, or {}%", rounded::<1>(saved), rounded::<0>(saved / hours * 100.0));
+    let on_average = format!("{}: {} h", best.change.what, hours_text(most));
+    match saves.iter().find(|(_, saved)| is_clear(saved)) {
+        None => format!("No change clearly saves any; the most on average is {on_average}."),
+        Some((clear, saved)) if clear.change == best.change => {
+            format!("Most would be saved by {}: {}.", best.change.what, amount(saved.mean))
+        }
+        Some((clear, saved)) => format!(
+            "Most is clearly saved by {}: {}. More on average, but not clearly, is {on_average}.",
+            clear.change.what,
+            amount(saved.mean)
+        ),
+    }
+}
+
+/// A number with this many decimals; 0 never has a minus sign.
+fn rounded<const DECIMALS: usize>(number: f64) -> String {
+    let text = format!("{number:.DECIMALS$}");
+    let is_zero = !text.contains(|letter: char| ('1'..='9').contains(&letter));
+    if is_zero { text.trim_start_matches('-').to_string() } else { text }
+}
+
 /// Formats hours such as `12.3 ± 0.4` or `12.3 (8.1 to 20.4)`.
 fn hours_text(saved: &Estimate) -> String {
+    let mean = rounded::<1>(saved.mean);
     match (saved.range, saved.half_width) {
-        (Some((low, high)), _) => format!("{:.1} ({low:.1} to {high:.1})", saved.mean),
-        (None, Some(half)) => format!("{:.1} ± {half:.1}", saved.mean),
-        (None, None) => format!("{:.1}", saved.mean),
+        (Some((low, high)), _) => format!("{mean} ({} to {})", rounded::<1>(low), rounded::<1>(high)),
+        (None, Some(half)) => format!("{mean} ± {half:.1}"),
+        (None, None) => mean,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change with its mean and half the width of its interval.
+    fn saving(what: &str, mean: f64, half_width: Option<f64>) -> Saving {
+        Saving {
+            change: Change { what: what.to_string(), ..Change::default() },
+            saved: Some(Estimate { mean, half_width, range: None, runs: 5 }),
+            p95: None,
+            never: Some(0),
+            fault: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_clear_is_not_said_to_save() {
+        let rows = [
+            (vec![saving("A", 5.0, None)], "Most would be saved by A: 5.0 h, or 25%."),
+            (vec![saving("A", 5.0, Some(4.9))], "Most would be saved by A: 5.0 h, or 25%."),
+            (
+                vec![saving("A", 5.0, Some(5.1)), saving("B", 0.0, None)],
+                "No change clearly saves any; the most on average is A: 5.0 ± 5.1 h.",
+            ),
+            (
+                vec![saving("A", 5.0, Some(5.1)), saving("B", 2.0, Some(0.5))],
+                "Most is clearly saved by B: 2.0 h, or 10%. More on average, but not clearly, is A: 5.0 ± 5.1 h.",
+            ),
+            (vec![saving("A", -1.0, Some(0.5))], "No single change that was tried saves any of it."),
+        ];
+        for (savings, expected) in rows {
+            assert_eq!(best_text(&savings, 20.0), expected);
+        }
+    }
+
+    #[test]
+    fn zero_has_no_sign() {
+        let of = |mean, range| hours_text(&Estimate { mean, half_width: None, range, runs: 2 });
+        assert_eq!(of(-0.04, None), "0.0");
+        assert_eq!(of(-0.06, Some((-0.3, 0.01))), "-0.1 (-0.3 to 0.0)");
+        assert_eq!(rounded::<0>(-0.4), "0");
+        assert_eq!(rounded::<0>(-10.0), "-10");
     }
 }

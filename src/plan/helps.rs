@@ -1,20 +1,22 @@
 //! What would help most against waiting: changes of a scenario that are run, and the waiting hours that each saves.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::breaks::called;
 use dryrack_catalog as catalog;
 use dryrack_engine::Rehearsal;
 use dryrack_fleet::{NodeShape, offer_of};
 use dryrack_metrics::{Estimate, ResampledFrom, RunAccount, estimate, estimate_resampled};
 use dryrack_profile::{load_profile, profile_names};
-use dryrack_units::{Bytes, MilliCpu};
+use dryrack_units::{Bytes, MilliCpu, SimTime};
 use dryrack_yaml::{Node, Report, Tree, emit, parse};
 
 /// The profiles that are tried in place of a profile with one queue. Backfilling with many reservations takes long, so
 /// `conservative` is left out.
 const QUEUES: [&str; 9] =
     ["fifo", "fifo-skipping", "easy", "sjf", "smallest-first", "fair-share", "best-fit", "pack", "spread"];
-/// The largest number of kinds of nodes that are varied, in the order of the file.
+/// The largest number of kinds of nodes of which one more is tried, in the order of the file.
 const MOST_KINDS: usize = 8;
 
 /// A change that may shorten waits.
@@ -36,25 +38,61 @@ pub struct Saving {
     pub saved: Option<Estimate>,
     /// The mean over the seeds of the 95th percentile of the waits in seconds, with the change.
     pub p95: Option<f64>,
+    /// The largest number of replicas that can never run with the change, over the seeds.
+    pub never: Option<u64>,
     /// Why the change could not be run.
     pub fault: Option<String>,
 }
 
-/// The waiting hours of a run: of each replica, the time from its submission to its first placement, or to its end or
-/// the end of the run if it was never placed.
-pub fn waiting_hours(accounts: &RunAccount) -> f64 {
-    let mut nanos: u128 = 0;
-    accounts.each_row(|row| {
-        let until = row.placed.or(row.ended).unwrap_or(accounts.now);
-        nanos += u128::from(until.since(row.wanted).as_nanos());
-    });
-    nanos as f64 / 3.6e12
+/// The waits of a run. A wait lasts from the submission of a replica to its first placement, or to its end if it was
+/// never placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitTotal {
+    /// The sum of the waits that are over, in nanoseconds.
+    over: u128,
+    /// The number of replicas that still wait at the end of the run, and the sum of the times of their submission.
+    waiting: u128,
+    since: u128,
+    /// The number of replicas that could not be placed even if every node were ready and empty. They have no wait.
+    pub never: u64,
+    /// The end of the run.
+    end: SimTime,
+}
+
+impl WaitTotal {
+    pub fn of(accounts: &RunAccount) -> WaitTotal {
+        let mut total = WaitTotal { end: accounts.now, ..WaitTotal::default() };
+        accounts.each_row(|row| match row.placed.or(row.ended) {
+            _ if row.is_unplaceable => total.never += 1,
+            Some(until) => total.over += u128::from(until.since(row.wanted).as_nanos()),
+            None => {
+                total.waiting += 1;
+                total.since += u128::from(row.wanted.as_nanos());
+            }
+        });
+        total
+    }
+
+    /// The waiting hours up to the end of the run.
+    pub fn hours(&self) -> f64 {
+        self.nanos(self.end) as f64 / 3.6e12
+    }
+
+    /// The sum of all waits, if replicas that still wait do so until a time at or after the end of the run.
+    fn nanos(&self, until: SimTime) -> u128 {
+        self.over + self.waiting * u128::from(until.as_nanos()) - self.since
+    }
 }
 
 /// The mean of the hours that a change saves: the hours of the unchanged runs minus those of the changed ones, seed by
-/// seed (paired replications under common random numbers).
-pub fn saved(unchanged: &[f64], changed: &[f64], resampled: Option<ResampledFrom>) -> Option<Estimate> {
-    let less: Vec<f64> = unchanged.iter().zip(changed).map(|(before, after)| before - after).collect();
+/// seed (paired replications under common random numbers). Replicas that still wait do so until the later end of the two
+/// runs. Otherwise a change with which the run ends sooner would save hours of replicas that it does not help.
+pub fn saved(unchanged: &[WaitTotal], changed: &[WaitTotal], resampled: Option<ResampledFrom>) -> Option<Estimate> {
+    let less = |(before, after): (&WaitTotal, &WaitTotal)| {
+        let end = before.end.max(after.end);
+        (before.nanos(end) as f64 - after.nanos(end) as f64) / 3.6e12
+    };
+    let less: Vec<f64> = unchanged.iter().zip(changed).map(less).collect();
     match resampled {
         Some(from) => estimate_resampled(&less, from),
         None => estimate(&less),
@@ -67,15 +105,23 @@ pub fn sort(savings: &mut [Saving]) {
     savings.sort_by(|one, other| hours(other).total_cmp(&hours(one)));
 }
 
+/// The changes to try on a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub changes: Vec<Change>,
+    /// The number of kinds of nodes of which one more is not tried, because there are too many kinds.
+    pub kinds_left_out: usize,
+}
+
 /// The changes to try on this scenario.
-pub fn changes(rehearsal: &Rehearsal) -> Vec<Change> {
+pub fn changes(rehearsal: &Rehearsal) -> Changes {
     let mut report = Report::default();
     let source = report.add_source("the scenario", &*rehearsal.source);
-    let Some(tree) = parse(&rehearsal.source, source, &mut report) else { return Vec::new() };
-    let mut changes = of_nodes(&tree, rehearsal);
-    changes.extend(of_profiles(rehearsal));
-    changes.extend(of_jobs(&tree));
-    changes
+    let Some(tree) = parse(&rehearsal.source, source, &mut report) else { return Changes::default() };
+    let mut found = of_nodes(&entries(&tree, rehearsal));
+    found.changes.extend(of_profiles(rehearsal));
+    found.changes.extend(of_jobs(&tree));
+    found
 }
 
 /// An entry of `nodes:` with the shape of its nodes.
@@ -86,7 +132,7 @@ struct NodeEntry<'t> {
     shape: &'t Arc<NodeShape>,
 }
 
-/// The entries of `nodes:`, one for each shape.
+/// The entries of `nodes:`.
 fn entries<'t>(tree: &'t Tree, rehearsal: &'t Rehearsal) -> Vec<NodeEntry<'t>> {
     let Some(Node::List(items)) = tree.get("nodes").map(|nodes| &nodes.node) else { return Vec::new() };
     let mut found: Vec<NodeEntry<'_>> = Vec::new();
@@ -99,50 +145,46 @@ fn entries<'t>(tree: &'t Tree, rehearsal: &'t Rehearsal) -> Vec<NodeEntry<'t>> {
         };
         let node = rehearsal.nodes.iter().find(|node| is_copy(&node.spec.name) && offer_of(&node.spec.shape).is_none());
         let Some(node) = node else { continue };
-        let shape = &node.spec.shape;
-        let is_known = |other: &NodeEntry<'_>| called(other.shape) == called(shape);
-        if found.len() < MOST_KINDS && !found.iter().any(is_known) {
-            found.push(NodeEntry { tree, name, count, shape });
-        }
+        found.push(NodeEntry { tree, name, count, shape: &node.spec.shape });
     }
     found
 }
 
-/// A node in words: `8 a100-80g, 96 cores`.
-fn called(shape: &NodeShape) -> String {
-    let cores = format!("{} cores", shape.cpu_capacity());
-    match shape.gpus.first() {
-        Some(gpu) => format!("{} {}, {cores}", shape.gpus.len(), gpu.model),
-        None => cores,
-    }
+/// The first entry of each kind. Entries of one kind have the same GPUs, cores and RAM.
+fn kinds<'a, 't>(entries: &'a [NodeEntry<'t>]) -> Vec<&'a NodeEntry<'t>> {
+    let mut known = BTreeSet::new();
+    let is_new = |entry: &&NodeEntry<'_>| known.insert((called(entry.shape), entry.shape.cpu, entry.shape.ram));
+    entries.iter().filter(is_new).collect()
 }
 
-fn of_nodes(tree: &Tree, rehearsal: &Rehearsal) -> Vec<Change> {
-    let entries = entries(tree, rehearsal);
+fn of_nodes(entries: &[NodeEntry<'_>]) -> Changes {
+    let mut kinds = kinds(entries);
+    let kinds_left_out = kinds.len().saturating_sub(MOST_KINDS);
+    kinds.truncate(MOST_KINDS);
     let mut changes = Vec::new();
-    for entry in &entries {
+    for entry in &kinds {
         let what = format!("one more node like {} ({})", entry.name, called(entry.shape));
         changes.push(Change { what, set: vec![one_more(entry)], profile: None });
     }
-    for entry in entries.iter().filter(|entry| !entry.shape.gpus.is_empty()) {
+    for entry in kinds.iter().filter(|entry| !entry.shape.gpus.is_empty()) {
         let what = format!("one more GPU in each {}", entry.name);
         changes.extend(one_more_gpu(entry).map(|set| Change { what, set: vec![set], profile: None }));
     }
-    let twice = |what: &str, set: &dyn Fn(&NodeEntry<'_>) -> String| Change {
-        what: what.to_string(),
-        set: entries.iter().map(set).collect(),
-        profile: None,
-    };
-    if !entries.is_empty() {
-        changes.push(twice("twice the cores in each node", &|entry| {
-            let cores = MilliCpu::new(entry.shape.cpu.get() * 2);
-            format!("nodes.{}.cpus={cores}", quoted(entry.name))
-        }));
-        changes.push(twice("twice the RAM in each node", &|entry| {
-            format!("nodes.{}.ram={}", quoted(entry.name), amount(Bytes::new(entry.shape.ram.get() * 2)))
-        }));
+    // Twice nothing is nothing.
+    let cores = entries.iter().filter(|entry| entry.shape.cpu.get() > 0);
+    let cores = cores.map(|entry| {
+        format!("nodes.{}.cpus={}", quoted(entry.name), MilliCpu::new(entry.shape.cpu.get().saturating_mul(2)))
+    });
+    let ram = entries.iter().filter(|entry| entry.shape.ram.get() > 0);
+    let ram = ram.map(|entry| {
+        format!("nodes.{}.ram={}", quoted(entry.name), amount(Bytes::new(entry.shape.ram.get().saturating_mul(2))))
+    });
+    for (what, set) in [("cores", cores.collect::<Vec<_>>()), ("RAM", ram.collect())] {
+        if !set.is_empty() {
+            changes.push(Change { what: format!("twice the {what} in each node"), set, profile: None });
+        }
     }
-    changes
+    Changes { changes, kinds_left_out }
 }
 
 /// An amount as a file states it, without rounding: `80GiB`, or a number of bytes.
@@ -252,7 +294,7 @@ faults: [{at: 1h, node: big, becomes: ready}]
             let options = Options { set: set.to_vec(), ..Options::default() };
             load_text("test.yaml", TEXT, std::path::Path::new(""), &options).unwrap_or_else(|faults| panic!("{faults}"))
         };
-        let changes = changes(&load(&[]).rehearsal);
+        let changes = changes(&load(&[]).rehearsal).changes;
         let sets: Vec<&str> = changes.iter().flat_map(|change| &change.set).map(String::as_str).collect();
         assert_eq!(
             sets[..4],
@@ -270,16 +312,70 @@ faults: [{at: 1h, node: big, becomes: ready}]
             .map(|change| load(&change.set).rehearsal)
             .map(|rehearsal| (rehearsal.nodes.len(), gpus(&rehearsal)))
             .collect();
+        // Twice the cores and RAM of a node are its own, and also those of `big2`, which is of the kind of `big`.
+        let sum = |set: &[String], of: &dyn Fn(&NodeShape) -> u64| -> u64 {
+            load(set).rehearsal.nodes.iter().map(|node| of(&node.spec.shape)).sum()
+        };
+        let set_of = |what: &str| &changes.iter().find(|change| change.what == what).expect("it is tried").set;
+        let (cores, ram) = (|shape: &NodeShape| shape.cpu.get(), |shape: &NodeShape| shape.ram.get());
+        assert_eq!(sum(set_of("twice the cores in each node"), &cores), 2 * sum(&[], &cores));
+        assert_eq!(sum(set_of("twice the RAM in each node"), &ram), 2 * sum(&[], &ram));
         // 3 + 8 + 8 = 19 GPUs on 5 nodes. One more GPU in `big` does not change `big2`, which is another entry.
         assert_eq!(found, [(6, 20), (6, 27), (5, 22), (5, 20), (5, 19), (5, 19), (5, 19)]);
+    }
+
+    /// Nodes with 1 to 10 GPUs are ten kinds; one more of each of the first eight is tried.
+    #[test]
+    fn kinds_beyond_the_limit_are_counted_and_get_twice_the_cores_too() {
+        let entry = |gpus: u32| {
+            let cores = if gpus == 3 { "0" } else { "8" };
+            format!("  - {{name: n{gpus}, gpus: [{{type: l4, count: {gpus}}}], cpus: {cores}, ram: 64GiB}}\n")
+        };
+        let nodes: String = (1..=10).map(entry).collect();
+        let text = format!(
+            "scenario: Ten kinds\nprofile: fifo\nnodes:\n{nodes}jobs: [{{name: one, gpus: 1, cpus: 1, duration: 1h, \
+             estimate: 1h}}]\n"
+        );
+        let load = |set: &[String]| {
+            let options = Options { set: set.to_vec(), ..Options::default() };
+            load_text("test.yaml", &text, std::path::Path::new(""), &options)
+                .unwrap_or_else(|faults| panic!("{faults}"))
+        };
+        let found = changes(&load(&[]).rehearsal);
+        assert_eq!(found.kinds_left_out, 2);
+        let more = found.changes.iter().filter(|change| change.what.starts_with("one more node")).count();
+        assert_eq!(more, 8);
+        let twice = found.changes.iter().find(|change| change.what.starts_with("twice the cores")).expect("tried");
+        // Nine nodes have 8 cores; the node without cores is not named.
+        assert_eq!(twice.set.len(), 9, "{:?}", twice.set);
+        let cores: u64 = load(&twice.set).rehearsal.nodes.iter().map(|node| node.spec.shape.cpu.get()).sum();
+        assert_eq!(cores, 9 * 16 * 1000);
+    }
+
+    /// A replica is submitted at 1 h and still waits at the end. The change ends the run at 5 h instead of 10 h, and
+    /// another replica waits 1 h instead of 3 h.
+    #[test]
+    fn an_earlier_end_of_the_run_saves_nothing() {
+        let hour: u64 = 3_600_000_000_000;
+        let run = |over: u64, end: u64| WaitTotal {
+            over: u128::from(over * hour),
+            waiting: 1,
+            since: u128::from(hour),
+            never: 0,
+            end: SimTime::from_nanos(end * hour),
+        };
+        assert_eq!((run(3, 10).hours(), run(1, 5).hours()), (12.0, 5.0));
+        let found = saved(&[run(3, 10)], &[run(1, 5)], None).expect("one seed");
+        assert!((found.mean - 2.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn what_saves_most_comes_first() {
         let saving = |what: &str, hours: Option<f64>| Saving {
             change: Change { what: what.to_string(), ..Change::default() },
-            saved: hours.and_then(|hours| saved(&[hours, hours], &[0.0, 0.0], None)),
+            saved: hours.and_then(|hours| estimate(&[hours, hours])),
             p95: None,
+            never: None,
             fault: None,
         };
         let mut all = [

@@ -33,7 +33,7 @@ mod summary;
 
 pub use breaks::{BREAK_SEEDS, Break, BreakResult, BrokenConstraint, NodeKind, breaks, kinds};
 pub use dryrack_metrics::{Estimate, estimate};
-pub use helps::{Change, Saving, changes, saved, sort as sort_savings, waiting_hours};
+pub use helps::{Change, Changes, Saving, WaitTotal, changes, saved, sort as sort_savings};
 pub use input_hash::InputHash;
 pub use journal::{Journal, JournalError, PlanHeader, Runs};
 pub use page::page;

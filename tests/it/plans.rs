@@ -17,6 +17,7 @@ trials! {
         a_search_says_what_it_proved,
         an_answer_says_how_it_would_break,
         what_helps_most_is_what_a_run_with_it_saves,
+        what_can_never_run_saves_no_hours,
         an_answer_stays_if_a_change_cannot_be_run,
         the_alternatives_are_shown_with_the_cheapest_that_will_do_first,
         a_plan_of_picked_nodes_runs_and_its_hash_depends_on_the_pick,
@@ -154,10 +155,7 @@ constraints: [max(queue_wait) <= 0s]
     std::fs::write(dir.path().join("plan.yaml"), plan).expect("a folder of our own");
     let text = stdout(dir.path(), &["plan", "plan.yaml", "--out", "out"], 0);
     assert!(text.contains("workers=2 is enough"), "{text}");
-    assert!(
-        text.contains("Without worker-1 (one of 2 nodes with 1 l4), max(queue_wait) <= 0s fails: "),
-        "{text}"
-    );
+    assert!(text.contains("Without worker-1 (one of 2 nodes with 1 l4), max(queue_wait) <= 0s fails: "), "{text}");
     assert!(text.contains("With 10% more load, max(queue_wait) <= 0s fails: max(queue_wait) was 1h over 32"), "{text}");
     assert!(!text.contains("of all seeds") && !text.contains('±'), "nothing is random: {text}");
     // The command in the result repeats the run.
@@ -183,10 +181,7 @@ jobs: [{name: job, count: 3, gpus: 1, duration: 1h, estimate: 1h}]
     std::fs::write(dir.path().join("three.yaml"), scenario).expect("a folder of our own");
     let text = stdout(dir.path(), &["what-helps", "three.yaml", "--out", "out"], 0);
     assert!(text.contains("All replicas together wait 3.0 h with 1 seed."), "{text}");
-    assert!(
-        text.contains("Most would be saved by one more node like worker (1 l4, 16 cores): 2.0 h, or 67%."),
-        "{text}"
-    );
+    assert!(text.contains("Most would be saved by one more node like worker (1 l4): 2.0 h, or 67%."), "{text}");
     let found: serde_json::Value =
         serde_json::from_slice(&std::fs::read(dir.path().join("out/what-helps.json")).expect("it was written"))
             .expect("JSON");
@@ -208,6 +203,32 @@ jobs: [{name: job, count: 3, gpus: 1, duration: 1h, estimate: 1h}]
     let run = ["run", "three.yaml", "--seed", "1", "--set", "nodes.+={name: worker-more, machine: l4-x1}"];
     let text = stdout(dir.path(), &run, 0);
     assert!(text.contains("at most 1h00m"), "{text}");
+}
+
+/// Ten jobs of an hour take the whole node: they wait 0 to 9 hours, 45 together. On two nodes they wait 0, 0, 1, 1 to 4,
+/// 4, 20 together. A job of 64 GPUs fits on no node. Its hours until the end of the run, 10 or 5, do not count.
+fn what_can_never_run_saves_no_hours() {
+    let dir = empty();
+    let scenario = "\
+scenario: Ten jobs for one node, and one that fits nowhere
+profile: fifo
+params: {gpus: 4}
+nodes: [{name: worker, machine: a100-80g-x8}]
+jobs:
+  - {name: job, count: 10, gpus: \"${gpus}\", duration: 1h, estimate: 1h}
+  - {name: huge, gpus: 64, duration: 1h, estimate: 1h}
+";
+    std::fs::write(dir.path().join("ten.yaml"), scenario).expect("a folder of our own");
+    let line = ["what-helps", "ten.yaml", "--set", "params.gpus=8", "--seeds", "1..2", "--out", "out"];
+    let text = stdout(dir.path(), &line, 0);
+    assert!(text.contains("wait 45.0 h with 2 seeds. 1 replica can never run, and is not counted."), "{text}");
+    assert!(text.contains("saved by one more node like worker (8 a100-80g): 25.0 h, or 56%."), "{text}");
+    assert!(text.contains("never run"), "{text}");
+    // The flags of each change keep those of the user, and so does the command that repeats all.
+    assert!(text.contains("--set params.gpus=8 --set 'nodes.+="), "{text}");
+    let html = std::fs::read_to_string(dir.path().join("out/report.html")).expect("it was written");
+    let command = "dryrack what-helps ten.yaml --set params.gpus=8 --seeds 1..2 --out DIR";
+    assert!(html.contains(command), "{html}");
 }
 
 /// An answer stays if a change of it cannot be run, and a node whose name needs quotes can be lost.

@@ -7,6 +7,7 @@ pub struct HelpsReport {
     pub title: String,
     /// The change that saves most, as a sentence.
     pub answer: String,
+    pub header: Vec<&'static str>,
     /// The change, the hours saved, their share, the 95th percentile of the waits, and the flags that make the change.
     pub rows: Vec<Vec<String>>,
     pub command: String,
@@ -14,13 +15,13 @@ pub struct HelpsReport {
 
 const NOTE: &str = "<p class=\"note\">Each change was run alone, with the same seeds and draws as the unchanged scenario. \
     Hours saved are the waiting hours of all replicas without the change minus those with it, as the mean over the seeds, \
-    with the 95% interval of the paired difference where seeds differ. A negative number means longer waits.</p>\n";
+    with the 95% interval of the paired difference where seeds differ. A negative number means longer waits. Replicas that \
+    can never run are not in the hours.</p>\n";
 
 impl HelpsReport {
     pub fn html(&self) -> String {
-        let header = ["change", "hours saved", "share", "wait p95", "flags for dryrack run"];
         let body = [
-            section("What would help most", &(table("Changes that were run", &header, &self.rows) + NOTE)),
+            section("What would help most", &(table("Changes that were run", &self.header, &self.rows) + NOTE)),
             section("How to repeat this", &facts(&[("Command", self.command.clone())])),
         ];
         page(&self.title, (&self.answer, false), &body.concat())
