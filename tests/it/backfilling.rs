@@ -146,7 +146,7 @@ fn slow_what_is_kept_decides_as_the_plain_computation_in_3000_worlds() {
 }
 
 fn slots_are_planned_as_by_the_plain_computation() {
-    hold(0..40, &["slurm-22.05"], |_, _| {});
+    hold(0..40, &["slurm-22.05", "slurm-24.11"], |_, _| {});
 }
 
 fn slow_slots_are_planned_as_by_the_plain_computation_in_300_worlds() {

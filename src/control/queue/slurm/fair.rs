@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
-use crate::queue::slots::{SECOND, down_to};
+use crate::queue::slots::{SECOND, down_to, limit_of};
 use dryrack_event::Phase;
 use dryrack_scheduler::slurm::{Associations, Multifactor, SlurmOptions, kept};
 use dryrack_units::{SimDuration, SimTime};
@@ -151,11 +151,25 @@ impl Queue {
         fair.catch_up(weights, core.now);
         if holds(before) {
             fair.end(index, core.now);
+            self.expect_usage(weights, core.now);
             return;
         }
+        self.begin_usage(core, index, weights);
+    }
+
+    /// Charges a job from now on. Its usage changes the factors until it ends, at its time limit at the latest.
+    fn begin_usage(&mut self, core: &Core, index: ReplicaIndex, weights: &Multifactor) {
         let charge = self.slurm.as_ref().and_then(|slurm| slurm.charge_of(core, index));
         if let (Some(charge), Some(fair)) = (charge, self.fair_shares()) {
             fair.begin(index, charge);
+            self.expect_usage(weights, core.now.saturating_add(limit_of(core, index)));
+        }
+    }
+
+    /// Notes that usage changes the order until then.
+    fn expect_usage(&mut self, weights: &Multifactor, until: SimTime) {
+        if let Some(slurm) = self.slurm.as_mut().filter(|_| weights.weight_fairshare > 0) {
+            slurm.settled = slurm.settled.max(until);
         }
     }
 
@@ -168,11 +182,7 @@ impl Queue {
         let Some(fair) = self.fair_shares() else { return };
         fair.catch_up(weights, core.now);
         fair.associations.take_usage_of(&before.associations);
-        for index in running {
-            let charge = self.slurm.as_ref().and_then(|slurm| slurm.charge_of(core, index));
-            if let (Some(charge), Some(fair)) = (charge, self.fair_shares()) {
-                fair.begin(index, charge);
-            }
-        }
+        self.expect_usage(weights, core.now);
+        running.into_iter().for_each(|index| self.begin_usage(core, index, weights));
     }
 }

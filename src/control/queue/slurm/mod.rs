@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::core::store::ReplicaIndex;
 use crate::queue::Queue;
 use crate::queue::passes::SeenByPass;
+use crate::queue::slots::SECOND;
 use crate::queue::slots::bits::{insert, word_count};
 use dryrack_event::Reason;
 use dryrack_fleet::NodeClaim;
@@ -43,6 +44,9 @@ pub(super) struct Slurm {
     cluster: Requested,
     /// When priorities were last computed.
     calculated: SimTime,
+    /// A computation of priorities at this time or later is the last that changes an order, unless another job comes,
+    /// begins or ends.
+    settled: SimTime,
     /// What accounts and their users have used, if the cluster has accounts.
     fair: Option<fair::FairShares>,
     /// Jobs that are to be preempted, and still run for their grace time.
@@ -87,6 +91,7 @@ impl Slurm {
             known: 0,
             cluster: Requested::default(),
             calculated: SimTime::ZERO,
+            settled: SimTime::ZERO,
             fair: fair::FairShares::of(options),
             graced: BTreeMap::new(),
             placed: None,
@@ -163,6 +168,11 @@ fn requested(spec: &JobSpec) -> Requested {
     }
 }
 
+/// Whether priorities change with time. All other factors are known when a job comes.
+fn change_with_time(weights: &Multifactor) -> bool {
+    weights.weight_age > 0 || weights.weight_fairshare > 0
+}
+
 /// The settings of priority/multifactor. `None` if the profile has none.
 fn weights(core: &Core) -> Option<&Multifactor> {
     core.profile.slurm.as_ref()?.priority.as_ref()
@@ -172,13 +182,16 @@ impl Queue {
     /// The number of time-dependent changes in the Slurm cluster so far: computations of priorities, and beginnings and
     /// ends of advance reservations, and jobs that are no longer exempt from preemption.
     pub(in crate::queue) fn epoch(&self, core: &Core) -> u64 {
-        let calculations = weights(core).map_or(0, |weights| weights.calculations(core.now));
+        let weights = weights(core).filter(|weights| change_with_time(weights));
+        let calculations = weights.map_or(0, |weights| weights.calculations(core.now));
         calculations + self.slurm.as_ref().map_or(0, |slurm| slurm.boundaries(core.now)) + self.preemptible(core)
     }
 
-    /// When the next such change comes. `None` if none comes.
+    /// When the next such change comes. `None` if none comes. A computation of priorities that changes no order does not
+    /// count, so that a run with a job that never starts can end.
     pub(in crate::queue) fn next_epoch(&self, core: &Core) -> Option<SimTime> {
-        let weights = weights(core);
+        let is_due = self.slurm.as_ref().is_some_and(|slurm| slurm.calculated < slurm.settled);
+        let weights = weights(core).filter(|weights| is_due && change_with_time(weights));
         let calculated = weights.and_then(|weights| weights.calculated_after(weights.calculations(core.now)));
         let boundary = self.slurm.as_ref().and_then(|slurm| slurm.next_boundary(core.now));
         calculated.into_iter().chain(boundary).chain(self.next_preemptible(core)).min()
@@ -231,6 +244,11 @@ impl Queue {
         slurm.follow_fleet(core);
         if let (Some(weights), Some(fair)) = (weights(core), &mut slurm.fair) {
             fair.catch_up(weights, core.now);
+        }
+        if let Some(weights) = weights(core).filter(|weights| weights.weight_age > 0) {
+            let is_old = core.replicas[index as usize].wanted.saturating_add(weights.max_age);
+            // Slurm counts whole seconds.
+            slurm.settled = slurm.settled.max(is_old.saturating_add(SECOND));
         }
         core.replicas[index as usize].key = self.key_of(core, index);
     }
