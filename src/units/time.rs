@@ -87,6 +87,11 @@ impl SimDuration {
         }
     }
 
+    /// The longest duration, some 584 years, if there are more seconds.
+    pub const fn saturating_from_secs(secs: u64) -> SimDuration {
+        SimDuration(secs.saturating_mul(NANOS_PER_SEC))
+    }
+
     pub const fn as_nanos(self) -> u64 {
         self.0
     }

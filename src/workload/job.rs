@@ -79,6 +79,12 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// How long the pod of the job may take to stop, if it says so.
+    pub fn grace_period(&self) -> Option<SimDuration> {
+        let seconds = self.pod.as_ref()?.spec.termination_grace_period_seconds?;
+        u64::try_from(seconds).ok().map(SimDuration::saturating_from_secs)
+    }
+
     /// A job with one replica and no other settings. It waits until it is placed, runs once, and has no limits.
     pub fn of(name: Arc<str>, demand: impl Into<Arc<Demand>>) -> JobSpec {
         JobSpec {

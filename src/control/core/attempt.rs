@@ -33,12 +33,10 @@ impl Core {
         }
     }
 
-    /// How long an attempt may take to stop: as the pod of its job says, or else the profile.
+    /// How long an attempt may take to stop: as long as the pod of its job or the profile says, whichever is longer.
     fn time_to_stop(&self, index: ReplicaIndex) -> SimDuration {
         let job = &self.jobs[self.replicas[index as usize].job.index()];
-        let grace = job.spec.pod.as_ref().and_then(|pod| pod.spec.termination_grace_period_seconds);
-        let stated = grace.and_then(|seconds| u64::try_from(seconds).ok()).map(SimDuration::from_secs);
-        stated.map_or(self.profile.deadlines.stopping, |stated| stated.max(self.profile.deadlines.stopping))
+        job.spec.grace_period().unwrap_or_default().max(self.profile.deadlines.stopping)
     }
 
     /// Whether a replica is placed on an instance that was requested and is not up yet.

@@ -67,15 +67,15 @@ impl Kubernetes {
         executing.filter_map(|taint| self.tolerates_for(pod, taint)).min()
     }
 
-    /// How long a pod tolerates a taint. `None` if forever.
+    /// How long a pod tolerates a taint. `None` if forever. Of several tolerations that match, the first counts, and the
+    /// largest number of seconds means forever (`GetMatchingTolerations` and `getMinTolerationTime` of Kubernetes 1.35).
     fn tolerates_for(&self, pod: &PodInfo, taint: &Taint) -> Option<SimDuration> {
-        let mut tolerations = pod.tolerations().iter().filter(|toleration| toleration.tolerates(taint)).peekable();
-        if tolerations.peek().is_none() {
+        let Some(toleration) = pod.tolerations().iter().find(|toleration| toleration.tolerates(taint)) else {
             let is_default = taint.is_of_readiness();
             return Some(if is_default { self.options.default_toleration } else { SimDuration::ZERO });
-        }
-        let seconds = tolerations.filter_map(|toleration| toleration.toleration_seconds).min()?;
-        Some(SimDuration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+        };
+        let seconds = toleration.toleration_seconds.filter(|seconds| *seconds < i64::MAX)?;
+        Some(SimDuration::saturating_from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
     pub(super) fn evict_due(&mut self, core: &mut Core) {

@@ -133,10 +133,8 @@ fn spec(pod: Pod) -> JobSpec {
 
 fn draft(spec: JobSpec, terms: Terms, span: Span) -> Draft {
     let at = SimTime::ZERO.checked_add(terms.at.unwrap_or_default()).unwrap_or(SimTime::MAX);
-    let grace = spec.pod.as_ref().and_then(|pod| pod.spec.termination_grace_period_seconds);
-    let grace = grace.and_then(|seconds| u64::try_from(seconds).ok()).map(SimDuration::from_secs);
     // A pod that takes longer than its grace period is killed.
-    let stop = match (terms.stop, grace) {
+    let stop = match (terms.stop, spec.grace_period()) {
         (Some(stop), Some(grace)) => stop.min(grace),
         (stop, grace) => stop.or(grace).unwrap_or_default(),
     };
